@@ -23,7 +23,7 @@ use tensorferry_tensors::steps::model_config::ModelConfig;
 use tensorferry_tensors::steps::{ModelFacts, apply_to};
 use tensorferry_tensors::stored::Stored;
 
-/// Returns the error for a folder that holds no model itself, if its sub-folders do.
+/// Returns the error for a folder that does not contain a model itself, if its sub-folders do.
 fn of_several(path: &Path, registry: &Formats, session: &Session) -> Option<Error> {
     let root = path.is_dir().then(|| FileSource::open(path, session))?.ok()?;
     let folders = models::folders(&root, registry, session).ok()?;
@@ -49,8 +49,8 @@ pub fn compare(
             .map_err(|error| of_several(path, registry, session).unwrap_or(error))
     };
     let found = [found(request.a)?, found(request.b)?];
-    // If one side holds tensors, or a part or tolerance is requested, records are compared as the
-    // tensors that they convert to.
+    // If one side contains tensors, or if a part or a tolerance is requested, records are compared
+    // as the tensors that they convert to.
     let has_part = *request.part != Part::Whole && !found.iter().any(|found| found.is_split);
     let as_tensors = has_part || request.tolerance.is_some() || request.max_diff.is_some();
     if !as_tensors && found.iter().all(|found| holds_records(&found.format.description)) {
@@ -63,10 +63,11 @@ pub fn compare(
     let (mut a, a_has_part) = open(a, request, dequantize, session, records)?;
     let (mut b, b_has_part) = open(b, request, None, session, records)?;
     if !a_has_part && !b_has_part {
-        // Neither input has the part: this returns the error about it.
+        // Neither input has the part: this call returns the error that says so.
         part::take(a.input.catalog.clone(), request.part, true)?;
     }
-    // A format without the dtype stores it packed, which does not count as a difference.
+    // A format that lacks a packed dtype stores such tensors with another dtype. That is not a
+    // difference, so the original dtype is restored on both sides.
     b.catalog = b.catalog.unpacked().0;
     let facts = facts(&a.input, session);
     let (catalog, effects) = apply_to(a.catalog.unpacked().0, &facts, &steps)?;
@@ -82,7 +83,8 @@ pub fn compare(
         Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
     );
     let mut differences = diff(&of_a, &of_b, request.tolerance)?;
-    // Other formats lose or change these values, and the conversion has reported that.
+    // A format without these capabilities loses or changes the values, and the conversion has
+    // reported that.
     let keep =
         |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
     if keep(Capabilities::ATTRIBUTES) {
@@ -106,7 +108,8 @@ fn facts<'a>(input: &'a Input, session: &'a Session) -> ModelFacts<'a> {
     ModelFacts { config: ModelConfig::read(&input.source).unwrap_or_default(), input, session }
 }
 
-/// Refuses to compare codes of quantized weights with other numbers, or with a tolerance.
+/// Returns an error if codes of quantized weights would be compared with other numbers, or with a
+/// tolerance.
 fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> Result<()> {
     const STEPS: [&str; 2] = ["--step dequantize", "this input as the first one, with --step dequantize"];
     let [a, b] = sides;
@@ -126,8 +129,9 @@ fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> 
     Ok(())
 }
 
-/// Opens an input and selects the part if the input has it. Also returns whether it does: an input
-/// that was converted from that part has only its content.
+/// Opens an input and selects the requested part if the input has it. Otherwise the input may be
+/// the result of converting only that part, so all of it is compared. Also returns whether the
+/// input has the part.
 fn open(
     found: &FoundInput<'_>,
     request: &Compared<'_>,

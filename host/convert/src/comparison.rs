@@ -12,9 +12,9 @@ use tensorferry_tensors::diff::{Difference, MaxDiff, Tolerance};
 pub struct Compared<'a> {
     pub a: &'a Path,
     pub b: &'a Path,
-    /// `--part`, for each input that has it.
+    /// `--part`: applied to each input that has the part.
     pub part: &'a Part,
-    /// `-i`, for each input that has the option.
+    /// `-i`: applied to each input that has the option.
     pub options: &'a [(String, String)],
     /// `--step`: applied to A before the comparison.
     pub steps: &'a [String],
@@ -22,14 +22,14 @@ pub struct Compared<'a> {
     pub tolerance: Option<Tolerance>,
     /// `--max-diff`: the differences that count as a failure. `None`: all of them.
     pub max_diff: Option<MaxDiff>,
-    /// Losses of the inputs that are errors.
+    /// The kinds of losses that are errors if an input has them.
     pub losses: &'a LossPolicy,
 }
 
 #[derive(Debug)]
 pub struct Found {
     pub differences: Differences,
-    /// Losses of the inputs' readers, and of the steps on A.
+    /// Losses that the readers of the inputs and the steps on A reported.
     pub losses: Vec<Loss>,
     pub notes: Vec<String>,
 }
@@ -37,7 +37,7 @@ pub struct Found {
 /// Differences between tensors or between records.
 #[derive(Debug)]
 pub enum Differences {
-    /// Differences of tensors, the worst first, and the number of tensors in A.
+    /// Differences of tensors, starting with the largest, and the number of tensors in A.
     Tensors(Vec<Difference>, usize),
     Records(RecordDiff),
 }
@@ -82,7 +82,7 @@ pub struct RecordDiff {
     /// Number of records in A and in B.
     pub records: [u64; 2],
     pub columns: usize,
-    /// Columns that differ: in A's order, then in B's.
+    /// Columns that differ: first A's columns in order, then B's.
     pub differences: Vec<ColumnDifference>,
 }
 
@@ -131,14 +131,14 @@ pub enum ColumnDifferenceKind {
     Missing,
     /// A lacks the column, and B has values other than null in it.
     Unexpected,
-    /// The types in A and in B, whose values cannot be compared.
+    /// The column's types in A and in B. Values of these types cannot be compared.
     Type(String, String),
     Content {
-        /// Number of records that differ, among those that both have.
+        /// Number of records that differ, among the records that are in both inputs.
         records: u64,
-        /// The first record that differs, from 0.
+        /// Index of the first record that differs.
         first: u64,
-        /// The values in A and in B, cut off if they are long.
+        /// The values in A and in B, truncated if they are long.
         values: [String; 2],
     },
 }

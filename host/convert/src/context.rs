@@ -39,10 +39,11 @@ pub struct ConversionContext<'a> {
     /// The entries that the user named.
     pub scope: Option<Arc<InputScope>>,
     pub target: OutputTarget<'a>,
-    /// `Some` if quantized weights are decoded to floats: in the given dtype, or in the one that
-    /// the model's configuration names.
+    /// `Some` if quantized weights are decoded to floats: to the given dtype, or, for `Some(None)`,
+    /// to the dtype in the model's configuration.
     pub dequantize: Option<Option<Dtype>>,
-    /// Leftovers of interrupted runs at the output's location, over all attempts to write it.
+    /// Leftovers of interrupted runs that were found at the output's location, collected over all
+    /// attempts to write the output.
     pub recovered: RefCell<Recovered>,
 }
 
@@ -123,8 +124,8 @@ impl<'a> ConversionContext<'a> {
         let config = if requested_dtype(specs())?.is_some() {
             ModelConfig::read(&model.input.source)?
         } else if specs().any(|spec| spec.name == CAST.name) || may_hold_codes(&model.input.catalog) {
-            // Steps that need numbers refuse codes, and the configuration may say which tensors are
-            // codes.
+            // The configuration may mark tensors as codes, which steps that need numbers refuse.
+            // An unreadable configuration counts as empty.
             ModelConfig::read(&model.input.source).unwrap_or_default()
         } else {
             ModelConfig::default()
@@ -132,8 +133,8 @@ impl<'a> ConversionContext<'a> {
         Ok(ModelFacts { config, input: &model.input, session: self.session })
     }
 
-    /// Returns the options of a model's reader: the given ones, and, if a step dequantizes and the
-    /// format has quantized types, the option that has the reader decode them.
+    /// Returns the options of a model's reader: the given options, and, if a step dequantizes and
+    /// the format has quantized types, the option that makes the reader decode these types.
     pub fn reader_options(
         &self,
         source: &FileSource,
@@ -148,8 +149,8 @@ impl<'a> ConversionContext<'a> {
         self.source.in_folder("")
     }
 
-    /// Returns the same folder for files that are copied along. Links out of the folder are not
-    /// followed.
+    /// Returns the input's folder as the source of files that are copied along. Links that lead out
+    /// of the folder are not followed.
     pub(crate) fn carried_folder(&self) -> FileSource {
         self.source.in_folder("").of_companions()
     }
@@ -166,7 +167,7 @@ impl<'a> ConversionContext<'a> {
             .allowing_unreadable(Some(self.allows_unreadable()))
     }
 
-    /// Returns whether the user allowed entries that cannot be read to count as losses.
+    /// Returns whether the user allowed unreadable entries, which then count as losses.
     pub fn allows_unreadable(&self) -> bool {
         self.request.losses.allows(LossKind::Input)
     }
@@ -186,7 +187,7 @@ impl target::TargetInput for OpenInput<'_> {
     }
 
     fn has_any_name(&self) -> bool {
-        // An unknown input is refused later, when it is read.
+        // If the format is unknown, the error is reported later, when the input is read.
         let format = probe(self.registry, self.source, self.request.input.format.as_deref(), self.session);
         format.is_ok_and(|format| format.description.capabilities.has(Capabilities::PREFIX))
     }

@@ -1,11 +1,12 @@
 //! Earlier files: files that an earlier run wrote into the output's folder and that the new output
 //! does not have, such as weights in another format, or a sidecar that the input no longer has.
-//! Readers of the folder would take them for parts of the new output.
+//! Programs that read the folder would mistake them for parts of the new output.
 //!
-//! The commit removes an earlier file if ferry wrote it and it has not changed since. The proof is
-//! either its identity, which the caller passes and which is quick to check, or a digest in the
-//! earlier output's receipt, for which the file is read. Changed files stay, with a note. In an
-//! object store only identities are checked, because a digest would download the whole object.
+//! The commit removes an earlier file if ferry wrote it and it has not changed since. This is
+//! proven by the file's identity, which the caller passes and which is quick to check, or by a
+//! digest in the earlier output's receipt, for which the file must be read. Changed files are kept,
+//! and a note names them. In an object store only identities are checked, because computing a
+//! digest would download the whole object.
 
 use crate::context::ConversionContext;
 use crate::receipt::digest::hash_path;
@@ -29,7 +30,7 @@ pub(super) struct EarlierFiles {
     pub(super) unproven: Vec<String>,
 }
 
-/// Finds the earlier files. `is_settled` returns whether a name is already handled elsewhere.
+/// Finds the earlier files. `is_settled` returns whether a file name is already handled elsewhere.
 pub(super) fn find(
     context: &ConversionContext<'_>,
     place: &dyn OutputFolder,
@@ -41,8 +42,8 @@ pub(super) fn find(
         return Ok(found);
     }
     let mut seen = BTreeSet::from([receipt::name_for(destination)]);
-    // A file that was copied back has a new identity, but may have the same digest: the receipt is
-    // checked below.
+    // A file that was copied and copied back has a new identity, but may have the same digest.
+    // `by_receipt` checks the digest below.
     let mut changed = BTreeSet::new();
     for (path, identity) in &context.request.output.earlier {
         let name = path.strip_prefix(&destination.folder).ok().and_then(Path::to_str);
@@ -79,8 +80,8 @@ fn lies_in_input(context: &ConversionContext<'_>, place: &dyn OutputFolder) -> b
     input.starts_with(&folder) || folder.starts_with(&input)
 }
 
-/// Finds files that the earlier output's receipt names. The receipt is added last, and removed
-/// first.
+/// Finds files that the earlier output's receipt lists. The receipt itself is added last, and is
+/// removed first.
 fn by_receipt(
     context: &ConversionContext<'_>,
     destination: &Destination,
@@ -117,12 +118,11 @@ fn is_as_written(
     }
     let found = hash_path(&folder.join(&file.name), len, file.digest.algorithm(), context.session);
     context.session.check_cancelled()?;
-    // A file that cannot be read is not proven.
+    // A file that cannot be read counts as changed.
     Ok(found.is_ok_and(|found| found == file.digest))
 }
 
-/// Finds files in the output's own folder whose names are those of weights. Their origin is
-/// unknown.
+/// Finds files in the output's own folder that are named like weights. Their origin is unknown.
 fn other_weights(context: &ConversionContext<'_>, destination: &Destination) -> Result<Vec<String>> {
     if destination.kind != DestinationKind::Folder {
         return Ok(Vec::new());

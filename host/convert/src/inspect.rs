@@ -13,11 +13,11 @@ use tensorferry_sdk::{Catalog, Error, Loss, Purpose, Result};
 use tensorferry_tensors::steps::apply;
 use tensorferry_tensors::stored::Spill;
 
-/// An input, and the selected part of it.
+/// An input and its selected part.
 pub struct Inspected {
     pub input: Input,
     pub catalog: Catalog,
-    /// Losses of the reader, and of `--part auto`.
+    /// Losses that the reader reported, and losses caused by `--part auto`.
     pub losses: Vec<Loss>,
 }
 
@@ -48,8 +48,8 @@ pub fn inspect(
     inspect_found(&record_files::find(path, look.choice(), registry, session)?, look, session, records)
 }
 
-/// Reads an input whose format and files are known, as [`inspect`] does. The steps that its reader
-/// requests are applied, as in a conversion.
+/// Reads an input whose format and files are known. Like [`inspect`], applies the steps that the
+/// reader requests.
 pub fn inspect_found(
     found: &FoundInput<'_>,
     look: Look<'_>,
@@ -80,8 +80,8 @@ pub fn inspect_found(
     Ok(Inspected { input, catalog, losses })
 }
 
-/// Opens and reads the models below a folder that holds no model itself, each with the name of its
-/// folder.
+/// Opens and reads the models in the sub-folders of a folder that does not contain a model itself.
+/// Returns each model with the name of its folder.
 pub fn inspect_below(
     root: &Path,
     look: Look<'_>,
@@ -97,7 +97,8 @@ pub fn inspect_below(
     models::folders(&root, registry, session)?.into_iter().map(looked_at).collect()
 }
 
-/// Returns temporary files in the system's default location: these commands have no output folder.
+/// Returns storage for temporary files in the system's default location, because these commands
+/// have no output folder.
 #[must_use]
 pub fn temporary() -> Spill {
     Box::new(|| tempfile::tempfile().map_err(Error::from))

@@ -52,9 +52,9 @@ use tensorferry_tensors::steps::dequantize::requested_dtype;
 use tensorferry_tensors::steps::{Step, TensorAction};
 use watch::Watch;
 
-/// Converts an input. `watch` receives the number of bytes before the first one is copied, and is
-/// called again before the output becomes visible. `records` converts records. If the conversion
-/// fails, no partial output is left behind.
+/// Converts an input. `watch` is called with the number of bytes to copy before the copy starts,
+/// and again before the output becomes visible. `records` handles inputs and outputs of records. If
+/// the conversion fails, no partial output is left behind.
 pub fn convert(
     request: &Request,
     registry: &Formats,
@@ -96,7 +96,7 @@ pub fn save(
 ) -> Result<Report> {
     let started = Instant::now();
     let watch = |_| ();
-    // The input is not a file: nothing is opened or copied along.
+    // The tensors are in memory: no input file is opened or copied along.
     let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
     let context = ConversionContext::of(request, source.reopen(), registry, session, &watch, started)?;
     let target = &context.target.format.description;
@@ -116,8 +116,8 @@ fn write_tensors(
 ) -> Result<Report> {
     let sources: Vec<_> = models.iter().map(|model| model.input.source.clone()).collect();
     let written = write_models(context, models, steps);
-    // If an input file changed while it was read, report that instead: any other error may result
-    // from it.
+    // If an input file changed while it was read, report that: any other error may be a consequence
+    // of the change.
     written.map_err(|error| sources.iter().fold(error, |error, source| source.attribute_error(error)))
 }
 

@@ -1,5 +1,5 @@
-//! Opens the models of an input: one, or all models in the sub-folders of a folder, each of which
-//! is converted in place.
+//! Opens the models of an input: either one model, or all models in the sub-folders of a folder.
+//! Each model of a sub-folder is written to the same sub-folder of the output.
 
 use crate::context::ConversionContext;
 use crate::sides::{check_sides, options_of};
@@ -20,8 +20,8 @@ use tensorferry_core::read::unfinished::is_unfinished;
 use tensorferry_core::read::weights::{MAX_FOLDERS, WeightNames};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};
 
-/// Reads the input in the format that probing found. If both sides are folders, also reads the
-/// models of the sub-folders. Returns at least one model.
+/// Reads the input in the format that probing found. If the input and the output are folders, also
+/// reads the models of the sub-folders. Returns at least one model.
 pub fn read<'a>(
     context: &ConversionContext<'a>,
     probed: Result<&RegisteredFormat>,
@@ -35,7 +35,8 @@ pub fn read<'a>(
             models.push(read_one(context, String::new(), source, format, &context.request.input.options)?);
             None
         }
-        // Defer: if sub-folders hold models, their own errors are more specific.
+        // Report this error later: if sub-folders contain models, their own errors are more
+        // specific.
         Err(error) if may_hold_more && error.kind() == ErrorKind::Unsupported => Some(error),
         Err(error) => return Err(error),
     };
@@ -51,7 +52,7 @@ pub fn read<'a>(
         let error = Error::malformed("the input holds no tensors")
             .file(source.entry_path().display().to_string())
             .hint("pass --allow-empty to convert an input without tensors");
-        // Report what the reader left out as the reason.
+        // If the reader left something out, that is the reason for the error.
         let left_out = models.iter().flat_map(|model| model.input.catalog.losses()).next();
         return Err(match left_out {
             Some(loss) => error.found(format!("{}: {}", loss.what, loss.why)),
@@ -76,8 +77,8 @@ fn read_one<'a>(
     Ok(InputModel { folder, input, context: reading })
 }
 
-/// Reads the models of sub-folders. A folder from which the model around it has read is a part of
-/// that model.
+/// Reads the models of sub-folders. Skips a sub-folder if a model in a folder above it has read any
+/// of its files, because the sub-folder is then part of that model.
 fn read_below<'a>(
     context: &ConversionContext<'a>,
     root: &FileSource,
@@ -121,7 +122,7 @@ fn read_below<'a>(
                 let model = read_one(context, folder.clone(), &source, format, &options);
                 models.push(model.map_err(|error| error.context(format!("in sub-folder {folder:?}")))?);
             }
-            // The files of the sub-folder are listed as not copied.
+            // The sub-folder's files are later reported as not copied.
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
             Err(error) => return Err(error.context(format!("in sub-folder {folder:?}"))),
         }
@@ -149,7 +150,8 @@ fn is_of_vendor<'n>(
     Ok(weights.all(|file| read.supersede_vendor(file, names)))
 }
 
-/// Refuses a sub-folder of one rank among several: each would become a model of its own.
+/// Returns an error for a sub-folder that contains one of several ranks: each rank would be
+/// converted as a separate model.
 fn check_rank(root: &FileSource, folder: &str) -> Result<()> {
     let (above, name) = folder.rsplit_once('/').unwrap_or(("", folder));
     let folders = sub_folders(root, above)?;
@@ -157,9 +159,9 @@ fn check_rank(root: &FileSource, folder: &str) -> Result<()> {
     sibling_among(name, names).map_or(Ok(()), |sibling| Err(refusal(folder, &sibling)))
 }
 
-/// Returns whether a sub-folder is another step of a run from which a model was read. This is so if
-/// the reader has read a folder whose name differs only in its number (`iter_0000010` next to
-/// `iter_0000020`, `100` next to `200`).
+/// Returns whether a sub-folder is another step of a training run from which a model was read. It
+/// is one if the reader has read a folder whose name differs only in its number (`iter_0000010`
+/// next to `iter_0000020`, `100` next to `200`).
 pub(crate) fn is_other_step<'m, 's: 'm>(
     models: impl Iterator<Item = &'m InputModel<'s>>,
     folder: &str,
@@ -180,9 +182,9 @@ pub(crate) fn is_other_step<'m, 's: 'm>(
         })
 }
 
-/// Returns whether a sub-folder of `root` holds an export of a model in a folder around it. Formats
-/// of exports are never certain about a folder, since their files occur next to other models. Such
-/// files are copied as they are.
+/// Returns whether a sub-folder of `root` contains an export of a model in a folder above it. The
+/// formats of exports never match a folder with certainty, since their files occur next to other
+/// models. Exports are copied unchanged.
 pub fn is_export<'m>(
     context: &ConversionContext<'_>,
     root: &FileSource,
@@ -198,8 +200,8 @@ pub fn is_export<'m>(
             .is_ok_and(|(score, _)| score <= ACCOMPANIES_A_MODEL)
 }
 
-/// Returns the folders below `root` that hold a model each, sorted. If a folder has no model of its
-/// own, a conversion converts these in place.
+/// Returns the folders below `root` that contain a model, sorted. If `root` does not contain a
+/// model itself, a conversion converts the models of these folders.
 pub fn folders(root: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<String>> {
     let weights = WeightNames::of(registry)?;
     let (mut open, mut found) = (sub_folders(root, "")?, Vec::new());
@@ -218,7 +220,7 @@ pub fn folders(root: &FileSource, registry: &Formats, session: &Session) -> Resu
 }
 
 /// Returns the sub-folders of a folder of the input, relative to `root`. Skips hidden folders,
-/// links, unfinished checkpoints and folders that are too deep.
+/// links, unfinished checkpoints and folders that are nested too deeply.
 fn sub_folders(root: &FileSource, folder: &str) -> Result<Vec<String>> {
     if folder.split('/').count() > MAX_FOLDERS {
         return Ok(Vec::new());
@@ -228,7 +230,7 @@ fn sub_folders(root: &FileSource, folder: &str) -> Result<Vec<String>> {
     Ok(entries.filter(is_entered).map(|entry| entry.name).collect())
 }
 
-/// Returns whether a folder's entry is searched for models and for files to copy along.
+/// Returns whether this folder is searched for models and for files to copy along.
 pub fn is_entered(entry: &FolderEntry) -> bool {
     let name = entry.name.rsplit('/').next().unwrap_or_default();
     let is_passed_over = name.starts_with('.') || is_folder_without_data(name) || is_unfinished(name);

@@ -20,8 +20,8 @@ use tensorferry_sdk::{Context, Error, Result, Role};
 
 /// A planned output that can be written: tensors with the files that are copied along, or records.
 pub trait PlannedOutput {
-    /// Returns the output's files without the receipt. A set whose files are named while it is
-    /// written counts as one file until then.
+    /// Returns the output's files without the receipt. If the files of a set are named while they
+    /// are written, the set counts as one file until then.
     fn files(&self) -> Vec<StagedFile>;
 
     /// Returns whether files are named while they are written.
@@ -29,7 +29,7 @@ pub trait PlannedOutput {
         false
     }
 
-    /// Returns name patterns of files of an older output that this output makes obsolete.
+    /// Returns patterns for the names of an older output's files that this output makes obsolete.
     fn superseded(&self) -> Vec<(&str, Role)>;
 
     /// Returns whether the input is read from the file at this path.
@@ -44,7 +44,8 @@ pub trait PlannedOutput {
     /// Writes the files and returns their lengths, in the order of [`files`](Self::files).
     fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>>;
 
-    /// Computes the digests of the content that was read, unless the copy has done it.
+    /// Computes the digests of the content that was read, unless the copy has already computed
+    /// them.
     fn digest(&mut self) -> Result<()>;
 
     /// Reads the output back and compares it with the input.
@@ -65,9 +66,11 @@ pub struct StagedOutput<'a> {
     proven: Vec<(String, FileIdentity)>,
 }
 
-/// Writes an output into a stage next to its destination, verifies it and adds a receipt, as requested.
+/// Writes an output into a stage next to its destination. Verifies it and adds a receipt if the
+/// request says so.
 ///
-/// There are three passes: the files are named, written, and, if the writer names them as it writes, named again.
+/// The names of the files are checked before they are written. If the writer names files while it
+/// writes them, the names are checked again afterwards.
 pub fn stage<'a>(
     context: &'a ConversionContext<'a>,
     output: &mut dyn PlannedOutput,
@@ -114,7 +117,7 @@ pub fn stage<'a>(
         if stage.is_remote() {
             context.watch.before_visible(stage.ready(&files)?)?;
         }
-        // An older receipt is removed first, so it is among these files.
+        // These files include the older receipt, if there is one, because it is removed first.
         stage.make_readable(&files.iter().cloned().chain(receipt_file.clone()).collect::<Vec<_>>())?;
     }
     if options.verify {
@@ -140,7 +143,8 @@ struct Naming<'a> {
 }
 
 impl Naming<'_> {
-    /// Checks that the names are free, and returns the files of an older output that these replace.
+    /// Checks that the names are free, and returns the files of an older output that the new files
+    /// replace.
     fn check(
         &self,
         output: &dyn PlannedOutput,
@@ -160,8 +164,8 @@ impl Naming<'_> {
         }
     }
 
-    /// Schedules superseded files for removal at commit and notes the ones that are kept. Returns
-    /// the files of an earlier output among them that ferry wrote, under any name.
+    /// Schedules the removal of superseded files at commit, and notes which files are kept. Returns
+    /// the earlier files that ferry wrote, whatever their names.
     fn supersede(
         &self,
         output: &dyn PlannedOutput,
@@ -184,7 +188,8 @@ impl Naming<'_> {
     }
 }
 
-/// Refuses to overwrite an input object before the output has been verified.
+/// Returns an error if an output object has the URL of an input object, which would be overwritten
+/// before the output has been verified.
 fn refuse_to_replace_inputs(
     context: &ConversionContext<'_>,
     output: &dyn PlannedOutput,
@@ -230,7 +235,7 @@ impl StagedOutput<'_> {
             outputs: stage.ready(&files)?,
         })?;
         for (name, identity) in proven {
-            // Someone changed this file after we looked: leave it.
+            // This file has changed since it was checked: leave it.
             if folder.identity(&name) != Some(identity) {
                 stage.spare(&name);
             }

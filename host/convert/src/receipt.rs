@@ -1,12 +1,12 @@
-//! A receipt describes how an output was made and contains digests of all of it. It is a JSON
-//! document that is committed with the output, and `ferry verify` checks the output against it
-//! later.
+//! A receipt describes how an output was made and contains digests of all its content. It is a JSON
+//! document that is committed with the output. Later, `ferry verify` checks the output against the
+//! receipt.
 //!
-//! `host/docs/receipt.md` describes each field, and the bytes that each digest covers. The receipt
-//! is next to the output: `NAME.ferry.json` for a file or a set of files NAME, and
-//! `receipt.ferry.json` inside a folder that belongs to the output, so that it moves with the
-//! folder. File names in it are relative to the folder that contains it. No format claims such
-//! names, and a conversion of the folder does not copy the receipt.
+//! `host/docs/receipt.md` describes each field, and the bytes that each digest covers. For a file
+//! or a set of files NAME, the receipt is `NAME.ferry.json` next to the output. For an output
+//! folder, it is `receipt.ferry.json` inside the folder, so that it moves with the folder. File
+//! names in a receipt are relative to the folder that contains the receipt. No format claims these
+//! two names, and a conversion of the folder does not copy the receipt.
 
 pub mod digest;
 pub mod find;
@@ -32,7 +32,7 @@ use tensorferry_sdk::{CatalogView, Error, Limits, Result, Source, TensorId, hex}
 use tensorferry_tensors::content::ContentDigest;
 use tensorferry_tensors::logical::Logical;
 
-/// Version of the document's layout. It changes when a field changes its meaning, but not when a
+/// Version of the document's layout. It changes when the meaning of a field changes, but not when a
 /// field is added.
 pub const VERSION: u32 = 3;
 
@@ -46,8 +46,8 @@ pub struct Receipt {
     pub receipt: u32,
     /// The version of ferry that wrote the output.
     pub ferry: String,
-    /// The time in UTC, as in RFC 3339: the only field in which two runs of the same conversion
-    /// differ.
+    /// The time in UTC, in the format of RFC 3339. This is the only field in which two runs of the
+    /// same conversion differ.
     pub written: String,
     pub input: InputRecord,
     /// `--part`.
@@ -55,15 +55,14 @@ pub struct Receipt {
     #[serde(default)]
     pub steps: Vec<String>,
     pub output: OutputRecord,
-    /// Number of tensors or records that were read back and compared before the commit, with
-    /// `--verify`.
+    /// Number of tensors or records that `--verify` read back and compared before the commit.
     #[serde(default)]
     pub verified: Option<u64>,
     /// The output's records. `None` for an output of tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<RecordsRecord>,
-    /// The output's models: one, or several for a folder with models in sub-folders. Empty for
-    /// records.
+    /// The output's models: one, or several for a folder with models in sub-folders. Empty if the
+    /// output contains records.
     #[serde(default)]
     pub models: Vec<ModelRecord>,
     #[serde(default)]
@@ -104,7 +103,8 @@ pub struct OutputRecord {
     /// `-o`, as given.
     #[serde(default)]
     pub options: Vec<(String, String)>,
-    /// All files, relative to the receipt's folder: in the writer's order, then sidecars.
+    /// All files, relative to the receipt's folder: the files in the order in which the writer
+    /// lists them, then sidecars.
     pub files: Vec<FileRecord>,
 }
 
@@ -121,9 +121,9 @@ pub struct FormatRecord {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelRecord {
-    /// The sub-folder, relative to the receipt's folder. Empty for that folder itself.
+    /// The sub-folder, relative to the receipt's folder. Empty for the receipt's folder itself.
     pub folder: String,
-    /// The file to open the model by, relative to `folder`. `None` if it is the folder.
+    /// The file to pass to open the model, relative to `folder`. `None` if the folder is passed.
     pub entry: Option<String>,
     /// The format of the input.
     pub from: FormatRecord,
@@ -175,7 +175,7 @@ pub struct RecordsRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnRecord {
     pub name: String,
-    /// The type of the values inside all lists.
+    /// The type of the values, without the lists around them.
     #[serde(rename = "type")]
     pub word: String,
     /// The lengths of the nested lists in each row. `None` for a variable length.
@@ -188,8 +188,8 @@ pub struct RowsRecord {
     pub name: String,
     /// Number of records that were sent to the file.
     pub rows: u64,
-    /// Number of those that the format could not hold, so that they are not in the file. Earlier
-    /// receipts lack this field.
+    /// Number of records, among `rows`, that the format could not store and that are therefore
+    /// missing from the file. Earlier receipts lack this field.
     #[serde(default)]
     pub lost: Option<u64>,
     /// The content digest of each column. `None` for a column without one.
@@ -197,8 +197,8 @@ pub struct RowsRecord {
 }
 
 impl RecordsRecord {
-    /// Computes the content digest of all records from those of the files. Returns `None` if one of
-    /// them is not a digest.
+    /// Computes the content digest of all records from the column digests of the files. Returns
+    /// `None` if a file's entry is not a valid digest.
     pub(crate) fn content_of_files(&self) -> Option<ContentDigest> {
         let of_file = |file: &RowsRecord| {
             let columns = self.columns.iter().zip(&file.columns);
@@ -222,7 +222,7 @@ pub(crate) fn name_for(destination: &Destination) -> String {
     }
 }
 
-/// Returns the path of an output's receipt, which may not exist.
+/// Returns the path that an output's receipt has, whether or not the receipt exists.
 #[must_use]
 pub fn path_for(output: &Path) -> PathBuf {
     if output.is_dir() { output.join(IN_FOLDER) } else { beside(output) }
@@ -265,7 +265,7 @@ impl Receipt {
         Self::parse(&text).map_err(|error| error.file(path.display().to_string()))
     }
 
-    /// Returns whether a text is a receipt of any version.
+    /// Returns whether a document is a receipt of any version.
     #[must_use]
     pub fn is_one(text: &[u8]) -> bool {
         serde_json::from_slice::<Versioned>(text).is_ok()

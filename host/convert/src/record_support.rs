@@ -19,10 +19,10 @@ use tensorferry_tensors::steps::signature::Signature;
 use tensorferry_tensors::steps::spec::Spec;
 use tensorferry_tensors::steps::{Step, TensorAction};
 
-/// The part of conversions that reads or writes records.
+/// The conversions that read or write records.
 pub trait RecordSupport: OtherSteps + Sync {
-    /// Converts the records of the input, read in this format, into an output of records. If the
-    /// conversion fails, no partial output is left behind.
+    /// Converts the input's records into an output of records. `format` is the input's format. If
+    /// the conversion fails, no partial output is left behind.
     fn convert(
         &self,
         context: &ConversionContext<'_>,
@@ -30,7 +30,8 @@ pub trait RecordSupport: OtherSteps + Sync {
         steps: Vec<AnyStep>,
     ) -> Result<Report>;
 
-    /// Reads an input of records as a model of tensors. Also returns the steps on these tensors.
+    /// Reads an input of records as a model of tensors. Also returns the steps to apply to these
+    /// tensors.
     fn as_model<'a>(
         &self,
         context: &ConversionContext<'a>,
@@ -60,8 +61,8 @@ pub trait RecordSupport: OtherSteps + Sync {
     fn compare(&self, request: &Compared<'_>, found: [FoundInput<'_>; 2], session: &Session)
     -> Result<Found>;
 
-    /// Reads the records of an output back, file by file, and adds deviations from the receipt to
-    /// `checked`. `told` are the options that the output was written with.
+    /// Reads an output's records back, file by file, and adds deviations from the receipt to
+    /// `checked`. `told` contains the options that the output was written with.
     fn verify(
         &self,
         checked: &mut Checked,

@@ -68,7 +68,8 @@ impl Report {
         }
     }
 
-    /// Notes the leftovers of earlier runs next to the output, and what was done with them.
+    /// Notes the leftovers of earlier runs that were found next to the output, and how they were
+    /// handled.
     pub fn recovered(&mut self, recovered: Recovered) {
         let finished = recovered
             .finished
@@ -100,8 +101,8 @@ impl Report {
         self.end(started, session)
     }
 
-    /// Completes the report of a conversion. `lens` are the lengths of the committed files, in
-    /// order; a receipt follows them.
+    /// Completes the report of a conversion. `lens` contains the lengths of the committed files, in
+    /// order. If there is a receipt, it follows these files in `committed`.
     #[must_use]
     pub fn done(
         mut self,

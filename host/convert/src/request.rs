@@ -14,7 +14,7 @@ use tensorferry_publish::commit::CommitOptions;
 use tensorferry_sdk::{Entry, Result, Source};
 use tensorferry_tensors::content::Algorithm;
 
-/// A conversion: the input, the steps, the output, and the losses that it may have.
+/// A conversion: the input, the steps, the output, and the permitted losses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Request {
@@ -39,7 +39,7 @@ pub struct InputRequest {
     pub options: Vec<(String, String)>,
     /// `--part`.
     pub part: Part,
-    /// The files of a dataset that are converted together. `path` is the first of them.
+    /// The files of a dataset that are converted together. `path` is the first of these files.
     pub file_group: Option<FileGroup>,
     /// Globs of files next to an input file that are copied along with it.
     pub carry: Vec<String>,
@@ -64,12 +64,12 @@ pub struct OutputRequest {
     /// `--force`, `--sync`.
     pub commit: CommitOptions,
     /// Files that earlier runs wrote for this output, with their identities at that time. The
-    /// commit removes those that the new output does not replace.
+    /// commit removes the files that the new output does not replace.
     pub earlier: Vec<(PathBuf, FileIdentity)>,
 }
 
 impl InputRequest {
-    /// Returns whether the input may be empty. A file of a dataset may be.
+    /// Returns whether the input may be empty. A single file of a dataset may always be empty.
     pub fn may_be_empty(&self) -> bool {
         self.allow_empty || self.file_group.is_some()
     }
@@ -79,8 +79,8 @@ impl InputRequest {
         self.file_group.as_ref().map_or_else(open, |group| group.source(session))
     }
 
-    /// Returns the entry that decides whether the output is a folder, if the output's name does
-    /// not. A dataset counts as a file, because its template decides.
+    /// Returns the entry that decides whether the output is a folder, if the output's name does not
+    /// decide it. A dataset counts as a file, because the output template decides.
     #[must_use]
     pub fn entry<'a>(&self, source: &'a FileSource) -> &'a Entry {
         static FILE: Entry = Entry::File(String::new());

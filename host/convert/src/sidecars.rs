@@ -1,5 +1,5 @@
 //! Sidecars are the files next to the weights of a model folder: configuration, tokenizers, a model
-//! card, sub-folders. They are copied along if the output is a folder. Each one that cannot be
+//! card, sub-folders. If the output is a folder, they are copied along. Each sidecar that cannot be
 //! copied is a loss.
 
 use crate::context::ConversionContext;
@@ -29,22 +29,22 @@ use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, LossKind, Result, 
 use tensorferry_tensors::steps::adapt::Adapted;
 use tensorferry_tensors::steps::model_config::OF_QUANTIZATION;
 
-/// The files that are copied along, and those that are not.
+/// The files that are copied along, and the files that are left out.
 #[derive(Default)]
 pub struct Sidecars {
     names: Vec<String>,
     losses: Vec<Loss>,
     notes: Vec<String>,
     account: Option<Account>,
-    /// Files that the models' readers have created.
+    /// Files that the models' readers have created, by name.
     made: BTreeMap<String, Vec<u8>>,
-    /// Files whose text changes, and the source that they were read from.
+    /// Files whose text is edited: the new text, and the source of the original.
     edited: BTreeMap<String, (Vec<u8>, FileSource)>,
 }
 
-/// Decides about the files of an input folder that no reader has read and whose names the output
-/// does not use (`is_output`). If the input is a file or a glob, the files next to it that match
-/// `--carry` are copied along.
+/// Decides which files of an input folder are copied along. Only files that no reader has read and
+/// whose names the output does not use (`is_output`) are considered. If the input is a file or a
+/// glob, the files next to it that match `--carry` are copied along.
 pub fn find(
     context: &ConversionContext<'_>,
     models: &[&InputModel<'_>],
@@ -153,8 +153,8 @@ pub fn find(
                 continue;
             } else if target.target != Target::Folder {
                 let loss = Loss::new(LossKind::Sidecar, &name, "the output is not a folder");
-                // Configuration and training state are not part of a file of weights, so leaving
-                // them out is only noted.
+                // Configuration and training state are not part of a weights file, so leaving them
+                // out is a note and not a loss.
                 let is_data = names.format_of(file).is_some() || other_data(file).is_some();
                 let holds_data = is_data && !names_training_state(file);
                 if holds_data { loss } else { loss.severity(Severity::Note) }
@@ -180,7 +180,7 @@ pub fn find(
     Ok(sidecars)
 }
 
-/// Returns whether a link leads to a file or to the folder of a model that was read.
+/// Returns whether a link leads to a file or to a folder of a model that was read.
 fn is_link_to_a_model(input: &FileSource, name: &str, models: &[&InputModel<'_>]) -> bool {
     let canonical = |path| std::fs::canonicalize(path).ok();
     let (Some(root), Some(target)) = (canonical(input.path("")), canonical(input.path(name))) else {
@@ -195,8 +195,8 @@ fn is_lasting(error: &Error) -> bool {
     error.kind() == ErrorKind::Io
 }
 
-/// Returns why a local file is not copied along, if there is a reason. Links out of the folder are
-/// followed only for weights.
+/// Returns why a local file cannot be copied along, or `None` if it can. Links that lead out of the
+/// folder are followed only for weights.
 fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) -> Option<String> {
     if entry.is_link && carried.is_local() && !carried.contains(&entry.name).unwrap_or(false) {
         return Some(format!("the entry {LEADS_OUT}"));
@@ -204,14 +204,14 @@ fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) ->
     input.why_unreadable(&entry.name).map(|why| format!("the entry cannot be read: {why}"))
 }
 
-/// Files next to the model of a folder that are in a different format: exports of it (GGUF, ONNX)
-/// or its arrays. They are copied along like other files, unless they could be mistaken for the
-/// output's.
+/// Files next to a folder's model that are in a different format, such as exports of the model
+/// (GGUF, ONNX) or its arrays. They are copied along like other files, unless they could be
+/// mistaken for files of the output.
 struct Companions<'a> {
     context: &'a ConversionContext<'a>,
     weights: &'a WeightNames,
     source: FileSource,
-    /// For each format that was asked: whether its files occur next to a model.
+    /// For each format id that was checked: whether files of this format accompany a model.
     asked: BTreeMap<String, bool>,
     carried: usize,
 }
@@ -227,8 +227,9 @@ impl<'a> Companions<'a> {
         Self { context, weights, source, asked: BTreeMap::new(), carried: 0 }
     }
 
-    /// Returns whether a file is a companion: formats recognize its name, but none of them as the
-    /// folder's model, and the output's format is not among them.
+    /// Returns whether a file is a companion: formats recognize its name, all of them accompany the
+    /// folder's model and are not its own format, and the name does not belong to the output's
+    /// format.
     fn is_one(&mut self, file: &str) -> bool {
         let target = &self.context.target.format.description;
         let ids: Vec<&str> = self.weights.built_in(file).collect();
@@ -259,12 +260,12 @@ fn file_of(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or_default()
 }
 
-/// Entries of a repository in huggingface_hub's cache besides its snapshots: the files that the
-/// snapshots link to, refs, and markers of missing files.
+/// Entries of a repository in huggingface_hub's cache other than its snapshots: the blobs that the
+/// snapshots link to, refs, and markers for missing files.
 const OF_CACHE: [&str; 3] = ["blobs", "refs", ".no_exist"];
 
 impl Sidecars {
-    /// Adds the files of a folder that match a pattern and were not read.
+    /// Adds the files of a folder that match a pattern and that no reader has read.
     fn add_beside(
         &mut self,
         folder: &FileSource,
@@ -292,8 +293,8 @@ impl Sidecars {
         Ok(())
     }
 
-    /// Takes over the account of a model that is not a folder: of files that match a glob or share
-    /// a prefix.
+    /// Copies the account of a model that is not a folder but files that match a glob or share a
+    /// prefix.
     fn take_account(&mut self, context: &ConversionContext<'_>, model: &InputModel<'_>) -> Result<()> {
         let is_read = |name: &str| model.has_read(name);
         if !model.input.is_of_records() {
@@ -310,7 +311,8 @@ impl Sidecars {
         self.account.as_ref()
     }
 
-    /// Returns the names of the input's files that are copied along, relative to the folder.
+    /// Returns the names of the input's files that are copied along, relative to the input's
+    /// folder.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
@@ -386,7 +388,7 @@ impl Sidecars {
         let file = source.open(&name)?;
         let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MOST_BYTES)).unwrap_or(0)];
         source.read_at(file, 0, &mut text)?;
-        // A text that was cut off or is not UTF-8 is not JSON either, and stays unchanged.
+        // Text that is truncated or not UTF-8 is not valid JSON, and stays unchanged.
         let text = std::str::from_utf8(&text).unwrap_or_default();
         let mut change = None;
         let mut edited = None;

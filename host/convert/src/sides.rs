@@ -1,5 +1,5 @@
-//! The two sides of a conversion have separate options. An option that is passed to the wrong side
-//! is reported with the right flag, also if the two formats differ.
+//! The reader and the writer of a conversion have separate options. If an option is passed to the
+//! wrong side, the error names the right flag, even if the two formats differ.
 
 use crate::request::Request;
 use tensorferry_core::formats::options::is_of_host;
@@ -32,8 +32,8 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
     Ok(())
 }
 
-/// Selects the options that a format's reader has. Each model of the input gets the given options
-/// that its format has.
+/// Selects the given options that a format's reader has. This is done for each model of the input,
+/// because their formats may differ.
 #[must_use]
 pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(String, String)> {
     let has = |key: &str| {
@@ -42,8 +42,8 @@ pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(Stri
     given.iter().filter(|(key, _)| has(key)).cloned().collect()
 }
 
-/// Returns the options of a reader: the given ones, and, if a step dequantizes (`asked`), the one
-/// that has the reader decode quantized types of its own.
+/// Returns the options of a reader: the given options, and, if a step dequantizes (`asked`), the
+/// option that makes the reader decode its own quantized types.
 pub(crate) fn with_dequantize(
     asked: Option<Option<Dtype>>,
     source: &FileSource,

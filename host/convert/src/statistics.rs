@@ -1,5 +1,5 @@
-//! The statistics of a model: of each tensor's numbers, and suspicious findings. Quantized weights
-//! are dequantized first.
+//! Statistics of a model: the statistics of each tensor's numbers, and suspicious findings.
+//! Quantized weights are dequantized first.
 
 mod document;
 mod findings;
@@ -25,13 +25,13 @@ use tensorferry_tensors::stored::Stored;
 /// The input and the selection of tensors.
 #[derive(Clone, Copy)]
 pub struct StatisticsRequest<'a> {
-    /// The input, which stays as it was read.
+    /// The input, which is not modified.
     pub input: &'a Input,
     /// The options of its reader.
     pub options: &'a [(String, String)],
     pub part: &'a Part,
-    /// Globs of tensor names. Empty: all tensors. A weight that consists of several tensors matches
-    /// by its own name and by theirs.
+    /// Globs of tensor names. If empty, all tensors are included. A weight that consists of several
+    /// tensors matches by its own name or by the name of one of these tensors.
     pub patterns: &'a [String],
     /// Whether to compute histograms, which takes a second pass.
     pub histograms: bool,
@@ -49,12 +49,12 @@ pub struct ModelStatistics {
 #[derive(Debug)]
 pub struct TensorStatistics {
     pub name: String,
-    /// The stored dtype.
+    /// The dtype in the file.
     pub dtype: String,
     pub shape: Vec<u64>,
-    /// Whether the numbers are dequantized.
+    /// Whether the statistics are of dequantized numbers.
     pub(crate) is_dequantized: bool,
-    /// The tensors that the weight consists of, besides one with its own name.
+    /// The tensors that the weight consists of, except the tensor that has the weight's own name.
     pub parts: Vec<String>,
     /// The statistics, or the reason why they are missing.
     pub found: Result<Statistics, String>,
@@ -126,8 +126,8 @@ fn dtypes(catalog: &Catalog) -> impl Iterator<Item = (&str, &str)> {
     catalog.tensors().iter().map(move |tensor| (tensor.name.as_str(), name(tensor.dtype)))
 }
 
-/// Returns the stored catalog of the selected part. Returns `None` for the whole input, whose names
-/// are the same.
+/// Returns the catalog of the selected part as it is stored. Returns `None` if the whole input is
+/// selected, because its names are the same.
 fn part_of(request: &StatisticsRequest<'_>) -> Result<Option<Catalog>> {
     if *request.part == Part::Whole {
         return Ok(None);
@@ -135,8 +135,8 @@ fn part_of(request: &StatisticsRequest<'_>) -> Result<Option<Catalog>> {
     Ok(Some(part::take(request.input.catalog.clone(), request.part, true)?.0))
 }
 
-/// Reads the input again with the option that has its reader dequantize types of its own. Returns
-/// `None` if there are no such types, or if the option is already set.
+/// Reads the input again, with the option that makes its reader dequantize its own quantized types.
+/// Returns `None` if there are no such types, or if the option is already set.
 fn dequantized_by_reader(
     request: &StatisticsRequest<'_>,
     session: &Session,
@@ -172,14 +172,15 @@ fn is_for_good(error: &Error) -> bool {
     matches!(error.kind(), Malformed | Unsupported)
 }
 
-/// A catalog in which weights made of several tensors are replaced by their numbers.
+/// A catalog in which each weight that consists of several tensors is replaced by its dequantized
+/// numbers.
 struct Dequantized {
     catalog: Catalog,
     /// The name of the quantization method.
     method: String,
-    /// The parts of each such weight.
+    /// For each such weight, the tensors that it consists of.
     parts: BTreeMap<String, Vec<String>>,
-    /// Tensors that cannot be dequantized, with the reason.
+    /// Tensors that cannot be dequantized, each with the reason.
     problems: BTreeMap<String, String>,
 }
 
@@ -215,8 +216,8 @@ impl Dequantized {
         }
     }
 
-    /// Adds the tensors that a reader has combined into a weight: torch's scales and zero points,
-    /// whose names start with the name of the weight.
+    /// Adds the tensors that a reader has combined into one weight, such as PyTorch's scales and
+    /// zero points, whose names start with the weight's name.
     fn add_parts(&mut self, stored: &Catalog) {
         let names: HashSet<&str> = self.catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
         let known: HashSet<String> = self.parts.values().flatten().cloned().collect();
@@ -235,7 +236,8 @@ impl Dequantized {
     }
 }
 
-/// Returns the tensors that one of the patterns matches, by their own name or by that of a part.
+/// Returns the tensors for which a pattern matches their own name or the name of one of their
+/// parts.
 fn wanted(model: &Dequantized, patterns: &[String]) -> Result<Vec<TensorId>> {
     let globs = globs(patterns)?;
     let tensors = || (0..).map(TensorId).zip(model.catalog.tensors());

@@ -14,12 +14,12 @@ use tensorferry_tensors::steps::{Step, TENSOR_KINDS, TensorAction};
 /// Maximum nesting of recipes.
 const MAX_NESTED: usize = 8;
 
-/// The action of a step: on tensors, or of another kind.
+/// The action of a step: on tensors, or on something else.
 #[derive(Debug)]
 pub enum StepAction {
     /// Changes the catalog of tensors.
     Tensor(TensorAction),
-    /// Is implemented by the layer of records, from the step's spec.
+    /// An action that the records layer implements, based on the step's spec.
     Other(OtherSide),
 }
 
@@ -34,15 +34,15 @@ pub enum OtherSide {
 
 pub type AnyStep = Step<StepAction>;
 
-/// The kinds of steps that a program has besides those on tensors.
+/// The steps that a program supports in addition to steps on tensors.
 pub trait OtherSteps {
     fn signatures(&self) -> Vec<&'static Signature>;
 
-    /// Returns the side of a step, or `None` if there is no such step.
+    /// Returns what a step acts on, or `None` if there is no such step.
     fn side(&self, spec: &Spec) -> Option<Result<OtherSide>>;
 }
 
-/// Returns the signatures of all kinds of steps. Recipes are not included.
+/// Returns the signatures of all built-in steps, without recipes.
 #[must_use]
 pub fn signatures(others: &dyn OtherSteps) -> Vec<&'static Signature> {
     TENSOR_KINDS.iter().map(|kind| kind.signature).chain(others.signatures()).collect()
@@ -58,8 +58,8 @@ pub fn parse(texts: &[String], others: &dyn OtherSteps) -> Result<Vec<AnyStep>> 
     Ok(steps)
 }
 
-/// Creates a step from a spec, or the steps of a recipe. `depth` is the number of recipes around
-/// it.
+/// Creates a step from a spec. If the spec names a recipe, creates the steps of the recipe. `depth`
+/// is the number of recipes that enclose the spec.
 fn make(spec: &Spec, others: &dyn OtherSteps, depth: usize) -> Result<Vec<AnyStep>> {
     let on_tensors = TENSOR_KINDS.iter().find_map(|kind| kind.action(spec));
     let action = on_tensors.map(|action| action.map(StepAction::Tensor));
@@ -93,7 +93,7 @@ fn make(spec: &Spec, others: &dyn OtherSteps, depth: usize) -> Result<Vec<AnySte
     Ok(steps)
 }
 
-/// For programs that have only steps on tensors.
+/// For callers that accept only steps on tensors.
 struct NoSteps;
 
 impl OtherSteps for NoSteps {
@@ -106,7 +106,7 @@ impl OtherSteps for NoSteps {
     }
 }
 
-/// Parses the steps on tensors that a format requests. A format cannot name files of the user's.
+/// Parses the steps on tensors that a format requests. A format cannot refer to recipes in files.
 pub fn of_format(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
     let is_file = |text: &&String| text.trim_start().starts_with(['@', '"']);
     let blame = |error: Error| Error::plugin(format!("the format requests an invalid step: {error}"));
@@ -119,13 +119,13 @@ pub fn of_format(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
 const ON_RECORDS: &str = "this step is for records, but the input holds tensors";
 const BOTH_TENSORS: &str = "both sides are tensors, so this step does not apply";
 
-/// Checks that all steps are on tensors: both sides of the conversion are tensors.
+/// Checks that all steps are on tensors, for a conversion whose input and output are tensors.
 pub fn on_tensors(steps: Vec<AnyStep>) -> Result<Vec<Step<TensorAction>>> {
     steps.into_iter().map(|step| tensor_step(step, ON_RECORDS, BOTH_TENSORS)).collect()
 }
 
-/// Returns a step on tensors. `on_records` and `crossing` are the error messages for steps on
-/// records and for steps that convert between the two.
+/// Returns the step if it is on tensors. `on_records` is the error message for a step on records,
+/// and `crossing` is the error message for a step that converts between tensors and records.
 pub fn tensor_step(step: AnyStep, on_records: &str, crossing: &str) -> Result<Step<TensorAction>> {
     match step.action {
         StepAction::Tensor(action) => Ok(Step { spec: step.spec, recipe: step.recipe, action }),

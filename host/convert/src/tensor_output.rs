@@ -17,7 +17,7 @@ use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{Capabilities, Error, Layout, LossKind, OutputFile, OutputId, Result, Role};
 use tensorferry_tensors::tally;
 
-/// Advice if the target format cannot hold the strings of columns.
+/// Advice for when the target format cannot store columns of strings.
 const STRINGS_ADVICE: &str =
     "--step tensors:column,strings=bytes writes strings as tensors of their bytes and end offsets";
 
@@ -28,7 +28,7 @@ pub(crate) struct TensorOutput<'a> {
 }
 
 impl<'a> TensorOutput<'a> {
-    /// Finds the files that are copied along with these models.
+    /// Creates the output of these models, with the files that are copied along.
     pub(crate) fn new(context: &'a ConversionContext<'a>, models: Vec<PlannedModel<'a>>) -> Result<Self> {
         let inputs: Vec<&InputModel<'_>> = models.iter().map(|model| model.model).collect();
         let is_output = |name: &str| models.iter().any(|model| model.has_file(name));
@@ -39,7 +39,7 @@ impl<'a> TensorOutput<'a> {
         Ok(Self { context, models, sidecars })
     }
 
-    /// Returns the report before anything is written.
+    /// Returns the report as it is before anything is written.
     pub(crate) fn report(&self) -> Result<Report> {
         let lost = self.models.iter().flat_map(PlannedModel::losses);
         let told = self.sidecars.losses();
@@ -64,8 +64,8 @@ impl<'a> TensorOutput<'a> {
         Ok(report)
     }
 
-    /// Refuses an output without tensors if the input has some, unless the format keeps the state
-    /// besides tensors.
+    /// Returns an error if the output would have no tensors but the input has some. An output
+    /// without tensors is allowed if the format can store the tree around them.
     fn check_carried(&self, report: &Report) -> Result<()> {
         let keeps_tree = self.context.target.format.description.capabilities.has(Capabilities::TREE);
         let has_tree = |model: &PlannedModel<'_>| model.selected.catalog.tree().root().is_some();
@@ -90,7 +90,7 @@ impl<'a> TensorOutput<'a> {
         report.notes.extend(tally::foresee(self.models.iter().map(|model| &model.logical))?);
         let mut files = Vec::new();
         for layout in self.layouts() {
-            // The length of a streamed file is not known yet: 0.
+            // The length of a streamed file is not known yet and is reported as 0.
             let files_of_unknown_length = layout.files_of_unknown_length();
             for (id, file) in (0..).map(OutputId).zip(layout.files()) {
                 files.push((
@@ -103,7 +103,7 @@ impl<'a> TensorOutput<'a> {
         Ok(report.planned(files, &self.context.target, self.context.started, self.context.session))
     }
 
-    /// Releases the writer's plans and the opened storages. Returns every file that was read, with
+    /// Releases the writer's plans and closes the storages. Returns every file that was read, with
     /// its identity at that time.
     pub(crate) fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let Self { context, models, sidecars } = self;

@@ -1,5 +1,5 @@
-//! The stages of converting a model's tensors: select, plan, write. Each stage adds to the result
-//! of the previous one.
+//! The stages that convert a model's tensors: select, plan, write. Each stage adds to the result of
+//! the previous stage.
 
 use crate::context::ConversionContext;
 use crate::report::Report;
@@ -25,12 +25,12 @@ use tensorferry_tensors::steps::adapt::{self, Adapted};
 use tensorferry_tensors::steps::{Step, TensorAction, apply};
 use tensorferry_tensors::stored::Stored;
 
-/// A model, and the selection that is converted.
+/// A model, and the part of it that is converted.
 pub struct SelectedModel<'a> {
     pub model: &'a InputModel<'a>,
-    /// Its tensors, metadata and tree after the steps.
+    /// The selected part's tensors, metadata and tree after the steps.
     pub selected: Adapted,
-    /// The writer, which requests steps and plans the output.
+    /// The writer, which requests steps and then plans the output.
     writer: Cell<Option<Box<dyn TensorWriter>>>,
 }
 
@@ -41,9 +41,9 @@ pub struct PlannedModel<'a> {
     pub selected: &'a Adapted,
     pub logical: Logical<'a>,
     pub planned: Planned,
-    /// Digests for the receipt from the copy.
+    /// Digests for the receipt, computed during the copy.
     pub passing: Option<Passing>,
-    /// The digests of its tensors, once they have been computed.
+    /// The digests of the model's tensors, once they have been computed.
     pub digests: Option<Vec<ContentDigest>>,
 }
 
@@ -97,7 +97,7 @@ fn asked_by(format: &Description, step: &str) -> String {
     format!("for {}: --step {step}", format.id)
 }
 
-/// Has the target's writer lay out each model.
+/// Lets the target's writer lay out each model.
 pub fn plan<'a>(
     context: &'a ConversionContext<'_>,
     selected: &'a [SelectedModel<'a>],
@@ -115,8 +115,8 @@ pub fn plan<'a>(
     selected.iter().map(plan).collect()
 }
 
-/// Refuses to write codes of quantized weights if the format has no dtype for them, since only
-/// their scales would remain, or if its programs would read the codes as numbers.
+/// Refuses to write codes of quantized weights in two cases: if the format has no dtype for them,
+/// because only their scales would remain, or if programs would read the codes as numbers.
 fn check_codes(selected: &Adapted, planned: &Planned, target: Capabilities) -> Result<()> {
     if selected.codes.is_empty() {
         return Ok(());
@@ -135,12 +135,12 @@ impl PlannedModel<'_> {
         self.planned.layout.files().iter().any(|file| file.path == name)
     }
 
-    /// Returns the model's losses, as losses of the whole input.
+    /// Returns the model's losses, with names relative to the whole input.
     pub fn losses(&self) -> impl Iterator<Item = Loss> {
         self.selected.losses.iter().chain(&self.planned.losses).map(|loss| self.model.place(loss))
     }
 
-    /// Returns how many of its tensors are in the output.
+    /// Returns how many of the model's tensors are in the output.
     pub(crate) fn tensors(&self) -> u64 {
         u64::from(self.logical.tensor_count()) - self.planned.layout.omitted().len() as u64
     }
@@ -166,7 +166,7 @@ impl PlannedModel<'_> {
         seal(layout, &**plan, &copied, &notes, reading, &files)
     }
 
-    /// Returns whether columns of strings were converted to tensors that the target could not hold.
+    /// Returns whether the target leaves out string tensors that were made from columns of records.
     pub(crate) fn lacks_strings(&self) -> bool {
         let is_text = |&id: &TensorId| self.logical.tensor(id).dtype == Dtype::STR;
         self.model.input.is_of_records() && self.planned.layout.omitted().iter().any(is_text)

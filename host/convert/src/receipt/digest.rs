@@ -20,7 +20,7 @@ pub struct FileRecord {
     /// The name, with `/` between the parts.
     pub name: String,
     pub bytes: u64,
-    /// The digest of its bytes, under the algorithm's name.
+    /// The digest of the file's bytes. In JSON, the key is the name of the algorithm.
     #[serde(flatten)]
     pub digest: FileDigest,
 }
@@ -50,7 +50,7 @@ impl FileDigest {
     }
 }
 
-/// Files to be hashed. Each file is a task, so that they are hashed in parallel, the longest first.
+/// Files to be hashed in parallel, starting with the longest. Each file is one task.
 #[derive(Default)]
 pub struct Files<'a> {
     files: Vec<HashTask<'a>>,
@@ -71,8 +71,8 @@ enum BytesFrom<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Adds a file of a source, to be recorded as `name`. `seen` contains the hashed parts of the
-    /// source's files.
+    /// Adds a file of a source, to be recorded as `name`. `seen` contains the parts of the source's
+    /// files that are already hashed.
     pub(crate) fn add_source(
         &mut self,
         source: &'a FileSource,
@@ -86,7 +86,7 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// Adds the file at a path. `seen` contains the parts that are already hashed.
+    /// Adds the file at a path. `seen` contains the parts of the file that are already hashed.
     pub fn add_path(&mut self, path: PathBuf, name: String, seen: Option<&'a HashTree>) -> Result<()> {
         let metadata = std::fs::metadata(&path).map_err(|e| Error::from(e).file(&name))?;
         self.add(name, metadata.len(), BytesFrom::Path(path), seen);
@@ -156,7 +156,7 @@ fn hash_file(path: &Path, tree: &HashTree, algorithm: Algorithm, session: &Sessi
     hash(tree, algorithm, session, read)
 }
 
-/// Computes the digest of the bytes of a tree, some of which may already be hashed.
+/// Completes the digest of a hash tree, some of whose bytes may already be hashed.
 fn hash(
     tree: &HashTree,
     algorithm: Algorithm,

@@ -1,5 +1,5 @@
-//! Finds the receipts for the paths of a user: an output, a file of a set, a receipt, or a folder
-//! with any number of outputs below it.
+//! Finds the receipts for paths that a user passes: an output, a file of a set, a receipt, or a
+//! folder with any number of outputs in it and in its sub-folders.
 
 use super::{IN_FOLDER, Receipt, beside, is_name};
 use std::collections::btree_map::Entry as Slot;
@@ -57,7 +57,7 @@ fn of_path(path: &Path, folders: &mut Folders<'_>) -> Result<Vec<PathBuf>> {
     Ok(folders.owner(path)?.into_iter().collect())
 }
 
-/// As [`of_path`], for a URL in an object store.
+/// Does the same as [`of_path`], for a URL in an object store.
 fn of_url(url: &Path, session: &Session) -> Result<Vec<PathBuf>> {
     let whole = InputFolder::at(url, session)?;
     let kind = whole.kind("")?;
@@ -107,7 +107,7 @@ fn below(top: &InputFolder, folder: &str, depth: usize, found: &mut Vec<PathBuf>
     Ok(())
 }
 
-/// The receipt of `model/` is next to it, as the receipt of `model` is: `model.ferry.json`.
+/// Removes a trailing slash: the receipt of `model/`, like that of `model`, is `model.ferry.json`.
 fn without_slash(path: &Path) -> PathBuf {
     path.components().collect()
 }
@@ -117,22 +117,22 @@ fn entries(folder: &Path) -> Result<Vec<std::fs::DirEntry>> {
     std::fs::read_dir(folder).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
 
-/// The files that the receipts of each folder name. Each folder is read once, even if a shell's `*`
-/// names many of its files.
+/// The files that the receipts of each folder list. Each folder is read once, even if a shell
+/// expands `*` to many of its files.
 struct Folders<'a> {
     session: &'a Session,
     known: BTreeMap<PathBuf, BTreeMap<PathBuf, PathBuf>>,
 }
 
 impl Folders<'_> {
-    /// Finds the receipt that lists a file of its output, in the file's folder or in a folder
-    /// around it.
+    /// Finds the receipt that lists an output file. The receipt is in the file's folder or in a
+    /// folder above it.
     fn owner(&mut self, file: &Path) -> Result<Option<PathBuf>> {
         let absolute =
             std::path::absolute(file).map_err(|e| Error::from(e).file(file.display().to_string()))?;
         let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
-        // The receipt of a set is next to the file. The receipt of a folder is in a folder around
-        // it, whose files may be in sub-folders.
+        // If the output is a set of files, the receipt is next to the file. If the output is a
+        // folder, the receipt is in that folder, and the file may be in one of its sub-folders.
         let around = folder.ancestors().find(|folder| folder.join(IN_FOLDER).is_file());
         let around = around.map(Path::to_owned);
         let candidates = [Some(folder.clone()), around.filter(|around| *around != folder)];
@@ -153,7 +153,7 @@ impl Folders<'_> {
 }
 
 /// Returns the files that the receipts of a folder list, each with its receipt. Receipts that
-/// cannot be read are skipped: they are reported if they or their folder are passed as arguments.
+/// cannot be read are skipped here: they are reported if the user passes them or their folder.
 fn named_in(folder: &Path, session: &Session) -> Result<BTreeMap<PathBuf, PathBuf>> {
     let mut named = BTreeMap::new();
     for entry in entries(folder)? {

@@ -51,7 +51,7 @@ pub struct Checked {
     pub rows: u64,
     /// Columns and tensors that could not be compared, with the reasons.
     pub left_out: Vec<String>,
-    /// Bytes of the output's files according to the receipt.
+    /// Total size of the output's files according to the receipt.
     pub bytes: u64,
 }
 
@@ -87,7 +87,7 @@ pub struct Problem {
     pub subject: Subject,
     /// The name of the file, tensor or column.
     pub name: String,
-    /// The problem, as a predicate.
+    /// The problem, worded as the predicate of a sentence.
     pub what: &'static str,
     /// The value in the receipt.
     pub expected: Option<String>,
@@ -105,7 +105,7 @@ pub enum Subject {
     Column,
     /// A file of the input.
     Source,
-    /// The receipt, which contradicts itself.
+    /// The receipt, if it contradicts itself.
     Receipt,
 }
 
@@ -125,7 +125,7 @@ impl Subject {
 pub const MISSING: &str = "is missing";
 
 impl Problem {
-    /// Creates a problem without values.
+    /// Creates a problem without an expected and a found value.
     pub fn new(subject: Subject, name: impl Into<String>, what: &'static str) -> Self {
         Self { subject, name: name.into(), what, expected: None, found: None }
     }
@@ -142,7 +142,8 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Names come from files: quoted, so that a newline cannot forge a line.
+        // Names come from files. They are quoted, so that a newline in a name cannot imitate an
+        // output line.
         write!(f, "{} {:?} {}", self.subject.word(), self.name, self.what)?;
         match (&self.expected, &self.found) {
             (Some(expected), Some(found)) => write!(f, ": expected {expected}, found {found}"),

@@ -19,8 +19,8 @@ use tensorferry_tensors::content::Algorithm;
 use tensorferry_tensors::hash_tree::HashTree;
 
 pub struct ReceiptFiles<'a> {
-    /// The files of the input: source, name in the source, recorded name, and the parts that were
-    /// hashed during the copy.
+    /// The files of the input: the source, the name in the source, the name in the receipt, and the
+    /// parts that were hashed during the copy.
     pub input: Vec<(&'a FileSource, &'a str, String, Option<&'a InputTrees>)>,
     /// Additional inputs that options of the reader name.
     pub additional: &'a [Arc<FileSource>],

@@ -1,8 +1,8 @@
-//! Checks an output against its receipt: its files by length and digest, then each tensor as
-//! ferry's own reader reads it, and on request the files that it was made from.
+//! Checks an output against its receipt: first the lengths and digests of its files, then each
+//! tensor as ferry reads it. On request, also checks the input files that the output was made from.
 //!
-//! A receipt is untrusted. Names that leave its folder make it unreadable, and its values are only
-//! compared, never used as sizes of allocations.
+//! A receipt is untrusted. A receipt with file names that lead out of its folder is unreadable.
+//! Values in a receipt are only compared and never determine the size of an allocation.
 
 use crate::inspect::temporary;
 use crate::receipt::digest::hash_path;
@@ -41,8 +41,8 @@ pub struct Depth {
     pub source: bool,
 }
 
-/// Checks outputs against their receipts in parallel, one per thread, and shares the memory budget
-/// among them. Calls `each` with every result, in order.
+/// Checks outputs against their receipts in parallel, one output per thread. The threads share the
+/// memory budget. Calls `each` with every result, in order.
 pub fn verify_all(
     receipts: &[PathBuf],
     depth: Depth,
@@ -95,7 +95,8 @@ pub fn verify(
 }
 
 impl Checked {
-    /// Collects all problems. An error means that there may be more.
+    /// Collects all problems. If this returns an error, there may be more problems than were
+    /// collected.
     fn look(
         &mut self,
         path: &Path,
@@ -138,7 +139,7 @@ impl Checked {
         Ok(())
     }
 
-    /// The content digest of all records is computed from those of the files.
+    /// Checks the content digest of all records, which is computed from the digests of the files.
     fn rows_agree(&mut self, records: &RecordsRecord) {
         let of_files =
             records.content_of_files().map_or_else(|| "no digests".to_owned(), |digest| hex(&digest));
@@ -153,7 +154,7 @@ impl Checked {
         }
     }
 
-    /// Compares files. Returns whether none is missing.
+    /// Compares files with their records. Returns whether all files exist.
     fn files(
         &mut self,
         folder: &Path,
@@ -170,7 +171,7 @@ impl Checked {
         Ok(is_whole)
     }
 
-    /// The model's digest is computed from those of its tensors.
+    /// Checks the model's digest, which is computed from the digests of its tensors.
     fn receipt_agrees(&mut self, model: &ModelRecord) {
         let digests = model.tensors.iter().map(|t| Some((t.name.as_str(), from_hex(&t.content)?)));
         let of_tensors = digests.collect::<Option<Vec<_>>>().map(content::catalog);
@@ -219,8 +220,8 @@ impl Checked {
             of_kind.filter_map(|loss| Some((in_folder(&model.folder, &loss.what)?, loss))).collect()
         };
         let changed = losses_of(LossKind::Attribute);
-        // Digests are taken after a reader or a step has rounded, so only losses of a writer change
-        // the dtype afterwards.
+        // Digests are computed after readers and steps have rounded, so only a writer's losses can
+        // change the dtype after that.
         let mut rounded = losses_of(LossKind::Precision);
         rounded.retain(|_, loss| loss.asked);
         let mut not_compared: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -261,14 +262,15 @@ impl Checked {
     }
 }
 
-/// Returns the name within a model's folder of the subject of a loss.
+/// Returns the subject of a loss relative to the model's folder, or `None` if it is outside that
+/// folder.
 fn in_folder<'a>(folder: &str, what: &'a str) -> Option<&'a str> {
     if folder.is_empty() { Some(what) } else { what.strip_prefix(folder)?.strip_prefix('/') }
 }
 
 fn reader<'a>(registry: &'a Formats, format: &str) -> Result<&'a RegisteredFormat> {
     registry.format(format, Side::Reader).map_err(|error| {
-        // The receipt names the format, so this is not the user's mistake.
+        // The user did not choose the format (the receipt names it), so this is not a usage error.
         Error::new(ErrorKind::Plugin, error.message()).context("no reader for the output is installed")
     })
 }
@@ -311,7 +313,7 @@ fn compare_file(
         }
         Err(error) => return Err(failed(error.into())),
     };
-    // Not opened: a pipe would block until it has a writer.
+    // Other kinds of files are not opened: opening a pipe would block until it has a writer.
     if !metadata.is_file() {
         return Ok(Some(problem("is not a regular file")));
     }

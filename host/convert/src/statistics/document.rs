@@ -74,7 +74,7 @@ fn of_texts(texts: &Texts) -> Value {
     })
 }
 
-/// Keeps 64-bit integers exact.
+/// Converts a number to JSON. 64-bit integers stay exact.
 fn number(number: Number) -> Value {
     match number {
         Number::Float(number) => float(number),

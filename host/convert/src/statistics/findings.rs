@@ -8,19 +8,20 @@ use tensorferry_tensors::content::{self, Algorithm, ContentDigest};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::statistics::{Number, Numbers, Statistics, StatisticsKind, rows_of_zeros};
 
-/// Maximum share of zero rows. Fewer may be padding, such as that of a vocabulary.
+/// Maximum share of zero rows. A smaller share may be padding, for example of a vocabulary.
 const MOST_DEAD_ROWS: f64 = 0.01;
-/// Maximum share of F8 values that are the largest number: scales are chosen so that the largest
-/// weight is.
+/// Maximum share of F8 values at the largest number of the dtype. A few are normal: scales are
+/// chosen so that the largest weight becomes that number.
 const MOST_SATURATED_F8: f64 = 0.001;
-/// Maximum share of subnormals, which occur by chance among weights around zero. F16 has more,
-/// because its smallest normal number is 6e-5.
+/// Maximum share of subnormals. Weights around zero contain some by chance. F16 weights contain
+/// more, because the smallest normal number of F16 is 6e-5.
 const MOST_SUBNORMAL: f64 = 0.01;
 const MOST_SUBNORMAL_F16: f64 = 0.05;
-/// If an F16 tensor has infinities besides numbers this large, its values exceeded the limit of
-/// 65504.
+/// If an F16 tensor contains infinities and also numbers this large, its values exceeded the
+/// dtype's limit of 65504.
 const NEAR_LIMIT_F16: f64 = 32752.0;
-/// Minimum bytes of tensors that are compared. Smaller ones are often equal: counters, frequencies.
+/// Minimum size in bytes of tensors that are searched for equal ones. Smaller tensors, such as
+/// counters or frequencies, are often equal.
 const LEAST_EQUAL: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +77,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns the layer numbers of the tensors, as far as their names contain them.
+    /// Returns the layer numbers in the names of the tensors.
     #[must_use]
     pub fn layers(&self) -> Vec<u64> {
         let mut layers: Vec<u64> = self.tensors.iter().filter_map(|name| layer(name)).collect();
@@ -91,7 +92,7 @@ fn layer(name: &str) -> Option<u64> {
     name.split(['.', '/']).find_map(|part| part.parse().ok())
 }
 
-/// Counts rows of zeros, if there are enough zeros for one.
+/// Counts rows that are all zeros, if the tensor has enough zeros for at least one such row.
 pub(super) fn count_rows(
     logical: &Logical<'_>,
     wanted: &[(TensorId, StatisticsKind)],

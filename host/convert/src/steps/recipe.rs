@@ -49,7 +49,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("torch-to-keras", include_str!("recipes/torch-to-keras.toml")),
 ];
 
-/// Maximum size of a user's file.
+/// Maximum size of a recipe file.
 const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -79,7 +79,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// Returns the recipe of this name or in this file, or `None` if there is no such recipe.
+/// Returns the recipe with this name or in this file, or `None` if there is no such recipe.
 pub fn find(name: &str) -> Result<Option<Recipe>> {
     if let Some(path) = name.strip_prefix('@') {
         return read(path).map(Some);

@@ -1,12 +1,13 @@
-//! A model folder's `config.json` as a document: its own object and the configurations of parts of the model
-//! (`text_config`) as entries that can be changed. All other values keep their text, so that numbers keep their digits.
-//! The document is written in the style of the input: its indentation and separators.
+//! A model folder's `config.json` as an editable document. The entries of its main object, and of
+//! configurations for parts of the model (`text_config`), can be changed. All other values keep
+//! their text, so that numbers keep their digits. The document is written in the input's style: its
+//! indentation and separators.
 
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use tensorferry_core::read::entries::Entries;
 
-/// Maximum nesting of configurations.
+/// Maximum nesting depth of configurations.
 const MAX_NESTED: usize = 8;
 
 #[derive(Debug)]
@@ -25,13 +26,13 @@ pub(super) struct Entry<'a> {
 
 #[derive(Debug)]
 pub(super) enum Field<'a> {
-    /// The configuration of a part of the model.
+    /// The configuration for a part of the model.
     Config(Vec<Entry<'a>>),
     /// The JSON text of any other value.
     Text(Cow<'a, str>),
 }
 
-/// How entries are separated.
+/// How entries are separated in the document.
 #[derive(Debug)]
 struct Style<'a> {
     /// The line break and one level of indentation; `None` if the document is on one line.
@@ -41,19 +42,19 @@ struct Style<'a> {
 }
 
 impl<'a> ConfigDocument<'a> {
-    /// Parses a text; `None` if it is not a JSON object.
+    /// Parses a document. Returns `None` if it is not a JSON object.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let root = entries(text, 0).ok()?;
         let end = text.rfind('}').map_or("", |end| &text[end + 1..]);
         Some(Self { root, style: Style::of(text)?, end })
     }
 
-    /// Calls `change` on the entries of each configuration, the outermost first.
+    /// Calls `change` on the entries of each configuration, starting with the outermost.
     pub(super) fn each(&mut self, mut change: impl FnMut(&mut Vec<Entry<'a>>)) {
         each(&mut self.root, &mut change);
     }
 
-    /// The document as JSON.
+    /// Returns the document as JSON.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         self.style.write(&self.root, 0, &mut text);
@@ -62,7 +63,7 @@ impl<'a> ConfigDocument<'a> {
 }
 
 impl Entry<'_> {
-    /// Its value, if it is a string without escapes.
+    /// Returns the entry's value, if it is a string without escapes.
     pub(super) fn plain_text(&self) -> Option<&str> {
         let Field::Text(text) = &self.value else { return None };
         let inner = text.strip_prefix('"')?.strip_suffix('"')?;
@@ -95,7 +96,7 @@ fn each<'a>(entries: &mut Vec<Entry<'a>>, change: &mut impl FnMut(&mut Vec<Entry
 }
 
 impl<'a> Style<'a> {
-    /// The style of an object, by its first entries.
+    /// Derives the style of an object from its first entries.
     fn of(text: &'a str) -> Option<Self> {
         let is_blank = |text: &str| text.bytes().all(|byte| matches!(byte, b' ' | b'\t'));
         let inner = text.trim_start().strip_prefix('{')?;

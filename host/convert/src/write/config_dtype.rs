@@ -8,7 +8,7 @@ use tensorferry_tensors::cast::{dtype_called, is_float, torch_name};
 
 pub const NAME: &str = "config.json";
 
-/// Maximum size of a configuration that is edited.
+/// Maximum size of a configuration that can be edited.
 pub const MOST_BYTES: u64 = 16 << 20;
 
 /// The edit of a configuration.
@@ -18,11 +18,12 @@ pub enum Edit {
     None,
     /// The new text, and a description of the change.
     Text(String, String),
-    /// The dtype is no longer correct, and no single dtype would be. Describes the entry.
+    /// The dtype is no longer correct, and no single dtype would be. The string describes the
+    /// entry.
     Untrue(String),
 }
 
-/// Returns the edit that casts make necessary.
+/// Returns the edit that the casts of the catalog make necessary.
 #[must_use]
 pub fn edit(text: &str, catalog: &Catalog) -> Edit {
     if !catalog.tensors().iter().any(|tensor| is_float(tensor.dtype) && is_cast(catalog, tensor)) {
@@ -62,7 +63,7 @@ fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
 /// Keys that name the dtype of the weights.
 const KEYS: [&str; 2] = ["dtype", "torch_dtype"];
 
-/// Returns whether one of the keys is present twice, so that it is unclear which entry counts.
+/// Returns whether one of the keys occurs twice, so that it is unclear which entry applies.
 fn has_doubled_dtype(entries: &[Entry<'_>]) -> bool {
     KEYS.iter().any(|key| entries.iter().filter(|entry| entry.key == *key).count() > 1)
 }
@@ -75,7 +76,7 @@ pub(super) fn dtype_name<'e>(entry: &'e Entry<'_>) -> Option<&'e str> {
     (torch_name(dtype) == Some(name)).then_some(name)
 }
 
-/// Replaces the float dtype in an entry. Returns the previous one if it was different.
+/// Replaces the float dtype in an entry. Returns the previous dtype if it was different.
 pub(super) fn rename_dtype(entry: &mut Entry<'_>, now: &str) -> Option<String> {
     let was = dtype_name(entry).filter(|name| *name != now)?.to_owned();
     if let Field::Text(text) = &mut entry.value {

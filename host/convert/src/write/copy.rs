@@ -1,11 +1,12 @@
-//! Copies bytes from storages to staged files: windows of all files in parallel, each filled,
-//! digested and written once.
+//! Copies bytes from storages to staged files. The windows of all files are copied in parallel.
+//! Each window is filled, digested and written once.
 //!
-//! Encoded segments have been written before ([`encode`](super::encode)).
+//! Encoded segments are written earlier, by [`encode`](super::encode).
 //!
 //! A window is [`WINDOW_BYTES`] of one output file. Contiguous bytes are read straight into the
-//! window, so that many small tensors take one write. Bytes that need a gather are left out of the
-//! windows and written by tiles; digests that cover them are computed from the file afterwards.
+//! window, so that one write covers many small tensors. Bytes that need a gather are not part of a
+//! window and are written by tiles. Digests that cover such bytes are computed from the file
+//! afterwards.
 
 mod ahead;
 mod decoded;
@@ -46,18 +47,18 @@ use tiled::TiledCopy;
 pub struct Copied {
     /// The digests that the layout requested, in order.
     pub digests: Vec<Digest>,
-    /// The length of each file, including streamed ones, in order. 0 for late files.
+    /// The length of each file, including streamed files, in order. 0 for late files.
     pub lens: Vec<u64>,
-    /// Losses by casts.
+    /// Losses caused by casts.
     pub losses: Vec<Loss>,
     /// Digests of the copied bytes, if there will be a receipt.
     pub passing: Option<Passing>,
 }
 
-/// Copies everything in a layout into `files`, which has one file for each of the layout's.
-/// `receipt` is the algorithm for the digests of files, if there will be a receipt. If `sync` is
-/// set, the files will be synced, so writing them to the disk begins at once. A wrong digest of a
-/// storage is a malformed input.
+/// Copies everything in a layout into `files`, which contains one file for each file of the layout.
+/// If there will be a receipt, `receipt` is the algorithm for the file digests. If `sync` is set,
+/// the files will be synced, so the copy starts writing them to the disk early. If a storage does
+/// not match its digest, the input is malformed.
 pub fn copy(
     layout: &Layout,
     plan: &dyn TensorPlan,
@@ -80,8 +81,8 @@ pub fn copy(
         let Some(output) = files[index].local()? else { continue };
         extents.extend(kernel::take(index, placements, &output, stored, &sources, &outputs));
     }
-    // With a receipt, the decoded bytes are also needed for digests. Decoding them here would
-    // decode them twice.
+    // For a receipt, the decoded bytes also go into digests, so decoding them here would mean
+    // decoding them twice.
     let decoded = if passing.is_none() { filled.take_decoded(logical) } else { Vec::new() };
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
     let tasks = CopyTasks::new(&filled, layout, &extents, session);
@@ -127,8 +128,8 @@ pub fn copy(
     Ok(Copied { digests, lens, losses: tally.finish(logical, layout)?, passing: seen })
 }
 
-/// Runs tasks in the order of their numbers on all threads, each with its own buffers. Reads and
-/// writes thus move through the files from front to back.
+/// Runs tasks on all threads in the order of their numbers, so that reads and writes advance
+/// through the files from front to back. Each thread has its own buffers.
 fn in_order(count: usize, each: impl Fn(&mut Buffers, usize) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     (0..rayon::current_num_threads().min(count)).into_par_iter().try_for_each(|_| {
@@ -175,7 +176,7 @@ struct StorageRead {
 struct GatherTask {
     file: usize,
     base: u64,
-    /// The copy of elements in stored order, if they are cast.
+    /// For bytes that are cast: the copy of elements in stored order.
     copy: StridedCopy,
     storage: StorageId,
     swap_unit: u32,
@@ -203,11 +204,11 @@ struct TileTask<'a> {
     tile: Tile<'a>,
 }
 
-/// All tasks of a copy, by number. Each task is created when it is its turn, so memory grows with
-/// the number of files and tensors, and not with their bytes.
+/// All tasks of a copy, by number. A task is created only when it runs, so memory use grows with
+/// the number of files and tensors, and not with their size.
 struct CopyTasks<'a> {
     groups: Vec<TaskGroup<'a>>,
-    /// For each group, the number after its last task.
+    /// For each group of tasks, one more than the number of its last task.
     ends: Vec<usize>,
 }
 
@@ -267,7 +268,7 @@ impl<'a> CopyTasks<'a> {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Returns the task with this number, which must be less than their count.
+    /// Returns the task with this number, which must be less than the number of tasks.
     fn get(&self, number: usize) -> CopyTask<'_> {
         let place = self.ends.partition_point(|&end| end <= number);
         let first = place.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -302,7 +303,7 @@ struct FilePlacements<'a> {
 }
 
 impl<'a> FilePlacements<'a> {
-    /// Removes and returns the storages that are decoded straight into their files.
+    /// Removes and returns the storages that are decoded straight into their output files.
     fn take_decoded(&mut self, logical: &Logical<'_>) -> Vec<decoded::DecodedExtent> {
         let gathered = self.gathers.iter().map(|gather| gather.storage);
         let tiled = self.tiled.iter().flat_map(|tiled| logical.storages_of(tiled.tensor).unwrap_or_default());
@@ -464,7 +465,8 @@ impl WindowCopy<'_> {
         self.fetch(&pending.read, from, bytes, from..from + bytes.len() as u64)
     }
 
-    /// Reads a number that the window's edge cuts as a whole: both windows do.
+    /// Reads part of a storage and swaps the bytes of its numbers. If a window ends within a
+    /// number, the whole number is read for each of the two windows.
     fn read_swapped(&self, read: &StorageRead, skipped: u64, len: u64, out: &mut [u8]) -> Result<()> {
         let wide = u64::from(read.swap_unit);
         let end = skipped + out.len() as u64;
@@ -477,8 +479,8 @@ impl WindowCopy<'_> {
         Ok(())
     }
 
-    /// Reads bytes, and counts the `owned` ones for the digests of the storages and the losses of
-    /// casts.
+    /// Reads bytes. Only the `owned` bytes count for the digests of the storages and for the losses
+    /// of casts.
     fn fetch(&self, read: &StorageRead, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
         let stored = self.logical.stored();
         let see = &mut |storage, from, bytes: &[u8]| {
@@ -493,7 +495,7 @@ impl WindowCopy<'_> {
     }
 }
 
-/// A read that the next placement may continue.
+/// A read that the next placement may extend.
 struct PendingRead {
     read: StorageRead,
     range: Range<usize>,
@@ -561,7 +563,7 @@ fn stream(
 struct StreamSink<'a> {
     output: &'a OutputBytes,
     buffer: Vec<u8>,
-    /// Bytes written before those in the buffer.
+    /// Number of bytes written before the bytes in the buffer.
     written: u64,
     session: &'a Session,
 }

@@ -1,8 +1,10 @@
-//! Has the plan encode its segments, many in parallel, and writes them into the staged files.
+//! Lets the plan encode its segments, many of them in parallel, and writes them into the staged
+//! files.
 //!
-//! The start of a segment is known once all segments before it in its file that have an unknown
-//! length are complete. From then on its bytes are written directly. Until then they are buffered:
-//! in memory, or beyond the memory budget in a temporary file.
+//! Some segments have an unknown length until they are encoded. The start of a segment is known
+//! once all such segments before it in its file are complete. From then on, the segment's bytes are
+//! written directly. Until then they are buffered in memory, or, beyond the memory budget, in a
+//! temporary file.
 
 use std::fs::File;
 use std::ops::Range;
@@ -24,9 +26,9 @@ const WORTH_WRITING: usize = 128 << 10;
 /// The note of each encoded segment. Its length is in the layout.
 pub type Notes = Vec<Vec<u8>>;
 
-/// Has the plan encode all encoded segments of a layout, writes them into `files`, which has one
-/// file for each of the layout's, and puts their lengths into the layout. A segment with a
-/// different length than promised is an error of the plugin.
+/// Lets the plan encode all encoded segments of a layout. Writes them into `files`, which contains
+/// one file for each file of the layout, and adds their lengths to the layout. If a segment does
+/// not have the length that the plan promised, returns a plugin error.
 pub fn encode(
     layout: &mut Layout,
     plan: &dyn TensorPlan,
@@ -40,9 +42,9 @@ pub fn encode(
     }
     let encoding = Encoding::new(layout, logical, files)?;
     let next = AtomicUsize::new(0);
-    // Each thread of the pool takes the next segment, so that few wait for those before them. A
-    // parallel iterator would let a thread that waits for a read inside the plugin start another
-    // segment meanwhile.
+    // Each thread of the pool takes the next segment, so that few segments wait for the segments
+    // before them. A parallel iterator is not used, because a thread that waits for a read inside
+    // the plugin could then start another segment.
     rayon::broadcast(|_| {
         while !encoding.has_failed() {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -74,7 +76,6 @@ struct Encoding<'a> {
     spilled: AtomicU64,
 }
 
-/// The state of a segment.
 #[derive(Default)]
 struct SegmentState {
     /// The next segment in its file.
@@ -84,16 +85,16 @@ struct SegmentState {
 
 #[derive(Default)]
 struct SegmentProgress {
-    /// Its start, once those before it are complete.
+    /// The start of the segment, once the segments before it are complete.
     begin: Option<u64>,
-    /// Its length, once it is complete.
+    /// The length of the segment, once it is complete.
     len: Option<u64>,
-    /// Its bytes, if it is complete and waits for those before it.
+    /// The bytes of the segment, if it is complete and its start is not known yet.
     waiting: Vec<Waiting>,
     note: Vec<u8>,
 }
 
-/// Buffered bytes.
+/// Buffered bytes whose position in the file is not known yet.
 enum Waiting {
     Memory(Vec<u8>),
     Spilled(Range<u64>),
@@ -141,7 +142,7 @@ impl Encoding<'_> {
         &self.layout.encoded()[index]
     }
 
-    /// Adds the file and the tensor to an error that does not name them.
+    /// Adds the file and the tensor to an error if it does not name them.
     fn named(&self, index: usize, error: Error) -> Error {
         let placed = self.placed(index);
         let error = match *placed.encoded.tensors {
@@ -188,8 +189,8 @@ impl Encoding<'_> {
             .found(found)
     }
 
-    /// Sets the start of a segment and of those after it, as far as they are known, and writes
-    /// bytes that waited for that.
+    /// Sets the start of segment `first` and of the segments after it, as far as their lengths are
+    /// known, and writes the bytes that waited for a start.
     fn place_from(&self, first: usize, begin: u64) -> Result<()> {
         let (mut index, mut begin) = (first, begin);
         loop {
@@ -205,7 +206,7 @@ impl Encoding<'_> {
         }
     }
 
-    /// Returns the start of a segment if the one before it ends at `end`.
+    /// Returns the start of segment `next` if segment `index`, which is before it, ends at `end`.
     fn begin_of_next(&self, index: usize, end: u64, next: usize) -> u64 {
         end + (self.placed(next).range.start - self.placed(index).range.end)
     }
@@ -239,7 +240,7 @@ impl Encoding<'_> {
         Ok(())
     }
 
-    /// Buffers bytes until their place is known.
+    /// Buffers bytes until their position in the file is known.
     fn hold(&self, bytes: Vec<u8>) -> Result<Waiting> {
         let len = bytes.len() as u64;
         let budget = self.logical.stored().session().held_bytes();
@@ -281,7 +282,7 @@ struct SegmentOutput<'a> {
     len: u64,
     /// Bytes that wait for the segment's start. Empty once it is known.
     waiting: Vec<Waiting>,
-    /// The bytes after those.
+    /// Received bytes that have not been written or moved to `waiting` yet.
     buffer: Vec<u8>,
 }
 
@@ -307,7 +308,7 @@ impl SegmentOutput<'_> {
         Ok(())
     }
 
-    /// Ends the segment. If it has a start, the segments after it get theirs.
+    /// Ends the segment. If its start is known, sets the start of the segments after it.
     fn finish(mut self, note: Vec<u8>) -> Result<()> {
         self.flush()?;
         let Self { encoding, index, promised, len, waiting, .. } = self;
@@ -320,7 +321,7 @@ impl SegmentOutput<'_> {
         drop(progress);
         encoding.write_waiting(index, begin, waiting)?;
         match encoding.segments[index].next {
-            // Segments after one of a promised length already have their places.
+            // If the length was promised, the segments after this one already have their start.
             Some(next) if promised.is_none() => {
                 encoding.place_from(next, encoding.begin_of_next(index, begin + len, next))
             }
@@ -376,7 +377,7 @@ mod tests {
         (0..index % 5 * 70_000).map(|at| (at + index).to_le_bytes()[0]).collect()
     }
 
-    /// Segments that take different times, so that they are completed in a different order.
+    /// A plan whose segments take different times, so that they are not completed in order.
     struct Slow {
         fails_at: Option<u64>,
     }
@@ -405,8 +406,8 @@ mod tests {
         files: [Vec<u8>; 2],
     }
 
-    /// Encodes two files of alternating segments, each after four bytes. Every third has a known
-    /// length. `lie` is the segment that promises one byte too many.
+    /// Encodes two files of alternating segments, each after four bytes. Every third segment has a
+    /// known length. `lie` is the index of a segment that promises one byte too many.
     fn encoded(plan: &Slow, threads: usize, memory: u64, lie: Option<u64>) -> Result<Outcome> {
         let (memory_source, limits) = (MemorySource::file("x", []), Limits::default());
         let mut builder = CatalogBuilder::new("made", &memory_source, &limits);
@@ -445,7 +446,7 @@ mod tests {
 
     #[test]
     fn segments_lie_in_order_whoever_encodes_them_in_however_little_memory() {
-        // Waiting bytes go to memory or to a file.
+        // Depending on the memory budget, waiting bytes are in memory or in a file.
         for (threads, memory) in [(1, 1 << 30), (2, 1 << 30), (5, 1 << 30), (2, 0), (5, 0)] {
             let Outcome { layout, notes, files } =
                 encoded(&Slow { fails_at: None }, threads, memory, None).unwrap();
@@ -453,7 +454,7 @@ mod tests {
                 let file = &files[placed.file.0 as usize];
                 let (start, end) = (size(placed.range.start), size(placed.range.end));
                 assert!(file[start..end] == bytes(index), "segment {index} of {threads} threads");
-                // The copy writes the bytes between them.
+                // The copy writes the bytes between segments.
                 assert_eq!(file[start - 4..start], [0; 4]);
                 assert_eq!(notes[size(index)], index.to_le_bytes()[..1]);
             }

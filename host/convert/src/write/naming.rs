@@ -1,6 +1,7 @@
-//! The name of the file that a model of a folder is written to. The format's writer has a usual
-//! name (`model.safetensors`, `pytorch_model.bin`). A model with an unusual name keeps it, because
-//! its library looks for that name: `diffusion_pytorch_model`, `adapter_model`.
+//! Chooses the name of the file that a folder's model is written to. The format's writer has a
+//! usual name (`model.safetensors`, `pytorch_model.bin`). A model with an unusual name, such as
+//! `diffusion_pytorch_model` or `adapter_model`, keeps its name, because its library looks for that
+//! name.
 
 use crate::write::target::OutputTarget;
 use tensorferry_core::read::model::InputModel;
@@ -19,13 +20,15 @@ pub(crate) fn target_of(model: &InputModel<'_>, target: &OutputTarget<'_>) -> Ta
     kept.map_or_else(|| target.target.clone(), Target::File)
 }
 
-/// Returns the start and the ending of a format's usual name, from its first pattern `NAME*ENDING`.
+/// Returns the start and the ending of a format's usual name. They come from the first pattern of
+/// the form `NAME*ENDING`.
 fn usual_name(description: &Description) -> Option<(&str, &str)> {
     let parts = description.members.iter().filter_map(|pattern| pattern.split_once('*'));
     parts.into_iter().find(|(name, ending)| !name.is_empty() && ending.starts_with('.'))
 }
 
-/// Returns the common start of the names of a model's files, if it is not the format's usual name.
+/// Returns the common start of the names of a model's files, or `None` if it is the format's usual
+/// name.
 fn stem(names: &[&str], description: &Description) -> Option<String> {
     let (usual, ending) = usual_name(description)?;
     let mut stems = names.iter().filter_map(|name| strip_suffix(name, ending));
@@ -37,7 +40,7 @@ fn stem(names: &[&str], description: &Description) -> Option<String> {
         is_set = true;
     }
     if is_set {
-        // Removes the numbers of `x-00001-of-00002`.
+        // Removes the shard numbers from names such as `x-00001-of-00002`.
         stem = stem.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
         stem = ShardTag::stem_without(stem);
     }

@@ -1,4 +1,5 @@
-//! Planning: the target's writer lays out the files and the place of each tensor's bytes in them.
+//! Planning: the target's writer lays out the files and the position of each tensor's bytes in
+//! them.
 
 use crate::write::naming;
 use crate::write::target::OutputTarget;
@@ -12,11 +13,13 @@ pub struct Planned {
     /// The files and their segments.
     pub layout: Layout,
     pub plan: Box<dyn TensorPlan>,
-    /// Content that the writer cannot hold, and tied tensors that it writes separately.
+    /// Losses for content that the writer cannot store, and for tied tensors that it writes
+    /// separately.
     pub losses: Vec<Loss>,
 }
 
-/// Plans the output of a model, `logical`, in the same sub-folder as in the input.
+/// Plans the output of a model. `logical` contains the model's tensors. The output is in the same
+/// sub-folder as the model in the input.
 pub fn plan(
     target: &OutputTarget<'_>,
     writer: &dyn TensorWriter,

@@ -1,5 +1,5 @@
-//! Completes an output: the writer receives digests and lengths of the copied and encoded bytes,
-//! and returns the bytes that depend on them.
+//! Completes an output. The writer receives the digests and lengths of the copied and encoded
+//! bytes, and returns the bytes that depend on them.
 
 use crate::write::copy::Copied;
 use crate::write::encode::Notes;
@@ -9,8 +9,9 @@ use tensorferry_sdk::{
     OutputId, Result, SealSink, TensorPlan,
 };
 
-/// Has the plan write its deferred bytes and late files. Returns the final length of each file.
-/// Bytes that are written twice, not at all, or in a wrong number are an error of the plugin.
+/// Lets the plan write its deferred bytes and late files. Returns the final length of each file. If
+/// the plugin writes bytes twice, writes too few or too many, or leaves bytes out, returns a plugin
+/// error.
 pub fn seal(
     layout: &Layout,
     plan: &dyn TensorPlan,

@@ -1,6 +1,6 @@
-//! Tags in the names of a set's files, so that they differ from those of an older set. An object
-//! store cannot rename objects. The new files are written next to an older set, and the index,
-//! which is replaced last, decides which set is valid.
+//! Tags in the names of a set's files, so that the names differ from those of an older set. An
+//! object store cannot rename objects, so the new files are written next to the older set. The
+//! index is replaced last, and decides which set is valid.
 
 use crate::write::target::OutputTarget;
 use std::collections::hash_map::RandomState;
@@ -10,8 +10,9 @@ use tensorferry_core::context::session::Session;
 use tensorferry_publish::remote::folder::{RemoteFolder, is_refusal};
 use tensorferry_sdk::{Result, ShardTag, Side, Target};
 
-/// Returns the writer's options. If the output may replace one in a store, adds a
-/// [tag](ShardTag) that no other run uses. `folder` is the folder of the files in the store.
+/// Returns the writer's options. If the output may replace an older output in a store, adds a
+/// [tag](ShardTag) that no other run uses. `folder` is the folder in the store where the files are
+/// written.
 pub fn with_tag(
     target: &OutputTarget<'_>,
     given: &[(String, String)],
@@ -29,8 +30,8 @@ pub fn with_tag(
     Ok(options)
 }
 
-/// Returns whether files with such names may exist in the output's folder of a store. If listing it
-/// is not permitted, they may.
+/// Returns whether files with such names may already exist in the output's folder in a store. Also
+/// returns true if the store refuses to list the folder.
 fn may_stand(target: &OutputTarget<'_>, folder: &str, session: &Session) -> Result<bool> {
     let Some(store) = RemoteFolder::of(&target.destination, session)? else { return Ok(false) };
     let stem = match &target.target {
@@ -44,8 +45,8 @@ fn may_stand(target: &OutputTarget<'_>, folder: &str, session: &Session) -> Resu
     }
 }
 
-/// Returns a number that is unlikely to occur in another run. On a collision, the store refuses the
-/// second object of the same name.
+/// Returns a number that another run is unlikely to use. If two runs use the same number, the store
+/// refuses to create a second object with the same name.
 fn number_of_run() -> u32 {
     let [.., a, b, c, d] = RandomState::new().hash_one(SystemTime::now()).to_be_bytes();
     u32::from_be_bytes([a, b, c, d])

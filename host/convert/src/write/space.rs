@@ -1,17 +1,18 @@
-//! Checking that the file system has room for an output before it is written.
+//! Checks that the file system has room for an output before the output is written.
 
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// Estimates what a file system needs beyond the bytes themselves: partly filled blocks, block
-/// maps, folders.
+/// Estimates how much space a file system needs in addition to the bytes themselves: partly filled
+/// blocks, block maps, folders.
 const fn overhead(bytes: u64) -> u64 {
     64 * 1024 + bytes / 1024
 }
 
-/// Checks that `bytes` more fit on the file system where `folder` is or will be created.
+/// Checks that `bytes` more bytes fit on the file system where `folder` is or will be created.
 ///
-/// The whole output counts, even if it replaces an existing output: both exist until the commit.
+/// The whole output counts even if it replaces an existing output, because the two exist side by
+/// side until the commit.
 pub(crate) fn check_space(folder: &Path, bytes: u64) -> Result<()> {
     let place = nearest_existing(folder);
     let stat = rustix::fs::statvfs(&place).map_err(|error| {

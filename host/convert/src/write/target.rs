@@ -11,10 +11,10 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
 use tensorferry_tensors::stored::Spill;
 
-/// An ending that several machine-learning formats use. It never determines the format, no matter
-/// which plugins are installed.
+/// An ending that several machine-learning formats use. It never determines the format, whichever
+/// plugins are installed.
 const AMBIGUOUS: &str = ".pb";
-/// Endings that are also given to files of formats without names of their own.
+/// Endings that are also common for files of formats without their own file names.
 const LOOSE: [&str; 2] = [".bin", ".ckpt"];
 
 /// The format and location of the output.
@@ -41,8 +41,8 @@ impl OutputTarget<'_> {
             }
     }
 
-    /// Returns unnamed temporary files next to the output, in the nearest folder that exists. If
-    /// the output is in a store, the system's temporary folder is used.
+    /// Returns storage for unnamed temporary files next to the output, in the nearest folder that
+    /// exists. If the output is in a store, uses the system's temporary folder.
     #[must_use]
     pub fn spill(&self) -> Spill {
         let mut folders = self.destination.folder.ancestors().filter(|folder| folder.is_absolute());
@@ -54,25 +54,25 @@ impl OutputTarget<'_> {
     }
 }
 
-/// The properties of the input that determine the output's form.
+/// The properties of the input that help to determine the format and the kind of the output.
 pub trait TargetInput {
     fn entry(&self) -> &Entry;
-    /// Returns whether the input's format writes files of any name, so that it may be meant if the
-    /// output's ending is one that such files have.
+    /// Returns whether files of the input's format can have any name. If so, an output name that
+    /// ends in `.bin`, for example, may mean this format.
     fn has_any_name(&self) -> bool;
-    /// Returns whether a folder has no files that would be copied along.
+    /// Returns whether the input is only weights, without files that would be copied along.
     fn is_weights_alone(&self) -> bool;
 }
 
 /// Resolves the output's path and format. The output is a folder in these cases:
 ///
-/// - its path ends in `/` or is an existing local folder (a store is not asked)
+/// - its path ends in `/` or is an existing local folder (for a URL, the store is not asked)
 /// - the input is a folder and the output's ending does not name a format, unless the format writes
-///   prefixes and no files would be copied along
-/// - the format has no file names of its own
+///   files with a common prefix and no files would be copied along
+/// - the format has no file endings of its own
 ///
-/// Otherwise it is a file. The format is the one that the user named, or that of the ending, for
-/// which built-in formats take precedence.
+/// Otherwise the output is a file. The format is the one that the user named, or else the one that
+/// the ending determines. For an ending, built-in formats take precedence.
 pub fn resolve<'a>(
     registry: &'a Formats,
     output: &Path,
@@ -109,7 +109,7 @@ pub fn resolve<'a>(
     Ok(OutputTarget { format, target, destination, output: output.to_owned() })
 }
 
-/// Resolves a URL as an output: a folder, or a name in one.
+/// Resolves a URL as an output: either a folder, or a name in a folder.
 fn beyond_network(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
     let host = url.find("://").map_or(0, |at| at + "://".len());
     let url = &url[..host + url[host..].trim_end_matches('/').len()];
@@ -123,8 +123,8 @@ fn beyond_network(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
     Ok((Target::File(name.clone()), Destination { folder, kind: DestinationKind::Beside { name } }))
 }
 
-/// Returns the only writer with the ending, or the only built-in one: as in the probe, an installed
-/// plugin does not change the meaning of a command.
+/// Returns the only built-in writer with the ending, or, if there is none, the only writer. An
+/// installed plugin thus does not change the meaning of a command, as in the probing of inputs.
 fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat> {
     let built_in: Vec<_> = writers.iter().filter(|format| format.is_built_in()).collect();
     match (&*built_in, writers) {
@@ -134,7 +134,7 @@ fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat
     }
 }
 
-/// Returns whether an ending that one writer has determines the format.
+/// Returns whether the ending of `name`, which one writer has, is enough to determine the format.
 fn says_it(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
     let ends = |suffix: &str| has_suffix(name, suffix);
     let is_loose = || LOOSE.into_iter().any(ends) && has_any_name();
@@ -145,7 +145,7 @@ fn writers(registry: &Formats) -> impl Iterator<Item = &RegisteredFormat> {
     registry.formats().iter().filter(|format| format.description.writes())
 }
 
-/// Returns the writers that have the name's ending. The longest ending takes precedence:
+/// Returns the writers for the name's ending. The longest ending takes precedence, as in
 /// `best.pth.tar`.
 fn writers_of<'a>(registry: &'a Formats, name: &str) -> Vec<&'a RegisteredFormat> {
     let ending = |format: &RegisteredFormat| {
@@ -177,8 +177,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{Description, Format};
 
-    /// A format that writes files with the ending `.x`, and with a longer ending that its id
-    /// contains.
+    /// A format that writes files with the ending `.x`, and also with the longer ending in its id.
     struct Writer(&'static str);
 
     impl Format for Writer {

@@ -12,9 +12,9 @@ use tensorferry_tensors::content::{self, Algorithm, ContentDigest, digests};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::stored::Stored;
 
-/// Compares `written` with `source` and returns the number of compared tensors. `known` are the
-/// source's content digests, if they are computed already. If the writer reports a tensor as
-/// rounded, it must exist, but its content differs. A tensor with a loss of an attribute may have a
+/// Compares `written` with `source` and returns the number of compared tensors. `known` contains
+/// the source's content digests, if they are already computed. A tensor that the writer reports as
+/// rounded must exist, but its content may differ. A tensor with an attribute loss may have a
 /// different shape.
 pub fn verify(
     written: &FileSource,

@@ -1,5 +1,5 @@
-//! Announces reads of a remote input well before they happen, in the order of the copy's tasks, so
-//! that the copy does not wait for the network.
+//! Announces reads of a remote input well before they happen, in the order of the copy's tasks. The
+//! data is then fetched ahead, so that the copy does not wait for the network.
 
 use super::{CopyTask, CopyTasks, FilePlacements, Fill};
 use std::sync::{Mutex, PoisonError};
@@ -11,14 +11,14 @@ pub(super) struct ReadAhead<'a> {
     stored: &'a Stored<'a>,
     tasks: &'a CopyTasks<'a>,
     filled: &'a FilePlacements<'a>,
-    /// How many tasks ahead reads are announced.
+    /// How many tasks ahead the reads are announced.
     distance: usize,
     /// The first task whose reads are not announced yet.
     next: Mutex<usize>,
 }
 
 impl<'a> ReadAhead<'a> {
-    /// Returns `None` for local inputs, for which the kernel reads ahead.
+    /// Returns `None` for local inputs, because the operating system reads local files ahead.
     pub(super) fn new(
         stored: &'a Stored<'a>,
         tasks: &'a CopyTasks<'a>,
@@ -31,7 +31,7 @@ impl<'a> ReadAhead<'a> {
         Some(Self { stored, tasks, filled, distance, next: Mutex::default() })
     }
 
-    /// Announces the reads of the tasks up to `distance` after this one.
+    /// Announces the reads of the next `distance` tasks, starting with this one.
     pub(super) fn begin(&self, number: usize) {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let end = number.saturating_add(self.distance).min(self.tasks.count());
@@ -63,7 +63,7 @@ impl<'a> ReadAhead<'a> {
                     self.stored.add_file_ranges(read.storage, read.from + (from - placement.to), len, ranges);
                 }
             }
-            // The kernel copies only local files; the other tasks read in an order of their own.
+            // The kernel copies only local files. The other tasks do not read in file order.
             CopyTask::Kernel(_) | CopyTask::Gather(_) | CopyTask::Slab(..) | CopyTask::Stream { .. } => {}
         }
     }

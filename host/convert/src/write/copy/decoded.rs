@@ -1,6 +1,6 @@
-//! Copies encoded storages that are whole in an output file: each is decoded straight into its
-//! file, without being buffered or written to a temporary file first. Storages that are short, also
-//! read elsewhere, swapped or checked go through the windows.
+//! Copies encoded storages that an output file contains as a whole. Each is decoded straight into
+//! its file, without a buffer for all of it or a temporary file. Storages that are short, also read
+//! elsewhere, byte-swapped or checked are copied in windows instead.
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
@@ -13,11 +13,11 @@ use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::{ByteSink, Context, Layout, Result, Storage, StorageId, StorageLocation};
 use tensorferry_tensors::stored::{Stored, behind};
 
-/// Minimum bytes. Shorter storages are left to the windows: a write for each would cost more than
-/// it saves.
+/// Minimum size in bytes. Shorter storages are copied in windows, because a separate write for each
+/// would cost more than it saves.
 const SHORTEST: u64 = 256 << 10;
 
-/// An encoded storage, and where its bytes go.
+/// An encoded storage, and the location of its decoded bytes in an output file.
 pub(super) struct DecodedExtent {
     file: usize,
     to: u64,
@@ -25,8 +25,9 @@ pub(super) struct DecodedExtent {
     storage: StorageId,
 }
 
-/// Removes the whole encoded storages from the placements of all files and returns them. `others`
-/// are storages that are also read elsewhere: these are decoded once and kept.
+/// Removes the whole encoded storages from the placements of all files and returns them. Storages
+/// that are also read elsewhere, such as `others`, are left in the placements, because they are
+/// decoded once and kept.
 pub(super) fn take(
     files: &mut [Vec<Placement<'_>>],
     stored: &Stored<'_>,
@@ -64,8 +65,8 @@ pub(super) fn take(
     extents
 }
 
-/// Decodes all storages into their files, the longest first: each is decoded by one thread, and a
-/// long one at the end would keep the others waiting.
+/// Decodes all storages into their files, starting with the longest. Each storage is decoded by one
+/// thread, so a long storage at the end would leave the other threads idle.
 pub(super) fn copy_all(
     extents: &[DecodedExtent],
     stored: &Stored<'_>,
@@ -75,7 +76,7 @@ pub(super) fn copy_all(
 ) -> Result<()> {
     let mut longest: Vec<&DecodedExtent> = extents.iter().collect();
     longest.sort_by_key(|extent| Reverse(extent.len));
-    // One buffer for each thread that decodes.
+    // One buffer for each decoding thread.
     let buffers = Mutex::<Vec<Vec<u8>>>::default();
     let buffers = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
     longest.into_par_iter().with_max_len(1).try_for_each(|extent| {
@@ -88,7 +89,7 @@ pub(super) fn copy_all(
 }
 
 impl DecodedExtent {
-    /// Decodes a storage into its file. `buffer` collects the bytes of a write.
+    /// Decodes a storage into its file. `buffer` collects the bytes for each write.
     fn copy(
         &self,
         stored: &Stored<'_>,
@@ -103,7 +104,7 @@ impl DecodedExtent {
     }
 }
 
-/// Writes decoded bytes to their place in a file.
+/// Writes decoded bytes to their position in a file.
 struct PlaceSink<'a> {
     extent: &'a DecodedExtent,
     stored: &'a Stored<'a>,
@@ -165,7 +166,8 @@ mod tests {
     const LEN: u64 = 3 * WINDOW_BYTES as u64 + 5;
     const PIECE: usize = 100_000;
 
-    /// Decodes each storage to this number of bytes, all equal to its handle, and counts the calls.
+    /// Decodes each storage to this number of bytes, each of which equals the handle, and counts
+    /// the calls.
     struct Repeated(u64, Arc<AtomicUsize>);
 
     impl TensorDecoder for Repeated {
@@ -182,8 +184,8 @@ mod tests {
         }
     }
 
-    /// Copies tensors in these storages. Returns the output, the number of temporary files and the
-    /// number of calls of the decoder. Storage 9 is not encoded.
+    /// Copies tensors that are in these storages. Returns the output, the number of temporary files
+    /// and the number of calls to the decoder. Storage 9 is not encoded.
     fn copied(storages: &[u64], given: u64, receipt: Option<Algorithm>) -> Result<(Vec<u8>, usize, usize)> {
         let (source, limits) = (MemorySource::file("x", []), Limits::default());
         let mut builder = CatalogBuilder::new("made", &source, &limits);
@@ -199,7 +201,7 @@ mod tests {
         let calls = Arc::new(AtomicUsize::new(0));
         let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog)
             .decoded_by(Repeated(given, calls.clone()));
-        // The memory budget is too small to keep anything.
+        // The memory budget is too small to keep any decoded bytes.
         let session = Session::new(2, 1 << 20);
         let spilled = Arc::new(AtomicUsize::new(0));
         let count = spilled.clone();

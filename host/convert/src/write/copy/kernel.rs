@@ -1,6 +1,7 @@
-//! Extents that the kernel copies. On file systems that share blocks between files, and on network
-//! file systems whose server copies, `copy_file_range` moves no bytes at all. Elsewhere it measured
-//! slower than reading into a buffer and writing it, so it is not used.
+//! Extents that the kernel copies. `copy_file_range` moves no bytes on file systems that can share
+//! blocks between files, nor on network file systems whose server does the copy. On other file
+//! systems it was slower in measurements than reading into a buffer and writing it, so it is not
+//! used there.
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
@@ -12,18 +13,18 @@ use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::{Context, Result, StorageId};
 use tensorferry_tensors::stored::Stored;
 
-/// Minimum bytes. Shorter extents are left to the windows: a call for each would cost more than it
-/// saves.
+/// Minimum size in bytes. Shorter extents are copied in windows, because a separate call for each
+/// would cost more than it saves.
 const SHORTEST: u64 = 256 << 10;
 
-/// File systems (magic numbers of `statfs(2)`) that share whole blocks: btrfs, xfs, bcachefs,
+/// Magic numbers (`statfs(2)`) of file systems that can share whole blocks: btrfs, xfs, bcachefs,
 /// ocfs2.
 const SHARING: [u64; 4] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f];
 
-/// File systems whose server copies any range of bytes: nfs, cifs, smb2.
+/// Magic numbers of file systems whose server can copy any range of bytes: nfs, cifs, smb2.
 const SERVING: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
 
-/// Alignment of shared blocks in both files.
+/// Alignment of shared blocks in the source and in the output.
 const BLOCK: u64 = 4096;
 
 /// Bytes of a storage that are copied to a file unchanged.
@@ -35,8 +36,9 @@ pub(super) struct Extent {
     from: u64,
 }
 
-/// Removes from a file's placements the extents that the kernel can copy: unchanged bytes that no
-/// checksum needs, between files of one file system that shares blocks.
+/// Removes from a file's placements the extents that the kernel can copy, and returns them. These
+/// are unchanged bytes that are not needed for a checksum, and whose source and output are on the
+/// same file system, which can share blocks or copy ranges.
 pub(super) fn take(
     file: usize,
     placements: &mut Vec<Placement<'_>>,
@@ -80,7 +82,7 @@ fn runs(file: usize, placements: &[Placement<'_>]) -> Vec<Extent> {
     runs
 }
 
-/// Cuts the bytes of extents, which are in the same order, out of the reads.
+/// Cuts the bytes of extents out of the reads. Extents and placements are in the same order.
 fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
     let mut kept = Vec::with_capacity(placements.len());
     for placement in placements.drain(..) {
@@ -104,10 +106,10 @@ fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
     *placements = kept;
 }
 
-/// Returns the alignment of extents on this file's file system, or `None` if such copies do not
-/// help there.
+/// Returns the alignment that extents need on this file's file system, or `None` if copying by the
+/// kernel does not help there.
 fn block_size(file: &File) -> Option<u64> {
-    // The magic numbers are 32 bits, sign-extended on some platforms.
+    // The magic numbers have 32 bits and are sign-extended on some platforms.
     let magic = fstatfs(file).ok()?.f_type.cast_unsigned() & 0xffff_ffff;
     let sharing = SHARING.contains(&magic).then_some(BLOCK);
     sharing.or(SERVING.contains(&magic).then_some(1))
@@ -118,8 +120,9 @@ fn same_device(a: &File, b: &File) -> bool {
 }
 
 impl Extent {
-    /// Shrinks the extent to whole blocks of both files. Returns false if their blocks are not
-    /// aligned to each other. `start` is the offset of the storage in its file.
+    /// Shrinks the extent to whole blocks of both files. Returns false if no block is left, or if
+    /// the blocks of the two files are not aligned with each other. `start` is the offset of the
+    /// storage in its file.
     fn align(&mut self, start: u64, block: u64) -> bool {
         let begin = self.to.next_multiple_of(block);
         let end = (self.to + self.len) / block * block;
@@ -132,7 +135,8 @@ impl Extent {
         true
     }
 
-    /// Has the kernel copy the extent. The rest that it refuses is copied through a buffer.
+    /// Lets the kernel copy the extent. Any rest that the kernel refuses to copy is copied through
+    /// a buffer.
     pub(super) fn copy(
         &self,
         stored: &Stored<'_>,
@@ -189,7 +193,8 @@ mod tests {
 
     #[test]
     fn whole_blocks_are_left_out_and_the_rest_is_kept() {
-        // The storage starts at byte 1000 of its file, as in the output, so the blocks are aligned.
+        // The storage starts at byte 1000 of its file, and its bytes start at byte 1000 of the
+        // output, so the blocks are aligned.
         let mut placements = vec![read(1000, 5000, 0), read(6000, 8000, 5000), read(20000, 100, 0)];
         let mut extents = runs(0, &placements);
         assert_eq!(extents.len(), 2);

@@ -1,6 +1,6 @@
-//! Digests for a receipt of bytes that pass through the copy's buffers: of the tensors' content,
-//! and with BLAKE3 also of the files on both sides. Bytes that do not pass, or pass in a different
-//! form, are read afterwards.
+//! Computes digests for a receipt from bytes that pass through the copy's buffers: digests of the
+//! tensors' content, and, if the algorithm is BLAKE3, of the input and output files. Bytes that do
+//! not pass through the buffers, or that pass in a different form, are read afterwards.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use tensorferry_tensors::stored::Stored;
 /// The hashed parts of an input's files.
 pub type InputTrees = BTreeMap<FileId, HashTree>;
 
-/// The hashed parts of everything that the digests of a receipt cover.
+/// The parts already hashed of everything that a receipt has a digest of.
 pub struct Passing {
     /// By tensor.
     contents: Vec<OnceLock<SeenContent>>,
@@ -33,15 +33,15 @@ enum SeenContent {
     Parts(Box<ContentParts>),
 }
 
-/// A tensor whose bytes are in several windows.
+/// The hashed parts of a tensor whose bytes are in several windows.
 struct ContentParts {
     header: Vec<u8>,
     tree: HashTree,
 }
 
 impl Passing {
-    /// Creates an empty state. `algorithm` is that of the files. SHA-256 of a whole file needs its
-    /// bytes in order and is not computed here.
+    /// Creates an empty state. `algorithm` is used for the file digests. SHA-256 needs the bytes of
+    /// a file in order, so it is not computed here.
     pub(super) fn new(layout: &Layout, logical: &Logical<'_>, algorithm: Algorithm) -> Result<Self> {
         let contents = logical.tensor_ids().map(|_| OnceLock::new()).collect();
         if algorithm == Algorithm::Sha256 {
@@ -74,7 +74,8 @@ impl Passing {
         tree.add_piece(start + from, bytes, |at, rest| stored.source().read_at(file, at, rest))
     }
 
-    /// Adds a written window: `runs` are its filled parts, `segments` those of its file.
+    /// Adds a written window. `runs` are the filled parts of the window, and `segments` are the
+    /// segments of its file.
     pub(super) fn add_window(
         &self,
         logical: &Logical<'_>,
@@ -110,7 +111,7 @@ impl Passing {
         Ok(())
     }
 
-    /// Adds bytes of a tensor, if they are its logical bytes.
+    /// Adds bytes of a tensor, if the written bytes are the tensor's logical bytes.
     fn add_content(&self, logical: &Logical<'_>, part: &TensorPart, at: u64, bytes: &[u8]) -> Result<()> {
         let id = part.tensor;
         let tensor = tensor_of(logical.catalog(), id)?;
@@ -127,7 +128,7 @@ impl Passing {
             let _ = content.set(SeenContent::Whole(hasher.finalize().into()));
             return Ok(());
         }
-        // In a tensor of blocks, any byte that did not pass would need a gather of the whole.
+        // For a tensor of blocks, every missing byte would require a gather of the whole tensor.
         if !matches!(tensor.data, Data::Whole { .. }) {
             return Ok(());
         }
@@ -139,7 +140,8 @@ impl Passing {
         parts.tree.add_piece(at, bytes, |at, rest| parts.read(logical, id, at, rest))
     }
 
-    /// Returns the digests of all tensors, in order. Reads the bytes that have not passed.
+    /// Returns the digests of all tensors, in order. Reads the bytes that have not passed through
+    /// the buffers.
     pub fn contents(&self, logical: &Logical<'_>) -> Result<Vec<ContentDigest>> {
         let session = logical.stored().session();
         content::each_of(logical, |id| match self.contents[id.0 as usize].get() {
@@ -168,7 +170,7 @@ impl Passing {
 }
 
 impl ContentParts {
-    /// Reads bytes of the digest's input: the header, then the tensor's bytes.
+    /// Reads bytes that the digest covers: the header, then the tensor's bytes.
     fn read(&self, logical: &Logical<'_>, id: TensorId, at: u64, bytes: &mut [u8]) -> Result<()> {
         let header = self.header.get(size(at)..).unwrap_or_default();
         let (of_header, of_tensor) = bytes.split_at_mut(header.len().min(bytes.len()));

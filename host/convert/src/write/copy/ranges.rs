@@ -1,4 +1,4 @@
-//! Checksums of byte ranges, combined from the pieces that the copy touches.
+//! Checksums of byte ranges, combined from the checksums of the pieces that the copy processes.
 
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -19,24 +19,25 @@ struct ChecksumRange {
     seen: Mutex<SeenSums>,
 }
 
-/// All ranges whose checksums are needed: of storages that have a digest, or of the outputs.
+/// All ranges whose checksums are needed: the storages that have a digest, or the ranges of output
+/// files for which the layout requests one.
 pub(super) struct RangeSums {
     wanted: Vec<ChecksumRange>,
     by_owner: HashMap<usize, OwnerRanges>,
 }
 
-/// The ranges of one file or storage, by their start.
+/// The ranges of one file or storage, sorted by their start.
 #[derive(Default)]
 struct OwnerRanges {
     indices: Vec<usize>,
-    /// Whether any two ranges overlap. Then the end of one does not determine the next.
+    /// Whether any two ranges overlap. If so, the ranges may not be sorted by their end.
     overlap: bool,
 }
 
 impl RangeSums {
-    /// Collects the storages that have a digest and are used by a tensor. Decoded storages are
-    /// checked when they are decoded, and tiles when a slab reads them whole: there may be
-    /// millions.
+    /// Collects the storages that have a digest and that a tensor uses. Two kinds are left out:
+    /// decoded storages, which are checked when they are decoded, and tiles, which are checked when
+    /// a slab reads the whole tile. There may be millions of tiles.
     pub(super) fn of_storages<'s>(
         logical: &Logical<'_>,
         tiled: impl IntoIterator<Item = &'s Slabs<'s>>,
@@ -94,7 +95,7 @@ impl RangeSums {
         self.wanted.len()
     }
 
-    /// Returns whether any checksum needs bytes of this range.
+    /// Returns whether any checksum covers bytes of this range.
     pub(super) fn touches(&self, owner: usize, range: &Range<u64>) -> bool {
         self.overlapping(owner, range).next().is_some()
     }
@@ -117,7 +118,7 @@ impl RangeSums {
         self.add(storage.0 as usize, from, bytes, &(from..from + bytes.len() as u64))
     }
 
-    /// Adds a written window: `runs` are its filled parts.
+    /// Adds a written window. `runs` are the filled parts of the window.
     pub(super) fn add_window(
         &self,
         file: usize,
@@ -139,8 +140,8 @@ impl RangeSums {
         Ok(())
     }
 
-    /// Returns the digests in the requested order. Ranges that were not seen completely are read
-    /// back.
+    /// Returns the digests in the order in which they were requested. Ranges that were not seen
+    /// completely are read back from the files.
     pub(super) fn finish(&self, files: &[OutputBytes]) -> Result<Vec<Digest>> {
         self.wanted
             .par_iter()
@@ -154,8 +155,8 @@ impl RangeSums {
             .collect()
     }
 
-    /// Compares the input with the digests in its files. Storages that were not read completely,
-    /// since tensors use only parts of them, are read now.
+    /// Compares the input's storages with the digests that its files contain. If tensors use only a
+    /// part of a storage, the storage was not read completely and is read now.
     pub(super) fn check_storages(&self, stored: &Stored<'_>) -> Result<()> {
         let mut unseen = Vec::new();
         for want in &self.wanted {
@@ -182,7 +183,7 @@ impl ChecksumRange {
     fn add(&self, from: u64, sum: Checksum) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let SeenSums::Parts(parts) = &mut *seen else { return };
-        // Most ranges are a small tensor in one window.
+        // Shortcut: most ranges are one small tensor that is entirely in one window.
         let joined = if sum.len() == self.len() { Some(sum) } else { parts.add(from, sum) };
         if let Some(whole) = joined.filter(|joined| joined.len() == self.len()) {
             *seen = SeenSums::Whole(whole);
@@ -207,10 +208,10 @@ enum SeenSums {
     Parts(SummedParts),
 }
 
-/// The checksums of the parts that were seen. Each new part is joined with its neighbors, so that a
-/// copy that advances in a few places holds only a few. A part that is seen twice (a tensor and its
-/// tied one) counts once. If the two were cut in different places, some parts may not join, and the
-/// range is read back.
+/// The checksums of the parts that were seen. Each new part is joined with the parts next to it, so
+/// that only a few parts remain if the copy advances in few positions at once. A part that is seen
+/// twice (for two tied tensors) counts once. If it was cut at different positions the second time,
+/// some parts may not join, and the range is read back.
 #[derive(Default)]
 struct SummedParts {
     by_start: BTreeMap<u64, Checksum>,
@@ -219,8 +220,8 @@ struct SummedParts {
 }
 
 impl SummedParts {
-    /// Adds a part. Returns the joined part that contains it, unless a longer one starts at the
-    /// same offset.
+    /// Adds a part. Returns the joined part that contains it, or `None` if a part that starts at
+    /// the same offset is at least as long.
     fn add(&mut self, from: u64, part: Checksum) -> Option<Checksum> {
         let (mut start, mut sum) = (from, part);
         if let Some(before) = self.starts.remove(&from)
@@ -252,7 +253,7 @@ impl SummedParts {
     }
 }
 
-/// Joins sorted ranges that touch.
+/// Joins each of the sorted ranges with the next if they touch.
 pub(super) fn covered(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     for range in ranges {
@@ -303,7 +304,7 @@ mod tests {
             parts.chunks_mut(turn).for_each(<[_]>::reverse);
             assert_eq!(added(parts.clone()).joined().unwrap().unwrap().digest(), whole, "{turn}");
         }
-        // Seen twice: in the same pieces, and in different ones.
+        // Each part is seen twice: once in the same pieces, and once in different pieces.
         let twice = cut(7).into_iter().zip(cut(7)).flat_map(|(a, b)| [a, b]);
         assert_eq!(added(twice).joined().unwrap().unwrap().digest(), whole);
         let otherwise = cut(10).into_iter().rev().chain(cut(7));

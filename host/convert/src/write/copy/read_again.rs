@@ -1,5 +1,5 @@
-//! Finds the output files that are read again before they are complete: those with a digest over
-//! bytes that do not pass through the copy's windows.
+//! Finds the output files that are read again before they are complete: files with a digest that
+//! covers bytes that do not pass through the copy's windows.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Content, Layout, OutputId, Result, Segment};
@@ -7,7 +7,8 @@ use tensorferry_tensors::copy_plan::{PlannedCopy, plan_copies};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::slabs::Slabs;
 
-/// Returns the files of a layout whose digests cover gathered, encoded or streamed bytes.
+/// Returns the files of a layout that have a digest and contain gathered, encoded or streamed
+/// bytes.
 pub(crate) fn read_again(layout: &Layout, logical: &Logical<'_>) -> Result<BTreeSet<OutputId>> {
     let digested: BTreeSet<OutputId> = layout.digests().iter().map(|request| request.file).collect();
     let mut found = BTreeSet::new();

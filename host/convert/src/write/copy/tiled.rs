@@ -1,4 +1,4 @@
-//! Copies a tensor of many tiles, slab by slab.
+//! Copies a tensor that consists of many tiles, slab by slab.
 
 use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::{Result, TensorId};
@@ -6,7 +6,7 @@ use tensorferry_tensors::slabs::{DigestPolicy, SlabBuffers, Slabs};
 use tensorferry_tensors::stored::Stored;
 use tensorferry_tensors::tally::CastTally;
 
-/// A tensor that is copied in slabs, each created when it is copied.
+/// A tensor that is copied in slabs. Each slab is created when it is copied.
 pub(super) struct TiledCopy<'a> {
     pub(super) file: usize,
     /// The offset of the tensor's part in the file.
@@ -50,8 +50,8 @@ mod tests {
     };
     use tensorferry_tensors::logical::Logical;
 
-    /// A U8 tensor [rows, 600] in tiles of [2, 3], each with a digest. The elements of a row are
-    /// its number.
+    /// Creates a U8 tensor [rows, 600] in tiles of [2, 3], each with a digest. All elements of a
+    /// row equal the row's number.
     fn input(rows: u64, wrong: Option<u64>) -> Input {
         let (source, limits) = (MemorySource::file("x", []), Limits::default());
         let mut builder = CatalogBuilder::new("made", &source, &limits);

@@ -1,4 +1,5 @@
-//! Syncs the output's files during the copy, so that disk and processor work at the same time.
+//! Syncs the output's files during the copy, so that the disk and the processor work at the same
+//! time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -6,10 +7,10 @@ use std::time::Duration;
 use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::Result;
 
-/// Pause between two rounds over the files.
+/// Pause between two passes over the files.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Runs the copy while a second thread repeatedly syncs the data of its files.
+/// Runs the copy while a second thread repeatedly syncs the data of the copied files.
 pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>) -> Result<()> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -32,7 +33,8 @@ pub(super) fn alongside(files: &[OutputBytes], copy: impl FnOnce() -> Result<()>
     })
 }
 
-/// Stops the syncing thread also if the copy panics, since the scope waits for it.
+/// Stops the syncing thread even if the copy panics. Otherwise the thread scope would wait for the
+/// syncing thread forever.
 struct EndOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndOnDrop<'_> {
