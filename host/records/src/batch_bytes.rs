@@ -7,18 +7,18 @@ use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Returns the bytes of a batch's rows.
+/// A function that returns the size in bytes of a batch's rows.
 pub(crate) type Measure = fn(&RecordBatch) -> u64;
 
-/// Returns the bytes of a batch's rows. A slice counts only the values in it, not the rest of its
-/// buffers.
+/// Returns the size in bytes of a batch's rows. For a sliced array, only the values of the slice
+/// count, not its whole buffers.
 #[must_use]
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, false)).sum()
 }
 
-/// Like [`batch_bytes`], for rows that are written as text, which repeats a value for each row. In
-/// memory, many rows may share one value.
+/// Does the same as [`batch_bytes`] for rows that are written as text. In memory, many rows may
+/// share one value, but text repeats the value for each row.
 #[must_use]
 pub(crate) fn repeated_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, true)).sum()
@@ -56,7 +56,8 @@ fn array_bytes(array: &dyn Array, repeats: bool) -> u64 {
                 let keys = dictionary.normalized_keys();
                 keys.into_iter().map(|key| value_bytes(values, key)).fold(0, u64::saturating_add)
             } else {
-                // At most as much of the dictionary as these rows can refer to.
+                // Counts at most as many values of the dictionary as there are rows, because the
+                // rows cannot refer to more.
                 let (of, shown) = (values.len().max(1) as u64, len.min(values.len() as u64));
                 let bytes = u128::from(array_bytes(values, repeats)) * u128::from(shown) / u128::from(of);
                 u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -74,7 +75,7 @@ fn array_bytes(array: &dyn Array, repeats: bool) -> u64 {
     nulls + own
 }
 
-/// Returns the bytes of one value of a dictionary or run array.
+/// Returns the size in bytes of one value of a dictionary or run array.
 fn value_bytes(values: &ArrayRef, at: usize) -> u64 {
     match values.data_type() {
         DataType::Utf8 => u64::from(values.as_string::<i32>().value_length(at).unsigned_abs()),
@@ -89,7 +90,7 @@ fn of_row(list: Option<ArrayRef>) -> u64 {
     list.map_or(0, |list| array_bytes(&list, true))
 }
 
-/// Returns the bytes of a run array, with the value repeated for each row.
+/// Returns the size in bytes of a run array, with each value repeated for its rows.
 fn of_runs<E: RunEndIndexType>(runs: Option<&RunArray<E>>) -> u64 {
     let Some(runs) = runs.filter(|runs| !runs.is_empty()) else { return 0 };
     let ends = runs.run_ends();

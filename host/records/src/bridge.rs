@@ -5,20 +5,21 @@
 //! | a column with one value per record | `x`, shape `[records]` |
 //! | lists of one length, in lists of one length | `x`, shape `[records, length, ...]` |
 //! | other lists | `x.values` and `x.row_splits` (I64, one more than the number of lists), as in `tf.RaggedTensor` |
-//! | lists of these | `x.values.values`, `x.values.row_splits`, `x.row_splits` |
-//! | missing values | 0 or empty in `x`, and `x.valid` (BOOL) marks the present ones |
+//! | other lists, nested in lists | `x.values.values`, `x.values.row_splits`, `x.row_splits` |
+//! | missing values | 0 or empty in `x`, and `x.valid` (BOOL) is true where a value is present |
 //! | a field of a struct | `x.field` |
 //! | strings, bytes | STR; with `strings=bytes`, lists of bytes |
 //!
-//! Whether all lists have one length is known only after reading all records. It holds if every
-//! list has the same length, which is not 0, or if the schema fixes it. A list is written apart
-//! from its values if one of these is missing, whatever its length. The name, type and lists of a
-//! column are kept in the target's metadata ([`column_metadata::KEY`]), if it has any, for the way
-//! back.
+//! Whether all lists have one length is known only after all records are read. It is the case if
+//! the schema fixes the length, or if all lists have the same length, which must not be 0. If one
+//! of the values is missing, their lists become values and row splits, whatever their length. If
+//! the target format has metadata, the name, type and lists of each column are kept there
+//! ([`column_metadata::KEY`]) for a conversion back to records.
 //!
-//! To become tensors, records are read once into unnamed files (`spool.rs`). A catalog describes
-//! these files like any other input, and the rest is a conversion of tensors. To become records,
-//! tensors are read in windows of rows, as a flow like any other.
+//! To convert records to tensors, the records are read once into unnamed files (`spool.rs`). A
+//! catalog describes these files like any other input, and from there on the conversion is one of
+//! tensors. To convert tensors to records, the tensors are read in windows of rows and become a
+//! flow.
 
 pub mod column_metadata;
 pub mod column_names;

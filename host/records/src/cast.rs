@@ -1,5 +1,6 @@
-//! Casts columns to other types. Numbers (also in lists) and text are cast here. arrow-cast does
-//! the rest; it supports every pair of types, and is therefore compiled without optimization.
+//! Casts columns to other types. This module casts text and numbers, including numbers in lists.
+//! arrow-cast does the rest. It supports every pair of types, so it is large and is compiled
+//! without optimization.
 
 use crate::lists::lists;
 use arrow_array::cast::AsArray;
@@ -22,8 +23,8 @@ use tensorferry_sdk::{arrow_array, arrow_schema};
 /// 2^63.
 const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
 
-/// Returns the values of `array` as another type. A value that does not fit is an error if
-/// `strict`, and otherwise null.
+/// Casts the values of `array` to another type. A value that does not fit is an error if `strict`
+/// is set, and becomes null otherwise.
 pub fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     if let Some(texts) = time_texts(array, to, strict) {
         return cast(&texts?, to, strict);
@@ -34,12 +35,12 @@ pub fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, A
     }
 }
 
-/// Returns the first value, also in lists, whose fraction a cast to `to` would cut off.
+/// Returns the first value whose fraction a cast to `to` would drop. Values in lists are included.
 pub fn fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
     if let (Some((begins, items)), Some(to)) = (lists(array), item_type(to)) {
         let within = |from: usize, until: usize| fraction(&items.slice(from, until - from), to);
         return match begins.as_slice() {
-            // The contents of null lists do not count.
+            // Values inside null lists do not count.
             rows if array.null_count() > 0 => rows
                 .windows(2)
                 .enumerate()
@@ -73,7 +74,7 @@ pub fn fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
     found.map(text)
 }
 
-/// Returns dates, times of day and durations as the text that writers use.
+/// Returns dates, times of day and durations in the text form that writers use.
 fn time_texts(array: &ArrayRef, to: &DataType, strict: bool) -> Option<Result<ArrayRef, ArrowError>> {
     use DataType::{Date32, Date64, Duration, LargeUtf8, Time32, Time64, Utf8, Utf8View};
     if !matches!(array.data_type(), Date32 | Date64 | Time32(_) | Time64(_) | Duration(_))
@@ -118,7 +119,8 @@ fn large_bytes(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     Some(Arc::new(LargeBinaryArray::new(OffsetBuffer::new(offsets), bytes.values().clone(), nulls)))
 }
 
-/// Returns numbers as other numbers, or `None` for other types or if a number does not fit.
+/// Casts numbers to another type of numbers. Returns `None` if a type is not numeric or if a number
+/// does not fit.
 fn numbers(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (from, to) if from == to => return Some(array.clone()),
@@ -153,7 +155,7 @@ fn lists_of_numbers(array: &ArrayRef, to: &DataType, item: &DataType) -> Option<
     data.into_builder().data_type(to.clone()).child_data(vec![items.to_data()]).build().ok().map(make_array)
 }
 
-/// Numbers in a type that represents each of them exactly.
+/// Numbers in a wider type that represents each of them exactly.
 enum Wide {
     Integers(Vec<i64>),
     Floats(Vec<f64>),
@@ -182,7 +184,7 @@ impl Wide {
         })
     }
 
-    /// Truncates floats towards zero. Null values need not fit.
+    /// Truncates floats toward zero. Null values do not have to fit.
     fn integers<T: ArrowPrimitiveType<Native: TryFrom<i64>>>(&self, array: &ArrayRef) -> Option<ArrayRef> {
         let value = |(row, value): (usize, Option<i64>)| {
             let value = value.and_then(|value| T::Native::try_from(value).ok());
@@ -285,7 +287,7 @@ mod tests {
         ]));
         for first in [small, large, unsigned, floats, odd] {
             for from in &NUMBERS {
-                // The values of `first` that this type can represent.
+                // Only those values of `first` that this type can represent.
                 let array = cast(&first, from, false).unwrap();
                 NUMBERS.iter().for_each(|to| agrees(&array, to));
             }

@@ -1,4 +1,4 @@
-//! Cells are the values of some rows as short texts, for tables that people read.
+//! Cells are the values of some rows as short strings, for tables that people read.
 
 use super::flow::Flow;
 use super::zones::in_known_zones;
@@ -11,7 +11,7 @@ use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
-/// Maximum bytes of a binary value to show.
+/// Maximum number of bytes that are shown of a binary value.
 const PREVIEW: usize = 8;
 
 /// A column of a table.
@@ -22,11 +22,12 @@ pub struct CellColumn {
     pub is_number: bool,
     /// Whether a shortened value would be misleading, as for numbers and times.
     pub is_whole: bool,
-    /// The texts of its values; `None` for a missing value.
+    /// The column's values as strings. `None` for a missing value.
     pub cells: Vec<Option<String>>,
 }
 
-/// Returns the values of all rows of a flow, each in about `most` characters.
+/// Returns the values of all rows of a flow as cells. Each cell has about `most` characters at
+/// most.
 pub fn cells(flow: &mut dyn Flow, most: usize, session: &Session) -> Result<Vec<CellColumn>> {
     let column = |field: &arrow_schema::FieldRef| CellColumn {
         name: field.name().clone(),
@@ -56,7 +57,7 @@ pub fn cells(flow: &mut dyn Flow, most: usize, session: &Session) -> Result<Vec<
     Ok(columns)
 }
 
-/// Converts times to zones that can be written as text.
+/// Converts times to time zones that can be written as text.
 fn in_zones(array: &ArrayRef) -> Result<ArrayRef> {
     let known = in_known_zones(array.data_type());
     if known == *array.data_type() {
@@ -71,7 +72,7 @@ fn cell(array: &dyn Array, row: usize, most: usize) -> String {
     text
 }
 
-/// Appends a value until the text has its maximum length. The value must not be null.
+/// Appends a value, until the text has reached its maximum length. The value must not be null.
 fn push(array: &dyn Array, row: usize, most: usize, text: &mut String) {
     match array.data_type() {
         DataType::Null => text.push_str("null"),
@@ -132,7 +133,7 @@ fn push_or_null(array: &dyn Array, row: usize, most: usize, text: &mut String) {
     }
 }
 
-/// Appends as many of `count` items as fit, in brackets.
+/// Appends as many of the `count` items as fit, in brackets.
 fn push_some(
     count: usize,
     most: usize,
@@ -161,7 +162,7 @@ fn push_text(value: &str, most: usize, text: &mut String) {
     }
 }
 
-/// Appends the number of bytes, and the first of them.
+/// Appends the number of bytes, and the first few bytes.
 fn push_bytes(value: &[u8], text: &mut String) {
     let _ = write!(text, "{} bytes", value.len());
     for byte in value.iter().take(PREVIEW) {

@@ -1,8 +1,9 @@
-//! A checksum of the rows of a flow. It compares an output that was read back with the rows that
-//! were sent, whatever their batches and files.
+//! A checksum of the rows of a flow. It is used to compare an output that was read back with the
+//! rows that were sent to the writer. It does not depend on how rows are divided into batches and
+//! files.
 //!
-//! A row counts as the values of its columns, [flattened](super::encoding) and cast to the type
-//! that was read back. A null is the same as a missing column.
+//! The checksum of a row covers the values of its columns, [flattened](super::encoding) and cast to
+//! the type that was read back. A null counts the same as a missing column.
 
 use super::encoding::{RowEncoder, is_bytes, is_text};
 use super::flow::Flow;
@@ -24,14 +25,15 @@ pub struct RowsChecksum {
     sum: u128,
 }
 
-/// The types as which values are compared, by column. Columns that are missing here are not
-/// compared.
+/// For each column, the type that values are cast to for the comparison. Columns that are not in
+/// the map are not compared.
 pub(crate) type ComparedTypes = BTreeMap<String, DataType>;
 
-/// Returns the types as which the columns of `sent` are compared with those of `found`, and the
-/// names of the columns that cannot be compared. The latter are read back as something else, or the
-/// `losses` report that they are written as something else. A column that only `sent` has was null
-/// throughout, or is missing; it is compared.
+/// Returns the types in which the columns of `sent` are compared with the columns of `found`, and
+/// the names of the columns that cannot be compared. A column cannot be compared if it is read back
+/// as a type with a different meaning, or if `losses` report that it is written as something else.
+/// A column that is only in `sent` is compared: it must consist of nulls, because otherwise it is
+/// missing from the output.
 #[must_use]
 pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (ComparedTypes, Vec<String>) {
     let (mut compared, mut left_out) = (ComparedTypes::new(), Vec::new());
@@ -48,9 +50,10 @@ pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> 
     (compared, left_out)
 }
 
-/// Returns whether a loss means that a column's values are not written unchanged: its rows are
-/// joined or left out, it becomes several columns, it is a decimal, which is rounded more than
-/// once, or its lists become text. A loss of only the type does not count.
+/// Returns whether a loss means that a column's values are not written unchanged. This is the case
+/// if rows are joined or left out, if the column becomes several columns, if it is a decimal (which
+/// may be rounded more than once), or if its lists become text. A loss of only the type does not
+/// count.
 fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
     let (sent, found) = (&compared(sent), &compared(found));
     let is_float = leaf_type(sent).is_floating();
@@ -59,12 +62,13 @@ fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
         || (depth(sent) > depth(found) && is_text(leaf_type(found)))
 }
 
-/// Returns the type as which sent values are compared with those read back. It is the latter's
-/// type, with these exceptions:
+/// Returns the type in which sent values are compared with the values that are read back. It is the
+/// type that is read back, with these exceptions:
 /// - Floats that are read back wider were written as text, whose digits only distinguish values of
 ///   the original width.
 /// - Numbers that are read back as text are compared as numbers.
-/// - Bytes that are read back as text were written in an encoding that the reader does not know.
+/// - Bytes that are read back as text are not compared: they were written in an encoding that the
+///   reader does not know.
 fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     let (sent, found) = (compared(sent), compared(found));
     let (from, to) = (leaf_type(&sent), leaf_type(&found));
@@ -77,7 +81,7 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     if is_bytes(from) && is_text(to) && !is_bytes(to) {
         return None;
     }
-    // Lists in which only nulls were read may have had lists in place of the nulls.
+    // If only nulls were read back in lists, the sent nulls may have been lists.
     if *to == DataType::Null && depth(&found) > 0 && depth(&found) != depth(&sent) {
         return None;
     }
@@ -95,7 +99,8 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     can_be_cast(from, to).then(|| to.clone())
 }
 
-/// Like [`verified_type`], but keeps the lists of a field, which are not flattened.
+/// Does the same as [`verified_type`] for a field of a struct, but keeps its lists, which are not
+/// flattened.
 fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
     match (sent, found) {
         (_, DataType::Null) => Some(sent.clone()),
@@ -107,18 +112,18 @@ fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
     }
 }
 
-/// Returns whether the values of a column are bytes that need not be text.
+/// Returns whether the values of a column are bytes that may not be text.
 pub(crate) fn is_of_bytes(data_type: &DataType) -> bool {
     is_bytes(leaf_type(data_type))
 }
 
-/// Returns whether values of one type can be compared as those of another.
+/// Returns whether values of one type can be compared as values of another type.
 pub(super) fn can_be_cast(from: &DataType, to: &DataType) -> bool {
     from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to)
 }
 
-/// Returns the rows of a batch with only one column, as the JSON texts of its values. With `nulls`,
-/// nulls have a text too.
+/// Returns one column of a batch, with its values as JSON text. If `nulls` is set, nulls also
+/// become text.
 pub fn as_json(batch: &RecordBatch, name: &str, nulls: bool) -> Result<RecordBatch> {
     let Ok(place) = batch.schema_ref().index_of(name) else {
         return Err(Error::plugin("a column is missing from the rows").column(name));
@@ -133,7 +138,8 @@ pub fn as_json(batch: &RecordBatch, name: &str, nulls: bool) -> Result<RecordBat
     RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![texts]).map_err(|e| Error::plugin(e.to_string()))
 }
 
-/// Returns the checksum of all rows of a flow. If `ordered`, their order counts.
+/// Returns the checksum of all rows of a flow. If `ordered` is set, it depends on the order of the
+/// rows.
 pub fn checksum(flow: &mut dyn Flow, compared: &ComparedTypes, ordered: bool) -> Result<RowsChecksum> {
     let mut checksum = RowsChecksum::default();
     let mut bytes = Vec::new();
@@ -177,7 +183,7 @@ mod tests {
     };
     use arrow_buffer::OffsetBuffer;
 
-    /// Returns whether the sent values equal those found, or `None` if they are not compared.
+    /// Returns whether the sent values equal the values found, or `None` if they are not compared.
     fn is_same(sent: ArrayRef, found: ArrayRef) -> Option<bool> {
         let batch =
             |column: ArrayRef| RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();

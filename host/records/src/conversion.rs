@@ -1,5 +1,5 @@
-//! The half of conversions that reads or writes records: the functions that `tensorferry-convert`
-//! calls in this crate.
+//! Conversions that read or write records: the functions of this crate that `tensorferry-convert`
+//! calls.
 
 pub mod compare;
 pub mod convert;

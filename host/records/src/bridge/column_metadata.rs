@@ -1,13 +1,13 @@
-//! The metadata entry [`KEY`] keeps the properties of columns that tensors cannot express: their
-//! order, types, lists, and the schema's own hints. It is JSON:
+//! The metadata entry [`KEY`] keeps properties of columns that tensors cannot express: their order,
+//! types and lists, and the schema's own hints. The entry is JSON:
 //!
 //! ```json
 //! {"metadata": {"ferry.message": "example"},
 //!  "columns": [{"name": "at", "type": "Timestamp(µs)", "nullable": true, "shape": [null, 3]}]}
 //! ```
 //!
-//! The type is that of the innermost values, in the notation of Arrow's Rust crates. The shape has
-//! one entry per level of lists: the fixed length, or null if the length varies.
+//! The type is that of the innermost values, in the notation of the Rust `arrow` crates. The shape
+//! has one entry per level of lists: the fixed length, or null if the length varies.
 
 use arrow_schema::{DataType, Metadata};
 use serde::{Deserialize, Serialize};
@@ -16,31 +16,31 @@ use tensorferry_sdk::{Result, arrow_schema};
 
 pub const KEY: &str = "ferry.columns";
 
-/// Prefix of the schema metadata entries that are kept here: those of ferry's own readers. The
-/// others become entries of the tensors' metadata.
+/// Prefix of the schema metadata entries that are kept here, which are the hints of ferry's own
+/// readers. All other entries become entries of the tensors' metadata.
 const OWN: &str = "ferry.";
-/// Maximum bytes of a type's name. The longest part of one is a time zone.
+/// Maximum length in bytes of a type's name. Its longest part is a time zone.
 const MOST_TYPE_BYTES: usize = 128;
 
-/// The kept properties of a schema.
+/// The properties of a schema that are kept in the metadata.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnsMetadata {
-    /// The schema's own hints.
+    /// The hints of the schema itself, rather than of a column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     pub columns: Vec<ColumnMetadata>,
 }
 
-/// The kept properties of a column.
+/// The properties of a column that are kept in the metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnMetadata {
     pub name: String,
-    /// The type below its lists.
+    /// The type of the values inside all lists.
     #[serde(rename = "type")]
     pub data_type: String,
     #[serde(default)]
     pub(crate) nullable: bool,
-    /// The lengths of its lists, outermost first; `None` if not fixed.
+    /// The length of the lists at each level, outermost first. `None` if the length varies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -48,12 +48,12 @@ pub(crate) struct ColumnMetadata {
 }
 
 impl ColumnsMetadata {
-    /// Returns the text of the entry.
+    /// Returns these properties as the text of the metadata entry.
     pub(crate) fn text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| tensorferry_sdk::Error::plugin(e.to_string()))
     }
 
-    /// Parses a text. The result is empty if ferry did not write the text.
+    /// Parses the text of a metadata entry. The result is empty if ferry did not write the text.
     #[must_use]
     pub(crate) fn parse(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
@@ -71,15 +71,15 @@ impl ColumnsMetadata {
 }
 
 impl ColumnMetadata {
-    /// Returns the type below its lists, if Arrow knows it.
+    /// Returns the type of the values inside all lists, if Arrow knows the type.
     #[must_use]
     pub(crate) fn leaf(&self) -> Option<DataType> {
-        // The text comes from a file, and Arrow's parser recurses as deep as types are nested.
+        // The text comes from a file, and Arrow's parser recurses once for each level of nesting.
         if self.data_type.len() > MOST_TYPE_BYTES { None } else { self.data_type.parse().ok() }
     }
 }
 
-/// Returns the entries of metadata that are ferry's hints.
+/// Returns the metadata entries that are ferry's hints.
 #[must_use]
 pub fn hints(metadata: &Metadata) -> BTreeMap<String, String> {
     let own = metadata.iter().filter(|(key, _)| key.starts_with(OWN));

@@ -1,24 +1,25 @@
 //! Finds the tensors of a column by their names: `x.values` and `x.row_splits` are lists, and
-//! `x.valid` marks the present values of `x`. If the name matches but the tensor does not fit, the
-//! tensor is a column itself.
+//! `x.valid` marks the values of `x` that are present. If the name of a tensor matches but its
+//! dtype or shape does not, the tensor is a separate column.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 
-/// The tensors of a column, by index.
+/// The tensors of a column, as indices into the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ColumnTensors {
     pub(super) name: String,
-    /// The row splits of its lists, outermost first, each with its validity tensor.
+    /// The row splits of the column's lists, outermost first, each with the tensor that marks which
+    /// lists are present.
     pub(super) lists: Vec<(usize, Option<usize>)>,
     pub(super) values: usize,
-    /// The validity of its values.
+    /// The tensor that marks which values are present.
     pub(super) valid: Option<usize>,
-    /// Number of rows; `None` if its values have no leading dimension.
+    /// Number of rows. `None` if the tensor has no leading dimension.
     pub(super) rows: Option<u64>,
 }
 
-/// Returns the columns of tensors, in the order of their first tensors.
+/// Groups tensors into columns, in the order of each column's first tensor.
 pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
     let named = TensorsByName {
         places: tensors.iter().enumerate().map(|(place, tensor)| (tensor.name.as_str(), place)).collect(),
@@ -36,7 +37,7 @@ pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
             taken.extend(parts);
         }
     }
-    // A tensor that holds the validity of another is not a column, whatever its position.
+    // A tensor with the validity of another tensor is not a column, even if it comes first.
     let dense = |place: &usize| !taken.contains(place);
     let masks: BTreeSet<usize> = (0..tensors.len())
         .filter(dense)
@@ -79,25 +80,25 @@ struct TensorsByName<'a> {
 }
 
 impl TensorsByName<'_> {
-    /// Returns whether a tensor can be row splits.
+    /// Returns whether the dtype and shape of a tensor are possible for row splits.
     fn splits(&self, place: usize) -> bool {
         let tensor = &self.tensors[place];
         matches!(tensor.dtype, Dtype::I64 | Dtype::I32) && matches!(tensor.shape[..], [places] if places > 0)
     }
 
-    /// Returns the tensor with the validity of `rows` rows.
+    /// Returns the tensor that marks which of `rows` rows are present.
     fn valid(&self, name: &str, rows: u64) -> Option<usize> {
         let place = *self.places.get(format!("{name}{VALID}").as_str())?;
         let tensor = &self.tensors[place];
         (tensor.dtype == Dtype::BOOL && tensor.shape == [rows]).then_some(place)
     }
 
-    /// Returns the column of lists of this name.
+    /// Returns the column with this name if its tensors are values and row splits.
     fn ragged(&self, name: &str) -> Option<ColumnTensors> {
         let mut lists = Vec::new();
         let mut part = name.to_owned();
         let mut all = None;
-        // Ends: each turn needs an existing tensor with a longer name.
+        // This loop ends, because each iteration needs an existing tensor with a longer name.
         while let Some(&splits) =
             self.places.get(format!("{part}{SPLITS}").as_str()).filter(|&&splits| self.splits(splits))
         {

@@ -1,28 +1,29 @@
 //! The path of a column leads from a field of a schema through lists and structs to values of one
-//! type. A struct has one column per field; a list of structs has one list per field.
+//! type. A struct becomes one column per field. A list of structs becomes one column of lists per
+//! field.
 
 use super::value_types;
 use arrow_schema::{DataType, Schema};
 use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Dtype, Loss, LossKind, arrow_schema};
 
-/// Maximum depth to which types are followed.
+/// Maximum depth of nested types.
 const MOST_HOPS: usize = 64;
 
 /// The path to the values of a column.
 #[derive(Debug, Clone)]
 pub(super) struct ColumnPath {
-    /// A struct's field has the struct's name as a prefix.
+    /// The name of the column. For a field of a struct, the struct's name is a prefix.
     pub(super) name: String,
-    /// The field of the schema that the column is, or is part of.
+    /// The index of the schema's field that contains the column.
     pub(super) field: usize,
     pub(super) hops: Vec<Hop>,
-    /// The lengths of the lists on the path, outermost first; `None` if the schema does not fix
-    /// them.
+    /// The lengths of the lists on the path, outermost first. `None` if the schema does not fix the
+    /// length.
     pub(super) levels: Vec<Option<u64>>,
-    /// The type of its values in the schema.
+    /// The type of the column's values in the schema.
     pub(super) leaf: DataType,
-    /// The dtype of its tensor.
+    /// The dtype of the column's tensor.
     pub(super) dtype: Dtype,
 }
 
@@ -39,11 +40,11 @@ pub(super) enum Hop {
     Cast(DataType),
     /// Into the bytes of strings, as lists.
     Bytes,
-    /// Into the bytes of strings of one length.
+    /// Into the bytes of strings that all have this length.
     FixedBytes(u64),
 }
 
-/// Returns the columns of a schema, and the losses for the parts that no tensor can hold.
+/// Returns the columns of a schema, and losses for the fields that no tensor can represent.
 pub(super) fn column_paths(schema: &Schema, splits_strings: bool) -> (Vec<ColumnPath>, Vec<Loss>) {
     let mut found = SchemaColumns { paths: Vec::new(), losses: Vec::new(), splits_strings };
     for (place, field) in schema.fields().iter().enumerate() {
@@ -139,7 +140,7 @@ impl SchemaColumns {
 }
 
 impl ColumnPath {
-    /// Returns the lists that the schema has, without the lists that strings become.
+    /// Returns the lengths of the lists in the schema, without the lists that strings become.
     pub(super) fn shape(&self) -> Vec<Option<u64>> {
         let is_text = matches!(self.hops.last(), Some(Hop::Bytes | Hop::FixedBytes(_)));
         self.levels[..self.levels.len() - usize::from(is_text)].to_vec()

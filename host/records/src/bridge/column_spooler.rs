@@ -1,6 +1,6 @@
-//! A column is spooled in parts: its values in one spool, the row splits of each list level in one,
-//! and the validity in another if something is missing. The resulting tensors are known only at the
-//! end.
+//! Spools a column in parts: one spool for its values, one for the row splits of each list level,
+//! and one for the validity of each level at which something is missing. Only after the last row is
+//! it known which tensors the column becomes.
 
 use super::column_path::{ColumnPath, Hop};
 use super::spool::{Spool, SpooledTensor, Spools};
@@ -13,30 +13,31 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use tensorferry_sdk::{Dtype, Error, Result, arrow_array, arrow_schema};
 
-/// A column that accepts rows.
+/// A column to which rows are added.
 pub(super) struct ColumnSpooler<'a> {
     spools: &'a Spools<'a>,
     path: &'a ColumnPath,
     levels: Vec<ListLevel<'a>>,
     values: Spool<'a>,
-    /// The validity of the values.
+    /// Which of the values are present.
     valid: Validity<'a>,
 }
 
-/// The lists within those of the previous level.
+/// The lists at one level of nesting.
 struct ListLevel<'a> {
-    /// Their length, if the schema fixes it.
+    /// The length of the lists, if the schema fixes it.
     fixed: Option<u64>,
-    /// Their row splits, if the schema does not fix the length.
+    /// The row splits of the lists, if the schema does not fix the length.
     splits: Option<Spool<'a>>,
     end: u64,
-    /// Their length, as long as they all have the same.
+    /// The length of the first list. `differ` is set if a later list has a different length.
     same: Option<u64>,
     differ: bool,
     valid: Validity<'a>,
 }
 
-/// The number of elements, and which of them are present. Written from the first missing one on.
+/// The number of elements, and which of them are present. The spool is created when the first
+/// element is missing.
 #[derive(Default)]
 struct Validity<'a> {
     places: u64,
@@ -77,15 +78,15 @@ impl ListLevel<'_> {
         Ok(())
     }
 
-    /// Returns the length of every list if the lists are a dimension. Lists of length 0 are not:
-    /// the tensor would not show what they were.
+    /// Returns the length of the lists if they can become a dimension of a tensor. Lists of length
+    /// 0 cannot: the tensor would not show what the lists were.
     fn dimension(&self) -> Option<u64> {
         self.fixed.or(self.same.filter(|_| !self.differ)).filter(|&len| len > 0)
     }
 }
 
 impl<'a> ColumnSpooler<'a> {
-    /// Returns the maximum number of spools of a column.
+    /// Returns the maximum number of spools that a column needs.
     pub(super) fn spools_of(path: &ColumnPath) -> usize {
         2 * path.levels.len() + 2
     }
@@ -111,8 +112,8 @@ impl<'a> ColumnSpooler<'a> {
         self.descend(0, 0, rows, None)
     }
 
-    /// Adds the values behind a hop. `above` marks values that are missing because the struct
-    /// around them is.
+    /// Follows the path from this hop on, and adds the values at its end. `above` marks values that
+    /// are missing because the struct that contains them is missing.
     fn descend(
         &mut self,
         hop: usize,
@@ -166,7 +167,8 @@ impl<'a> ColumnSpooler<'a> {
                     self.values.push(bytes)?;
                     self.valid.places += bytes.len() as u64;
                 }
-                // Strings that happen to be equally long are not a table of numbers.
+                // Even if all strings happen to have the same length, their bytes do not become a
+                // dimension.
                 self.levels[level].differ = true;
                 Ok(())
             }
@@ -186,7 +188,7 @@ impl<'a> ColumnSpooler<'a> {
         }
     }
 
-    /// Calls `each` with the runs of present and of missing rows, in order.
+    /// Calls `each` for each run of present or missing rows, in order.
     fn each_run(
         &mut self,
         nulls: Option<&NullBuffer>,
@@ -222,7 +224,7 @@ impl<'a> ColumnSpooler<'a> {
     fn push_zeros(&mut self, level: usize, times: u64) -> Result<()> {
         let Some(lists) = self.levels.get_mut(level) else {
             self.valid.push(None, usize::try_from(times).unwrap_or(usize::MAX), self.spools)?;
-            // For strings, the length prefix of an empty one.
+            // A missing string is written as the length prefix of an empty string.
             let width = self.path.dtype.info().and_then(|info| info.element_bytes()).unwrap_or(8);
             return self.values.fill(&[0; 16][..width as usize], times);
         };
@@ -234,7 +236,7 @@ impl<'a> ColumnSpooler<'a> {
         }
     }
 
-    /// Adds values. A missing value is written as 0 or empty.
+    /// Adds values. A missing value is written as 0 or as an empty string.
     fn push_values(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<()> {
         self.valid.push(nulls, array.len(), self.spools)?;
         if *array.data_type() == DataType::Null {
@@ -269,7 +271,7 @@ impl<'a> ColumnSpooler<'a> {
         })
     }
 
-    /// Returns the tensors of the column.
+    /// Returns the tensors that the column becomes.
     pub(super) fn finish(self) -> Result<Vec<SpooledTensor>> {
         let Self { spools, path, levels, values, valid } = self;
         let mut dimensions = Vec::new();
@@ -286,7 +288,7 @@ impl<'a> ColumnSpooler<'a> {
         let ragged = levels.len() - dimensions.len();
         let mut tensors = Vec::new();
         let mut name = path.name.clone();
-        // The validity of the tensor that is named next.
+        // The validity of the next tensor to be named.
         let mut missing = Some(valid);
         for (place, mut level) in levels.into_iter().enumerate() {
             if place > ragged {

@@ -1,6 +1,6 @@
-//! The steps that convert records to tensors or back. Steps before the crossing apply to the
-//! input's side, steps after it to the output's. Without an explicit crossing, it comes after the
-//! leading steps of the input's side.
+//! The steps that convert records to tensors or back. This conversion is called the crossing. Steps
+//! before the crossing apply to the input's side, and steps after it apply to the output's side. If
+//! the crossing is not explicit, it comes after the leading steps that apply to the input's side.
 
 use tensorferry_sdk::Result;
 use tensorferry_tensors::steps::StepKind;
@@ -49,23 +49,23 @@ pub enum Crossing {
     ToTensors(TensorOf),
 }
 
-/// The source of each record.
+/// What each record is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RecordOf {
-    /// A row of the leading dimension of all tensors.
+    /// A row, which is an index into the leading dimension of all tensors.
     #[default]
     Row,
     Tensor,
 }
 
-/// The source of each tensor.
+/// What each tensor is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TensorOf {
     Column {
         /// Whether strings become lists of bytes.
         splits_strings: bool,
     },
-    /// A record made by [`RecordOf::Tensor`].
+    /// A record as created by [`RecordOf::Tensor`].
     Record,
 }
 

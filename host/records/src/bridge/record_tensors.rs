@@ -1,4 +1,5 @@
-//! Converts records that hold a tensor each, as `records:tensor` makes them, back to those tensors.
+//! Converts records that contain one tensor each, as `records:tensor` creates them, back to these
+//! tensors.
 
 use super::spool::{Spooled, SpooledTensor, Spools};
 use super::tensor_records::{DATA, DTYPE, NAME, SHAPE};
@@ -14,7 +15,7 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::{Context, Dtype, Error, Result, arrow_array, arrow_schema, element_count};
 use tensorferry_tensors::stored::Spill;
 
-/// Returns the tensors of a flow's records, and the files with their bytes.
+/// Returns the tensors in a flow's records, and the files that contain their bytes.
 pub(super) fn tensors(
     flow: &mut dyn Flow,
     spill: &Spill,
@@ -71,7 +72,7 @@ impl TensorColumns {
         }
         let item = std::sync::Arc::new(arrow_schema::Field::new_list_field(DataType::Int64, true));
         let shapes = match batch.column_by_name(SHAPE).map(|shapes| shapes.data_type().clone()) {
-            // A format may turn the shapes of one-dimensional tensors into single numbers.
+            // A format may read the shapes of one-dimensional tensors back as single numbers.
             Some(one) if one.is_integer() => as_type(batch, SHAPE, &DataType::Int64)?,
             _ => as_type(batch, SHAPE, &DataType::List(item))?,
         };
@@ -113,8 +114,8 @@ impl TensorColumns {
         Ok((SpooledTensor { name, dtype, shape, bytes }, data))
     }
 
-    /// Returns the shape. A missing shape is that of a scalar: a format may not distinguish an
-    /// empty list from none.
+    /// Returns the shape of the tensor in a row. A missing shape counts as the shape of a scalar,
+    /// because a format may read an empty list back as a missing one.
     fn shape(&self, row: usize) -> Option<Vec<u64>> {
         if self.shapes.is_null(row) {
             return Some(Vec::new());
@@ -140,7 +141,7 @@ fn as_type(batch: &RecordBatch, name: &'static str, to: &DataType) -> Result<Arr
     })
 }
 
-/// Checks that the bytes are `elements` strings, each after its length.
+/// Checks that the bytes are `elements` strings, each with its length before it.
 fn check_strings(mut data: &[u8], elements: u64) -> Result<()> {
     let wrong = || Error::malformed("the number of strings in the data does not match the shape");
     for _ in 0..elements {

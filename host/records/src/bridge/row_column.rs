@@ -1,4 +1,4 @@
-//! A column made of tensors: its type, and the source of its values.
+//! A column that is made of tensors: its type, and the tensors with its values.
 
 use super::column_metadata::ColumnMetadata;
 use super::column_names::ColumnTensors;
@@ -17,7 +17,7 @@ use tensorferry_tensors::cast::is_castable;
 pub(super) struct RowColumn {
     /// Name, type and hints.
     pub(super) field: Field,
-    /// The lists around its values, outermost first.
+    /// The lists around the values, outermost first.
     pub(super) lists: Vec<RowList>,
     /// The values in the innermost lists.
     pub(super) values: RowValues,
@@ -29,23 +29,24 @@ pub(super) enum RowList {
     Ragged {
         /// The tensor with the row splits.
         splits: usize,
-        /// Number of values or lists in them.
+        /// Total number of elements in the lists, which are values or inner lists.
         inner: u64,
-        /// The tensor with their validity.
+        /// The tensor that marks which lists are present.
         valid: Option<usize>,
     },
-    /// A dimension of the values.
+    /// Lists that are a dimension of the tensor.
     Dimension {
         len: u64,
         /// Whether the Arrow type fixes the length.
         is_fixed: bool,
-        /// The tensor with their validity.
+        /// The tensor that marks which lists are present.
         valid: Option<usize>,
     },
 }
 
 impl RowColumn {
-    /// Creates the column of these tensors. `kept` describes the column that they were made of.
+    /// Creates the column of these tensors. `kept` describes the record column that they were made
+    /// from.
     pub(super) fn new(
         found: &ColumnTensors,
         tensors: &[Tensor],
@@ -79,7 +80,7 @@ impl RowColumn {
         let known = kept.and_then(|kept| Some((kept, kept.leaf()?)));
         let mut values = RowValues::of(found.values, tensor.dtype, leaf.clone(), valid);
         match known {
-            // The bytes of strings.
+            // The innermost lists are the bytes of strings.
             Some((kept, text)) if tensor.dtype == Dtype::U8 && lists.len() == kept.shape.len() + 1 => {
                 let joined = match (lists.last(), &text) {
                     (Some(&RowList::Ragged { splits, inner, valid: texts }), _)
@@ -139,8 +140,8 @@ impl RowColumn {
         of_lists.flatten().chain(self.values.tensors()).collect()
     }
 
-    /// Returns the tensors with the ends of lists or strings, each with the total number of values
-    /// or bytes.
+    /// Returns the tensors that contain the ends of lists or strings, each with the total number of
+    /// values or bytes.
     pub(super) fn splits(&self) -> impl Iterator<Item = (usize, u64)> {
         let of_lists = self.lists.iter().filter_map(|list| match list {
             RowList::Ragged { splits, inner, .. } => Some((*splits, *inner)),
@@ -149,7 +150,7 @@ impl RowColumn {
         of_lists.chain(self.values.splits())
     }
 
-    /// Estimates the bytes of values before a row.
+    /// Estimates the size in bytes of all values before a row.
     pub(super) fn bytes_before(&self, row: u64, windows: &TensorWindows<'_>) -> Result<u64> {
         let mut at = row;
         for list in &self.lists {
@@ -161,7 +162,7 @@ impl RowColumn {
         self.values.bytes_before(at, windows)
     }
 
-    /// Reads the lists from depth `depth` on, from `begin` to `end`.
+    /// Reads the lists from `begin` to `end` at level `depth` and below.
     pub(super) fn read(
         &self,
         depth: usize,

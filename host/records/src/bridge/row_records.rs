@@ -1,4 +1,5 @@
-//! Turns each row into a record. All tensors have the same number of rows, the leading dimension.
+//! Converts each row of the tensors to a record. All tensors have the same leading dimension, which
+//! is the number of rows.
 
 use super::column_metadata::ColumnsMetadata;
 use super::column_names::{self, ColumnTensors};
@@ -14,9 +15,10 @@ use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, Tensor, arrow_array, arrow_schema};
 use tensorferry_tensors::logical::Logical;
 
-/// Maximum sizes of the leading dimension that an error lists.
+/// Maximum number of leading dimensions that an error lists.
 const MOST_LISTED: usize = 8;
-/// Maximum lists without values in one row, and maximum rows that contain only such lists.
+/// Limits for lists without values: how many one row may have, and how many rows may contain only
+/// such lists.
 const MOST_EMPTY_LISTS: u64 = 256;
 const MOST_EMPTY_ROWS: u64 = 1 << 20;
 
@@ -29,8 +31,8 @@ pub(crate) struct RowRecords<'a> {
 }
 
 impl<'a> RowRecords<'a> {
-    /// Creates the records of a catalog's tensors. `kept` describes the columns that the tensors
-    /// were made of.
+    /// Creates the records of a catalog's tensors. `kept` describes the record columns that the
+    /// tensors were made from.
     pub(crate) fn new(logical: &'a Logical<'a>, kept: &ColumnsMetadata) -> Result<Self> {
         let tensors = logical.catalog().tensors();
         let mut found = column_names::columns(tensors)?;
@@ -62,7 +64,7 @@ impl<'a> RowRecords<'a> {
         self.rows
     }
 
-    /// Returns the number of rows in the batch that starts at `begin`.
+    /// Returns how many rows the batch that starts at `begin` has.
     fn batch(&self, begin: u64) -> Result<u64> {
         let bytes = |rows: u64| -> Result<u64> {
             let of = |column: &RowColumn| -> Result<u64> {
@@ -111,8 +113,8 @@ fn check_rows(found: &[ColumnTensors], tensors: &[Tensor]) -> Result<u64> {
         .hint("use --step records:tensor to make a record of each tensor"))
 }
 
-/// Checks shapes without elements. They take no space in a file, however large they are; rows and
-/// lists of them do.
+/// Checks tensors whose shape has no elements. Such a tensor takes no space in a file, however many
+/// rows it declares, but each row or list takes space in a batch.
 fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result<()> {
     let mut has_values = false;
     for column in found {

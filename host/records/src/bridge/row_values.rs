@@ -11,30 +11,31 @@ use arrow_schema::DataType;
 use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, arrow_array, arrow_schema, element_count};
 
-/// Bytes of strings that are read at once.
+/// Number of bytes of strings that are read at once.
 const WINDOW: u64 = 64 << 10;
 
 pub(super) struct RowValues {
     pub(super) tensor: usize,
     pub(super) layout: ValueLayout,
     pub(super) data_type: DataType,
-    /// The tensor with their validity.
+    /// The tensor that marks which values are present.
     pub(super) valid: Option<usize>,
 }
 
 /// The layout of values in their tensor.
 pub(super) enum ValueLayout {
-    /// Elements of this dtype and number of bytes.
+    /// Elements of this dtype, each with this number of bytes.
     Numbers(Dtype, u64),
     /// Elements of STR.
     Strings,
-    /// Contiguous strings: the tensor with their ends, and the total number of bytes.
+    /// Contiguous bytes of strings: the tensor with the ends of the strings, and the total number
+    /// of bytes.
     Bytes(usize, u64),
-    /// Strings of one length.
+    /// Strings that all have this length.
     FixedBytes(i32),
 }
 
-/// The position in a tensor of strings.
+/// The current position in a tensor of strings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
     element: u64,
@@ -54,7 +55,8 @@ impl RowValues {
         Self { tensor, layout, data_type, valid }
     }
 
-    /// Returns the tensor with the ends of strings, if there is one, and the total number of bytes.
+    /// Returns the tensor that contains the ends of strings, if there is one, and the total number
+    /// of bytes.
     pub(super) fn splits(&self) -> Option<(usize, u64)> {
         match self.layout {
             ValueLayout::Bytes(splits, bytes) => Some((splits, bytes)),
@@ -67,7 +69,7 @@ impl RowValues {
         [Some(self.tensor), self.valid, self.splits().map(|(splits, _)| splits)].into_iter().flatten()
     }
 
-    /// Estimates the bytes of the first `element` elements.
+    /// Estimates the size in bytes of the first `element` elements.
     pub(super) fn bytes_before(&self, element: u64, windows: &TensorWindows<'_>) -> Result<u64> {
         Ok(match self.layout {
             ValueLayout::Numbers(_, width) => element.saturating_mul(width),
@@ -162,12 +164,12 @@ pub(super) fn are_utf8(tensor: usize, windows: &TensorWindows<'_>) -> Result<boo
     Ok(true)
 }
 
-/// Reads the strings of a tensor one after the other.
+/// Reads the strings of a tensor one after another.
 struct StringReader<'a> {
     tensor: usize,
     cursor: Cursor,
     windows: &'a TensorWindows<'a>,
-    /// An offset in the tensor, and the bytes from there on.
+    /// An offset in the tensor, and the bytes that start there.
     window: (u64, Vec<u8>),
 }
 

@@ -1,9 +1,10 @@
-//! A spool takes the bytes of a tensor a few at a time, interleaved with other spools. When it
-//! ends, its bytes are contiguous in an unnamed file.
+//! A spool receives the bytes of a tensor in small parts, while other spools receive theirs. When a
+//! spool ends, its bytes are contiguous in an unnamed file.
 //!
 //! A table may have any number of columns, but a program may open only a limited number of files.
-//! The first spools that outgrow their buffers get a file each. The others append their full
-//! buffers to one shared file, and copy them together into another file at the end.
+//! The first spools that outgrow their buffers each get their own file. The other spools append
+//! their full buffers to one shared log. At the end, each copies its buffers from the log into a
+//! common file, where they are contiguous.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,29 +13,29 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_tensors::stored::Spill;
 
-/// Maximum spools that get a file of their own.
+/// Maximum number of spools that get their own file.
 const MOST_OWN_FILES: usize = 128;
 
-/// Creates spools and keeps their files.
+/// Creates spools and owns their files.
 pub(super) struct Spools<'a> {
     spill: &'a Spill,
-    /// Bytes of each spool's buffer.
+    /// Size in bytes of each spool's buffer.
     buffer: usize,
     files: RefCell<SpoolFiles>,
 }
 
 #[derive(Default)]
 struct SpoolFiles {
-    /// Files that hold the bytes of spools once these have ended.
+    /// Files that contain the bytes of ended spools.
     ended: Vec<File>,
-    /// The index in `ended` of the file that spools without their own file share, and its length.
+    /// The file for spools without their own file: its index in `ended`, and its length.
     common: Option<(usize, u64)>,
-    /// The full buffers of these spools, each after the position of the spool's previous one, and
-    /// the length of the log.
+    /// The log for spools without their own file, and its length. It contains their full buffers.
+    /// Before each buffer is the position of the same spool's previous buffer.
     log: Option<(File, u64)>,
 }
 
-/// Takes the bytes of one tensor in order.
+/// Receives the bytes of one tensor in order.
 pub(super) struct Spool<'a> {
     spools: &'a Spools<'a>,
     buffer: Vec<u8>,
@@ -42,11 +43,12 @@ pub(super) struct Spool<'a> {
     len: u64,
 }
 
-/// The part of a spool that is no longer in its buffer: `times` full buffers.
+/// The location of the bytes of a spool that are no longer in its buffer. They are `times` full
+/// buffers.
 enum SpoolPlace {
-    /// In a file of its own.
+    /// In the spool's own file.
     Own { file: usize, times: u64 },
-    /// In the log, where the last part starts at `last`.
+    /// In the log, where the spool's last buffer starts at `last`.
     Logged { last: u64, times: u64 },
 }
 
@@ -124,7 +126,7 @@ impl Spool<'_> {
         self.len
     }
 
-    /// Appends at most as many bytes as the buffer holds.
+    /// Appends bytes that fit in one buffer.
     fn write(&mut self, part: &[u8]) -> Result<()> {
         let mut files = self.spools.files.borrow_mut();
         if matches!(self.place, SpoolPlace::Logged { times: 0, .. }) && files.ended.len() < MOST_OWN_FILES {
@@ -208,7 +210,8 @@ mod tests {
         });
         let spools = Spools::new(&spill, 1500, &Session::new(1, 1 << 20));
         let mut open: Vec<Spool<'_>> = (0..1500).map(|_| spools.open()).collect();
-        // Some spools fit their buffers, some end within one, and some fill several exactly.
+        // Some spools fit in their buffers, some end within a buffer, and some fill several buffers
+        // exactly.
         let bytes = |spool: usize, round: usize| vec![(7 * spool + round).to_le_bytes()[0]; spool * 3 % 5000];
         for round in 0..5 {
             for (number, spool) in open.iter_mut().enumerate() {

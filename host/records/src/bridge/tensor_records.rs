@@ -1,4 +1,4 @@
-//! Makes a record of each tensor: its name, dtype, shape, and data.
+//! Converts each tensor to a record that contains the tensor's name, dtype, shape, and data.
 
 use crate::flow::{BATCH_BYTES, Flow, from_fn};
 use crate::steps::FlowSource;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use tensorferry_sdk::{CatalogView, Context, Error, Result, TensorId, arrow_array, arrow_schema};
 use tensorferry_tensors::logical::Logical;
 
-/// The column of names.
+/// Name of the column with the tensors' names.
 pub const NAME: &str = "name";
-/// The column of dtypes.
+/// Name of the column with the tensors' dtypes.
 pub const DTYPE: &str = "dtype";
-/// The column of shapes.
+/// Name of the column with the tensors' shapes.
 pub const SHAPE: &str = "shape";
-/// The column of bytes.
+/// Name of the column with the tensors' bytes.
 pub const DATA: &str = "data";
 
-/// Tensors, each of which is a record.
+/// Tensors, each of which becomes one record.
 pub(crate) struct TensorRecords<'a> {
     logical: &'a Logical<'a>,
     schema: SchemaRef,

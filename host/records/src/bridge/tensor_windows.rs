@@ -1,4 +1,4 @@
-//! Windows of tensors that are columns, read by position: bytes, validity, and row splits.
+//! Reads windows of tensors by position: bytes, validity, and row splits.
 
 use crate::flow::BATCH_BYTES;
 use arrow_buffer::{BooleanBuffer, MutableBuffer, NullBuffer};
@@ -11,8 +11,8 @@ use tensorferry_tensors::logical::Logical;
 /// The tensors of a catalog, read by position.
 pub(super) struct TensorWindows<'a> {
     logical: &'a Logical<'a>,
-    /// Tensors that were stored in pieces, and were copied to a file once because they are read in
-    /// many windows. Each has its offset in the file; the last entry ends at the end of the file.
+    /// Tensors that are stored in pieces. They are copied to a file once, because they are read in
+    /// many windows. Each entry is the tensor's index and its offset in the file.
     held: BTreeMap<usize, u64>,
     file: Option<File>,
     end: u64,
@@ -31,7 +31,7 @@ impl<'a> TensorWindows<'a> {
         &self.logical.catalog().tensors()[place]
     }
 
-    /// Returns the maximum bytes of a row or a string.
+    /// Returns the maximum size in bytes of a row or a string.
     pub(super) fn most_held(&self) -> u64 {
         self.logical.stored().session().held_bytes().max(BATCH_BYTES)
     }
@@ -46,7 +46,7 @@ impl<'a> TensorWindows<'a> {
         Err(error.tensor(&self.tensor(place).name).expected(format!("at most {most} bytes")).found(bytes))
     }
 
-    /// Copies those of the tensors that are stored in pieces into one file.
+    /// Copies those of the specified tensors that are stored in pieces into one file.
     pub(super) fn hold(&mut self, places: &BTreeSet<usize>) -> Result<()> {
         for &place in places {
             if !matches!(self.tensor(place).data, Data::Blocks(_) | Data::Grid(_))
@@ -76,7 +76,7 @@ impl<'a> TensorWindows<'a> {
         }
     }
 
-    /// Returns bytes of a tensor, aligned for Arrow.
+    /// Returns bytes of a tensor in a buffer that is aligned for Arrow.
     pub(super) fn bytes(&self, place: usize, offset: u64, len: u64) -> Result<MutableBuffer> {
         let len =
             usize::try_from(len).map_err(|_| Error::limit("more bytes than this machine can address"))?;
@@ -85,20 +85,20 @@ impl<'a> TensorWindows<'a> {
         Ok(bytes)
     }
 
-    /// Returns the validity from `begin` to `end`, or `None` if nothing is missing.
+    /// Returns which elements from `begin` to `end` are present, or `None` if all of them are.
     pub(super) fn nulls(&self, place: usize, begin: u64, end: u64) -> Result<Option<NullBuffer>> {
         let bytes = self.bytes(place, begin, end - begin)?;
         let nulls = NullBuffer::new(BooleanBuffer::collect_bool(bytes.len(), |row| bytes[row] != 0));
         Ok((nulls.null_count() > 0).then_some(nulls))
     }
 
-    /// Returns the start of a list. `inner` is the total number of values.
+    /// Returns the start of a list. `inner` is the total number of values in all lists.
     pub(super) fn split(&self, place: usize, list: u64, inner: u64) -> Result<u64> {
         Ok(self.splits(place, list, list, inner)?[0])
     }
 
-    /// Returns the starts of the lists from `begin` to `end`, and the end of the last one. `inner`
-    /// is the total number of values.
+    /// Returns the starts of the lists from `begin` to `end`, and the end of the last list. `inner`
+    /// is the total number of values in all lists.
     pub(super) fn splits(&self, place: usize, begin: u64, end: u64, inner: u64) -> Result<Vec<u64>> {
         let is_wide = self.tensor(place).dtype == Dtype::I64;
         let width = if is_wide { 8 } else { 4 };
@@ -124,7 +124,8 @@ impl<'a> TensorWindows<'a> {
         (begin..).zip(bytes.chunks_exact(usize::try_from(width).unwrap_or(8))).map(check).collect()
     }
 
-    /// Checks that the lists start with the first of their `inner` values and end with the last.
+    /// Checks that the first list starts at 0 and that the last list ends at `inner`, the total
+    /// number of values.
     pub(super) fn check_splits(&self, place: usize, inner: u64) -> Result<()> {
         let last = self.tensor(place).shape[0] - 1;
         let (begin, end) = (self.split(place, 0, inner)?, self.split(place, last, inner)?);

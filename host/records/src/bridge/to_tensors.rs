@@ -1,4 +1,5 @@
-//! Converts records to an input of tensors: reads them once, and spools them to temporary files.
+//! Converts records to an input of tensors. The records are read once and spooled to temporary
+//! files.
 
 use super::column_metadata::{ColumnMetadata, ColumnsMetadata, KEY, hints};
 use super::column_path::{ColumnPath, column_paths};
@@ -32,9 +33,9 @@ pub struct RecordsAsTensors<'a> {
     pub options: &'a [(String, String)],
     /// The steps on records before the conversion.
     pub steps: &'a [Step<RecordAction>],
-    /// The source of each tensor.
+    /// What each tensor is made of.
     pub tensor_of: TensorOf,
-    /// Whether the target can hold metadata.
+    /// Whether the target can store metadata.
     pub keeps_metadata: bool,
     /// Creates temporary files.
     pub spill: &'a Spill,
@@ -42,7 +43,7 @@ pub struct RecordsAsTensors<'a> {
     pub may_be_empty: bool,
 }
 
-/// The tensors made of a flow.
+/// The tensors that a flow was converted to.
 struct SpooledCatalog {
     files: Vec<File>,
     tensors: Vec<SpooledTensor>,
@@ -50,7 +51,7 @@ struct SpooledCatalog {
     losses: Vec<Loss>,
 }
 
-/// Reads all records of a source, through the steps on records.
+/// Reads all records of a source and applies the steps on records.
 pub fn read(
     source: &FileSource,
     format: &RegisteredFormat,
@@ -83,7 +84,7 @@ fn spool(rows: &Rows<'_>, how: RecordsAsTensors<'_>, session: &Session) -> Resul
     })
 }
 
-/// Makes one or more tensors of each column.
+/// Converts each column to one or more tensors.
 fn of_columns(
     flow: &mut dyn Flow,
     splits_strings: bool,
@@ -141,7 +142,8 @@ fn kept(schema: &SchemaRef, paths: &[ColumnPath]) -> ColumnsMetadata {
             data_type: path.leaf.to_string(),
             nullable: field.is_nullable(),
             shape: path.shape(),
-            // All metadata of the column: it has no other place, and is restored with the column.
+            // All metadata of the column is kept here, because tensors have no other location for
+            // it. It is restored with the column.
             metadata: field.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         }
     };
@@ -161,8 +163,8 @@ fn check_names(tensors: &[SpooledTensor]) -> Result<()> {
         .found(names.join(", ")))
 }
 
-/// Checks that no tensor of a column has the name of a part of another column; it would be read
-/// back as that part. `owners` has the column of each tensor.
+/// Checks that no column has a tensor whose name is also that of a part of another column, because
+/// the tensor would be read back as that part. `owners` contains the column of each tensor.
 fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
     let owned: BTreeMap<&str, usize> =
         tensors.iter().map(|tensor| &*tensor.name).zip(owners.iter().copied()).collect();
@@ -184,7 +186,7 @@ fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the catalog of spooled tensors, whose files `source` adopts.
+/// Creates the catalog of spooled tensors. `source` takes ownership of their files.
 fn catalog(
     spooled: SpooledCatalog,
     source: &FileSource,

@@ -4,11 +4,11 @@ use crate::encoding::is_text;
 use arrow_schema::{DataType, IntervalUnit};
 use tensorferry_sdk::{Dtype, arrow_schema};
 
-/// Returns the dtype of a column's values, or `None` if no tensor can hold them unchanged.
+/// Returns the dtype for a column's values, or `None` if no tensor can store them unchanged.
 #[must_use]
 pub(super) fn dtype(leaf: &DataType) -> Option<Dtype> {
     Some(match leaf {
-        // A column of nulls: its values are false, and none is valid.
+        // In a column of nulls, all values are false and missing.
         DataType::Boolean | DataType::Null => Dtype::BOOL,
         DataType::Int8 => Dtype::I8,
         DataType::Int16 => Dtype::I16,
@@ -40,8 +40,8 @@ pub(super) fn is_more_than_its_dtype(leaf: &DataType) -> bool {
     dtype != Some(Dtype::STR) && dtype.and_then(data_type).as_ref() != Some(leaf)
 }
 
-/// Returns the column type for values of a dtype, with bytes for strings. `None` if Arrow has no
-/// such type.
+/// Returns the column type for values of a dtype. Strings become bytes. Returns `None` if Arrow has
+/// no such type.
 #[must_use]
 pub(super) fn data_type(dtype: Dtype) -> Option<DataType> {
     Some(match dtype {

@@ -12,7 +12,7 @@ use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::part::Part;
 use tensorferry_sdk::{Error, Result};
 
-/// Converts the records of the input, read as this format.
+/// Converts the records of the input. `format` is the input's format.
 pub fn convert(
     context: &ConversionContext<'_>,
     format: &RegisteredFormat,
@@ -40,7 +40,8 @@ pub fn convert(
         written.commit()
     };
     let purpose = context.purpose(format);
-    // If steps leave rows unread, a guess cannot be checked.
+    // Steps that are not row-wise may leave rows unread. A guess about the input cannot be checked
+    // then, so none is made.
     if request.dry_run || !steps.iter().all(|step| step.action.is_row_wise()) {
         return read(purpose);
     }

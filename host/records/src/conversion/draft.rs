@@ -1,4 +1,4 @@
-//! Drafts the receipt of records. As for tensors, this happens while the source is open and the
+//! Drafts the receipt of records. As for tensors, this is done while the source is open and the
 //! output is staged.
 
 use crate::digest::{FileRows, RowHasher, word};
@@ -22,15 +22,15 @@ pub(crate) struct WrittenRecords<'a> {
     pub source: &'a FileSource,
     /// Additional inputs that input options name.
     pub additional: &'a [Arc<FileSource>],
-    /// The output's files of rows.
+    /// The output's files that contain rows.
     pub files: &'a [String],
-    /// How many rows each of the files lacks, according to the writer's losses.
+    /// How many rows are missing from each of `files`, according to the writer's losses.
     pub(crate) lost_rows: &'a [u64],
     /// The output's other files, such as its index.
     pub sealed: &'a [String],
     /// The columns that were written.
     pub schema: &'a Schema,
-    /// Digests of the contents of each file.
+    /// The digests of the rows of each file.
     pub hasher: Option<&'a RowHasher>,
 }
 
@@ -61,7 +61,8 @@ fn records(
 ) -> RecordsRecord {
     let WrittenRecords { format, schema, files, .. } = written;
     let found = hasher.finish();
-    // If a loss names a column, less is written than was read of it.
+    // A loss that names a column means that not all of the column was written, so it gets no
+    // digest.
     let is_lost =
         |name: &str| report.losses.iter().any(|loss| loss.what == name && loss.severity != Severity::Note);
     let digest = |of: &FileRows, field: &FieldRef| {

@@ -1,4 +1,5 @@
-//! Records for an output: read from an input or made of tensors, and changed by steps.
+//! Records for an output. They are read from an input or made from tensors, and then changed by
+//! steps.
 
 use crate::flow::Flow;
 use crate::rows::Rows;
@@ -39,7 +40,7 @@ impl<'a> RecordInput<'a> {
         }
     }
 
-    /// Lets `read` pull the records, from the first one.
+    /// Calls `read` with a flow of all records, starting with the first.
     pub(crate) fn flow<T>(&self, read: impl FnOnce(&mut dyn Flow) -> Result<T>) -> Result<T> {
         std::thread::scope(|scope| read(&mut *steps::make(scope, self.origin, self.steps, self.session)?))
     }
@@ -55,7 +56,7 @@ impl<'a> RecordInput<'a> {
         steps::count(self.steps, self.records)
     }
 
-    /// Returns the losses so far; reading adds more.
+    /// Returns the losses so far. Reading records may add more.
     pub(crate) fn losses(&self) -> Result<Vec<Loss>> {
         match self.origin {
             Origin::Rows(rows) => rows.losses(),

@@ -1,4 +1,4 @@
-//! Converts tensors to records: makes records of models that have been read, and writes them.
+//! Converts tensors to records: makes records from a model's tensors and writes them.
 
 use crate::bridge::column_metadata::{ColumnsMetadata, KEY};
 use crate::bridge::crossing::RecordOf;
@@ -33,14 +33,14 @@ pub fn convert(
     let part = &context.part;
     let of_reader = steps::of_format(model.input.catalog.steps())?;
     let facts = context.facts(&model, &divided.tensors)?;
-    // A format may have a place for attributes of its tensors, but not of rows.
+    // Even if the format can store attributes of tensors, it cannot store them for rows.
     let mut of_rows = Description::clone(&target.format.description);
     of_rows.capabilities = Capabilities(of_rows.capabilities.0 & !Capabilities::ATTRIBUTES.0);
     let Adapted { catalog, mut losses, notes, codes, .. } =
         select(&facts, part, &of_reader, &divided.tensors, &of_rows)?;
     let kept = catalog.metadata().get(KEY).and_then(|value| value.as_text());
     let kept = kept.map(ColumnsMetadata::parse).unwrap_or_default();
-    // The columns are made according to this entry, so it is not lost.
+    // This metadata entry determines the columns, so it is not lost.
     losses.retain(|loss| !(loss.kind == LossKind::Metadata && loss.what == KEY));
     notes.iter().for_each(|note| session.note(note));
     let logical = Logical::new(Stored::new(&model.input, &catalog, session, target.spill()));
@@ -83,7 +83,7 @@ pub fn convert(
     written.commit()
 }
 
-/// Returns the single model of the input.
+/// Returns the only model of the input, or an error if there are several.
 fn only(mut models: Vec<InputModel<'_>>) -> Result<InputModel<'_>> {
     match (models.pop(), models.last()) {
         (Some(model), None) => Ok(model),
@@ -94,8 +94,8 @@ fn only(mut models: Vec<InputModel<'_>>) -> Result<InputModel<'_>> {
     }
 }
 
-/// Returns losses for tied tensors: they become several columns or records, whose tie is not
-/// recorded.
+/// Returns losses for tied tensors, which become separate columns or records without a reference to
+/// each other.
 fn of_ties(logical: &Logical<'_>) -> Vec<Loss> {
     let tied = |id: TensorId| {
         let first = logical.tied_to(id);

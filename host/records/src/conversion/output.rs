@@ -50,8 +50,8 @@ pub(crate) fn write_records<'a>(
     Ok(WrittenOutput::Staged(staged, output.close()?))
 }
 
-/// Written records. The reader of the input is closed before the [commit](Self::commit): if its
-/// destructor fails, nothing is published.
+/// Records that have been written. The input's reader is closed before the [commit](Self::commit),
+/// so that nothing is published if its destructor fails.
 #[must_use]
 pub(crate) enum WrittenOutput<'a> {
     /// The result of a dry run.
@@ -72,22 +72,22 @@ impl WrittenOutput<'_> {
 /// Records whose files are planned.
 struct RecordOutput<'a> {
     context: &'a ConversionContext<'a>,
-    /// The context of the plugins, with the inputs that they have opened.
+    /// The context for the plugins, which includes the additional inputs that they have opened.
     reading: &'a ReadContext<'a>,
     input: &'a RecordInput<'a>,
     bytes: u64,
     schema: SchemaRef,
-    /// Dropped before the writer that made it.
+    /// The plan, which is dropped before the writer that created it.
     plan: Box<dyn RecordPlan>,
-    /// The files of rows. Files that roll get their names once they are written; until then this
-    /// has one such name.
+    /// The names of the files of rows. Files that roll are named after they are written. Until
+    /// then, this contains one such name.
     names: Vec<String>,
-    /// Losses that the schema shows before any row is written.
+    /// Losses that are known from the schema before any row is written.
     planned_losses: Vec<Loss>,
     _writer: Box<dyn RecordWriter>,
-    /// Digests of what is written, if a receipt is requested.
+    /// Computes digests of the written rows, if a receipt is requested.
     hasher: Option<RowHasher>,
-    /// How many rows of each file its writer reported as lost.
+    /// For each file, the number of rows that the writer reported as lost.
     lost_rows: Vec<u64>,
 }
 
@@ -133,7 +133,7 @@ impl<'a> RecordOutput<'a> {
         })
     }
 
-    /// Returns the report of what is known before writing.
+    /// Returns the report with everything that is known before writing.
     fn report(&self) -> Result<Report> {
         let mut report = Report::new(self.context.request, &self.context.target, self.losses()?);
         report.holds_records = true;
@@ -145,8 +145,8 @@ impl<'a> RecordOutput<'a> {
         Ok(report)
     }
 
-    /// Completes the report of a dry run. The lengths of files are unknown, and so is the number of
-    /// files that roll.
+    /// Completes the report of a dry run. The lengths of the files are unknown. If files roll,
+    /// their number is also unknown.
     fn foresee(&self, mut report: Report) -> Report {
         let mut names = &*self.names;
         if self.is_named_late() {
@@ -160,7 +160,7 @@ impl<'a> RecordOutput<'a> {
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
 
-    /// Like [`compare_back`](Self::compare_back), but reads with the types of `schema`.
+    /// Does the same as [`compare_back`](Self::compare_back), but reads with the types of `schema`.
     fn compare_by_schema(
         &self,
         stage: &dyn Staging,
@@ -201,7 +201,7 @@ impl<'a> RecordOutput<'a> {
             let summed = |input: &RecordInput<'_>| input.flow(|flow| checksum(flow, compared, ordered));
             Ok([summed(self.input)?, summed(&back)?])
         };
-        // A struct may have a type that the library does not cast.
+        // A struct may contain a type that arrow-cast does not cast.
         let is_uncast = |error: &Error| error.kind() == ErrorKind::Unsupported;
         let (sent, found, is_compared) = match both(&compared) {
             Ok([sent, found]) => (sent, found, true),
@@ -256,9 +256,9 @@ impl<'a> RecordOutput<'a> {
         Ok(left_out)
     }
 
-    /// Compares the non-null values of each column, after the writer left rows out and reported
-    /// them. Returns the columns without nulls: they have values in the missing rows and cannot be
-    /// compared.
+    /// Compares the non-null values of each column. This is done if the writer has left rows out
+    /// and reported them. Returns the columns without nulls: they have values in the missing rows,
+    /// so they cannot be compared.
     fn compare_present(
         &self,
         back: &RecordInput<'_>,
@@ -291,7 +291,7 @@ impl<'a> RecordOutput<'a> {
     fn is_its_json(&self, back: &RecordInput<'_>, name: &str, ordered: bool) -> bool {
         let compared = ComparedTypes::from([(name.to_owned(), DataType::LargeBinary)]);
         let Ok(found) = back.flow(|flow| checksum(flow, &compared, ordered)) else { return false };
-        // Formats without nulls may write the text `null`.
+        // A format without nulls may write a null as the text `null`.
         [true, false].into_iter().any(|nulls| {
             let sent = self.input.flow(|flow| {
                 let field = Field::new(name, DataType::LargeBinary, true);
@@ -308,7 +308,7 @@ impl<'a> RecordOutput<'a> {
     }
 
     /// Drops the writer, and checks that the input has not changed. Returns every file that was
-    /// read, with its identity.
+    /// read, with its identity at that time.
     fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let Self { context, reading, input, .. } = self;
         drop(self.plan);
@@ -350,7 +350,7 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>> {
         let (plan, session, count) = (&*self.plan, self.context.session, self.input.count());
-        // A format that keeps the metadata of columns keeps their types, including dictionaries.
+        // A format that keeps metadata of columns also keeps their types, including dictionaries.
         let keeps_types = self.context.target.format.description.capabilities.has(Capabilities::METADATA);
         let measure: Measure = if keeps_types { batch_bytes } else { repeated_bytes };
         let hasher = self.hasher.as_mut();
@@ -377,17 +377,19 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn verify(&self, stage: &dyn Staging, report: &mut Report) -> Result<()> {
         let sent = self.input.schema()?;
-        // The writer's losses. Values that the input's reader could not represent were never sent.
+        // The input's losses come first and are skipped: the values that its reader could not
+        // represent were never sent to the writer.
         let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
         let description = &self.context.target.format.description;
         let told = options::text_options(description, &self.context.request.output.options);
-        // Without a header, the columns are read back under different names, unless a schema names
+        // Without a header, the columns would be read back under different names, so a schema names
         // them.
         let mut left_out = if options::has_header(&told) {
             self.compare_back(stage, &sent, &told, losses)?
         } else {
             match self.compare_by_schema(stage, &sent, &told, losses) {
-                // A schema file cannot express some types.
+                // A schema file cannot express some types. Columns are then left out of the
+                // comparison.
                 Err(error) if matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported) => {
                     sent.fields().iter().map(|field| field.name().clone()).collect()
                 }
@@ -396,7 +398,7 @@ impl PlannedOutput for RecordOutput<'_> {
         };
         // Bytes that are written as text are read back as bytes if a schema declares them.
         let is_bytes = |field: &&FieldRef| left_out.contains(field.name()) && is_of_bytes(field.data_type());
-        // Without metadata that other formats attach to a column.
+        // Omits metadata that other formats attach to a column.
         let plain = |field: &FieldRef| Field::new(field.name(), field.data_type().clone(), true);
         let bytes: Vec<Field> = sent.fields().iter().filter(is_bytes).map(plain).collect();
         if !bytes.is_empty() && accepts_schema(self.context.target.format, &[]) {
@@ -404,7 +406,7 @@ impl PlannedOutput for RecordOutput<'_> {
             match self.compare_by_schema(stage, &schema, &told, losses) {
                 Ok(still) => left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name)),
                 Err(error) if error.kind() == ErrorKind::Verification => return Err(error),
-                // A schema file cannot express them.
+                // A schema file cannot express these columns.
                 Err(_) => {}
             }
         }

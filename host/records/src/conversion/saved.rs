@@ -1,4 +1,4 @@
-//! Writes the records of a program: a stream of batches, which is pulled once.
+//! Writes the records of a calling program: a stream of batches that can be read only once.
 
 use crate::conversion::input::RecordInput;
 use crate::conversion::output::write_records;
@@ -56,7 +56,7 @@ pub fn save_records(
     write_records(&context, &reading, &records, 0)?.commit()
 }
 
-/// A stream that can be pulled once.
+/// A stream that can be read only once.
 struct OneStream {
     schema: SchemaRef,
     batches: Mutex<Option<Batched>>,
@@ -72,7 +72,7 @@ impl FlowSource for OneStream {
         let mut rest: Option<RecordBatch> = None;
         Ok(from_fn(self.schema.clone(), move || {
             loop {
-                // A stream may be a single batch of any size.
+                // A stream may yield one batch of any size, so the batch is divided.
                 if let Some(batch) = rest.take().filter(|batch| batch.num_rows() > 0) {
                     let now = batch.num_rows().min(BATCH_ROWS);
                     rest = Some(batch.slice(now, batch.num_rows() - now));
@@ -100,8 +100,8 @@ impl OneStream {
     }
 }
 
-/// Returns the error of a failed stream. For a stream through C's interface only a text is known,
-/// and no malformed file was read.
+/// Returns the error of a failed stream. A stream through the Arrow C interface provides only a
+/// message, and the failure does not mean that a file is malformed.
 fn failed(error: ArrowError) -> Error {
     match error {
         ArrowError::CDataInterface(text) => Error::usage(format!("the stream of records failed: {text}")),
@@ -109,9 +109,9 @@ fn failed(error: ArrowError) -> Error {
     }
 }
 
-/// Returns the columns with the types that files have for them: views and runs are only in-memory
-/// representations. A dictionary stays, because it may be part of the column's meaning, such as
-/// categories.
+/// Returns the columns with the types that files use for them. Views and runs are only in-memory
+/// representations, so they are replaced. A dictionary is kept, because it may be part of the
+/// column's meaning, as for categories.
 fn plain_schema(schema: &Schema) -> SchemaRef {
     let fields: Vec<FieldRef> =
         schema.fields().iter().map(|field| plain_field(field, &kept_dictionary)).collect();
@@ -119,12 +119,12 @@ fn plain_schema(schema: &Schema) -> SchemaRef {
 }
 
 /// Returns the dictionary type. Writers without dictionaries expand it, and report values that they
-/// cannot hold.
+/// cannot store.
 fn kept_dictionary(keys: &DataType, values: DataType) -> DataType {
     if is_scalar(&values) { DataType::Dictionary(wide_enough(keys), Box::new(values)) } else { values }
 }
 
-/// Returns a key type that is wide enough for the values of many batches, each of which has its own
+/// Returns a key type that is wide enough to combine many batches, each of which has its own
 /// dictionary.
 fn wide_enough(keys: &DataType) -> Box<DataType> {
     let is_narrow = matches!(keys, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16);

@@ -11,7 +11,7 @@ use tensorferry_tensors::steps::{Step, StepKind};
 const ON_TENSORS: &str = "needs tensors, but the input holds records";
 const BOTH_RECORDS: &str = "does not apply if both sides are records";
 
-/// The steps on records, for conversions.
+/// The steps on records, and the steps that convert between records and tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct Records;
 
@@ -31,7 +31,7 @@ fn action<A>(kinds: &[StepKind<A>], spec: &Spec) -> Option<Result<A>> {
     kinds.iter().find_map(|kind| kind.action(spec))
 }
 
-/// Returns the step with its action. Its kind was checked when its side was determined.
+/// Creates the action of a step. That such a step exists was checked when its side was determined.
 fn made<A>(kinds: &[StepKind<A>], step: AnyStep) -> Result<Step<A>> {
     let none = || Err(Error::plugin(format!("no step {:?}", step.spec.name)));
     let action = action(kinds, &step.spec).unwrap_or_else(none)?;
@@ -50,7 +50,8 @@ pub fn on_records(steps: Vec<AnyStep>) -> Result<Vec<Step<RecordAction>>> {
     Ok(steps)
 }
 
-/// Checks that a step does the same to each unit of a dataset as to the whole dataset.
+/// Checks that applying a step to each unit of a dataset gives the same result as applying it to
+/// the whole dataset.
 pub fn check_row_wise(step: AnyStep) -> Result<()> {
     let step = record_step(step, ON_TENSORS, BOTH_RECORDS)?;
     if step.action.is_row_wise() {
@@ -60,8 +61,8 @@ pub fn check_row_wise(step: AnyStep) -> Result<()> {
     Err(Error::usage(why).context(step))
 }
 
-/// Returns a step on records. `on_tensors` and `crossing` are the messages if the step is of
-/// another kind.
+/// Returns the step if it is on records. `on_tensors` is the error message for a step on tensors,
+/// and `crossing` is the error message for a step that converts between tensors and records.
 pub(super) fn record_step(step: AnyStep, on_tensors: &str, crossing: &str) -> Result<Step<RecordAction>> {
     match step.action {
         StepAction::Other(OtherSide::Records) => made(RECORD_KINDS, step),

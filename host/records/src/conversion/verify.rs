@@ -1,5 +1,5 @@
-//! Verifies records: reads the rows of each file of an output back with ferry's own reader, and
-//! checks them against the digests of the rows that were sent.
+//! Verifies records: reads the rows of each output file back and compares them with the digests of
+//! the rows that were sent to the writer.
 
 use crate::digest::{HashedColumn, RowHasher};
 use crate::flow::{SplitRows, Wanted, read};
@@ -15,7 +15,8 @@ use tensorferry_core::read::file_group::files_alone;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Error, LossKind, Purpose, Result, Severity, arrow_schema, hex};
 
-/// Reads the records back, file by file, and compares them. Losses during writing are not compared.
+/// Reads the records back, file by file, and compares them. Columns and files with losses are not
+/// compared.
 pub(super) fn rows(
     checked: &mut Checked,
     source: &FileSource,
@@ -51,7 +52,7 @@ pub(super) fn rows(
         let compared = match has_digest {
             _ if !has_header => Err("the file has no header with the names of its columns"),
             true => compared(column, &schema).ok_or("it is read back as a different type"),
-            // Some values cannot be hashed in their original type.
+            // Some types of values have no digest.
             false => Err("the receipt has no digest of it"),
         };
         if let Err(why) = &compared {
@@ -81,7 +82,8 @@ pub(super) fn rows(
             .iter()
             .zip(&file.columns)
             .filter_map(|(hashed, expected)| Some((hashed.as_ref()?, expected.as_ref())));
-        // Columns for which this file has no digest in the receipt have been hashed too.
+        // All columns have been hashed, including columns for which the receipt has no digest in
+        // this file.
         for ((column, expected), found) in digests.zip(&found.1) {
             if let Some(expected) = expected.filter(|expected| **expected != hex(found)) {
                 let problem = problem(Subject::Column, &column.name, "has different content");
@@ -92,16 +94,16 @@ pub(super) fn rows(
     rows.close()
 }
 
-/// Returns the columns of a receipt that have a different name in the output, or are several
-/// columns there.
+/// Returns the receipt's columns that have a different name in the output, or that became several
+/// columns.
 fn renamed<'a>(records: &'a RecordsRecord, losses: &'a [LossRecord<'_>]) -> impl Iterator<Item = &'a str> {
     let is_name =
         |name: &str| losses.iter().any(|loss| loss.kind == LossKind::Name.word() && loss.what == name);
     records.columns.iter().map(|column| column.name.as_str()).filter(move |name| is_name(name))
 }
 
-/// Returns whether a loss concerns records but names no column. Receipts without a count per file
-/// describe lost records only in this way.
+/// Returns whether a loss is one of records rather than of a column. Older receipts have no count
+/// of lost records per file, and describe lost records only in this way.
 fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     losses.iter().any(|loss| {
         loss.kind == LossKind::Record.word()
@@ -110,8 +112,8 @@ fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     })
 }
 
-/// Returns how a column is hashed in its original type, if the type that is read back allows it. A
-/// column that is not found has only missing values.
+/// Returns how to hash a column in its original type, or `None` if the type that is read back does
+/// not allow that. A column that is not found counts as a column of missing values.
 fn compared(column: &ColumnRecord, schema: &Schema) -> Option<HashedColumn> {
     let hashed = HashedColumn::new(&column.name, &column.word)?;
     let found = schema.field_with_name(&column.name);

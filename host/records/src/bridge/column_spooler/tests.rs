@@ -1,4 +1,4 @@
-//! Tests of the tensors that columns become.
+//! Tests which tensors a column becomes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 use super::super::column_path::column_paths;
 use super::*;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use tensorferry_core::context::session::Session;
 use tensorferry_tensors::stored::Spill;
 
-/// Returns the names, shapes and bytes of the tensors made of a column in two batches.
+/// Adds the rows of an array in two batches. Returns the names, shapes and bytes of the resulting
+/// tensors.
 fn tensors(array: &dyn Array, splits_strings: bool) -> Vec<(String, Vec<u64>, Vec<u8>)> {
     let schema = Schema::new(vec![Field::new("x", array.data_type().clone(), true)]);
     let (paths, _) = column_paths(&schema, splits_strings);
@@ -63,7 +64,7 @@ fn lists_of_one_length_are_a_dimension() {
     let even = ListArray::from_iter_primitive::<Int64Type, _, _>((0..3).map(|n| Some([Some(n), Some(7)])));
     let values = le([0_i64, 7, 1, 7, 2, 7].map(i64::to_le_bytes));
     assert_eq!(tensors(&even, false), [tensor("x", &[3, 2], values.clone())]);
-    // But not if one of the values is missing.
+    // If one of the values is missing, the lists do not become a dimension.
     let rows = [vec![Some(0), Some(7)], vec![Some(1), None], vec![Some(2), Some(7)]];
     let holes = ListArray::from_iter_primitive::<Int64Type, _, _>(rows.map(Some));
     let mut without = values;
@@ -91,7 +92,7 @@ fn strings_and_structs_are_taken_apart() {
         tensor("x.values", &[4], b"abcd".to_vec()),
     ];
     assert_eq!(tensors(&words, true), expected);
-    // A field is missing if its struct is.
+    // If a struct is missing, its fields are missing.
     let field = Arc::new(Field::new("n", DataType::Int32, true));
     let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3]));
     let nulls = NullBuffer::from(vec![true, false, true]);
