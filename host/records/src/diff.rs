@@ -1,11 +1,11 @@
 //! Differences between two flows of records: the number of records, the columns, and the values,
-//! row by row and across formats.
+//! which are compared row by row and may come from different formats.
 //!
-//! Values are compared across types. A 32-bit integer equals a 64-bit one, text equals the number
-//! or time that it denotes, and a list of one value equals that value. If the number of list levels
-//! differs, the lists are flattened (see [`encoding`](super::encoding)). Both sides are compared in
-//! the type of one of them. A value that this type cannot hold is different. A null is the same as
-//! a missing column.
+//! Values of different types can be equal. A 32-bit integer equals the same 64-bit integer, text
+//! equals the number or time that it denotes, and a list of one value equals that value. If the two
+//! sides have a different number of list levels, the lists are flattened (see
+//! [`encoding`](super::encoding)). The two sides are compared in the type of one of them. A value
+//! that this type cannot represent counts as different. A null is the same as a missing column.
 
 use super::cast::cast;
 use super::checksum::can_be_cast;
@@ -21,10 +21,10 @@ use tensorferry_convert::comparison::{ColumnDifference, ColumnDifferenceKind, Re
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-/// Maximum characters of a value to show.
+/// Maximum number of characters of a value that are shown.
 const MOST_SHOWN: usize = 60;
 
-/// Compares two flows, record by record.
+/// Compares the records of two flows in order.
 pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
     let mut columns = columns(&a.schema(), &b.schema());
     let (mut left, mut right) = (Rest::default(), Rest::default());
@@ -33,7 +33,7 @@ pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
         let (one, other) = (left.fill(a)?, right.fill(b)?);
         let rows = match (one, other) {
             (0, 0) => break,
-            // Rows that only one flow has are only counted.
+            // Rows that are in only one flow are counted but not compared.
             (0, rows) | (rows, 0) => rows,
             (one, other) => one.min(other),
         };
@@ -55,14 +55,15 @@ pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
     })
 }
 
-/// The rows of a flow that were pulled and not compared yet.
+/// The rows of a flow that have been pulled but not compared yet.
 #[derive(Default)]
 struct Rest {
     batch: Option<RecordBatch>,
 }
 
 impl Rest {
-    /// Pulls a batch if there are no rows left. Returns the number of rows; 0 at the end.
+    /// Pulls a batch if no rows are left. Returns the number of available rows, which is 0 at the
+    /// end.
     fn fill(&mut self, flow: &mut dyn Flow) -> Result<usize> {
         if self.batch.is_none() {
             self.batch = flow.next()?;
@@ -79,11 +80,11 @@ impl Rest {
     }
 }
 
-/// A column of A, of B, or of both.
+/// A column that is in A, in B, or in both.
 struct ComparedColumn {
     name: String,
     places: [Option<usize>; 2],
-    /// The type as which values are compared; `None` if they cannot be.
+    /// The type in which values are compared. `None` if they cannot be compared.
     compared: Option<DataType>,
     types: [DataType; 2],
     differing: u64,
@@ -150,15 +151,15 @@ impl ComparedColumn {
     }
 }
 
-/// Returns the type as which values below all lists are compared, in either order; `None` if they
-/// cannot be.
+/// Returns the type in which values inside all lists are compared. `a` and `b` may be exchanged.
+/// Returns `None` if the values cannot be compared.
 fn compared_type(a: &DataType, b: &DataType) -> Option<DataType> {
     let (a, b) = (plain::compared(a), plain::compared(b));
     let (a, b) = (leaf_type(&a), leaf_type(&b));
     let (from, to) = match (a, b) {
         (DataType::Null, b) => (a, b),
         (a, DataType::Null) => (b, a),
-        // The digits may come from text, which has only those of the narrower type.
+        // The wider floats may come from text, which has only the digits of the narrower type.
         (a, b) if a.is_floating() && b.is_floating() => {
             if a.primitive_width() < b.primitive_width() {
                 (b, a)

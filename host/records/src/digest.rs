@@ -1,5 +1,5 @@
 //! The digests of rows in receipts. Each column of each output file has one digest over its rows in
-//! order. It depends only on the values, not on the batches.
+//! order. The digest depends only on the values, not on the batches.
 //!
 //! ```text
 //! column = BLAKE3("tensorferry column 1\n"
@@ -18,25 +18,26 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::content::ContentDigest;
 
 const COLUMN: &[u8] = b"tensorferry column 1\n";
-/// Bytes that are hashed at once.
+/// Number of bytes that are hashed at once.
 const WINDOW: usize = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HashedColumn {
     pub name: String,
-    /// The name of the type of its values, below all lists.
+    /// The name of the values' type, without the lists around them.
     pub word: String,
     leaf: DataType,
 }
 
 impl HashedColumn {
-    /// Creates a column of values of this type; `None` if values of the type are not hashed.
+    /// Creates a column with values of the type `word`. Returns `None` if values of this type are
+    /// not hashed.
     #[must_use]
     pub(crate) fn new(name: &str, word: &str) -> Option<Self> {
         Some(Self { name: name.to_owned(), word: word.to_owned(), leaf: leaf_of(word)? })
     }
 
-    /// Returns whether values of the type that a format reads back can be checked against this
+    /// Returns whether values of type `found`, as a format reads them back, can be hashed as this
     /// column.
     #[must_use]
     pub(crate) fn takes(&self, found: &DataType) -> bool {
@@ -49,26 +50,27 @@ impl HashedColumn {
             DataType::LargeUtf8 => is_text(found),
             leaf if leaf.is_floating() => found.is_floating() || found.is_integer(),
             leaf if is_whole(leaf) => is_whole(found),
-            // Some formats write times as numbers, others as text.
+            // Some formats write times as numbers, and others write them as text.
             leaf => arrow_cast::can_cast_types(found, leaf),
         }
     }
 }
 
-/// Returns, for each column of a schema, how it is hashed, if it is.
+/// Returns how each column of a schema is hashed. `None` for a column that is not hashed.
 #[must_use]
 pub fn hashed(schema: &Schema) -> Vec<Option<HashedColumn>> {
     let of = |field: &arrow_schema::FieldRef| HashedColumn::new(field.name(), &word(field.data_type()));
     schema.fields().iter().map(of).collect()
 }
 
-/// Returns the type name for a column's values, independent of how they are stored.
+/// Returns the name of the type of a column's values. It does not depend on how the values are
+/// stored.
 #[must_use]
 pub fn word(data_type: &DataType) -> String {
     type_word(type_and_shape(innermost(data_type)).0)
 }
 
-/// Returns the type below all lists and dictionaries.
+/// Returns the type of the values inside all lists and dictionaries.
 fn innermost(data_type: &DataType) -> &DataType {
     match leaf_type(data_type) {
         DataType::Dictionary(_, values) => innermost(values),
@@ -112,7 +114,7 @@ impl RowHasher {
         hasher
     }
 
-    /// Adds a file after all others.
+    /// Adds a file after all existing files.
     pub(crate) fn begin_file(&mut self) {
         let begin = |column: &HashedColumn| {
             let mut hasher = blake3::Hasher::new();
@@ -123,7 +125,8 @@ impl RowHasher {
         self.files.push((0, self.columns.iter().map(begin).collect()));
     }
 
-    /// Adds rows to a file. A column that the batch lacks is missing in all of its rows.
+    /// Adds rows to a file. If the batch lacks a column, the column counts as missing in all of
+    /// these rows.
     pub(crate) fn add(&mut self, file: usize, batch: &RecordBatch) -> Result<()> {
         let Some((rows, hashers)) = self.files.get_mut(file) else {
             return Err(Error::plugin(format!("no file {file}")));
@@ -141,7 +144,7 @@ impl RowHasher {
         &self.columns
     }
 
-    /// Returns the digests of every file.
+    /// Returns the row count and the digests of every file.
     #[must_use]
     pub(crate) fn finish(&self) -> Vec<FileRows> {
         let of = |(rows, hashers): &(u64, Vec<blake3::Hasher>)| FileRows {
@@ -230,7 +233,7 @@ mod tests {
         assert_eq!(of(&small), of(&wide));
         let other: ArrayRef = Arc::new(Int64Array::from(vec![Some(-1), None, Some(8)]));
         assert_ne!(of(&small), of(&other));
-        // A value equals a list of one value, and a missing column equals one of nulls.
+        // A value equals a list of one value, and a missing column equals a column of nulls.
         let lists = [Some(vec![Some(-1)]), None, Some(vec![Some(7)])];
         let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
         assert_eq!(of(&small), of(&lists));

@@ -1,5 +1,5 @@
 //! The canonical encoding of a column's rows. It depends only on the values, not on the batches or
-//! the Arrow types that hold them. Digests are computed over it, and rows are compared by it.
+//! the Arrow types that contain them. It is the input for digests, and rows are compared by it.
 //!
 //! ```text
 //! row    = u64 LE: number of values; 2^64-1 if the row is missing, and nothing follows
@@ -12,10 +12,11 @@
 //!        | of a union: the number of its type, and the row of that one value
 //! ```
 //!
-//! A format may read a column back as a different type: TFRecord has 64-bit integers for 32-bit
-//! ones, and a value for a list of one value. Rows can therefore also be encoded flat: all values
-//! below lists within lists make one row, cast to one type. A cast may change a value; an exact
-//! encoding then contains a mark, so that it differs from every other.
+//! A format may read a column back as a different type. For example, TFRecord returns 64-bit
+//! integers in place of 32-bit integers, and a value in place of a list of one value. Rows can
+//! therefore also be encoded flat: the values inside all nested lists are cast to one type and
+//! become one row. A cast may change a value. An exact encoding marks such a value, so that it
+//! differs from every other value.
 
 use super::cast::{cast, item_type};
 use super::lists::{lists, lists_or_maps};
@@ -32,20 +33,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// The number of values of a row that is missing, as opposed to an empty list.
+/// In place of the number of values: marks a row that is missing, as opposed to an empty list.
 pub(super) const MISSING: u64 = u64::MAX;
 
-/// A column whose rows are encoded one by one.
+/// Encodes the rows of a column one by one.
 pub(super) struct RowEncoder {
     values: Encoded,
-    /// The start of each row among the values, and the end of the last one.
+    /// The index of each row's first value, and the end of the last row.
     begins: Vec<usize>,
     missing: Option<NullBuffer>,
 }
 
 impl RowEncoder {
     /// Encodes a column flat, with its values cast to `leaf`. A value that does not fit is an error
-    /// if `strict`, and otherwise null.
+    /// if `strict` is set, and becomes null otherwise.
     pub(super) fn flat(column: &ArrayRef, leaf: &DataType, strict: bool) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         let (values, begins) = flat(column);
@@ -53,15 +54,15 @@ impl RowEncoder {
         Ok(Self { values, begins, missing: column.logical_nulls() })
     }
 
-    /// Encodes a column with its values cast to `leaf`, and a mark at each value that the cast
-    /// changes. If `nested`, its lists are kept instead of flattened.
+    /// Encodes a column with its values cast to `leaf`, and marks each value that the cast changes.
+    /// If `nested` is set, lists are kept and not flattened.
     pub(super) fn exact(column: &ArrayRef, leaf: &DataType, nested: bool) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         let (values, begins) = if nested { (column.clone(), rows(column)) } else { flat(column) };
         Ok(Self { values: Encoded::exact(&values, leaf)?, begins, missing: column.logical_nulls() })
     }
 
-    /// Encodes a column with its nested lists.
+    /// Encodes a column and keeps its nested lists.
     pub(super) fn nested(column: &ArrayRef) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         Ok(Self { values: Encoded::of(column)?, begins: rows(column), missing: column.logical_nulls() })
@@ -82,7 +83,7 @@ impl RowEncoder {
     }
 }
 
-/// Returns whether a type is bytes of any length, which need not be text.
+/// Returns whether a type is bytes of any length that may not be text.
 pub(crate) fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
@@ -102,14 +103,14 @@ struct Encoded {
 }
 
 enum ValueBytes {
-    /// Values of one length.
+    /// Values that all have the same length.
     Fixed(usize, Buffer),
-    /// Values of individual lengths.
+    /// Values of varying lengths.
     Variable(LargeBinaryArray),
     /// The start of each list, and the values of all lists.
     Lists(Vec<usize>, Box<Encoded>),
     Structs(Vec<Encoded>),
-    /// The type of each value and its index among the values of that type; and the values of each
+    /// The type of each value with its index among the values of that type, and the values of each
     /// type.
     Unions(Vec<(i8, usize)>, BTreeMap<i8, Encoded>),
     /// Only nulls.
@@ -144,7 +145,7 @@ impl Encoded {
         Ok(Self { bytes, nulls: present_nulls(values), changed: None })
     }
 
-    /// Encodes the values below all lists, cast to `leaf`, with a mark at those that the cast
+    /// Encodes the values inside all lists, cast to `leaf`, and marks the values that the cast
     /// changes.
     fn exact(values: &ArrayRef, leaf: &DataType) -> Result<Self, ArrowError> {
         if let Some((begins, items)) = lists(values) {
@@ -198,7 +199,7 @@ impl Encoded {
         }
     }
 
-    /// Returns which of `len` values differ from `other`.
+    /// Returns which of the first `len` values differ from those of `other`.
     fn differing(&self, other: &Self, len: usize) -> BooleanBuffer {
         let (mut one, mut two) = (Vec::new(), Vec::new());
         BooleanBuffer::collect_bool(len, |place| {
@@ -215,7 +216,7 @@ fn present_nulls(values: &ArrayRef) -> Option<NullBuffer> {
     values.logical_nulls().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Casts values, also those in structs, to the type as which they are compared.
+/// Casts values, including values in structs, to the type in which they are compared.
 fn cast_nested(values: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     match (values.data_type(), to) {
         (DataType::Struct(from), DataType::Struct(fields)) if from.len() == fields.len() => {
@@ -249,17 +250,17 @@ fn is_list(data_type: &DataType) -> bool {
     item_type(data_type).is_some()
 }
 
-/// Casts values to the type as which they are compared. Text is parsed as numbers even if it is
+/// Casts values to the type in which they are compared. Text is parsed as numbers even if it is
 /// stored as bytes.
 fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     let leaf = match leaf {
-        // The same times in any zone. Text states its offset from UTC, and the library does not
-        // know zone names.
+        // UTC represents the same times as any zone. Text states its offset from UTC, and
+        // arrow-cast does not know zone names.
         DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
         leaf => leaf,
     };
     let from = match in_known_zones(values.data_type()) {
-        // Text formats write times of all zones in UTC.
+        // Text formats write the times of all zones in UTC.
         DataType::Timestamp(unit, Some(_)) if is_text(leaf) => {
             DataType::Timestamp(unit, Some("+00:00".into()))
         }
@@ -274,8 +275,8 @@ fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRe
     }
 }
 
-/// Returns the values that a cast changes: those that a cast back does not restore. Text can denote
-/// a value in several ways, so only its parsed value counts.
+/// Returns which values a cast changes: those that a cast back does not restore. If the values are
+/// text, only what they denote counts, because the same value can be written in several ways.
 fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<BooleanBuffer>, ArrowError> {
     let from = &in_known_zones(values.data_type());
     if is_text(from) || from.is_nested() || from.is_null() || from == cast_values.data_type() {
@@ -286,13 +287,14 @@ fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<B
     if !(from.is_floating() && cast_values.data_type().is_floating()) {
         return Ok(Some(changed));
     }
-    // A text file contains the same digits for 0.1 in 64 bits and 0.1 in 32 bits.
+    // In a text file, the number 0.1 has the same digits whether it was written from 64 bits or
+    // from 32 bits.
     let digits = cast(&cast(cast_values, &DataType::Utf8, false)?, from, false)?;
     Ok(Some(&changed & &values.differing(&Encoded::of(&digits)?, cast_values.len())))
 }
 
-/// Returns values of a fixed width as they are in memory: little-endian on every machine that ferry
-/// supports.
+/// Returns fixed-width values as they are in memory, which is little-endian on every machine that
+/// ferry supports.
 fn fixed(array: &ArrayRef) -> ValueBytes {
     let width = array.data_type().primitive_width().unwrap_or(0);
     let data = array.to_data();
@@ -313,7 +315,7 @@ fn with_one_nan(values: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Replaces every NaN by one: not every format distinguishes them.
+/// Replaces every NaN by the same NaN, because not every format distinguishes them.
 fn one_nan<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     nan: T::Native,
@@ -326,12 +328,12 @@ fn one_nan<T: ArrowPrimitiveType>(
     Arc::new(floats.unary::<_, T>(|value| if is_nan(value) { nan } else { value }))
 }
 
-/// Returns the starts of rows that hold one value each.
+/// Returns the row starts for rows that contain one value each.
 fn rows(column: &ArrayRef) -> Vec<usize> {
     (0..=column.len()).collect()
 }
 
-/// Returns the values below all lists of a column, and the start of each row among them.
+/// Returns the values inside all lists of a column, and the index of each row's first value.
 fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
     let mut values = column.clone();
     let mut begins = rows(column);

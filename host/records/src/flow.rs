@@ -1,5 +1,6 @@
-//! A flow is a sequence of batches of one schema, pulled one after the other. Its readers run ahead
-//! on their own threads, limited by the memory budget. Steps are flows over flows.
+//! A flow is a sequence of batches with one schema, which are pulled one after another. Its readers
+//! run ahead on their own threads, limited by the memory budget. A step turns one flow into
+//! another.
 
 use super::progress::{self, SplitProgress};
 use super::rows::Rows;
@@ -12,20 +13,21 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::records::{self, Comparison, FieldPath, Projection, ScanRequest, from_stream};
 use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
-/// Maximum rows of one batch. Batch sizes do not depend on the memory budget: the ends of batches
-/// decide where an output's pieces end, and the same input must give the same bytes.
+/// Maximum number of rows in a batch. Batch sizes do not depend on the memory budget, because the
+/// ends of batches determine where an output's pieces end, and the same input must give the same
+/// bytes.
 pub(crate) const BATCH_ROWS: usize = 8192;
 pub(crate) const BATCH_BYTES: u64 = 2 << 20;
 
-/// Batches of one schema, in order. After an error or the end nothing follows.
+/// Batches with one schema, in order. After an error or after the end, no more batches follow.
 pub trait Flow: Send {
     fn schema(&self) -> SchemaRef;
 
-    /// Returns the next batch, which has at least one row, or `None` at the end.
+    /// Returns the next batch, which has at least one row. Returns `None` at the end.
     fn next(&mut self) -> Result<Option<RecordBatch>>;
 }
 
-/// Returns a flow that calls `next` until it returns `None`.
+/// Returns a flow that calls `next` for each batch until it returns `None`.
 pub fn from_fn<'a>(
     schema: SchemaRef,
     next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'a,
@@ -48,7 +50,7 @@ impl<F: FnMut() -> Result<Option<RecordBatch>> + Send> Flow for FlowFn<F> {
     }
 }
 
-/// Starts threads that end before `'a` does.
+/// Starts threads that end before the lifetime `'a` ends.
 pub trait Threads<'a>: Sync {
     fn spawn(&'a self, task: Box<dyn FnOnce() + Send + 'a>);
 }
@@ -59,7 +61,7 @@ impl<'a> Threads<'a> for Scope<'a, '_> {
     }
 }
 
-/// Returns the sizes of batches that the host requests.
+/// Returns the batch sizes that the host requests from readers.
 #[must_use]
 pub fn batches() -> records::Batches {
     records::Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES }
@@ -70,16 +72,17 @@ pub fn batches() -> records::Batches {
 pub struct Wanted {
     /// The fields, as in a [`ScanRequest`]; `None` for all.
     pub columns: Option<Vec<FieldPath>>,
-    /// Conditions that hold for every row that is used. A reader may leave out other rows.
+    /// Conditions that are true for every row that is needed. A reader may leave out all other
+    /// rows.
     pub(crate) predicate: Vec<Comparison>,
 }
 
-/// A run of rows of a split.
+/// A contiguous range of rows in a split.
 #[derive(Debug, Clone, Copy)]
 pub struct SplitRows {
     pub split: usize,
     pub(crate) first_row: u64,
-    /// Maximum number of rows; `None` for all that follow.
+    /// Maximum number of rows. `None` for all rows from `first_row` on.
     pub limit: Option<u64>,
 }
 
@@ -91,7 +94,7 @@ impl SplitRows {
     }
 }
 
-/// Returns the rows of a flow from `skip` on, at most `take`.
+/// Returns the rows of a flow without the first `skip` rows, at most `take` of them.
 pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>) -> Box<dyn Flow + 'a> {
     let mut take = take.unwrap_or(u64::MAX);
     from_fn(flow.schema(), move || {
@@ -103,7 +106,8 @@ pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>
             let taken = take.min(rows - skipped);
             if taken > 0 {
                 take -= taken;
-                // Both are at most the batch's rows.
+                // The conversions cannot fail, because the two numbers are at most the batch's
+                // number of rows.
                 let (from, len) =
                     (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
                 return Ok(Some(batch.slice(from, len)));
@@ -115,8 +119,8 @@ pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>
 
 type Batches = Receiver<Result<RecordBatch>>;
 
-/// Returns the rows of some splits of an input, in this order. From the first pull on, splits are
-/// read ahead on as many threads as the session has.
+/// Returns the rows of some of an input's splits, in this order. Reading starts with the first
+/// pull, on as many threads as the session has, and runs ahead.
 pub fn read<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
@@ -125,11 +129,12 @@ pub fn read<'a>(
     session: &'a Session,
 ) -> Box<dyn Flow + 'a> {
     let schema = rows.set.schema();
-    // An invalid path is reported by the streams.
+    // If a path is invalid, the streams report it.
     let projected = wanted.columns.as_ref().and_then(|paths| Projection::new(&schema, paths).ok());
     let schema = projected.map_or(schema, |projection| projection.schema());
     let mut waiting = Some((splits, wanted));
-    // One channel for each split being read, in order, and the first of them.
+    // `reading` yields one channel for each split that is being read, in order. `current` is the
+    // channel of the current split.
     let (mut reading, mut current): (Option<Receiver<Batches>>, Option<Batches>) = (None, None);
     from_fn(schema, move || {
         if let Some((splits, wanted)) = waiting.take() {
@@ -143,7 +148,7 @@ pub fn read<'a>(
                     (reading, current) = (None, None);
                     return Err(error);
                 }
-                // The split has ended, or this is the first one.
+                // Either the current split has ended, or no split has been started yet.
                 Some(Err(_)) | None => match splits.recv() {
                     Ok(next) => current = Some(next),
                     Err(_) => reading = None,
@@ -154,8 +159,8 @@ pub fn read<'a>(
     })
 }
 
-/// Starts the readers. Each takes the next split and announces its channel in one step, so that the
-/// channels arrive in order. A reader that is too far ahead waits.
+/// Starts the reader threads. Each thread takes the next split and announces its channel under one
+/// lock, so that the channels arrive in order. A thread that is too far ahead waits.
 fn start<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
@@ -185,8 +190,8 @@ fn start<'a>(
     announced
 }
 
-/// Returns how many batches one reader may be ahead: all readers together use a sixteenth of the
-/// budget.
+/// Returns how many batches a reader may be ahead. All readers together use at most a sixteenth of
+/// the memory budget.
 fn ahead(session: &Session) -> usize {
     let batches = session.memory / 16 / BATCH_BYTES / session.threads as u64;
     usize::try_from(batches).unwrap_or(usize::MAX).clamp(1, 8)
@@ -212,7 +217,7 @@ fn pull(
     let stream = match rows.set.scan(split, &scan) {
         Ok(stream) => stream,
         Err(error) => {
-            // If the receiver is gone, the error is not needed.
+            // If the receiver is gone, nobody needs the error.
             let _ = send.send(Err(rows.place(error)));
             return;
         }
@@ -230,7 +235,8 @@ fn pull(
         }
     }
     progress.end();
-    // The split's own filter left out rows before and after these.
+    // The scan itself leaves out the rows before `first_row` and after `limit`, so `found` does not
+    // include them.
     if let Some(expected) = expected.filter(|&expected| expected != found) {
         let error = Error::plugin("the number of rows of a split differs from what its reader declared");
         let _ = send.send(Err(rows.place(error.expected(expected).found(found))));

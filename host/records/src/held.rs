@@ -1,16 +1,16 @@
-//! Metadata of the schema and of its columns that a target of rows has no place for.
+//! Metadata of the schema and its columns that a target format for rows cannot store.
 
 use tensorferry_sdk::arrow_schema::{DataType, Field, Metadata, Schema};
 use tensorferry_sdk::{Capabilities, Loss, LossKind};
 
-/// Maximum losses that are listed one by one; the rest is counted.
+/// Maximum number of losses that are listed one by one. Any further losses are only counted.
 const MOST_LISTED: usize = 200;
 
-/// Prefixes of entries that describe the layout of rows in a file: ferry's own, Parquet's field
-/// numbers, Arrow's types.
+/// Prefixes of entries that describe the layout of rows in a file: ferry's own entries, Parquet's
+/// field numbers, Arrow's types.
 const OF_FILES: [&str; 3] = ["ferry.", "PARQUET:", "ARROW:"];
 
-/// Returns losses for the entries that a format with these capabilities cannot hold.
+/// Returns losses for the metadata entries that a format with these capabilities cannot store.
 pub(crate) fn left_behind(schema: &Schema, capabilities: Capabilities) -> Vec<Loss> {
     if capabilities.has(Capabilities::METADATA) {
         return Vec::new();

@@ -1,5 +1,6 @@
-//! Writes the index of an input of records. The format checks every record's framing and returns
-//! its position. The host writes the index next to the input, complete or not at all.
+//! Writes the index of an input of records. The format's reader checks every record's framing and
+//! returns the record's position. The index is a file next to the input. If writing fails, no
+//! partial index is left behind.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, Stage, 
 use tensorferry_sdk::records::Indexed;
 use tensorferry_sdk::{ByteSink, Capabilities, Entry, Error, FileId, Purpose, Result, Source};
 
-/// Indexes a source into the file `output`, which must not exist. Not every format has an index.
+/// Creates the index of a source in the file `output`, which must not exist. Not every format has
+/// an index.
 pub fn index(
     source: &FileSource,
     format: &RegisteredFormat,
@@ -47,7 +49,7 @@ pub fn index(
     Ok(indexed)
 }
 
-/// Returns the default path of an input's index: next to it.
+/// Returns the default path of an input's index, which is next to the input.
 #[must_use]
 pub fn beside(input: &Path) -> PathBuf {
     let mut name = input.file_name().unwrap_or_default().to_owned();
@@ -64,7 +66,8 @@ fn destination(output: &Path) -> Result<Destination> {
     Ok(Destination { folder, kind: DestinationKind::Beside { name } })
 }
 
-/// A source that reports progress: sequential reading reads each byte once.
+/// A source that reports progress. The bytes are counted as they are read, since sequential reading
+/// reads each byte once.
 struct CountedSource<'a> {
     source: &'a FileSource,
     session: &'a Session,

@@ -1,14 +1,14 @@
 //! A layer of `tensorferry`; its API makes no stability promises.
 //!
-//! Records are the rows of datasets, held in Arrow batches. They are converted in the same order as
+//! Records are the rows of datasets, in Arrow batches. They are converted in the same stages as
 //! tensors:
 //!
 //! ```text
 //! input --open--> Rows --steps--> Flow --plan--> files --write--> staged files --verify--> commit --> Report
 //! ```
 //!
-//! A [`Flow`](flow::Flow) is a sequence of batches that is pulled. Readers run ahead of it and
-//! encoders behind it, both limited by the memory budget.
+//! A [`Flow`](flow::Flow) is a sequence of batches that the writer pulls. Readers run ahead of the
+//! flow, and encoders run behind it. The memory budget limits how far they are apart.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Writes records as lines of JSON: in the JSON mapping of their own format if it has one, and
-//! otherwise as plain objects, like a conversion to JSON lines.
+//! Writes records as lines of JSON. If the input's format has its own JSON mapping, it is used.
+//! Otherwise each record is a plain object, as in a conversion to JSON lines.
 
 use super::flow::{Flow, batches};
 use super::rows::Rows;
@@ -13,8 +13,8 @@ use tensorferry_sdk::records::json::{JsonEncoders, NonFinite};
 use tensorferry_sdk::records::{ScanRequest, from_stream};
 use tensorferry_sdk::{ByteSink, Context, Error, Result, arrow_array};
 
-/// Writes at most `limit` records in order, one per line, and returns their number. If the input
-/// has an error, the batches before it are written.
+/// Writes at most `limit` records in order, one per line. Returns the number of records written. If
+/// the input contains an error, the batches before the error are written.
 pub fn write_lines(
     rows: &Rows<'_>,
     limit: Option<u64>,
@@ -76,7 +76,7 @@ pub fn write_flow(flow: &mut dyn Flow, output: &mut dyn Write, session: &Session
 
 struct Objects<'a> {
     output: &'a mut dyn Write,
-    /// Holds the text of a batch.
+    /// Contains the text of the current batch.
     writer: Writer<Vec<u8>, LineDelimited>,
     encoders: JsonEncoders,
 }
@@ -108,7 +108,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Ends each line that a format writes.
+/// Adds a line break after each record that a format writes.
 struct Lines<'a> {
     output: &'a mut dyn Write,
     session: &'a Session,

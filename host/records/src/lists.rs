@@ -1,4 +1,4 @@
-//! Lists within lists: their types, and the positions of their values.
+//! Nested lists: their types, and the positions of their values.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeListArray, MapArray, OffsetSizeTrait};
@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Returns the type of a column's values, below all lists.
+/// Returns the type of a column's values, inside all lists.
 pub(crate) fn leaf_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
@@ -27,8 +27,8 @@ pub fn depth(data_type: &DataType) -> usize {
     }
 }
 
-/// Returns the starts of lists among their values, and the values; `None` if an array holds no
-/// lists.
+/// Returns the index of each list's first value, and the values. Returns `None` if the array does
+/// not contain lists.
 pub fn lists(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
     Some(match array.data_type() {
         DataType::List(_) => {
@@ -48,18 +48,18 @@ pub fn lists(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
     })
 }
 
-/// Returns the items of lists of one size. The items of a null list are set to null: a file may
-/// have any values there.
+/// Returns the items of fixed-size lists. The items of a null list are set to null, because a file
+/// may contain any values there.
 fn items_of_fixed(lists: &FixedSizeListArray, len: usize) -> ArrayRef {
     let items = lists.values();
     let Some(nulls) = lists.nulls().filter(|nulls| nulls.null_count() > 0) else { return items.clone() };
     let is_missing = BooleanBuffer::collect_bool(items.len(), |item| nulls.is_null(item / len));
-    // Only unions and runs have no nulls of their own.
+    // This fails only for unions and runs, which have no nulls of their own.
     arrow_select::nullif::nullif(items, &BooleanArray::new(is_missing, None))
         .unwrap_or_else(|_| items.clone())
 }
 
-/// Like [`lists`], but treats maps as lists of entries.
+/// Does the same as [`lists`], but treats maps as lists of entries.
 pub(crate) fn lists_or_maps(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
     let of_maps =
         |maps: &MapArray| (places(maps.value_offsets()), Arc::new(maps.entries().clone()) as ArrayRef);

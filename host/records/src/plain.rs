@@ -1,4 +1,4 @@
-//! The type that files have for a column. Views and runs are only in-memory representations.
+//! The types that files use for columns. Views and runs are only in-memory representations.
 
 use super::cast::cast;
 use arrow_array::{Array, ArrayRef};
@@ -6,10 +6,11 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Returns the type that replaces a dictionary with these keys and plain values.
+/// A function that returns the type to use in place of a dictionary with these keys and plain
+/// values.
 pub(crate) type OfDictionary<'a> = &'a dyn Fn(&DataType, DataType) -> DataType;
 
-/// Returns a type without views and runs.
+/// Returns the type without views and runs.
 pub(crate) fn plain_type(data_type: &DataType, dictionary: OfDictionary<'_>) -> DataType {
     let field = |field: &FieldRef| plain_field(field, dictionary);
     match data_type {
@@ -26,23 +27,23 @@ pub(crate) fn plain_type(data_type: &DataType, dictionary: OfDictionary<'_>) -> 
     }
 }
 
-/// Returns a field with the plain type.
+/// Returns the field with its [plain type](plain_type).
 pub(crate) fn plain_field(field: &FieldRef, dictionary: OfDictionary<'_>) -> FieldRef {
     let plain = plain_type(field.data_type(), dictionary);
     let is_same = plain == *field.data_type();
     if is_same { field.clone() } else { Arc::new(Field::clone(field).with_data_type(plain)) }
 }
 
-/// Returns the type as which a column's values are compared, also without dictionaries.
+/// Returns the type in which a column's values are compared. It has no runs and no dictionaries.
 pub(super) fn compared(data_type: &DataType) -> DataType {
-    // These are read unchanged.
+    // Views are compared as they are.
     match data_type {
         DataType::Utf8View | DataType::BinaryView => data_type.clone(),
         other => plain_type(other, &|_, values| values),
     }
 }
 
-/// Returns the column in the type that [`compared`] returns for its own.
+/// Casts a column to the type that [`compared`] returns for the column's type.
 pub(super) fn compared_column(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let to = compared(column.data_type());
     if to == *column.data_type() { Ok(column.clone()) } else { cast(column, &to, true) }

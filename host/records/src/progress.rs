@@ -1,10 +1,11 @@
-//! Progress of reading rows, in bytes of their files. It counts the bytes read from the source
-//! since the last batch, by any split, but never more than the size of the split.
+//! The progress of reading rows, in bytes of their files. After each batch of a split, the progress
+//! grows by the bytes that any split has read from the source since the last batch. A split never
+//! counts more bytes than its own size.
 
 use super::rows::Rows;
 use tensorferry_core::context::session::Session;
 
-/// Announces that these splits will be read. Reads that opened the input do not count.
+/// Announces that these splits will be read. Bytes that were read to open the input do not count.
 pub(super) fn begin(rows: &Rows<'_>, splits: impl Iterator<Item = usize>, session: &Session) {
     let _ = rows.source.take_read();
     session.will_read(splits.map(|split| bytes_of(rows, split)).sum());
@@ -23,12 +24,13 @@ impl<'a> SplitProgress<'a> {
         Self { rows, session, left: bytes_of(rows, split) }
     }
 
-    /// Counts the bytes read since the last call for any split.
+    /// Counts the bytes that all splits have read since the last call.
     pub(super) fn update(&mut self) {
         self.count(self.rows.source.take_read());
     }
 
-    /// Counts the rest. Unused columns, and bytes that another split has read, are never read here.
+    /// Counts the bytes that are left. They were in unused columns, or another split has counted
+    /// them.
     pub(super) fn end(mut self) {
         self.count(u64::MAX);
     }

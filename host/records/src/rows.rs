@@ -1,5 +1,5 @@
-//! An opened input of records: its files, its schema, and the splits that its format's reader can
-//! read.
+//! An opened input of records: its files, its schema, and the splits that the format's reader can
+//! read separately.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Rows<'a> {
     pub set: Arc<dyn RecordSet>,
     /// Losses that were found when the input was opened.
     pub opened: Vec<Loss>,
-    /// `None` if the reader is shared and kept elsewhere.
+    /// The reader. `None` if it is shared and its owner keeps it.
     pub reader: Option<Box<dyn RecordReader>>,
 }
 
@@ -45,7 +45,7 @@ pub fn open<'a>(
     Ok(Rows { source, format, set: set.into(), opened, reader: Some(reader) })
 }
 
-/// Returns an input that its owner has opened and keeps open.
+/// Returns an input that another owner has opened and keeps open.
 #[must_use]
 pub fn shared<'a>(
     source: Arc<FileSource>,
@@ -55,9 +55,9 @@ pub fn shared<'a>(
     Rows { source, format, set, opened: Vec::new(), reader: None }
 }
 
-/// Calls `read` on an input once, with guesses if its reader makes any. If a guess is wrong, or may
-/// be the reason why a value is refused, reads the input again for the purpose `otherwise`, without
-/// guesses.
+/// Calls `read` once with a purpose that allows the reader to make guesses about the input. If a
+/// guess is wrong, or if it may be the reason why a value was refused, calls `read` again with the
+/// purpose `otherwise`, which does not allow guesses.
 pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
     let noted = session.noted();
     match read(Purpose::ONCE) {
@@ -69,8 +69,8 @@ pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose
     }
 }
 
-/// Returns the error for a refused schema. If the schema may be a guess, the guess is treated as
-/// wrong.
+/// Returns the error for a refused schema. If the schema may be based on a guess, the error says
+/// that the guess was wrong.
 #[must_use]
 pub fn refusal(error: Error, purpose: Purpose) -> Error {
     if purpose.has(Purpose::ONCE) && error.kind() == ErrorKind::Usage {
@@ -79,14 +79,14 @@ pub fn refusal(error: Error, purpose: Purpose) -> Error {
     error
 }
 
-/// Adds the input to an error that names no file, and a description of its file if that cannot be
-/// read.
+/// Adds the input to an error that does not name a file. If the file cannot be read, also adds a
+/// description of it.
 fn place(error: Error, source: &FileSource) -> Error {
     source.attribute_error(explain(source, error)).file(source.entry_path().display().to_string())
 }
 
 impl Rows<'_> {
-    /// Adds the input to an error of its streams that names no file.
+    /// Adds the input to a stream's error that does not name a file.
     #[must_use]
     pub fn place(&self, error: Error) -> Error {
         place(error, &self.source)
@@ -98,7 +98,8 @@ impl Rows<'_> {
         self.set.splits().iter().map(|split| split.records).sum()
     }
 
-    /// Checks that the input has at least one row before any step. Reads until the first one.
+    /// Checks that the input has at least one row before any steps are applied. Reads batches until
+    /// one has a row.
     pub fn check_any(&self) -> Result<()> {
         for split in 0..self.set.splits().len() {
             for batch in self.set.stream(split, &Batches::default()).map_err(|error| self.place(error))? {
@@ -119,8 +120,8 @@ impl Rows<'_> {
         Err(error.file(self.source.entry_path().display().to_string()))
     }
 
-    /// Returns losses of the input that its rows cannot express, and the records that streams have
-    /// left out so far.
+    /// Returns the losses that were found when the input was opened, and losses for the records
+    /// that streams have left out so far.
     pub fn losses(&self) -> Result<Vec<Loss>> {
         let mut losses = self.opened.clone();
         self.set.losses(&mut losses)?;
@@ -128,8 +129,8 @@ impl Rows<'_> {
         Ok(losses)
     }
 
-    /// Checks that the source has not changed, and drops the reader. Returns an error if its
-    /// destructor panicked.
+    /// Checks that the source has not changed, and drops the reader. Returns an error if the
+    /// reader's destructor panicked.
     pub fn close(self) -> Result<()> {
         self.source.check_unchanged()?;
         let Self { format, set, reader, .. } = self;

@@ -1,13 +1,13 @@
-//! The schema as a file, which readers and writers of records accept as `schema=FILE`: a list of
-//! columns.
+//! A schema as a file that lists columns. Readers and writers of records accept such a file as
+//! `schema=FILE`.
 //!
 //! ```json
 //! {"columns": [{"name": "image", "type": "float32", "shape": [28, 28]}, {"name": "tokens", "type": "int64", "shape": [null]}]}
 //! ```
 //!
-//! The shape is `[]` for one value. Otherwise it has a number for each fixed dimension, and `null`
-//! for one of any length. Formats put other data for their file into the metadata of the schema and
-//! its fields, under keys that start with `ferry.`.
+//! The shape is `[]` for a single value. Otherwise it contains a number for each fixed dimension,
+//! and `null` for each dimension of variable length. Formats store other data for their files in
+//! the metadata of the schema and its fields, under keys that start with `ferry.`.
 
 use arrow_schema::{DataType, Field, Metadata, Schema};
 use serde_json::{Map, Value, json};

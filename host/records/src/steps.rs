@@ -1,7 +1,7 @@
-//! Steps on records have the names and the meaning of tf.data's operations
-//! (<https://www.tensorflow.org/api_docs/python/tf/data/Dataset>). Each turns a flow into a flow
-//! and has a file of its own. A chain is pulled once, batch by batch, for any number of
-//! threads.
+//! Steps on records have the same names and meanings as the operations of tf.data
+//! (<https://www.tensorflow.org/api_docs/python/tf/data/Dataset>). Each step turns one flow into
+//! another and is in its own file. One chain of steps is pulled batch by batch, whatever the number
+//! of threads.
 //!
 //! The output depends only on the input, the steps and their seeds.
 
@@ -55,14 +55,14 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the number of output rows for `rows` input rows; `None` if it is not known in
-    /// advance. By default a step keeps the number.
+    /// Returns the number of output rows for `rows` input rows. Returns `None` if it is not known
+    /// in advance. By default, a step does not change the number of rows.
     fn count(&self, rows: Option<u64>) -> Option<u64> {
         rows
     }
 
-    /// Returns whether the output for a row depends only on that row. Then converting the files one
-    /// by one gives the same rows as converting all of them together.
+    /// Returns whether each output row depends only on one input row. If so, converting files one
+    /// by one gives the same rows as converting them together.
     fn is_row_wise(&self) -> bool {
         false
     }
@@ -72,7 +72,7 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
         Narrows::All
     }
 
-    /// Returns whether the output has no end.
+    /// Returns whether the step's output has no end. `upstream` is true if its input has none.
     fn is_endless(&self, upstream: bool) -> bool {
         upstream
     }
@@ -80,20 +80,20 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
 
 pub type RecordAction = Box<dyn RecordStep>;
 
-/// The part of a chain before a step, which can make its flow once or several times.
+/// The part of a chain before a step. The step can create this flow once or several times.
 #[derive(Clone, Copy)]
 pub struct Upstream<'a> {
     threads: &'a dyn Threads<'a>,
     origin: Origin<'a>,
     before: &'a [Step<RecordAction>],
-    /// All steps on the origin: those before, this one, and those after it.
+    /// All steps of the chain: the steps before this one, this one, and the steps after it.
     all: &'a [Step<RecordAction>],
-    /// How often a `repeat` after the step has gone through all records before.
+    /// How many times a later `repeat` has already gone through all records.
     epoch: u64,
     session: &'a Session,
 }
 
-/// The source of rows, before any step.
+/// The source of rows, before any steps.
 #[derive(Clone, Copy)]
 pub enum Origin<'a> {
     /// An input of records.
@@ -101,11 +101,11 @@ pub enum Origin<'a> {
     Other(&'a dyn FlowSource),
 }
 
-/// A source of a flow other than an input of records.
+/// A source of rows that is not an input of records.
 pub trait FlowSource: Sync {
     fn schema(&self) -> SchemaRef;
 
-    /// Returns a flow from the beginning.
+    /// Returns a flow that starts at the first row.
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>>;
 }
 
@@ -118,7 +118,7 @@ impl Origin<'_> {
         }
     }
 
-    /// Checks that these steps are possible on this origin.
+    /// Checks that these steps can be applied to this origin.
     pub fn check(self, steps: &[Step<RecordAction>]) -> Result<()> {
         let Some((place, step)) = steps.iter().enumerate().rfind(|(_, step)| step.action.is_first()) else {
             return Ok(());
@@ -149,13 +149,13 @@ impl<'a> Upstream<'a> {
         }
     }
 
-    /// Returns what the reader of the origin may leave out.
+    /// Returns what the origin's reader may leave out.
     fn narrowing(&self, rows: &Rows<'_>) -> Narrowing {
         Narrowing::of(&rows.set.schema(), self.all)
     }
 }
 
-/// Returns the flow of rows through steps.
+/// Applies steps to rows and returns the resulting flow.
 pub fn make<'a>(
     threads: &'a dyn Threads<'a>,
     origin: Origin<'a>,
@@ -173,7 +173,7 @@ pub fn schema(before: SchemaRef, steps: &[Step<RecordAction>]) -> Result<SchemaR
         .try_fold(before, |schema, step| step.action.schema(&schema).map_err(|error| error.context(step)))
 }
 
-/// Checks that the output of the steps has an end.
+/// Checks that the output of the steps is finite.
 pub(crate) fn check_end(steps: &[Step<RecordAction>]) -> Result<()> {
     let mut endless = None;
     for step in steps {
@@ -188,7 +188,7 @@ pub(crate) fn check_end(steps: &[Step<RecordAction>]) -> Result<()> {
     }
 }
 
-/// Returns the number of rows after the steps for `rows` rows before; `None` if it is not known in
+/// Returns how many rows the steps turn `rows` rows into. Returns `None` if this is not known in
 /// advance.
 #[must_use]
 pub fn count(steps: &[Step<RecordAction>], rows: Option<u64>) -> Option<u64> {

@@ -1,5 +1,5 @@
 //! A survey describes all rows of an input: their number, and for each column how often it is
-//! missing, how many values a row has, and the range of the values. Every record is decoded for it.
+//! missing, how many values a row has, and the range of the values. A survey decodes every record.
 
 pub mod close;
 pub mod distinct;
@@ -27,9 +27,9 @@ use tensorferry_sdk::{Context, Result, arrow_array, arrow_schema};
 pub struct Survey {
     /// Number of rows.
     pub records: u64,
-    /// Bytes of the rows in memory.
+    /// Size in bytes of the rows in memory.
     pub bytes: u64,
-    /// In the schema's order.
+    /// The columns in the schema's order.
     pub columns: Vec<ColumnSurvey>,
 }
 
@@ -38,15 +38,15 @@ pub struct Survey {
 pub struct ColumnSurvey {
     /// Name and type.
     pub field: FieldRef,
-    /// Number of rows in which it is null.
+    /// Number of rows in which the column is null.
     pub missing: u64,
-    /// Numbers of values in the other rows; always one for a column without lists.
+    /// Number of values in each row that is not null. Always 1 for a column without lists.
     pub lengths: Spread,
-    /// Bytes of strings and binary values.
+    /// Lengths in bytes of strings and binary values.
     pub sizes: Spread,
     /// The range of the values if they are numbers.
     pub range: ValueRange,
-    /// The results of the close look, if one was requested.
+    /// The results of a close look at the values, if one was requested.
     pub close: Option<CloseLook>,
 }
 
@@ -59,14 +59,14 @@ pub struct Spread {
     pub max: u64,
     /// Sum of the lengths.
     pub total: u64,
-    /// Histogram: the number of lengths up to each bound (0, 1, 2, 4, 8, ...) and above the
-    /// previous one, by bound.
+    /// Histogram. For each bound (0, 1, 2, 4, 8, ...), the number of lengths that are at most this
+    /// bound and above the previous bound.
     pub up_to: BTreeMap<u64, u64>,
 }
 
 impl Spread {
-    /// Returns the distribution of these lengths. They are counted in an array first: a map access
-    /// per length would take as long as decoding the row.
+    /// Returns the distribution of these lengths. They are counted in an array first, because a map
+    /// access for each length would take as long as decoding the row.
     fn of(lens: impl Iterator<Item = u64>) -> Self {
         let (mut min, mut max, mut total) = (u64::MAX, 0, 0);
         let mut times = [0_u64; 66];
@@ -74,7 +74,7 @@ impl Spread {
             min = min.min(len);
             max = max.max(len);
             total += len;
-            // 0 for length 0, otherwise 1 plus the number of bits of `len - 1`.
+            // The index is 0 for length 0, and otherwise 1 plus the number of bits in `len - 1`.
             times[if len == 0 { 0 } else { 1 + (u64::BITS - (len - 1).leading_zeros()) as usize }] += 1;
         }
         let count = times.iter().sum();
@@ -115,7 +115,7 @@ impl Spread {
     }
 }
 
-/// The smallest and the largest number of a column, without NaN.
+/// The smallest and the largest number in a column, excluding NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ValueRange {
     pub integers: Option<(i128, i128)>,
@@ -146,16 +146,17 @@ impl ValueRange {
     }
 }
 
-/// Approximate bytes of a batch, small enough to stay in the cache until it is examined.
+/// Approximate size in bytes of a batch. It is small enough that the batch stays in the cache until
+/// it is examined.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Decodes all rows, with the splits in parallel. If `closely` is set, also takes a close look at
-/// the values. Returns the first error in the order of the input.
+/// Decodes all rows. The splits are decoded in parallel. If `closely` is set, also takes a close
+/// look at the values. If there are several errors, returns the first in the order of the input.
 pub fn survey(rows: &Rows<'_>, closely: bool, session: &Session) -> Result<Survey> {
     let splits = 0..rows.set.splits().len();
     progress::begin(rows, splits.clone(), session);
-    // The close looks of splits are merged as soon as each split ends. The order does not matter,
-    // and at most one per thread is kept.
+    // The distinct values of each split are merged as soon as the split ends, so that at most one
+    // set per thread is kept. The order of merging does not matter.
     let distinct: Mutex<Vec<CloseLook>> = Mutex::default();
     let of_split = |split| {
         let mut found = survey_split(rows, split, closely, session).map_err(|error| (split, error))?;
@@ -218,7 +219,7 @@ impl Survey {
         Self { records: 0, bytes: 0, columns }
     }
 
-    /// Adds some rows, and returns their bytes.
+    /// Adds some rows, and returns their size in bytes.
     fn add(&mut self, batch: &RecordBatch) -> u64 {
         let bytes = batch_bytes(batch);
         self.records += batch.num_rows() as u64;
@@ -254,7 +255,7 @@ impl ColumnSurvey {
         }
     }
 
-    /// Adds the values below all lists.
+    /// Adds the values inside all lists.
     fn add_values(&mut self, values: &ArrayRef) {
         let values: &dyn Array = values.as_ref();
         if let Some(close) = &mut self.close {
@@ -289,7 +290,8 @@ impl ColumnSurvey {
     }
 }
 
-/// Returns the distribution of the row lengths of an array with these offsets, without nulls.
+/// Returns the distribution of the row lengths in an array with these offsets. Null rows are
+/// excluded.
 fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> Spread {
     let len = |pair: &[O]| -> u64 {
         let [start, end] = [pair[0], pair[1]].map(|at| at.try_into().unwrap_or(0));
@@ -301,7 +303,7 @@ fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> Spread {
     }
 }
 
-/// Returns the range of an array's values, without nulls.
+/// Returns the range of an array's values, excluding nulls.
 fn range_of<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> ValueRange
 where
     T::Native: RangedValue,
@@ -319,13 +321,13 @@ fn range_of_values<N: RangedValue>(values: &[N]) -> ValueRange {
     let Some(&first) = values.iter().find(|value| !value.is_nan()) else {
         return ValueRange { nan: values.len() as u64, ..ValueRange::default() };
     };
-    // Eight lanes, so that no comparison waits for the previous one.
+    // Eight independent lanes are used, so that no comparison waits for the previous one.
     let (mut low, mut high, mut nan) = ([first; 8], [first; 8], 0);
-    // Few enough that the counts, one per lane, do not overflow.
+    // A chunk is small enough that the counts, one per lane, do not overflow.
     for values in values.chunks(1 << 20) {
         let mut nans = [0_u32; 8];
         let mut see = |lane: usize, value: N| {
-            // False for NaN.
+            // The comparison is false for NaN.
             low[lane] = if value < low[lane] { value } else { low[lane] };
             high[lane] = if value > high[lane] { value } else { high[lane] };
             nans[lane] += u32::from(value.is_nan());
@@ -381,7 +383,8 @@ macro_rules! floats {
 
 floats!(f32, f64, half::f16);
 
-// Wider than any number that is shown, or composed of several numbers: no range.
+// These types are wider than any number that is shown, or consist of several numbers, so they have
+// no range.
 impl RangedValue for arrow_buffer::i256 {}
 impl RangedValue for arrow_buffer::IntervalDayTime {}
 impl RangedValue for arrow_buffer::IntervalMonthDayNano {}

@@ -1,6 +1,7 @@
-//! Writes records. A flow's batches are collected into pieces, which the writer encodes on many
-//! threads; the encoded pieces go into the staged files in order. The bytes of a piece are written
-//! to its file at once if the pieces before it are complete. Otherwise they wait in memory.
+//! Writes records. A flow's batches are collected into pieces. The writer encodes the pieces on
+//! many threads, and the encoded pieces are written to the staged files in order. If all pieces
+//! before a piece are complete, its bytes are written to the file at once. Otherwise they wait in
+//! memory.
 
 mod pieces;
 
@@ -19,22 +20,22 @@ use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Severity, arrow_array};
 
-/// Maximum reasons for lost records that are reported separately.
+/// Maximum number of reasons for lost records that are reported separately.
 const MAX_LOST_REASONS: usize = 16;
 
-/// Maximum lost records that are named for each reason.
+/// Maximum number of lost records that are named for each reason.
 const MAX_LOST_NAMED: usize = 5;
 
-/// Minimum bytes of a piece that are written at once. They are still in the cache then, and writes
-/// are rare enough.
+/// Minimum number of bytes that are written at once. This number is small enough that the bytes are
+/// still in the cache, and large enough that writes are rare.
 const WORTH_WRITING: usize = 128 << 10;
 
-/// Bytes of an encoder's stack. Libraries process types recursively, and types nested 60 levels
-/// deep need more than the usual 2 MiB if the Parquet library is not optimized. Unused stack takes
-/// no memory.
+/// Size in bytes of an encoder's stack. Libraries process types recursively. If the Parquet library
+/// is not optimized, types nested 60 levels deep need more than the usual 2 MiB. Unused stack does
+/// not take memory.
 const ENCODER_STACK: usize = 16 << 20;
 
-/// Prefix of the names of files that get their final names at the end.
+/// Prefix for the names of files that get their final names at the end.
 const ROLLING: &str = ".rolling-";
 
 /// The result of writing.
@@ -48,13 +49,14 @@ pub struct RecordsWritten {
     pub sealed: Vec<u64>,
     /// Losses of values.
     pub losses: Vec<Loss>,
-    /// How many rows each file lacks, according to the writer's losses.
+    /// How many rows are missing from each file, according to the writer's losses.
     pub(crate) lost_rows: Vec<u64>,
 }
 
-/// Writes all rows of a flow. `rows` is their number, if known: files that are named in advance
-/// then get runs of equal length, and otherwise pieces in turns. `measure` returns the bytes of
-/// rows for the writer. `hasher` gets every row with its file.
+/// Writes all rows of a flow. `rows` is the number of rows, if it is known. If the files are named
+/// in advance, a known number is divided into equal shares for the files; if it is unknown, the
+/// files receive pieces in turn. `measure` returns the size of rows in bytes. `hasher` receives
+/// every row together with the index of its file.
 pub fn write(
     flow: &mut dyn Flow,
     plan: &dyn RecordPlan,
@@ -100,7 +102,7 @@ pub fn write(
             let thread = std::thread::Builder::new().stack_size(ENCODER_STACK);
             thread.spawn_scoped(scope, || output.encode_all(receive)).map(drop)
         });
-        // Dropping the sender ends the encoders.
+        // Dropping the sender makes the encoder threads end.
         let sent = match started {
             Ok(()) => collect_all(flow, &mut collector, &output, &send),
             Err(error) => Err(Error::from(error).context("cannot start an encoder thread")),
@@ -124,7 +126,7 @@ pub fn write(
     Ok(RecordsWritten { records, files, sealed, losses, lost_rows })
 }
 
-/// Writes the files that cover all files of rows, such as an index; returns their lengths.
+/// Writes the files that cover all files of rows, such as an index. Returns their lengths.
 fn seal(
     plan: &dyn RecordPlan,
     files: &[WrittenFile],
@@ -140,7 +142,7 @@ fn seal(
     plan.sealed().iter().enumerate().map(write).collect()
 }
 
-/// Returns the bytes that `push` writes, unless the session is cancelled.
+/// Collects the bytes that `push` writes, unless the session is cancelled.
 fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<()>) -> Result<Vec<u8>> {
     struct Pushed<'a>(Vec<u8>, &'a Session);
 
@@ -157,15 +159,15 @@ fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<(
     Ok(pushed.0)
 }
 
-/// Returns the bytes of rows in one piece. They depend on the memory budget, but not on the number
-/// of threads, because they decide where the pieces of the output end.
+/// Returns the size of the rows in one piece. It depends on the memory budget, but not on the
+/// number of threads, because it determines where the output's pieces end.
 fn piece_bytes(asked: Group, memory: u64) -> u64 {
     asked.bytes.clamp(1, (memory / 16).max(64 << 10))
 }
 
-/// Returns the maximum length of an encoded piece that fits a file. `None` if the length of files
-/// is not limited, or if the writer requests pieces that are longer than a file; then each piece
-/// gets a file of its own.
+/// Returns the maximum length of an encoded piece that fits in a file. Returns `None` if file
+/// lengths are not limited. Also returns `None` if the writer requests pieces that are longer than
+/// a file, so that each piece gets its own file.
 fn most_of_piece(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u64>> {
     let Some(Roll::Bytes(most)) = plan.roll().filter(|_| plan.files().is_empty()) else { return Ok(None) };
     if plan.group().bytes > most {
@@ -175,8 +177,9 @@ fn most_of_piece(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u64>
     Ok(Some(most.saturating_sub(head.len() as u64).max(1)))
 }
 
-/// Returns how many pieces are encoded at once. Each is in memory as rows and as bytes, and one
-/// more is being collected; half of the budget is for reading.
+/// Returns how many pieces are encoded at once. Half of the memory budget is for reading. In the
+/// other half, each piece takes space twice (as rows and as encoded bytes), and one more piece is
+/// being collected.
 fn encoders(piece: u64, session: &Session) -> usize {
     let fit = (session.memory / 2 / piece).saturating_sub(1) / 2;
     usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, session.threads)
@@ -191,7 +194,7 @@ fn collect_all(
     let mut records = 0;
     let push = |piece: Option<RecordPiece>| {
         let Some(piece) = piece else { return Ok(()) };
-        // An encoder that failed has stored its error.
+        // If an encoder failed, it has stored its error.
         if output.has_failed() || send.send(piece).is_err() {
             return Err(Error::cancelled("an encoder failed"));
         }
@@ -224,12 +227,12 @@ struct PieceWriter<'a> {
     session: &'a Session,
     stage: &'a dyn Staging,
     roll: Option<Roll>,
-    /// A piece whose encoding is longer is divided.
+    /// Maximum length of an encoded piece. A longer piece is divided.
     most_of_piece: Option<u64>,
     hasher: Mutex<Option<&'a mut RowHasher>>,
     state: Mutex<WriterState>,
     turn: Condvar,
-    /// The pool for many files that are named in advance.
+    /// The pool of open files, if many files are named in advance.
     pool: Option<Arc<OpenFiles>>,
 }
 
@@ -237,11 +240,13 @@ struct PieceWriter<'a> {
 struct WriterState {
     next: u64,
     files: Vec<FileState>,
-    /// The number of pieces that report each kind of loss in each column, and the first such loss.
+    /// For each kind of loss in each column, the number of pieces that report it, and the first
+    /// such loss.
     losses: BTreeMap<(LossKind, String), (u64, Loss)>,
-    /// For each file.
+    /// For each file, the number of lost rows.
     lost_rows: Vec<u64>,
-    /// The number of rows that are missing from the output, by reason, with the first of them.
+    /// For each reason, the number of rows that are missing from the output, and the first such
+    /// losses.
     lost_records: BTreeMap<String, (u64, Vec<Loss>)>,
     error: Option<Error>,
     is_stopped: bool,
@@ -249,7 +254,8 @@ struct WriterState {
 
 struct FileState {
     path: String,
-    /// `None` once the file is finished and closed: there may be many rolled files.
+    /// `None` once the file is finished and closed. There may be too many rolled files to keep all
+    /// of them open.
     file: Option<Arc<OutputBytes>>,
     end: u64,
     pieces: Vec<PlacedPiece>,
@@ -266,8 +272,8 @@ impl FileState {
     }
 }
 
-/// Merges the losses of one kind in one column, reported by this many pieces. Keeps the text of the
-/// first.
+/// Merges the losses of one kind in one column, which `pieces` pieces have reported. Keeps the text
+/// of the first loss.
 fn merged((pieces, mut first): (u64, Loss)) -> Loss {
     if pieces > 1 {
         first.why += &format!(" (and in {} more pieces)", pieces - 1);
@@ -275,7 +281,7 @@ fn merged((pieces, mut first): (u64, Loss)) -> Loss {
     first
 }
 
-/// Returns one loss for all rows that are missing for one reason.
+/// Returns one loss for all rows that are missing for the same reason.
 fn lost_records((why, (count, mut first)): (String, (u64, Vec<Loss>))) -> Option<Loss> {
     if count <= 1 {
         return first.pop();
@@ -287,7 +293,8 @@ fn lost_records((why, (count, mut first)): (String, (u64, Vec<Loss>))) -> Option
 }
 
 impl WriterState {
-    /// Keeps the first names for each of the first reasons: there may be as many losses as rows.
+    /// Counts a lost record. Only the first records are kept for each of the first reasons, because
+    /// there may be as many losses as rows.
     fn add_lost_record(&mut self, loss: Loss) {
         let is_kept = self.lost_records.len() < MAX_LOST_REASONS || self.lost_records.contains_key(&loss.why);
         let why = if is_kept { &*loss.why } else { "for other reasons" };
@@ -299,7 +306,7 @@ impl WriterState {
     }
 }
 
-/// The start of a piece in its file.
+/// The position of a piece in its file.
 #[derive(Clone)]
 struct Begin {
     path: String,
@@ -333,7 +340,7 @@ impl<'a> PieceWriter<'a> {
         batches.iter().try_for_each(|batch| hasher.add(file, batch))
     }
 
-    /// Creates a file, and writes its head.
+    /// Creates a file and writes its head.
     fn begin(&self, state: &mut WriterState, path: String) -> Result<()> {
         let head = collected(self.session, |output| self.plan.begin(state.files.len(), output))?;
         let shape = FileShape { is_kept: path.starts_with(ROLLING), ..FileShape::default() };
@@ -345,7 +352,8 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// Writes the tail of a file, and closes it. Other threads may still be writing its pieces.
+    /// Writes the tail of a file and closes it. Other threads may still be writing pieces of the
+    /// file.
     fn finish(&self, state: &mut WriterState, number: usize) -> Result<()> {
         let Some(of) = state.files.get_mut(number) else { return Ok(()) };
         let Some(file) = of.file.take() else { return Ok(()) };
@@ -359,7 +367,7 @@ impl<'a> PieceWriter<'a> {
     fn finish_all(&self) -> Result<Vec<WrittenFile>> {
         let mut state = self.state();
         if state.files.is_empty() {
-            // An output without rows is one file.
+            // An output without rows still has one file.
             self.roll_on(&mut state)?;
         }
         for number in 0..state.files.len() {
@@ -383,8 +391,8 @@ impl<'a> PieceWriter<'a> {
         Ok(written)
     }
 
-    /// Finishes the last file, and begins the next one, which gets its final name when all files
-    /// exist.
+    /// Finishes the last file and begins the next one. The new file gets its final name when all
+    /// files exist.
     fn roll_on(&self, state: &mut WriterState) -> Result<()> {
         let number = state.files.len();
         if let Some(last) = number.checked_sub(1) {
@@ -396,9 +404,9 @@ impl<'a> PieceWriter<'a> {
         self.begin(state, self.rolling_name(number))
     }
 
-    /// Returns the name of a rolled file until its final name is known. An object cannot be
-    /// renamed: if its final name does not depend on the number of files, it has that name from the
-    /// start.
+    /// Returns the name of a rolled file until its final name is known. Objects in a store cannot
+    /// be renamed. If an object's final name does not depend on the number of files, the object has
+    /// this name from the start.
     fn rolling_name(&self, number: usize) -> String {
         if self.stage.is_remote()
             && let [Ok(one), Ok(other)] = [1, 2].map(|more| self.plan.name(number, number + more))
@@ -443,8 +451,8 @@ impl<'a> PieceWriter<'a> {
         Ok(EncodedPiece { batches, len: output.len(), note, losses })
     }
 
-    /// Encodes the rows of a piece that is too long again, in parts that fit unless a part is one
-    /// row. The encoded length of rows is not known in advance.
+    /// Encodes a piece that is too long again, in parts. Each part fits in a file unless it is a
+    /// single row. This is necessary because the encoded length of rows is not known in advance.
     fn encode_parts(
         &self,
         of: &PieceOutput<'_, '_>,
@@ -490,8 +498,8 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// Returns the start of a piece in its file, if the pieces before it are complete. In files
-    /// that roll, the start depends on its length and is not known yet.
+    /// Returns the position of a piece in its file, if the pieces before it are complete. In files
+    /// that roll, the position depends on the length of the piece and is not known yet.
     fn begin_of(&self, place: u64, file: usize) -> Option<Begin> {
         let state = self.state();
         if state.next != place || self.roll.is_some() {
@@ -501,7 +509,8 @@ impl<'a> PieceWriter<'a> {
         Some(Begin { path: of.path.clone(), file: of.file.clone()?, offset: of.end })
     }
 
-    /// Waits for the pieces before this one, and places it, or all its parts, after them.
+    /// Waits until all pieces before this one have a position. Then assigns positions to this piece
+    /// or to all of its parts.
     fn placed(
         &self,
         place: u64,
@@ -524,7 +533,7 @@ impl<'a> PieceWriter<'a> {
         Ok(Some(begins))
     }
 
-    /// Places a piece after those before it.
+    /// Assigns the next position in its file to a piece.
     fn place(&self, state: &mut WriterState, file: usize, piece: EncodedPiece) -> Result<Option<Begin>> {
         let EncodedPiece { batches, len, note, losses } = piece;
         let file = match self.roll {
@@ -534,7 +543,7 @@ impl<'a> PieceWriter<'a> {
                     self.roll_on(state)?;
                 }
                 let last = state.files.len() - 1;
-                // Rows of files that roll are hashed once their file is known.
+                // If files roll, rows are hashed now, because their file was not known earlier.
                 self.hash(last, &batches)?;
                 last
             }
@@ -571,8 +580,8 @@ impl EncodedPiece {
         self.len > most && rows_of(&self.batches) > 1
     }
 
-    /// Returns the rows of a part with about a quarter of `most` bytes, so that files come close to
-    /// `most`.
+    /// Returns the number of rows in a part that has about a quarter of `most` bytes. Such small
+    /// parts fill files almost up to `most`.
     fn rows_of_part(&self, most: u64) -> usize {
         let rows = rows_of(&self.batches);
         let parts = (u128::from(self.len) * 4).div_ceil(u128::from(most)).clamp(2, u128::from(rows.max(2)));
@@ -580,8 +589,8 @@ impl EncodedPiece {
     }
 }
 
-/// Returns whether a writer's loss is a row that is missing from the output: its name is not that
-/// of a column.
+/// Returns whether a writer's loss is about a row that is missing from the output. If so, the loss
+/// does not name a column.
 fn is_of_row(loss: &Loss, batches: &[RecordBatch]) -> bool {
     let is_column = |batch: &RecordBatch| batch.schema_ref().column_with_name(&loss.what).is_some();
     loss.kind == LossKind::Record && loss.severity == Severity::Lost && !batches.iter().any(is_column)
@@ -596,11 +605,11 @@ struct PieceOutput<'a, 'w> {
     writer: &'a PieceWriter<'w>,
     place: u64,
     file: usize,
-    /// The start of the piece, once it is known.
+    /// The position of the piece, once it is known.
     begin: Option<Begin>,
-    /// Number of its bytes that are written.
+    /// Number of bytes of the piece that have been written.
     written: u64,
-    /// The bytes that follow.
+    /// The bytes after the written ones.
     waiting: &'a mut Vec<u8>,
 }
 
@@ -609,8 +618,8 @@ impl PieceOutput<'_, '_> {
         self.written + self.waiting.len() as u64
     }
 
-    /// If the start is known, writes bytes after those already written. Returns whether it is
-    /// known.
+    /// If the position is known, writes `bytes` after the bytes already written. Returns whether
+    /// the position is known.
     fn put(&mut self, bytes: &[u8]) -> Result<bool> {
         let Some(begin) = &self.begin else { return Ok(false) };
         begin.put(begin.offset + self.written, bytes)?;
@@ -619,7 +628,7 @@ impl PieceOutput<'_, '_> {
         Ok(true)
     }
 
-    /// If the start is known, writes the waiting bytes. Returns whether it is known.
+    /// If the position is known, writes the waiting bytes. Returns whether the position is known.
     fn flush(&mut self) -> Result<bool> {
         let waiting = std::mem::take(self.waiting);
         let put = self.put(&waiting);

@@ -1,4 +1,4 @@
-//! `batch` makes one record of several: each column becomes a list of its values.
+//! `batch` combines several records into one. Each column becomes a list of its values.
 
 use super::gather::join;
 use super::{RecordAction, RecordStep, Upstream};

@@ -1,4 +1,4 @@
-//! `take`, `skip` and `shard` select rows by their number.
+//! `take`, `skip` and `shard` select rows by their position.
 
 use super::gather::gather;
 use super::{Narrows, RecordAction, RecordStep, Upstream};
@@ -53,11 +53,11 @@ pub(super) fn shard(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     Ok(Box::new(Shard { of, index }))
 }
 
-/// A run of rows of a flow.
+/// A contiguous range of a flow's rows.
 #[derive(Debug)]
 struct Window {
     skip: u64,
-    /// `None` for all up to the end.
+    /// Number of rows. `None` for all rows up to the end.
     take: Option<u64>,
 }
 
@@ -88,7 +88,7 @@ struct Shard {
 impl RecordStep for Shard {
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         let mut flow = upstream.flow()?;
-        // The number of the next batch's first row.
+        // The position of the next batch's first row.
         let mut row = 0;
         Ok(flow::from_fn(flow.schema(), move || {
             while let Some(batch) = flow.next()? {

@@ -31,7 +31,7 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// Maximum nesting of parentheses and `not`.
 const MOST_NESTED: usize = 64;
-/// Maximum length of a number's text that a float always represents with all digits.
+/// A float represents every number exactly if its text is at most this long.
 const ALWAYS_HELD: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -54,14 +54,15 @@ pub enum Operand {
     Truth(bool),
 }
 
-/// A number with a fraction or an exponent, or with more digits than an [`Operand::Integer`].
+/// A number with a fraction or an exponent, or with more digits than an [`Operand::Integer`] can
+/// represent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Literal {
     text: String,
     /// The nearest float.
     float: f64,
-    /// The digits as one number, and the number of digits after the point; `None` if they do not
-    /// fit a decimal.
+    /// The digits as one integer, and the number of digits after the point. `None` if they do not
+    /// fit in a decimal.
     decimal: Option<(i256, i8)>,
 }
 
@@ -71,8 +72,8 @@ impl Literal {
         Some(Self { text: text.to_owned(), float, decimal: decimal(text) })
     }
 
-    /// Returns the number for comparison with values of a type: as a decimal for integers and
-    /// decimals, and otherwise as a float.
+    /// Returns the number in the form in which it is compared with values of type `other`: as a
+    /// decimal if they are integers or decimals, and otherwise as a float.
     fn beside(&self, other: &DataType) -> Result<ArrayRef> {
         let is_exact = other.is_integer() || other.is_decimal();
         match self.decimal {
@@ -136,7 +137,8 @@ impl Expression {
         }
     }
 
-    /// Returns whether the expression is true, for each row. Unknown counts as false.
+    /// Evaluates the expression for each row of a batch. If the result is unknown, it counts as
+    /// false.
     pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let known = self.values(batch)?;
         Ok(match known.nulls() {
@@ -164,7 +166,7 @@ impl Expression {
         }
     }
 
-    /// Returns comparisons that hold for every row for which the expression is true.
+    /// Returns comparisons that are true for every row for which the expression is true.
     pub(super) fn comparisons(&self, schema: &Schema) -> Vec<Comparison> {
         let one = |name: &str, comparator, values: Vec<&Operand>| {
             let Ok(column) = nested::find(schema, name) else { return Vec::new() };
@@ -218,8 +220,8 @@ impl Expression {
     }
 }
 
-/// If the parts compare one column with values, and any of them may be true, returns the column and
-/// the values.
+/// For parts that are joined by `or`: if all of them test whether one column equals a value,
+/// returns the column and these values.
 fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     let mut column = None;
     let mut values = Vec::new();
@@ -234,8 +236,9 @@ fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     Some((column?, values))
 }
 
-/// Joins conditions by `or`, where one true part decides, or by `and`, where one false part does.
-/// If none decides, an unknown part makes the result unknown.
+/// Joins conditions. For `or`, `decisive` is true: one true part makes the result true. For `and`,
+/// it is false: one false part makes the result false. Otherwise, an unknown part makes the result
+/// unknown.
 fn join(parts: &[Expression], batch: &RecordBatch, decisive: bool) -> Result<BooleanArray> {
     let mut parts = parts.iter().map(|part| part.values(batch));
     let first = parts.next().unwrap_or_else(|| Err(Error::usage("an empty expression")))?;
@@ -249,7 +252,7 @@ fn failed(error: &ArrowError) -> Error {
     Error::usage(format!("the values cannot be compared: {error}"))
 }
 
-/// The error for an expression whose value is not a Boolean.
+/// Returns the error for an expression whose value is not a Boolean.
 fn not_a_truth(found: &str) -> Error {
     Error::usage("expected a comparison").found(found)
 }
@@ -266,7 +269,7 @@ fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef> {
 }
 
 impl Operator {
-    /// Returns the operator for exchanged operands.
+    /// Returns the operator that has the same meaning if the operands are exchanged.
     fn turned(self) -> Self {
         match self {
             Self::Equal | Self::Unequal => self,
@@ -305,8 +308,9 @@ impl Operand {
         }
     }
 
-    /// Returns the literal, if readers compare it with values of this type as the expression does.
-    /// Readers do not support decimals, and treat numbers with a fraction as floats.
+    /// Returns the literal for a comparison that readers make, if they compare it with values of
+    /// this type in the same way as the expression. Readers do not support decimals, and treat
+    /// numbers with a fraction as floats.
     fn pushed(&self, data_type: &DataType) -> Option<ComparedValue> {
         Some(match self {
             Self::Integer(_) | Self::Float(_) if data_type.is_decimal() => return None,
@@ -321,8 +325,8 @@ impl Operand {
         })
     }
 
-    /// Returns the values, and whether there is one for all rows. `other` is the type of the column
-    /// that they are compared with.
+    /// Returns the operand's values, and whether there is only one value for all rows. `other` is
+    /// the type of the column that they are compared with.
     fn values(&self, batch: &RecordBatch, other: Option<&DataType>) -> Result<(ArrayRef, bool)> {
         Ok(match self {
             Self::Column(name) => (column(batch, name)?, false),
@@ -333,7 +337,8 @@ impl Operand {
             }
             Self::Integer(number) if other.is_some_and(DataType::is_floating) => {
                 let float = *number as f64;
-                // The float must convert back to the same integer: 2^127 and more do not.
+                // The float must convert back to the same integer. Numbers of 2^127 and more do
+                // not.
                 #[expect(clippy::cast_possible_truncation, reason = "the comparison tells")]
                 let is_same = float.abs() < 1e38 && float as i128 == *number;
                 if !is_same {
@@ -392,7 +397,8 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
         (None, None) => return Err(Error::usage("the comparison uses no column")),
     };
     let common = common_type(a.data_type(), b.data_type())?;
-    // No value of a column may become null here.
+    // With `strict` set for decimals, a value that does not fit is an error and does not become
+    // null.
     let cast = |array: &ArrayRef| cast(array, &common, common.is_decimal()).map_err(|e| failed(&e));
     let (a, b) = (cast(&a)?, cast(&b)?);
     let order = order(&a, &b)?;
@@ -418,7 +424,8 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
 
 type Order = Box<dyn Fn(usize, usize) -> Option<Ordering>>;
 
-/// Returns how values of two columns of one type compare; `None` if one of them is NaN.
+/// Returns a function that compares values of two columns of one type. It returns `None` if one of
+/// the values is NaN.
 fn order(a: &ArrayRef, b: &ArrayRef) -> Result<Order> {
     if let (Some(a), Some(b)) = (a.as_primitive_opt::<Float64Type>(), b.as_primitive_opt::<Float64Type>()) {
         let (a, b) = (a.clone(), b.clone());
@@ -428,9 +435,9 @@ fn order(a: &ArrayRef, b: &ArrayRef) -> Result<Order> {
     Ok(Box::new(move |row, other| Some(order(row, other))))
 }
 
-/// Returns the type as which both sides are compared: integers and decimals exactly, other numbers
-/// as F64, text bytewise. Readers follow [`tensorferry_sdk::records::Comparison`], which defines
-/// the meaning; they get no comparisons with decimals.
+/// Returns the type in which the two sides are compared: integers and decimals exactly, other
+/// numbers as F64, text bytewise. Readers compare as [`tensorferry_sdk::records::Comparison`]
+/// defines, and do not receive comparisons with decimals.
 fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
     if a == b && !a.is_nested() && !a.is_floating() {
         return Ok(a.clone());
@@ -441,8 +448,8 @@ fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
         return if all <= i16::from(DECIMAL128_MAX_PRECISION) {
             Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))
         } else {
-            // A literal has the maximum precision, whatever its digits. If it does not fit, the
-            // cast fails.
+            // A literal always has the maximum precision, however many digits it has. If it does
+            // not fit, the cast fails.
             Ok(DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))
         };
     }
@@ -455,11 +462,11 @@ fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
     Err(Error::usage(format!("{a} cannot be compared with {b}")))
 }
 
-/// Returns how many digits integers and decimals have before and after the point.
+/// Returns how many digits an integer or decimal type has before and after the point.
 fn digits(data_type: &DataType) -> Option<(i16, i8)> {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
     match data_type {
-        // I64 and U64 have no common integer type, only a decimal.
+        // I64 and U64 do not share an integer type, so they are compared as decimals.
         whole if whole.is_integer() => Some((20, 0)),
         Decimal32(precision, scale)
         | Decimal64(precision, scale)
@@ -488,10 +495,10 @@ impl fmt::Display for Token {
     }
 }
 
-/// Misspelled operators, and the operators that they stand for.
+/// Misspelled operators, and the operators that users mean by them.
 const TURNED: [(&str, &str); 2] = [("=>", ">="), ("=<", "<=")];
 
-/// Longer signs first.
+/// Operators and parentheses. Longer ones come first.
 const SIGNS: [&str; 10] = ["<=", ">=", "!=", "==", "<>", "=", "<", ">", "(", ")"];
 
 fn tokens(text: &str) -> Result<Vec<Token>> {

@@ -49,7 +49,8 @@ impl RecordStep for Filter {
     }
 
     fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
-        // Reports values that cannot be compared before reading the first record.
+        // Evaluates an empty batch, so that values that cannot be compared are reported before the
+        // first record is read.
         self.expression.evaluate(&RecordBatch::new_empty(upstream.clone()))?;
         Ok(upstream.clone())
     }

@@ -6,7 +6,8 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use std::ops::Range;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Returns runs of rows, each from one of the batches, in this order.
+/// Returns a batch of the specified runs of rows, in this order. Each run is a range of rows in one
+/// of the batches.
 pub(super) fn gather(
     schema: &SchemaRef,
     batches: &[RecordBatch],
@@ -15,9 +16,9 @@ pub(super) fn gather(
     if let [(batch, rows)] = runs {
         return Ok(batches[*batch].slice(rows.start, rows.len()));
     }
-    // arrow-select reports differing schemas, merges dictionaries, and copies the bytes of views,
-    // which would otherwise keep those of rows that were left out. It is slower because it is
-    // compiled without optimization, but these cases are rare.
+    // For differing schemas and for these types, arrow-select is used. It reports differing schemas,
+    // merges dictionaries, and copies the bytes of views, so that the bytes of left-out rows are
+    // released. It is slower because it is compiled without optimization, but these cases are rare.
     let is_shared = |data_type: &DataType| {
         use DataType::{BinaryView, Dictionary, RunEndEncoded, Union, Utf8View};
         matches!(data_type, Dictionary(..) | RunEndEncoded(..) | Union(..) | Utf8View | BinaryView)
@@ -43,7 +44,7 @@ pub(super) fn gather(
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
 }
 
-/// Returns all rows of all batches.
+/// Returns all rows of all batches as one batch.
 pub(super) fn join(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch, ArrowError> {
     let runs: Vec<_> = batches.iter().map(|batch| 0..batch.num_rows()).enumerate().collect();
     gather(schema, batches, &runs)

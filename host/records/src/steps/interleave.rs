@@ -1,5 +1,6 @@
-//! `interleave` reads several files in turns, like `tf.data.Dataset.interleave` over a dataset of
-//! files: a few rows of one, a few of the next. When a file ends, the next one takes its place.
+//! `interleave` reads several files in turn, like `tf.data.Dataset.interleave` over a dataset of
+//! files: a few rows of one file, then a few rows of the next. When a file ends, another file takes
+//! its position.
 
 use super::gather::join;
 use super::{Origin, RecordAction, RecordStep, Upstream};
@@ -10,7 +11,7 @@ use std::collections::VecDeque;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 
-/// Minimum rows of an output batch, except for the last one.
+/// Minimum number of rows in an output batch, except for the last batch.
 const BATCH_ROWS: usize = 1024;
 
 pub(super) static INTERLEAVE: Signature = Signature {
@@ -36,13 +37,14 @@ pub(super) fn interleave(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     if cycle == 0 || block == 0 {
         return Err(field.error("cycle and block_length must be at least 1"));
     }
-    // More files are never open, and a huge number must not be allocated.
+    // More files than this are never open at once, and a huge `cycle` must not be allocated.
     Ok(Box::new(Interleave { cycle: cycle.min(1 << 16), block }))
 }
 
 impl RecordStep for Interleave {
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
-        // `Origin::check` has checked that this is the first step on an input.
+        // `Origin::check` has already checked that this is the first step and that the origin is an
+        // input.
         let Origin::Rows(rows) = upstream.origin else { return upstream.flow() };
         let mut files: Vec<Vec<usize>> = Vec::new();
         let mut last = None;
@@ -88,7 +90,7 @@ impl Interleave {
     }
 }
 
-/// Reads these splits.
+/// A function that reads the specified splits of a file.
 type OpenFile<'a> = Box<dyn Fn(Vec<usize>) -> Box<dyn Flow + 'a> + Send + 'a>;
 
 struct Interleaved<'a> {
@@ -109,7 +111,7 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// Returns at most `most` rows, or `None` at the file's end.
+    /// Returns at most `most` rows. Returns `None` at the end of the file.
     fn rows(&mut self, most: usize) -> Result<Option<RecordBatch>> {
         let batch = match self.batch.take() {
             Some(batch) => batch,
@@ -185,8 +187,8 @@ mod tests {
         Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]))
     }
 
-    /// Returns the order of rows from files of these lengths. A row is its file's number times 10
-    /// plus its own number.
+    /// Returns the order in which rows from files of these lengths are read. A row is represented
+    /// by its file's number times 10 plus its own number.
     fn order(lens: &[i64], cycle: usize, block: usize, rows_at_once: usize) -> Vec<i64> {
         let read = |splits: Vec<usize>| {
             let first = 10 * i64::try_from(splits[0]).unwrap();
@@ -208,8 +210,8 @@ mod tests {
 
     #[test]
     fn a_file_that_ends_leaves_its_place_when_the_next_turn_comes() {
-        // The order in tf.data: when a file ends within its block, the next file of the cycle
-        // follows at once; the free place is filled when its turn comes again.
+        // The order is that of tf.data: when a file ends within its block, the next file of the
+        // cycle follows at once. The free position is filled when its turn comes again.
         for rows_at_once in [1, 3, 100] {
             let of = |lens: &[i64], cycle, block| order(lens, cycle, block, rows_at_once);
             assert_eq!(of(&[5, 1, 4], 2, 2), [0, 1, 10, 2, 3, 20, 21, 4, 22, 23]);

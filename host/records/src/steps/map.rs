@@ -1,4 +1,5 @@
-//! `map` changes the columns of every record: their selection, names, types or shapes.
+//! `map` changes the columns of all records: which columns there are, and their names, types or
+//! shapes.
 
 use super::{Narrows, RecordAction, RecordStep, Upstream};
 use crate::cast::{cast, fraction};
@@ -75,7 +76,7 @@ pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     Ok(Box::new(Map { columns, change }))
 }
 
-/// Parses names separated by spaces. A name that contains spaces is in double quotes.
+/// Parses names that are separated by spaces. A name that contains spaces must be in double quotes.
 fn names(text: &str) -> Result<Vec<String>> {
     let (mut names, mut rest) = (Vec::new(), text.trim_start());
     while !rest.is_empty() {
@@ -204,7 +205,7 @@ impl Map {
     }
 }
 
-/// Casts values. Only narrower floats may lose precision.
+/// Casts values. Precision may be lost only if floats are cast to narrower floats.
 fn cast_exactly(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if let Some(fraction) = fraction(column, to) {
         let error = Error::unsupported("the cast would cut off a fraction");
@@ -213,7 +214,7 @@ fn cast_exactly(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     cast(column, to, true).map_err(|e| Error::unsupported(format!("the value cannot be cast: {e}")))
 }
 
-/// Checks that there are columns, and that their names are unique.
+/// Checks that there is at least one column, and that column names are unique.
 fn check_names(fields: &Fields) -> Result<()> {
     let mut names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
     names.sort_unstable();
@@ -226,7 +227,7 @@ fn check_names(fields: &Fields) -> Result<()> {
     Ok(())
 }
 
-/// Returns a type with a different type of values below its lists.
+/// Returns a type with the same lists around a different type of values.
 fn with_leaf(data_type: &DataType, to: &DataType) -> DataType {
     let item = |field: &Field| Arc::new(field.clone().with_data_type(with_leaf(field.data_type(), to)));
     match data_type {
@@ -243,7 +244,7 @@ fn shaped(values: &DataType, shape: &[i32]) -> DataType {
     })
 }
 
-/// Returns the values of each row in a shape with the same number of values.
+/// Gives the values of each row a new shape with the same number of values.
 fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
     let wrong = |found: String| {
         let expected = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
@@ -269,7 +270,8 @@ fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
     if per_row != wanted && !column.is_empty() {
         return wrong(format!("{per_row} values"));
     }
-    // Lists without values do not show their number.
+    // The number of lists at each level is passed explicitly, because it cannot be derived if the
+    // lists are empty.
     let mut lens: Vec<usize> = shape
         .iter()
         .scan(column.len(), |len, &dim| {

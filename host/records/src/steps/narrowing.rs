@@ -1,5 +1,6 @@
-//! Narrowing determines what a reader can leave out because no step needs it. Steps work the same
-//! whatever the reader leaves out, except that the reader applies windows at the beginning itself.
+//! Narrowing determines what a reader can leave out because no step needs it. Steps still do all of
+//! their work, with one exception: windows and dropped columns that the reader has applied are not
+//! applied again.
 
 use super::expression::Expression;
 use super::{RecordAction, Upstream};
@@ -14,11 +15,11 @@ use tensorferry_tensors::steps::Step;
 
 /// What a reader may leave out before a step.
 pub enum Narrows<'a> {
-    /// All rows outside this window: the step uses only these, by their number.
+    /// Rows outside this window, which selects rows by their position.
     Window {
-        /// Rows to skip at the beginning.
+        /// Number of rows to skip at the beginning.
         skip: u64,
-        /// Maximum rows after those.
+        /// Maximum number of rows after the skipped rows.
         take: Option<u64>,
     },
     /// Rows for which the expression is not true.
@@ -27,28 +28,28 @@ pub enum Narrows<'a> {
     Select(&'a [String]),
     /// Columns in this list.
     Drop(&'a [String]),
-    /// Nothing, but the step keeps all rows in order, so rows outside later windows can be left out
-    /// before it.
+    /// Nothing. The step keeps all rows in order, so rows outside a later window can still be left
+    /// out before it.
     KeepsRows,
     /// Nothing: the step needs all rows and columns.
     All,
 }
 
-/// What to read of an input for a list of steps.
+/// The part of an input that must be read for a list of steps.
 #[derive(Debug, Default)]
 pub(super) struct Narrowing {
     columns: Option<Vec<FieldPath>>,
     predicate: Vec<Comparison>,
     skip: u64,
     take: Option<u64>,
-    /// The number of windows among the first steps that the reader applies.
+    /// The windows that the reader applies are all among this number of first steps.
     windows: usize,
-    /// The step that drops columns, if the reader does it.
+    /// The index of the step that drops columns, if the reader drops them.
     dropped: Option<usize>,
 }
 
 impl Narrowing {
-    /// Returns what the steps allow a reader of rows of this schema to leave out.
+    /// Returns what a reader of rows with this schema may leave out for these steps.
     pub(super) fn of(schema: &Schema, steps: &[Step<RecordAction>]) -> Self {
         let mut narrowing = Self::default();
         let (mut has_all_rows, mut has_own_columns) = (true, true);
@@ -94,27 +95,28 @@ impl Narrowing {
         }
         if let Some((place, gone)) = dropped {
             if filtered.iter().any(|path| path.first().is_some_and(|column| gone.contains(column))) {
-                // The filter needs these columns, so they must be read and then dropped.
+                // A filter needs the dropped columns, so the reader must read them and the step
+                // must drop them.
                 return narrowing;
             }
             narrowing.dropped = Some(place);
         }
-        // Columns of the filter are always read. A field of a column that is read whole needs no
-        // entry.
+        // Columns that a filter needs are always read. If a whole column is read, its fields need
+        // no separate entries.
         narrowing.columns = kept.map(|kept| shortest(kept.into_iter().chain(filtered).collect()));
         narrowing
     }
 
-    /// Returns whether the reader does the step at this place.
+    /// Returns whether the reader has already applied the step, which is at index `place`.
     pub(super) fn has_done(&self, place: usize, step: &Step<RecordAction>) -> bool {
         self.dropped == Some(place)
             || place < self.windows && matches!(step.action.narrows(), Narrows::Window { .. })
     }
 
-    /// Returns the remaining rows of an input.
+    /// Returns the rows of an input that remain after narrowing.
     pub(super) fn flow<'a>(self, upstream: &Upstream<'a>, rows: &'a Rows<'a>) -> Box<dyn Flow + 'a> {
         let (splits, rest) = ranges(rows.set.splits(), self.skip, self.take);
-        // If rows must be counted, all of them are read.
+        // If rows must be counted for a window, the reader must not leave out any of them.
         let predicate = if rest.is_some() { Vec::new() } else { self.predicate };
         let wanted = Wanted { columns: self.columns, predicate };
         let read = flow::read(upstream.threads, rows, splits, wanted, upstream.session);
@@ -129,7 +131,7 @@ fn paths<'a>(schema: &Schema, names: impl Iterator<Item = &'a str>) -> Option<BT
     names.map(|name| nested::find(schema, name).ok()).collect()
 }
 
-/// Returns the paths that have no other path as a prefix.
+/// Returns the paths that do not start with another of the paths.
 fn shortest(paths: BTreeSet<FieldPath>) -> Vec<FieldPath> {
     let mut shortest: Vec<FieldPath> = Vec::new();
     for path in paths {
@@ -140,8 +142,8 @@ fn shortest(paths: BTreeSet<FieldPath>) -> Vec<FieldPath> {
     shortest
 }
 
-/// Returns what to read of each split for a window of all rows. If the number of rows of a split is
-/// unknown, also returns the rest of the window, which must be applied later.
+/// Returns which rows of each split to read for a window over all rows. If the number of rows in a
+/// split is unknown, also returns the window that must be applied to the rows that are read.
 fn ranges(
     splits: &[Split],
     mut skip: u64,
@@ -160,7 +162,8 @@ fn ranges(
             }
             let most = left.map(|left| skip.saturating_add(left));
             let rest = std::iter::once(split).chain(splits.map(|(split, _)| split));
-            // Rows of splits that are already selected must pass the rest of the window.
+            // The returned window also applies to rows of splits that are already selected, so
+            // these rows are added to its length.
             let before: u64 = ranges.iter().map(|range: &SplitRows| range.limit.unwrap_or(0)).sum();
             ranges.extend(rest.map(|split| SplitRows { split, first_row: 0, limit: most }));
             return (ranges, Some((skip, left.map(|left| left.saturating_add(before)))));

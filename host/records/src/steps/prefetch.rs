@@ -1,4 +1,4 @@
-//! `prefetch` runs ahead of its consumer, within a budget of bytes.
+//! `prefetch` reads ahead of its consumer, within a budget of bytes.
 
 use super::{RecordAction, RecordStep, Upstream};
 use crate::batch_bytes::batch_bytes;
@@ -122,7 +122,7 @@ impl Queue {
 struct Prefetched<'a> {
     schema: SchemaRef,
     threads: &'a dyn Threads<'a>,
-    /// The task that fills the queue; started when the first batch is requested.
+    /// The task that fills the queue. It is started when the first batch is requested.
     waiting: Option<Box<dyn FnOnce() + Send + 'a>>,
     queue: Arc<Queue>,
 }

@@ -18,7 +18,7 @@ pub(super) static REPEAT: Signature = Signature {
 
 #[derive(Debug)]
 struct Repeat {
-    /// `None` for no end.
+    /// Number of times. `None` repeats the records without end.
     times: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! `shuffle` keeps a buffer of records, and outputs a random one of them for each record that it
-//! reads.
+//! `shuffle` keeps a buffer of records. For each record that it reads, it outputs a random record
+//! from the buffer.
 
 use super::gather::gather;
 use super::{RecordAction, RecordStep, Upstream};
@@ -12,7 +12,7 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::steps::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 
-/// Rows of an output batch.
+/// Number of rows in an output batch.
 const BATCH_ROWS: usize = 1024;
 
 pub(super) static SHUFFLE: Signature = Signature {
@@ -76,9 +76,9 @@ struct Shuffled<'a> {
     /// Batches that contain the buffer's rows.
     kept: Vec<RecordBatch>,
     kept_bytes: u64,
-    /// A batch of `kept`, and a row of it.
+    /// The rows in the buffer. Each is the index of a batch in `kept` and of a row in that batch.
     buffer: Vec<(usize, usize)>,
-    /// The batch that is being read, and its next row.
+    /// The index in `kept` of the batch that is being read, and the index of its next row.
     incoming: Option<(usize, usize)>,
 }
 
@@ -114,7 +114,7 @@ impl Flow for Shuffled<'_> {
 }
 
 impl Shuffled<'_> {
-    /// Returns the location of the next row of the flow, and keeps its batch.
+    /// Keeps the batch with the flow's next row, and returns the location of that row.
     fn take_in(&mut self) -> Result<Option<(usize, usize)>> {
         loop {
             if let Some((batch, row)) = self.incoming {
@@ -134,8 +134,8 @@ impl Shuffled<'_> {
         }
     }
 
-    /// Returns a number below `len`, each with the same probability (Lemire's multiplication, with
-    /// its rejection).
+    /// Returns a random number below `len`. All numbers have the same probability (Lemire's
+    /// multiplication with rejection).
     fn below(&mut self, len: usize) -> usize {
         let len = len as u64;
         loop {
@@ -153,7 +153,7 @@ impl Shuffled<'_> {
             .map_err(|e| Error::unsupported(format!("these columns cannot be shuffled: {e}")))
     }
 
-    /// Releases batches of which few rows are left.
+    /// Releases batches of which only a few rows are still needed, by copying these rows.
     fn compact(&mut self) -> Result<()> {
         let rows: usize = self.kept.iter().map(RecordBatch::num_rows).sum();
         let rest = self.incoming.map_or(0, |(batch, row)| self.kept[batch].num_rows() - row);

@@ -1,5 +1,5 @@
-//! A close look at a column's values, which costs more than their range: the number of distinct
-//! values, their mean and deviation.
+//! A close look at a column's values computes the number of distinct values, their mean and their
+//! deviation. It takes more time than computing their range.
 
 use super::distinct::{Distinct, mixed};
 use arrow_array::cast::AsArray;
@@ -9,26 +9,26 @@ use std::hash::{DefaultHasher, Hasher};
 use tensorferry_sdk::{arrow_array, arrow_schema};
 use tensorferry_tensors::statistics::Moments;
 
-/// Statistics of the values below all lists, without nulls.
+/// Statistics of the values inside all lists, excluding nulls.
 #[derive(Debug, Clone, Default)]
 pub struct CloseLook {
-    /// The distinct values, where all zeros of floats count as one, and all NaNs. `None` for a type
-    /// whose values are not compared.
+    /// The distinct values. Positive and negative zero count as one value, and so do all NaNs.
+    /// `None` for a type whose values are not compared.
     pub distinct: Option<Distinct>,
     /// Moments of the finite numbers.
     pub(super) moments: Moments,
-    /// Numbers of true and of false values, for Booleans.
+    /// For Booleans: the number of true values and of false values.
     pub truths: Option<(u64, u64)>,
 }
 
 impl CloseLook {
-    /// Returns the mean of the finite numbers, in the column's own unit.
+    /// Returns the mean of the finite numbers, in the column's unit.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.moments.count() > 0).then(|| self.moments.mean())
     }
 
-    /// Returns their population standard deviation, in the column's own unit.
+    /// Returns the population standard deviation of the finite numbers, in the column's unit.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         (self.moments.count() > 0).then(|| self.moments.deviation())
@@ -99,13 +99,13 @@ impl CloseLook {
 }
 
 fn hash(bytes: &[u8]) -> u64 {
-    // Its keys are fixed, so the same input gives the same estimate.
+    // The keys of this hasher are fixed, so the same input gives the same estimate.
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// A value that can be compared with others.
+/// A value for which moments and distinct values are computed.
 trait Counted: Copy {
     fn hash(self) -> u64;
 

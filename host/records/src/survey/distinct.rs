@@ -1,19 +1,19 @@
 //! Estimates the number of distinct values with HyperLogLog. The first bits of each value's hash
-//! choose a register, which keeps the largest number of leading zeros in the other bits. Up to
-//! `EXACT` values are counted exactly. Beyond, the standard error is 1.04 / sqrt(16384), 0.8 %, in
-//! 16 KiB.
+//! choose a register. The register keeps the largest number of leading zeros in the other bits. Up
+//! to `EXACT` values are counted exactly. For more values, the standard error is 1.04 / sqrt(16384)
+//! = 0.8 %, and the registers take 16 KiB.
 //!
-//! Source: Flajolet and others, 2007. The estimator is that of Ertl, arXiv 1702.01284, algorithm 6,
-//! which has no bias in the intermediate range.
+//! Source: Flajolet and others, 2007. The estimator is algorithm 6 of Ertl, arXiv 1702.01284, which
+//! has no bias in the intermediate range.
 
 use std::collections::HashSet;
 
 /// Maximum number of distinct values that are counted exactly.
 pub(crate) const EXACT: usize = 1024;
-/// Bits of a hash that choose a register.
+/// Number of bits of a hash that choose a register.
 const CHOOSING: u32 = 14;
 const REGISTERS: usize = 1 << CHOOSING;
-/// Bits whose leading zeros are counted.
+/// Number of bits whose leading zeros are counted.
 const COUNTED: usize = (u64::BITS - CHOOSING) as usize;
 
 /// The values that have been seen.
@@ -21,7 +21,7 @@ const COUNTED: usize = (u64::BITS - CHOOSING) as usize;
 pub enum Distinct {
     /// The hashes of up to `EXACT` values.
     Few(HashSet<u64>),
-    /// The registers for more values.
+    /// The registers, if there are more values.
     Many(Box<[u8]>),
 }
 
@@ -127,7 +127,8 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// Mixes a number so that every bit depends on all others: the last steps of MurmurHash3.
+/// Mixes a number so that every bit of the result depends on all bits of the number. These are the
+/// last steps of MurmurHash3.
 pub fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let number = (number ^ number >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -144,14 +145,14 @@ mod tests {
             let mut all = Distinct::default();
             let mut parts = [Distinct::default(), Distinct::default(), Distinct::default()];
             for value in 0..count {
-                // Each value twice, in two parts.
+                // Each value is added twice, to two different parts.
                 parts[(value % 3) as usize].add(mixed(value));
                 parts[(value % 2) as usize].add(mixed(value));
             }
             parts.into_iter().for_each(|part| all.merge(part));
             let (found, expected) = (all.count() as f64, count as f64);
             assert_eq!(all.is_exact(), count <= EXACT as u64);
-            // Three standard errors.
+            // The tolerance is three standard errors.
             let near =
                 if all.is_exact() { found == expected } else { (found / expected - 1.0).abs() < 0.0244 };
             assert!(near, "{count}: {found}");

@@ -1,5 +1,5 @@
-//! Pieces are the units of encoding: rows are collected into pieces, which are distributed over the
-//! files of an output.
+//! Pieces are the units of encoding. Rows are collected into pieces, and the pieces are distributed
+//! over the files of an output.
 
 use crate::batch_bytes::Measure;
 use arrow_array::RecordBatch;
@@ -8,7 +8,7 @@ use tensorferry_sdk::records::Group;
 
 pub(super) struct RecordPiece {
     pub(super) place: u64,
-    /// The target file, if files are named in advance.
+    /// The index of the target file, if files are named in advance.
     pub(super) file: usize,
     pub(super) batches: Vec<RecordBatch>,
 }
@@ -16,17 +16,17 @@ pub(super) struct RecordPiece {
 /// How rows are distributed over files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
-    /// Each of `files` files in turn gets its share of `rows` rows.
+    /// Each of the `files` files gets an equal, contiguous share of `rows` rows.
     Rows { files: usize, rows: u64 },
-    /// The files get pieces in turns.
+    /// Each piece goes to the next file in turn.
     Turns { files: usize },
-    /// One file follows the other, after this many rows or when the writer begins a new one. A
-    /// piece ends where a file may end.
+    /// A new file begins after this many rows, or when the writer begins one. A piece ends wherever
+    /// a file may end.
     Rolled(u64),
 }
 
 impl Run {
-    /// Distributes rows over `files` files, equally if their number is known.
+    /// Distributes rows over `files` files, in equal shares if the number of rows is known.
     pub(super) fn dealt(files: usize, rows: Option<u64>) -> Self {
         match rows {
             _ if files == 1 => Self::Rows { files, rows: u64::MAX },
@@ -36,14 +36,14 @@ impl Run {
     }
 }
 
-/// Collects rows into pieces, and assigns a file to each.
+/// Collects rows into pieces, and assigns a file to each piece.
 pub(super) struct PieceCollector {
     run: Run,
     group: Group,
-    /// Whether a piece may have no more bytes than the group, unless it is one row.
+    /// Whether a piece must not exceed the group's bytes unless it is a single row.
     is_exact: bool,
     measure: Measure,
-    /// The target file of the current piece, if files are named in advance.
+    /// The index of the current piece's target file, if files are named in advance.
     pub(super) file: usize,
     rows_in_file: u64,
     batches: Vec<RecordBatch>,
@@ -55,7 +55,7 @@ pub(super) struct PieceCollector {
 impl PieceCollector {
     pub(super) fn new(run: Run, asked: Group, is_exact: bool, measure: Measure) -> Self {
         let rows = match run {
-            // Small enough that the files get similar lengths.
+            // Pieces are small, so that the files get similar lengths.
             Run::Turns { .. } => asked.rows.min(1024),
             Run::Rows { .. } | Run::Rolled(_) => asked.rows,
         };
@@ -81,19 +81,20 @@ impl PieceCollector {
         }
     }
 
-    /// Returns how many of a batch's first rows still fit in the current piece, and their bytes.
-    /// Returns 0 rows if the piece should end before them.
+    /// Returns how many of a batch's first rows still fit in the current piece, and the size of
+    /// these rows in bytes. Returns 0 rows if the piece should end before them.
     pub(super) fn room(&self, batch: &RecordBatch) -> (usize, u64) {
         let in_file = usize::try_from(self.rows_of_file() - self.rows_in_file).unwrap_or(usize::MAX);
         let rows = (self.group.rows - self.rows).min(in_file).max(1).min(batch.num_rows());
         let bytes_of = |rows| if rows == 0 { 0 } else { (self.measure)(&batch.slice(0, rows)) };
         let bytes = bytes_of(rows);
         let space = self.group.bytes.saturating_sub(self.bytes);
-        // A batch that is no longer than a piece stays whole if the piece may be slightly larger.
+        // If the piece may be slightly too large, a batch that is not longer than a piece is not
+        // divided.
         if bytes <= space || !self.is_exact && bytes <= self.group.bytes {
             return (rows, bytes);
         }
-        // `fit` rows fit, and `over` rows do not.
+        // Binary search: `fit` rows fit, and `over` rows do not.
         let (mut fit, mut over) = (0, rows);
         while over - fit > 1 {
             let middle = fit + (over - fit) / 2;
@@ -105,8 +106,8 @@ impl PieceCollector {
         (fit, bytes_of(fit))
     }
 
-    /// Adds rows for which there is [`room`](Self::room), with their bytes. Returns the piece if it
-    /// is now full.
+    /// Adds rows for which there is [`room`](Self::room). `bytes` is their size. Returns the piece
+    /// if it is now full.
     pub(super) fn add(&mut self, batch: RecordBatch, bytes: u64) -> Option<RecordPiece> {
         self.rows += batch.num_rows();
         self.rows_in_file += batch.num_rows() as u64;
@@ -120,7 +121,7 @@ impl PieceCollector {
         self.rows_in_file >= self.rows_of_file()
     }
 
-    /// Ends the current piece, and returns it if it has a row.
+    /// Ends the current piece. Returns the piece if it has at least one row.
     pub(super) fn end(&mut self) -> Option<RecordPiece> {
         if self.batches.is_empty() {
             return None;
@@ -142,7 +143,7 @@ impl PieceCollector {
     }
 }
 
-/// Divides batches into runs of `rows` rows; the last run has the rest.
+/// Divides batches into runs of `rows` rows. The last run may have fewer rows.
 pub(super) fn divided(batches: &[RecordBatch], rows: usize) -> Vec<Vec<RecordBatch>> {
     let mut runs: Vec<Vec<RecordBatch>> = Vec::new();
     let mut left = 0;
@@ -171,7 +172,7 @@ mod tests {
     use arrow_array::{ArrayRef, StringArray};
     use std::sync::Arc;
 
-    /// Returns rows with one text each, of these lengths.
+    /// Returns rows with one string each. The strings have these lengths.
     fn texts(lengths: impl IntoIterator<Item = usize>) -> RecordBatch {
         let texts = StringArray::from_iter_values(lengths.into_iter().map(|len| "x".repeat(len)));
         RecordBatch::try_from_iter([("text", Arc::new(texts) as ArrayRef)]).unwrap()
@@ -200,16 +201,16 @@ mod tests {
 
     #[test]
     fn a_batch_is_cut_where_a_piece_has_its_bytes() {
-        // 100 bytes and an offset of 4 per row; one more offset in each run.
+        // Each row takes 100 bytes and an offset of 4 bytes. Each run has one more offset.
         let even = [texts([100; 100])];
         assert_eq!(pieces(&even, 1044, true), [10; 10]);
         assert_eq!(pieces(&even, 1044, false), [10; 10]);
-        // A row that is too long is a piece of its own.
+        // A row that is too long is a separate piece.
         assert_eq!(pieces(&[texts([10, 5000, 10, 5000])], 100, true), [1, 1, 1, 1]);
         // If the first rows are short, more of them fit.
         let uneven = [texts((0..20).map(|row| if row < 10 { 1 } else { 500 }))];
         assert_eq!(pieces(&uneven, 1100, true), [12, 2, 2, 2, 2]);
-        // Small batches stay whole if that is allowed.
+        // Small batches are not divided if that is allowed.
         let small: Vec<_> = (0..10).map(|_| texts([100; 3])).collect();
         assert_eq!(pieces(&small, 1500, false), [15, 15]);
         assert_eq!(pieces(&small, 1450, false), [15, 15]);

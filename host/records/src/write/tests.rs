@@ -1,4 +1,4 @@
-//! Tests of the order of pieces, of files that roll, and of pieces that are longer than a file.
+//! Tests the order of pieces, files that roll, and pieces that are longer than a file.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_publish::stage::{Destination, DestinationKind, Stage};
 use tensorferry_sdk::{ErrorKind, LossSink};
 
-/// A plan of two files. A piece is its numbers, each repeated as often as its value, written in
-/// parts of all lengths; the note counts them.
+/// A plan with two files. The encoding of a piece is its numbers, each repeated a number of times
+/// that depends on its value. It is written in parts of all lengths, and the note is the count of
+/// numbers.
 struct Repeated([String; 2]);
 
 /// Returns the encoding of a number.
@@ -40,7 +41,7 @@ impl RecordPlan for Repeated {
     ) -> Result<Vec<u8>> {
         let mut count = 0;
         for &number in batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int32Type>().values()) {
-            // If a piece takes longer, the next ones wait.
+            // Some pieces take longer, so that the next pieces wait for them.
             std::thread::sleep(std::time::Duration::from_millis(u64::from(number % 11 == 0)));
             if number == 999 {
                 return Err(Error::unsupported("999"));
@@ -95,7 +96,7 @@ fn files_of(
     Ok(names.chain(sealed).map(read).collect())
 }
 
-/// The same pieces in files that roll, and a file that lists them.
+/// A plan with the same pieces in files that roll, and one more file that lists them.
 struct Rolling(Roll, [String; 1]);
 
 impl RecordPlan for Rolling {
@@ -143,7 +144,8 @@ impl RecordPlan for Rolling {
     }
 }
 
-/// Cancels its session, and then writes without end, because it does not see the session.
+/// A plan that cancels its session and then writes without end, because it does not check the
+/// session.
 struct Endless([String; 1], Arc<AtomicBool>);
 
 impl RecordPlan for Endless {
@@ -197,7 +199,7 @@ fn files_roll_at_the_same_rows_whoever_encodes_them() {
     let by_size = of(Roll::Bytes(most), 100, 1);
     assert!(by_size == of(Roll::Bytes(most), 100, 5));
     let data: Vec<_> = by_size.iter().filter(|(name, _)| *name != "list").collect();
-    // A piece that is too long for a file gets one of its own.
+    // A piece that is too long for a file gets its own file.
     assert!(
         data.len() > 5
             && data.iter().all(|(_, bytes)| bytes.len() as u64 <= most + 1 || bytes.last() == Some(&1))
@@ -208,7 +210,8 @@ fn files_roll_at_the_same_rows_whoever_encodes_them() {
     assert_eq!(empty["list"], b"0-of-1 0 7\n");
 }
 
-/// Files of limited bytes, with pieces that exceed the limit once they are encoded.
+/// A plan whose files have a limited length, and whose pieces exceed the limit once they are
+/// encoded.
 struct Expanding(Rolling);
 
 impl RecordPlan for Expanding {
@@ -257,7 +260,7 @@ fn a_piece_that_is_encoded_to_more_than_a_file_is_divided() {
         let heads: usize = (0..files.len()).map(|file| format!("head {file}").len()).sum();
         assert_eq!(files.values().map(Vec::len).sum::<usize>(), all + heads);
     }
-    // A row that is too long gets a file of its own.
+    // A row that is too long gets its own file.
     let plan = Expanding(Rolling(Roll::Bytes(100_000), [String::new()]));
     assert!(files_of(&plan, 50, 2, None).unwrap().values().any(|bytes| bytes.len() > 100_000));
 }
