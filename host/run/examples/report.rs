@@ -1,5 +1,5 @@
-//! Renders `report.html` from a `report.json`, for work on the page:
-//! `cargo run --package tensorferry-run --example report < report.json > report.html`
+//! Renders a `report.json` as `report.html`, for development of the HTML page: `cargo run --package
+//! tensorferry-run --example report < report.json > report.html`
 
 use tensorferry_run::report::render;
 

@@ -1,16 +1,17 @@
 //! The budget that all jobs of a run share: processes, threads, memory, disk bandwidth.
 //!
-//! It is counted in slots: a small job takes one, a big job several.
+//! Processes are counted in slots: a small job takes one slot, and a big job takes several.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// Jobs below this input size use little CPU time and mostly wait for syncs of the disk.
+/// Jobs with less input than this are small: they use little CPU time and mostly wait for disk
+/// syncs.
 const SMALL: u64 = 16 << 20;
-/// Number of small jobs that run in place of a big one.
+/// Number of small jobs that may run in place of one big job.
 const SMALL_JOBS: usize = 8;
-/// Minimum memory limit of a process, no matter how much memory the machine has.
+/// Minimum memory limit of a process, however little memory the machine has.
 const LEAST_LIMIT: u64 = 512 << 20;
 
 /// The resources that all jobs share.
@@ -18,13 +19,14 @@ const LEAST_LIMIT: u64 = 512 << 20;
 pub struct Budget {
     /// Maximum number of concurrent jobs.
     pub jobs: usize,
-    /// Whether more small jobs may run concurrently. Not if the user passed the number of jobs.
+    /// Whether several small jobs may run in place of a big job. False if the user passed the
+    /// number of jobs.
     packs: bool,
-    /// Threads that copy.
+    /// Number of threads that copy.
     pub threads: usize,
-    /// Bytes of buffers.
+    /// Total size of buffers in bytes.
     pub memory: u64,
-    /// Bytes per second.
+    /// Disk bandwidth in bytes per second.
     pub rate: Option<u64>,
 }
 
@@ -32,9 +34,9 @@ pub struct Budget {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Share {
     pub(crate) threads: usize,
-    /// Bytes of buffers.
+    /// Size of the job's buffers in bytes.
     pub(crate) memory: u64,
-    /// Bytes per second.
+    /// Disk bandwidth in bytes per second.
     pub(crate) rate: Option<u64>,
 }
 
@@ -42,12 +44,13 @@ pub(crate) struct Share {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Others {
     pub(crate) jobs: usize,
-    /// Number of slots that they take.
+    /// Number of slots that the other jobs take.
     pub(crate) places: usize,
 }
 
 impl Budget {
-    /// Creates a budget. `jobs` is the number that the user passed. The default is one per thread.
+    /// Creates a budget. `jobs` is the number of concurrent jobs, if the user passed one. The
+    /// default is one job per thread.
     #[must_use]
     pub fn new(jobs: Option<usize>, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         Self {
@@ -59,9 +62,10 @@ impl Budget {
         }
     }
 
-    /// Creates the budget of a plan's worker: one job per thread, as far as `memory` suffices for
-    /// the shares that the plan has fixed. The default of `memory` is a quarter of the free memory.
-    /// `planned` is the plan's memory.
+    /// Creates the budget for a worker of a plan. The number of jobs is one per thread, reduced if
+    /// `memory` is not enough for the memory shares that the plan has fixed. The default for
+    /// `memory` is a quarter of the free memory. `planned` is the memory that the plan specifies
+    /// for a worker.
     #[must_use]
     pub fn of_worker(jobs: Option<usize>, threads: usize, memory: Option<u64>, planned: u64) -> Self {
         let memory = memory.unwrap_or_else(|| available().unwrap_or(planned) / 4);
@@ -71,7 +75,7 @@ impl Budget {
     }
 
     /// Returns the buffer size of a plan's job with this many bytes of input. It is the same on
-    /// every machine, no matter which other jobs run.
+    /// every machine, whatever other jobs run.
     pub(crate) fn planned_share(bytes: u64, memory: u64) -> u64 {
         let big = memory / 2;
         if bytes >= SMALL { big } else { (big / SMALL_JOBS as u64).max(1 << 20) }
@@ -87,16 +91,16 @@ impl Budget {
         if self.packs && bytes >= SMALL { SMALL_JOBS } else { 1 }
     }
 
-    /// Returns the share of a job that takes `places` slots, next to others.
+    /// Returns the share of a job that takes `places` slots while the other jobs run or wait.
     pub(crate) fn share(&self, places: usize, others: Others) -> Share {
         let most = self.places() / places;
         let beside = most.min(others.jobs + 1).max(1);
         let threads = if self.packs && places == 1 { 1 } else { (self.threads / beside).max(1) };
-        // Memory and bandwidth are never assigned twice.
+        // Memory and bandwidth are divided so that concurrent jobs never exceed the total.
         let most = most.max(1) as u64;
         let memory = (self.memory / most).max(1 << 20);
-        // No further jobs will arrive than those that run or wait now, so slots that none of them
-        // can use are distributed.
+        // No jobs will be added to those that run or wait now. If these jobs do not need all slots,
+        // the bandwidth of the unused slots is distributed among them.
         let (own, wanted) = (places as u64, self.places().min(places + others.places) as u64);
         let rate = self.rate.map(|rate| (rate.saturating_mul(own) / wanted.max(1)).max(1));
         Share { threads, memory, rate }
@@ -109,7 +113,8 @@ impl Budget {
     }
 }
 
-/// Returns the free memory, of the machine or within the limits of the control groups.
+/// Returns the free memory of the machine, or less if the control groups of this process have a
+/// lower limit.
 fn available() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -118,9 +123,9 @@ fn available() -> Option<u64> {
     Some(group_limit(&groups, Path::new("/sys/fs/cgroup")).map_or(machine, |group| group.min(machine)))
 }
 
-/// Returns the lowest limit of the control groups that contain a process, from its own upward,
-/// because schedulers nest them. `groups` is its `/proc/PID/cgroup`, with a line
-/// `NUMBER:CONTROLLERS:/PATH` per hierarchy. The line of version 2 starts with `0::`.
+/// Returns the lowest limit of the control groups that contain a process, from the innermost to the
+/// outermost, because schedulers nest them. `groups` is the content of `/proc/PID/cgroup`, with one
+/// line `NUMBER:CONTROLLERS:/PATH` per hierarchy. The line for version 2 starts with `0::`.
 fn group_limit(groups: &str, root: &Path) -> Option<u64> {
     let path_of = |is_it: fn(&str) -> bool| {
         groups.lines().find_map(|line| line.split_once(":/").filter(|(hierarchy, _)| is_it(hierarchy)))
@@ -132,7 +137,7 @@ fn group_limit(groups: &str, root: &Path) -> Option<u64> {
         let groups = own.ancestors().take_while(|group| group.starts_with(root));
         groups.filter_map(|group| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
     };
-    // In version 1 the absence of a limit is also a number, almost 2^63.
+    // In version 1, a missing limit is also a number, which is almost 2^63.
     let limits: [Option<u64>; 2] =
         [least(root, v2, "memory.max"), least(&root.join("memory"), v1, "memory.limit_in_bytes")];
     limits.into_iter().flatten().filter(|&limit| limit < 1 << 62).min()
@@ -158,7 +163,7 @@ mod tests {
             (limit(own), limit("0::/\n"), limit("0::/elsewhere/a")),
             (Some(4096), Some(8192), Some(8192))
         );
-        // Version 1, mounted next to version 2 or without it.
+        // Version 1, mounted with or without version 2 next to it.
         let group = root.path().join("memory/slurm/job_7");
         fs::create_dir_all(&group).unwrap();
         fs::write(group.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
@@ -200,9 +205,9 @@ mod tests {
         let budget = Budget::new(None, 4, 256 << 20, Some(960));
         let rate = |places, jobs, others| budget.share(places, Others { jobs, places: others }).rate.unwrap();
         assert_eq!((rate(1, 0, 0), rate(8, 0, 0)), (960, 960));
-        // Two big jobs and eight small ones, each with knowledge of all others.
+        // Two big jobs and eight small jobs. The share of each takes all the others into account.
         assert!(2 * rate(8, 9, 16) + 8 * rate(1, 9, 23) <= 960);
-        // The last of three jobs that start one after the other, as the ones before it end.
+        // A small job next to two other small jobs, and next to one.
         assert_eq!((rate(1, 2, 2), rate(1, 1, 1)), (320, 480));
     }
 }

@@ -1,4 +1,4 @@
-//! The events of a run: the lines of `--json`, and the source of the progress display.
+//! The events of a run. They are the lines of `--json`, and the progress display is based on them.
 
 use crate::report::{JobFailure, JobSummary, Totals};
 use serde::Serialize;
@@ -16,14 +16,14 @@ pub enum Event<'a> {
         bytes: u64,
         journal: PathBuf,
     },
-    /// A file group was scanned for its dataset's schema. `scanned` counts the finished scans of
-    /// all `of`.
+    /// A file group was scanned for its dataset's schema. `scanned` is the number of finished
+    /// scans, and `of` is the total number.
     Scanned {
         name: &'a str,
         scanned: usize,
         of: usize,
     },
-    /// The reason why a job runs or not, with `--explain`.
+    /// The reason why a job runs or does not run, for `--explain`.
     Decided {
         name: &'a str,
         runs: bool,
@@ -34,8 +34,8 @@ pub enum Event<'a> {
         name: &'a str,
         attempt: u32,
     },
-    /// The bytes of its input that a job has scanned before it can copy, for an index or a schema,
-    /// and their total.
+    /// Before a job can copy, it scans its input for an index or a schema. Contains the number of
+    /// bytes scanned so far, and the total.
     JobReads {
         name: &'a str,
         bytes: u64,
@@ -64,20 +64,21 @@ pub enum Event<'a> {
     JobCancelled {
         name: &'a str,
     },
-    /// A piece of a plan begins, as [`RunBegan`](Self::RunBegan).
+    /// A piece of a plan begins. Contains the same numbers as [`RunBegan`](Self::RunBegan).
     PieceBegan {
         piece: u64,
         jobs: usize,
         to_run: usize,
         bytes: u64,
     },
-    /// Progress of a piece: finished jobs, and bytes copied by these and the running ones.
+    /// Progress of a piece: the number of finished jobs, and the bytes copied by finished and
+    /// running jobs.
     PieceMoved {
         piece: u64,
         jobs: usize,
         bytes: u64,
     },
-    /// A piece ends. Contains the first of its failures.
+    /// A piece ends. Contains its first failures.
     PieceDone {
         piece: u64,
         jobs: usize,

@@ -1,4 +1,4 @@
-//! The exit codes of the program, which scripts rely on.
+//! The program's exit codes, which scripts rely on.
 
 use tensorferry_sdk::ErrorKind;
 
@@ -6,7 +6,7 @@ use tensorferry_sdk::ErrorKind;
 pub const USAGE: u8 = 2;
 /// A job failed permanently, or the input cannot be read.
 pub(crate) const REFUSED: u8 = 3;
-/// A problem of the system: I/O, a plugin, no space.
+/// A problem with the system: I/O, a plugin, or lack of space.
 pub const ENVIRONMENT: u8 = 5;
 /// A temporary failure: a retry may succeed.
 pub const TRANSIENT: u8 = 75;
@@ -21,7 +21,7 @@ pub fn exit_code(kind: ErrorKind) -> u8 {
         ErrorKind::Verification => 4,
         ErrorKind::Transient => TRANSIENT,
         ErrorKind::Cancelled => INTERRUPTED,
-        // I/O and plugins. New kinds also map to this code until they get one here.
+        // I/O and plugins. A new kind also maps to this code until it is listed here.
         _ => ENVIRONMENT,
     }
 }

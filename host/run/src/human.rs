@@ -59,8 +59,8 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// Formats a number as `999`, `12.3 k`, `124.4 M` or `7.2 B` (billions), as is usual for the size
-/// of a model.
+/// Formats a number as `999`, `12.3 k`, `124.4 M` or `7.2 B` (billions), as is usual for model
+/// sizes.
 #[must_use]
 pub fn short(count: u64) -> String {
     const UNITS: [&str; 4] = ["k", "M", "B", "T"];
@@ -80,7 +80,7 @@ pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Quotes a text for a shell.
+/// Quotes a string for a shell.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);

@@ -15,7 +15,7 @@ use tensorferry_core::read::file_group::SCHEMA;
 pub struct Job {
     /// The job's name, which is unique in the manifest.
     pub name: String,
-    /// The request. Its paths are UTF-8, and each is an absolute path or a URL.
+    /// The request. Each path in it is UTF-8, and is an absolute path or a URL.
     pub(crate) request: Request,
     pub(crate) policy: JobPolicy,
 }
@@ -24,28 +24,29 @@ pub struct Job {
 pub(crate) struct PlannedWork {
     /// A digest of everything that determines the output's bytes. It is the same for every attempt.
     pub(crate) key: String,
-    /// Bytes of the input.
+    /// Size of the input in bytes.
     pub(crate) bytes: u64,
-    /// Bytes of buffers, which determine where pieces of records end.
+    /// Size of the buffers in bytes. It determines where pieces of records end.
     pub(crate) memory: u64,
 }
 
 /// Settings that do not change the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobPolicy {
-    /// Whether weights and records outside the root, or outside the input's folder, are read.
+    /// Whether links may lead to weights and records outside the root, or outside the input's
+    /// folder.
     #[serde(default)]
     pub(crate) follow_links: bool,
-    /// The root below which the input was found.
+    /// The root folder in which the input was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) root: Option<PathBuf>,
     pub(crate) force: Force,
-    /// Maximum bytes that the job's process may allocate.
+    /// Maximum number of bytes that the job's process may allocate.
     pub(crate) memory: Option<u64>,
     pub(crate) timeout: Timeout,
     /// Maximum number of retries after temporary failures.
     pub(crate) retries: u32,
-    /// Wait before the first retry. Each further wait is four times as long.
+    /// Time before the first retry. Each further wait is four times as long.
     pub(crate) retry_wait: Duration,
 }
 
@@ -65,7 +66,7 @@ pub(crate) enum Force {
 /// The maximum duration of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) enum Timeout {
-    /// Ten minutes, plus one for each GiB of input.
+    /// Ten minutes, plus one minute for each GiB of input.
     #[default]
     BySize,
     After(Duration),
@@ -99,19 +100,20 @@ impl Default for JobPolicy {
 
 impl Job {
     /// Returns whether the host has to find the schema of the job's dataset, because the user has
-    /// not given one.
+    /// not passed one.
     pub(crate) fn shares_schema(&self) -> bool {
         let is_given = self.request.input.options.iter().any(|(option, _)| option == SCHEMA);
         self.request.input.file_group.is_some() && !is_given
     }
 
-    /// Returns whether the host has to find that schema and has not found it.
+    /// Returns whether the host has to find the schema of the job's dataset and has not found it
+    /// yet.
     pub(crate) fn lacks_schema(&self) -> bool {
         let has = self.request.input.file_group.as_ref().is_some_and(|group| group.schema.is_some());
         self.shares_schema() && !has
     }
 
-    /// Returns which links of the input's folder are followed.
+    /// Returns which links in the input's folder are followed.
     pub(crate) fn links(&self) -> LinkRules {
         LinkRules { follow: self.policy.follow_links, root: self.policy.root.clone() }
     }
@@ -150,7 +152,8 @@ impl Job {
     }
 }
 
-/// Describes how a request differs from an older one for the same output. A difference makes the job run again.
+/// Describes how a request differs from an older request for the same output. If there is a
+/// difference, the job runs again.
 pub(crate) fn difference(new: &Request, old: &Request) -> Option<String> {
     let options = |side: &str, new: &[(String, String)], old: &[(String, String)]| {
         (new != old).then(|| format!("{side} changed from {} to {}", listed(old), listed(new)))

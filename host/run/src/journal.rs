@@ -12,16 +12,16 @@
 //! ```
 //!
 //! `sum` is the first 8 bytes of BLAKE3, in hex, over the bytes of the line before `,"sum":`. A
-//! line with a wrong sum was torn by a crash or damaged. It is skipped, and its content is
-//! determined again.
+//! line with a wrong checksum is damaged, or a crash has cut it off. Such a line is skipped, and
+//! its content is determined again.
 //!
-//! A `commit` record is on the disk before its output becomes visible. Records of several jobs that
-//! arrive at the same time share one sync.
+//! A `commit` record is synced to the disk before its output becomes visible. Records of several
+//! jobs that arrive at the same time share one sync.
 //!
-//! Runs of shards write their own journals (`NAME.journal.2-of-8.jsonl`), and each reads the
-//! journals of all shards. A worker of a plan writes one journal for each piece that it runs, into
-//! the piece's folder, and reads only the other journals of that folder. No process appends to
-//! another's file, and nothing is locked.
+//! Each run of a shard writes its own journal (`NAME.journal.2-of-8.jsonl`) and reads the journals
+//! of all shards. A worker of a plan writes one journal for each piece that it runs, into the
+//! piece's folder. It reads only the other journals in that folder. No process appends to a journal
+//! of another process, and a worker does not lock its journals.
 
 mod files;
 mod history;
@@ -49,19 +49,20 @@ use tensorferry_core::context::{fault, regular_file};
 use tensorferry_publish::disk;
 use tensorferry_sdk::{Error, Result};
 
-/// A journal that this run appends to. It stays locked while the run, or any job's process that it
-/// started, exists.
+/// A journal that this run appends to. It stays locked as long as the run, or any job process that
+/// the run started, exists.
 pub(crate) struct Journal {
     path: PathBuf,
     log: Log,
-    /// The first line of a piece's journal, which is created with the first record.
+    /// The first line of a piece's journal. The file is created with this line when the first
+    /// record is written.
     first: Option<String>,
     state: Mutex<SyncState>,
     synced: Condvar,
     _shared: Option<File>,
 }
 
-/// The number of appended records, and the number of those that are on the disk.
+/// The number of appended records, and the number of records that are on the disk.
 #[derive(Debug, Default)]
 struct SyncState {
     written: u64,
@@ -71,13 +72,14 @@ struct SyncState {
 }
 
 impl Journal {
-    /// Locks a manifest's journal and reads it. `part` is the shard's word, `2-of-8`.
+    /// Locks a manifest's journal and reads it. `part` is the name of the shard, such as `2-of-8`.
     pub(crate) fn open(base: &Path, part: Option<&str>) -> Result<(Self, History)> {
         let path = part.map_or_else(|| base.to_owned(), |part| of_part(base, part));
         let failed =
             |e: std::io::Error| Error::from(e).context("the journal").file(path.display().to_string());
         let open = |path: &Path| {
-            // Following a link would write elsewhere, and opening a pipe would block.
+            // If the path were a link, the journal would be written elsewhere. If it were a pipe,
+            // opening it would block.
             let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
             let mut options = OpenOptions::new();
             options.read(true).append(true).create(true).custom_flags(flags.bits().cast_signed());
@@ -87,7 +89,8 @@ impl Journal {
                 false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")),
             }
         };
-        // Each shard takes a shared lock on the manifest's journal, which blocks a run of all jobs.
+        // Each shard holds a shared lock on the manifest's journal, so that a run of all jobs
+        // cannot start.
         let shared = match part {
             Some(_) => Some(lock::take(open(base).map_err(failed)?, base, lock::LockMode::Shared)?),
             None => None,
@@ -101,7 +104,7 @@ impl Journal {
             history.merge(History::of_lines(&read_whole(other)));
         }
         if bytes.last().is_some_and(|&last| last != b'\n') {
-            // A line that a crash has torn stays a separate line.
+            // If a crash has cut off the last line, new records start on a new line.
             (&file).write_all(b"\n").map_err(failed)?;
         }
         if bytes.is_empty() {
@@ -110,9 +113,9 @@ impl Journal {
         Ok((Self::new(path, Log::of_file(file), None, shared), history))
     }
 
-    /// Opens the journal of a worker for a piece of a plan, in the piece's folder, and reads the
-    /// journals that exist there. The file is created, and starts with `first`, when the first
-    /// record is written.
+    /// Opens a worker's journal for a piece of a plan, in the piece's folder, and reads the
+    /// journals that exist there. The file is created when the first record is written, and starts
+    /// with the line `first`.
     pub(crate) fn of_piece(
         folder: &Place,
         worker: &str,
@@ -125,7 +128,7 @@ impl Journal {
         Ok((Self::new(path, log, Some(first.to_line()?), None), history))
     }
 
-    /// Reads the journals of a piece, or all but one of them.
+    /// Reads the journals of a piece, except the journal `without`.
     pub(crate) fn read_piece(folder: &Place, without: Option<&str>, session: &Session) -> Result<History> {
         let mut journals: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         for name in folder.names(session)? {
@@ -143,7 +146,7 @@ impl Journal {
         Self { path, log, first, state: Mutex::default(), synced: Condvar::new(), _shared: shared }
     }
 
-    /// Reads the journal without a lock, for commands that change nothing.
+    /// Reads the journal without locking it, for commands that change nothing.
     pub(crate) fn read(base: &Path) -> History {
         let mut history = History::default();
         for path in all_of(base) {
@@ -162,7 +165,8 @@ impl Journal {
         self.sync_to(ticket)
     }
 
-    /// Appends a record. A later sync brings it to the disk.
+    /// Appends a record, which reaches the disk with a later sync. Returns the number of records so
+    /// far.
     pub(crate) fn append(&self, record: &Record) -> Result<u64> {
         let line = record.to_line()?;
         let mut state = self.state();
@@ -176,7 +180,8 @@ impl Journal {
         Ok(state.written)
     }
 
-    /// Appends that an output is visible. `outputs` are the identities of its objects in a store.
+    /// Appends a record that an output is visible. `outputs` are its objects in a store, with their
+    /// identities.
     pub(crate) fn append_done(
         &self,
         output: &str,
@@ -188,28 +193,29 @@ impl Journal {
         fault::reach("journal-done-written")
     }
 
-    /// Returns whether nothing was written to the journal.
+    /// Returns whether no record has been written to the journal.
     pub(crate) fn is_unused(&self) -> bool {
         self.log.is_unused()
     }
 
-    /// Refuses further records, since one could not be written.
+    /// Makes the journal refuse further records, because one could not be written.
     pub(crate) fn give_up(&self, error: Error) -> Error {
         self.state().failed.get_or_insert(error).clone()
     }
 
-    /// Returns whether a record could not be written: then no further output may become visible.
+    /// Returns whether a record could not be written. If so, no further output may become visible.
     pub(crate) fn has_failed(&self) -> bool {
         self.state().failed.is_some()
     }
 
-    /// Brings all appended records to the disk.
+    /// Syncs all appended records to the disk.
     pub(crate) fn sync(&self) -> Result<()> {
         let written = self.state().written;
         self.sync_to(written)
     }
 
-    /// One of the waiting threads syncs for all records that have arrived so far.
+    /// Syncs at least the first `ticket` records. If several threads wait, one of them syncs all
+    /// records that have arrived so far.
     fn sync_to(&self, ticket: u64) -> Result<()> {
         let mut state = self.state();
         while state.synced < ticket {
@@ -228,7 +234,7 @@ impl Journal {
             state.syncing = false;
             match synced {
                 Ok(()) => state.synced = written,
-                // After a failed sync it is unknown which records are on the disk.
+                // If a sync fails, it is unknown which records are on the disk.
                 Err(error) => state.failed = Some(self.failed(&error)),
             }
             self.synced.notify_all();
@@ -241,12 +247,13 @@ impl Journal {
     }
 
     fn failed(&self, error: &Error) -> Error {
-        // Not a temporary failure: the run cannot continue without its journal.
+        // This is not a temporary failure, because the run cannot continue without its journal.
         Error::io(format!("cannot write the journal: {error}")).file(self.path.display().to_string())
     }
 }
 
-/// Returns `NAME` of `NAME.journal.jsonl`, the prefix of the files next to a journal.
+/// Returns the `NAME` of `NAME.journal.jsonl`. It is also the prefix of the files next to the
+/// journal.
 pub(crate) fn stem(base: &Path) -> String {
     let name = without_ending(base);
     name.strip_suffix(".journal").unwrap_or(&name).to_owned()
@@ -265,7 +272,7 @@ fn folder_of(base: &Path) -> &Path {
     base.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns a manifest's own journal and those of its shards.
+/// Returns the paths of a manifest's own journal and of the journals of its shards.
 fn all_of(base: &Path) -> Vec<PathBuf> {
     let stem = format!("{}.", without_ending(base));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -281,7 +288,7 @@ fn all_of(base: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Reads another journal, if possible.
+/// Reads the journal of another run. Returns no bytes if it cannot be read.
 fn read_whole(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = regular_file::open(path).and_then(|mut file| file.read_to_end(&mut bytes));

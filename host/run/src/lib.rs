@@ -8,16 +8,17 @@
 //!
 //! A worker process stages its output and then asks for permission to commit. The runner first
 //! records in the journal what is about to become visible, syncs the journal, and then allows the
-//! commit. A later run compares that record with the disk and knows whether the commit happened.
-//! Nothing is done twice, no matter which process was killed at which time. The record "done" is
-//! only a shortcut for that comparison.
+//! commit. A later run compares that record with the disk to find out whether the commit happened.
+//! Nothing is done twice, whichever process was killed at whatever time. The record "done" only
+//! makes this comparison faster.
 //!
-//! A manifest of a million jobs can be split into a [`Plan`]. Many workers run its pieces, each
-//! with its own journal. A job that several of them run becomes visible once.
+//! A manifest of a million jobs can be split into a [`Plan`]. Many workers run the plan's pieces,
+//! each with its own journal. If several workers run the same job, its output becomes visible only
+//! once.
 //!
-//! The modules, each of which uses only those before it: [`exit`], [`hint`], [`human`], [`losses`]
-//! and [`template`] (texts for people), `job`, [`report`], [`manifest`], `budget`, `place`,
-//! `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
+//! These are the modules. Each uses only modules before it: [`exit`], [`hint`], [`human`],
+//! [`losses`] and [`template`] (texts for people), `job`, [`report`], [`manifest`], `budget`,
+//! `place`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
 
 #![forbid(unsafe_code)]
 

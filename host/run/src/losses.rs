@@ -1,11 +1,12 @@
-//! Groups losses: a model may lose the same in a thousand tensors, and a zoo in a thousand models.
+//! Groups losses, because one loss may occur in a thousand tensors of a model, and in a thousand
+//! models of a zoo.
 
 use std::collections::HashMap;
 use tensorferry::LossRecord;
 use tensorferry_sdk::Severity;
 
-/// Groups items by severity, kind and cause of their losses. The worst groups come first, then the
-/// order of the first item of each.
+/// Groups items by the severity, kind and cause of their losses. The groups are sorted by severity,
+/// the worst first, and then by their first item.
 pub fn grouped<'a, T>(
     items: impl IntoIterator<Item = T>,
     loss: impl Fn(&T) -> &'a LossRecord<'a>,
@@ -24,8 +25,9 @@ pub fn grouped<'a, T>(
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Returns a cause without its details: words with digits (numbers and most dtypes), quoted names,
-/// and the text after a colon. Casts of a model with several dtypes are thus one cause.
+/// Returns a cause without its details: words that contain digits (numbers and most dtypes), quoted
+/// names, and the text after a colon. As a result, casts from several dtypes in one model count as
+/// one cause.
 fn cause(why: &str) -> String {
     let words = why.split('"').step_by(2).collect::<String>();
     let said = words.split(':').next().unwrap_or_default();

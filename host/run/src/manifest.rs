@@ -1,14 +1,14 @@
-//! A manifest lists conversions to run: single jobs, zoos of models, and datasets. It is a TOML
-//! file.
+//! A manifest is a TOML file that lists conversions to run: single jobs, zoos of models, and
+//! datasets.
 //!
 //! The models of a zoo and the files of a dataset are found in a folder. [`schema`] returns the
-//! JSON Schema of manifests; `docs/manifest.md` describes them.
+//! JSON Schema of manifests, and `docs/manifest.md` describes them.
 //!
 //! ```text
 //! text --variables, types--> Manifest --folders searched, formats and options checked--> jobs
 //! ```
 //!
-//! Each error is a [`Mistake`] with its place. All mistakes are reported together.
+//! Each error is a [`Mistake`] with its position. All mistakes are reported together.
 
 mod dataset_files;
 mod expand;
@@ -39,32 +39,32 @@ use tensorferry_core::context::regular_file;
 /// A manifest that has been read, and whose folders have been searched.
 #[derive(Debug, Clone)]
 pub struct LoadedManifest {
-    /// The jobs in the manifest's order; those of a zoo or a dataset by path.
+    /// The jobs in the manifest's order. The jobs of a zoo or a dataset are sorted by path.
     pub jobs: Vec<Job>,
     /// The settings that the jobs share.
     pub run: RunTable,
-    /// Notes about entries that were skipped below the roots.
+    /// Notes about entries in the root folders that were skipped.
     pub notes: Vec<String>,
 }
 
-/// A manifest without its jobs, which have been passed on.
+/// The parts of a manifest that remain after its jobs have been passed to `take`.
 pub(crate) struct Expanded {
     pub(crate) run: RunTable,
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads a manifest. Returns all mistakes in it, in the order of its text.
+/// Reads a manifest. If it has mistakes, returns all of them, in the order of the text.
 pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
     let mut jobs = Vec::new();
     let Expanded { run, notes } = expand(path, variables, registry, &mut |_, job| jobs.push(job))?;
     Ok(LoadedManifest { jobs, run, notes })
 }
 
-/// Takes a job, together with the settings for all jobs.
+/// A function that receives each job, together with the settings for all jobs.
 pub(crate) type TakeJob<'a> = dyn FnMut(&RunTable, Job) + 'a;
 
-/// Reads a manifest and passes its jobs to `take` one by one, since a million of them do not fit
-/// into memory. Some may be passed before a mistake is found.
+/// Reads a manifest and passes its jobs to `take` one by one, because a million jobs do not fit in
+/// memory. Some jobs may be passed before a mistake is found.
 pub(crate) fn expand(
     path: &Path,
     variables: &Variables,

@@ -1,5 +1,5 @@
-//! The state of an input before anything is opened: its approximate size, which distinguishes big
-//! jobs from small ones, and a digest of the identities of its files.
+//! The state of an input before any file is opened: its approximate size, which distinguishes big
+//! jobs from small jobs, and a digest of the identities of its files.
 
 use std::path::Path;
 use tensorferry::Session;
@@ -8,12 +8,12 @@ use tensorferry::request::FileGroup;
 use tensorferry_core::read::folder::{self, EntryKind, FolderEntry};
 use tensorferry_sdk::Result;
 
-/// Maximum bytes of an index. Bigger files are data.
+/// Maximum size of an index in bytes. A bigger file is assumed to be data.
 const MOST_INDEX: u64 = 1 << 20;
 /// Maximum depth of sub-folders.
 const DEEPEST: usize = 8;
 
-/// The state of an input as far as names and metadata tell.
+/// The state of an input, based only on names and metadata of files.
 #[derive(Default)]
 pub(crate) struct InputStamp {
     /// The total size. 0 if the input cannot be examined.
@@ -26,7 +26,7 @@ impl InputStamp {
     /// glob.
     pub(super) fn of_path(input: &Path, session: &Session) -> Self {
         let mut stamp = Self::default();
-        // An input that cannot be examined fails when it is opened.
+        // If an input cannot be examined, it fails later, when it is opened.
         let _ = stamp.add_input(input, session);
         stamp
     }
@@ -40,8 +40,8 @@ impl InputStamp {
         stamp
     }
 
-    /// Returns a digest that is the same for the same files with equal lengths and modification
-    /// times on any machine: it does not include inodes.
+    /// Returns a digest that depends on the files' names, lengths and modification times. It is the
+    /// same on every machine, because it does not include inodes.
     pub(crate) fn digest(&self) -> blake3::Hash {
         self.hasher.finalize()
     }
@@ -58,7 +58,7 @@ impl InputStamp {
                 self.add(&whole, "", session);
                 return Ok(());
             }
-            // A common prefix, or a glob: includes every name with the same start.
+            // For a common prefix or a glob, every name with the same start is included.
             (None, _) => name.split(['*', '?', '[', '{']).next().unwrap_or_default(),
         };
         let folder = InputFolder::at(input.parent().unwrap_or(Path::new(".")), session)?;
@@ -89,8 +89,9 @@ impl InputStamp {
         Ok(())
     }
 
-    /// For a remote folder, uses the metadata that came with the listing: requesting each file's
-    /// would take as long as reading it.
+    /// Adds an entry of a folder. For a remote folder, uses the metadata that came with the
+    /// listing, because requesting the metadata of each file would take as long as reading the
+    /// files.
     fn add_entry(&mut self, folder: &InputFolder, entry: &FolderEntry, session: &Session) {
         match entry.len {
             Some(len) if !folder.is_local() => self.add_facts(&entry.name, len, &[]),

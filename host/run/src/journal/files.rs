@@ -1,5 +1,5 @@
-//! A stamped file is the state of a file when a run read or wrote it, to be compared with the disk
-//! later.
+//! A stamped file is the state of a file when a run read or wrote it. It is later compared with the
+//! disk.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -11,13 +11,14 @@ use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::disk;
 use tensorferry_sdk::ErrorKind;
 
-/// How the names of ferry's own temporary folders start; see [`tensorferry_publish::stage`].
+/// First character in the names of ferry's own temporary folders; see
+/// [`tensorferry_publish::stage`].
 const HIDDEN: char = '.';
 
-/// Stands for an inode that is unknown on this machine. No file has this number.
+/// Represents an inode that is unknown on this machine. No file has this number.
 const ANY_INODE: u64 = u64::MAX;
 
-/// The path of a file, with the length, time and inode that distinguish it from others.
+/// The path of a file, with the length, time and inode that distinguish it from other files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StampedFile {
     pub(crate) path: PathBuf,
@@ -26,14 +27,14 @@ pub(crate) struct StampedFile {
 }
 
 impl StampedFile {
-    /// Returns the file as another machine may see it, with a different inode.
+    /// Returns the file as another machine may see it, without a known inode.
     pub(crate) fn seen_elsewhere(&self) -> Self {
         let is_local = !self.path.to_str().is_some_and(is_url);
         let inode = if is_local { ANY_INODE } else { self.identity.inode };
         Self { path: self.path.clone(), identity: FileIdentity { inode, ..self.identity } }
     }
 
-    /// Checks that an input file is unchanged. The error describes the change. Links are followed.
+    /// Checks that an input file is unchanged, following links. The error describes the change.
     pub(crate) fn check_input(&self, session: &Session) -> Result<(), String> {
         match folder::identity(&self.path, session) {
             Ok(identity) => self.compare(identity, "changed"),
@@ -41,8 +42,9 @@ impl StampedFile {
         }
     }
 
-    /// As [`check_input`](Self::check_input) for an output file, without following links. If the
-    /// run ended before it could record more about an object, only the length is compared.
+    /// Checks that an output file is unchanged, without following links. The error describes the
+    /// change. If the run ended before it could record more about an object than its length, only
+    /// the length is compared.
     pub(crate) fn check_output(&self, session: &Session) -> Result<(), String> {
         match output_identity(&self.path, session) {
             Ok(Some(identity)) if self.identity.is_of_len_alone() => self.compare(
@@ -55,7 +57,8 @@ impl StampedFile {
         }
     }
 
-    /// Returns the current state of an output file, or the old one if it cannot be examined.
+    /// Returns the current state of an output file, or the recorded state if the file cannot be
+    /// examined.
     pub(crate) fn seen(&self, session: &Session) -> Self {
         let seen = output_identity(&self.path, session).ok().flatten();
         Self { path: self.path.clone(), identity: seen.unwrap_or(self.identity) }
@@ -91,8 +94,8 @@ pub(crate) fn output_identity(
     }
 }
 
-/// Returns a digest of the names below a folder, except hidden ones and those in `without`. Returns
-/// `None` if it is not a folder.
+/// Returns a digest of the names in a folder and its sub-folders, except hidden names and paths in
+/// `without`. Returns `None` if the input is not a folder.
 pub(crate) fn list_names(input: &Path, without: &HashSet<&Path>, session: &Session) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
     for name in names_below(input, without, session)? {
@@ -102,7 +105,7 @@ pub(crate) fn list_names(input: &Path, without: &HashSet<&Path>, session: &Sessi
     Some(hasher.finalize().to_hex()[..32].to_owned())
 }
 
-/// Returns these names, sorted.
+/// Returns the names that [`list_names`] covers, sorted.
 pub(crate) fn names_below(input: &Path, without: &HashSet<&Path>, session: &Session) -> Option<Vec<PathBuf>> {
     let folder = InputFolder::at(input, session).ok()?;
     if folder.kind("").ok()? != Some(EntryKind::Folder) {
@@ -115,7 +118,7 @@ pub(crate) fn names_below(input: &Path, without: &HashSet<&Path>, session: &Sess
             let path = folder.path_of(&name);
             let is_hidden = name.rsplit('/').next().is_some_and(|own| own.starts_with(HIDDEN));
             if kind == EntryKind::Folder && !is_link {
-                // A folder that was created for the output does not belong to the input.
+                // A folder that was created to contain the output does not belong to the input.
                 if !is_hidden && !without.iter().any(|output| output.starts_with(&path)) {
                     open.push(name);
                 }

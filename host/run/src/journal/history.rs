@@ -1,4 +1,5 @@
-//! The history of a manifest according to its journals: of each output and of each file group.
+//! The history of a manifest according to its journals: what happened to each output and each file
+//! group.
 
 use super::files::StampedFile;
 use super::record::{OutputRecord, Record, this_host};
@@ -13,27 +14,27 @@ use tensorferry_core::read::identity::FileIdentity;
 pub(crate) struct History {
     outputs: HashMap<String, OutputHistory>,
     scans: HashMap<String, GroupScan>,
-    /// Whether the run that wrote these lines was on another machine.
+    /// Whether the run that wrote these lines ran on a different machine.
     is_elsewhere: bool,
     /// Number of lines that were skipped.
     pub(super) damaged: usize,
-    /// Number of those that have no line end, so that another run may be writing them.
+    /// Number of skipped lines without a line end, which another run may still be writing.
     unfinished: usize,
 }
 
 /// The history of one output.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputHistory {
-    /// The last commit, whether it was completed or not.
+    /// The last started commit, whether or not it was completed.
     commit: Option<Commit>,
-    /// The last commits in other journals. The disk shows which of them were completed.
+    /// The last started commit of each other journal. The disk shows which of them were completed.
     others: Vec<Commit>,
-    /// Files that the last run made visible before its commit.
+    /// Files that the last run made visible before it committed.
     visible: Vec<StampedFile>,
     /// The reason why the last run failed, if it did.
     pub(crate) failure: Option<String>,
-    /// All files that were ever written for the output and became visible, with their identities at
-    /// that time.
+    /// All files that were ever written for the output and became visible, each with the identities
+    /// that it had then.
     pub(crate) owned: HashMap<PathBuf, Vec<FileIdentity>>,
 }
 
@@ -41,18 +42,18 @@ pub(crate) struct OutputHistory {
 #[derive(Debug, Clone)]
 pub(crate) struct Commit {
     pub(crate) at: String,
-    /// For a planned job: a key that is the same for all attempts at the same work.
+    /// For a planned job, a key that is the same for every attempt at the same work.
     pub(crate) key: Option<String>,
-    /// Whether it was made on another machine, which may see different inodes.
+    /// Whether the commit was made on a different machine, which may see different inodes.
     pub(crate) is_elsewhere: bool,
     pub(crate) request: Request,
     pub(crate) made: OutputRecord,
-    /// Whether it is known to be completed.
+    /// Whether the commit is known to be completed.
     pub(crate) done: bool,
 }
 
 impl OutputHistory {
-    /// Returns the started commits: the last one of each journal, the newest first.
+    /// Returns the last started commit of each journal, starting with the newest.
     pub(crate) fn commits(&self) -> impl Iterator<Item = &Commit> {
         self.commit.iter().chain(&self.others)
     }
@@ -77,8 +78,8 @@ impl OutputHistory {
         }
     }
 
-    /// Returns the files that were written for the output and became visible, in each state in
-    /// which they were written.
+    /// Returns the files that were written for the output and became visible. A file that was
+    /// written several times is returned in each of its states.
     pub(crate) fn written(&self) -> Vec<StampedFile> {
         let stamped =
             |path: &PathBuf, identity: &FileIdentity| StampedFile { path: path.clone(), identity: *identity };
@@ -89,8 +90,8 @@ impl OutputHistory {
         files.collect()
     }
 
-    /// Returns the files that exist because of this output: those of completed commits, and those
-    /// of the last commit that are visible.
+    /// Returns the files that exist because of this output: the files of completed commits, and
+    /// those files of unfinished commits that are visible.
     pub(crate) fn visible_files(&self, session: &Session) -> Vec<PathBuf> {
         let last = self.commits().filter(|commit| !commit.done).flat_map(|commit| &commit.made.outputs);
         let last = last.chain(&self.visible);
@@ -124,7 +125,7 @@ impl History {
         }
     }
 
-    /// Returns the number of complete lines that are damaged.
+    /// Returns the number of damaged lines, without lines that have no line end.
     pub(crate) fn damaged_lines(&self) -> usize {
         self.damaged - self.unfinished
     }

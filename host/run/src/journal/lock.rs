@@ -1,7 +1,7 @@
-//! The lock on a journal is held by the run and by every process that it starts, since they inherit
-//! the file.
+//! The lock on a journal is held by the run and by every process that it starts, because these
+//! processes inherit the open file.
 //!
-//! A run that gets the lock thus knows that no process of an earlier run can still commit.
+//! If a run gets the lock, no process of an earlier run can commit any more.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, TryLockError};
@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tensorferry_publish::stage::lacks_locks;
 use tensorferry_sdk::{Error, Result};
 
-/// How long a run waits for the processes of a killed run, whose end a slow disk may delay.
+/// How long a run waits for the processes of a killed run to end, which a slow disk may delay.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };
-/// How long it waits while another run is alive, which may be about to end.
+/// How long a run waits for another run that is alive and may be about to end.
 const SHORT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
     }
-    // The processes of jobs inherit the lock.
+    // Job processes inherit the file, and therefore the lock.
     fcntl_setfd(&file, FdFlags::empty()).map_err(|e| failed(e.into()))?;
     Ok(file)
 }
@@ -61,14 +61,14 @@ fn taken(path: &Path, holder: Option<u32>) -> Error {
     .hint("wait until it ends, or stop it")
 }
 
-/// Returns the process of the last run in the journal, if it is alive and is not this one.
+/// Returns the process of the journal's last run, if it is alive and is not this process.
 fn holder(path: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().rev().find(|line| line.starts_with("{\"event\":\"begin\""))?;
     let record: serde_json::Value = serde_json::from_str(line).ok()?;
     let process = u32::try_from(record["process"].as_u64()?).ok()?;
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // `PID (NAME) STATE ...`: zombies are not alive.
+    // The format is `PID (NAME) STATE ...`. Zombies do not count as alive.
     let is_alive = !stat.rsplit(") ").next()?.starts_with(['Z', 'X']);
     (is_alive && process != std::process::id()).then_some(process)
 }

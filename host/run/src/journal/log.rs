@@ -1,4 +1,4 @@
-//! The storage of a journal: a file that is appended to or, for a plan in a store, a sequence of
+//! The storage of a journal: a file that is appended to, or, if a plan is in a store, a sequence of
 //! objects.
 
 use crate::place::Place;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tensorferry_publish::disk;
 use tensorferry_sdk::Result;
 
-/// Ending of the names of journals.
+/// Ending of journal names.
 pub(super) const ENDING: &str = ".jsonl";
 
 pub(super) struct Log {
@@ -22,7 +22,7 @@ pub(super) struct Log {
 enum Target {
     /// An existing file.
     File,
-    /// A file with this name, or objects whose names start with it, in a piece's folder. Created
+    /// In a piece's folder: a file with this name, or objects whose names start with it. Created
     /// with the first record.
     Piece { place: Place, name: String },
 }
@@ -44,7 +44,7 @@ impl Log {
         Self { target, file: OnceLock::new(), unsent: Mutex::default() }
     }
 
-    /// Appends a line. The first one follows `first`.
+    /// Appends a line. If it is the first line, `first` is written before it.
     pub(super) fn append(&self, first: Option<&str>, line: &str) -> Result<()> {
         if let Target::Piece { place: Place::Remote(..), .. } = &self.target {
             let mut unsent = self.unsent();
@@ -66,7 +66,7 @@ impl Log {
         Ok(file.write_all(line.as_bytes())?)
     }
 
-    /// Brings all appended lines to the disk or to the store.
+    /// Syncs all appended lines to the disk, or sends them to the store.
     pub(super) fn sync(&self) -> Result<()> {
         if let Target::Piece { place: place @ Place::Remote(..), name } = &self.target {
             let mut unsent = self.unsent();
@@ -90,7 +90,7 @@ impl Log {
     }
 }
 
-/// Creates a new file, never opening an existing one.
+/// Creates a new file. Fails if the file exists.
 fn make(folder: &Path, name: &str) -> std::io::Result<File> {
     std::fs::create_dir_all(folder)?;
     let file = OpenOptions::new().append(true).create_new(true).open(folder.join(name))?;
@@ -98,7 +98,7 @@ fn make(folder: &Path, name: &str) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Returns `W.000003.jsonl`.
+/// Returns the name of an object of the journal, such as `W.000003.jsonl`.
 fn segment(name: &str, number: u64) -> String {
     format!("{name}.{number:06}{ENDING}")
 }

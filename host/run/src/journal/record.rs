@@ -1,4 +1,4 @@
-//! The records of a journal and their lines.
+//! The records of a journal, and their representation as lines.
 
 use super::files::StampedFile;
 use super::scan::GroupScan;
@@ -13,8 +13,8 @@ use tensorferry_sdk::{Error, Result};
 const SUM: &str = ",\"sum\":\"";
 const SUM_DIGITS: usize = 16;
 
-/// A line of a journal. `at` is the time. `output` is the job's output path, which identifies the
-/// job, because names may change.
+/// A line of a journal. `at` is the time. `output` is the path of the job's output, which
+/// identifies the job, because job names may change.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Record {
@@ -27,7 +27,7 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
-    /// A file group was scanned. `key` identifies its files and the way they are read.
+    /// A file group was scanned. `key` identifies its files and the options for reading them.
     Scanned { key: String, scan: Box<GroupScan> },
     /// An output is staged and about to become visible. `key` is the same for all attempts at a
     /// planned job.
@@ -39,11 +39,11 @@ pub(crate) enum Record {
         request: Box<Request>,
         made: Box<OutputRecord>,
     },
-    /// Objects of the output are about to become visible, to be compared before the commit. Their
-    /// lengths are known.
+    /// Objects of the output are about to become visible, so that they can be compared before the
+    /// commit. Only their lengths are known.
     Visible { output: String, outputs: Vec<StampedFile> },
-    /// The output is visible. `outputs` are the identities of its objects in a store, which are not
-    /// known earlier.
+    /// The output is visible. `outputs` are its objects in a store, whose identities are not known
+    /// earlier.
     Done {
         output: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,17 +51,18 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outputs: Vec<StampedFile>,
     },
-    /// A job failed permanently, with a reason of one line.
+    /// A job failed permanently. The reason is one line.
     Failed { at: String, output: String, reason: String },
     /// A run ended.
     End { at: String },
 }
 
-/// The input and the output of a job: everything that determines later whether it must run again.
+/// The input and the output of a job: everything that later determines whether the job must run
+/// again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OutputRecord {
     pub(crate) folder: PathBuf,
-    /// The output's name among other files in the folder. `None` if the folder is the output.
+    /// The output's name in the folder. `None` if the folder itself is the output.
     pub(crate) name: Option<String>,
     /// The formats of the input.
     pub(crate) readers: Vec<UsedFormat>,
@@ -83,7 +84,7 @@ impl OutputRecord {
 }
 
 impl Record {
-    /// Creates the record that a run of this process begins.
+    /// Creates the record that a run begins in this process.
     pub(crate) fn begin(at: &str, manifest: &Path) -> Self {
         Self::Begin {
             at: at.to_owned(),

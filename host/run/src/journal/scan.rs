@@ -1,5 +1,5 @@
-//! A scan of a file group finds the schema of its records, so that a common schema can be
-//! determined for a dataset.
+//! A scan of a file group finds the schema of its records. The schemas of all groups determine the
+//! common schema of a dataset.
 
 use super::files::StampedFile;
 use crate::job::Job;
@@ -11,17 +11,17 @@ use tensorferry::{Registry, UsedFormat};
 pub(crate) struct GroupScan {
     /// The format of the files.
     pub(crate) reader: UsedFormat,
-    /// The files, with their state at that time.
+    /// The files, with their state at the time of the scan.
     pub(crate) inputs: Vec<StampedFile>,
     /// The schema, in the form of a schema file.
     pub(crate) schema: Value,
-    /// Whether the reader accepts such a file.
+    /// Whether the reader accepts a schema file.
     pub(crate) takes_schema: bool,
 }
 
 impl GroupScan {
-    /// Returns the key of a job's scan, which depends on the files and on the options that read
-    /// them. Returns `None` if the job is not a file group.
+    /// Returns the key of a job's scan, which depends on the files and on the options for reading
+    /// them. Returns `None` if the job is not for a file group.
     pub(crate) fn key(job: &Job) -> Option<String> {
         let input = &job.request.input;
         let group = input.file_group.as_ref()?;
@@ -30,7 +30,7 @@ impl GroupScan {
         Some(blake3::hash(&text.unwrap_or_default()).to_hex()[..32].to_owned())
     }
 
-    /// Returns whether the files, and the format that reads them, are unchanged.
+    /// Returns whether the files and the format that reads them are unchanged since the scan.
     pub(crate) fn is_valid(&self, registry: &Registry) -> bool {
         let mut formats = registry.formats().iter();
         let is_same = formats.any(|format| UsedFormat::of(format) == self.reader);

@@ -1,6 +1,7 @@
-//! Finds the files of a dataset and groups them: a number of files of one folder, ordered by name.
+//! Finds the files of a dataset and groups them. A file group is a number of consecutive files of
+//! one folder, in order of their names.
 //!
-//! A file group is read as one input and becomes one output. Nothing is opened here.
+//! A file group is read as one input and becomes one output. No file is opened here.
 
 use super::folder_names::FolderNames;
 use super::input_path::{InputPath, join};
@@ -11,15 +12,15 @@ use tensorferry_sdk::{Result, ShardName};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GroupFiles {
-    /// The files in order, at least one.
+    /// The files in order. There is at least one.
     pub(super) files: Vec<InputPath>,
-    /// The group's number in its folder, from 0.
+    /// The group's number in its folder, starting at 0.
     pub(super) number: usize,
 }
 
-/// Returns all files below the search's root except hidden ones, sorted by path. Names that start
-/// with `_` belong to other programs (`_SUCCESS`, `_metadata`) and are skipped. An entry that is
-/// not a file is reported if `is_meant` returns true for its name.
+/// Returns all files in the search's root and its sub-folders, except hidden files, sorted by path.
+/// Names that start with `_` (`_SUCCESS`, `_metadata`) belong to other programs and are skipped. If
+/// an entry is not a file but `is_meant` returns true for its name, it is reported.
 pub(super) fn files(search: &mut Search<'_>, is_meant: &dyn Fn(&str) -> bool) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     visit(search, "", 0, is_meant, &mut found)?;
@@ -48,8 +49,7 @@ fn visit(
     Ok(())
 }
 
-/// Selects the files whose names match a record format. An index next to its file is not a record
-/// file.
+/// Selects the files whose names match a record format. An index next to a file is not selected.
 pub(super) fn records(files: &BTreeSet<String>, names: &NamePatterns) -> Vec<InputPath> {
     let is_index = |path: &str| {
         let of = path.rsplit_once('.').map(|(of, _)| of);
@@ -68,8 +68,8 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Returns a set of shards (`NAME-00001-of-00040...`) of which some are missing: its name, its
-/// number of shards, and the number that exist.
+/// Returns a set of shards (`NAME-00001-of-00040...`) if some of its shards are missing: the set's
+/// name, its number of shards, and how many of them exist.
 pub(super) fn incomplete_set(files: &[InputPath]) -> Option<(String, u64, u64)> {
     let mut sets: BTreeMap<(&str, &str, u64), BTreeSet<u64>> = BTreeMap::new();
     for file in files {
@@ -94,8 +94,8 @@ pub(super) fn groups(files: Vec<InputPath>, size: usize) -> Vec<GroupFiles> {
 }
 
 impl GroupFiles {
-    /// Returns the name for `--only` and the report: a file's path, or the number of a group in its
-    /// folder.
+    /// Returns the group's name for `--only` and the report. If groups have one file each, it is
+    /// the file's path. Otherwise it contains the group's number in its folder.
     pub(super) fn name(&self, size: usize) -> String {
         let first = &self.files[0];
         match (size, first.parent()) {

@@ -1,5 +1,5 @@
-//! Expands a manifest's entries to jobs: searches folders, applies defaults, and looks up formats
-//! and steps.
+//! Expands the entries of a manifest to jobs: searches folders, applies defaults, and looks up
+//! formats and steps.
 
 mod checks;
 mod datasets;
@@ -26,9 +26,9 @@ use tensorferry_sdk::LossKind;
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
 use zoos::FoundZoo;
 
-/// Passes the jobs to `take` one by one, in the manifest's order, as far as they are valid. Returns
-/// the settings that the jobs share. All inputs are found before the first job is passed, since
-/// some of them are outputs of others.
+/// Passes the valid jobs to `take` one by one, in the manifest's order. Returns the settings that
+/// the jobs share. All inputs are found before the first job is passed, because some of them may be
+/// outputs of other jobs.
 pub(super) fn expand(
     manifest: &Manifest,
     path: &Path,
@@ -83,8 +83,8 @@ struct Expansion<'a> {
     outputs: Outputs,
     /// Number of jobs passed so far.
     jobs: u64,
-    /// The reason why an entry has no jobs although there are files below its root. The first one
-    /// is kept.
+    /// The first entry without jobs that has files in its root, and the reason why they are left
+    /// out.
     left_out: Option<(Range<usize>, String)>,
     /// Notes about the manifest.
     notes: Vec<String>,
@@ -93,20 +93,20 @@ struct Expansion<'a> {
     datasets: BTreeSet<String>,
 }
 
-/// The names and outputs of the jobs so far, to find duplicates. A million of them have to fit into
-/// memory.
+/// The names and outputs of the jobs so far, to find duplicates. They are stored as digests, so
+/// that a million of them fit in memory.
 #[derive(Default)]
 struct Seen {
     names: HashSet<Digest>,
-    /// Outputs, each with its job's input.
+    /// Digests of the outputs, each with the input of its job.
     outputs: HashMap<Digest, Box<str>>,
-    /// Positions of keys whose duplicate outputs were reported.
+    /// Positions of the keys whose duplicate outputs have been reported.
     told: HashSet<usize>,
-    /// Source and destination folders of sidecars.
+    /// Source and destination folders of the sidecars that jobs copy.
     carried: HashSet<(PathBuf, PathBuf)>,
 }
 
-/// The digest of a text.
+/// The digest of a string.
 type Digest = [u8; 16];
 
 fn digest(text: &str) -> Digest {
@@ -154,7 +154,8 @@ impl Expansion<'_> {
                 options: options(&settings.output_options, Side::Writer),
                 verify: settings.verify.unwrap_or(false),
                 receipt: settings.receipt(),
-                // The journal's record "done" must still be correct after a power failure.
+                // Files are synced, because the journal's record "done" must still be correct after
+                // a power failure.
                 commit: CommitOptions { force: false, sync: true },
                 earlier: Vec::new(),
             },
@@ -166,8 +167,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns an option's value. If it is the path of another input, it is made relative to the
-    /// manifest, as all paths are.
+    /// Returns the value of an option. If the value is the path of another input, it is resolved
+    /// relative to the manifest, like all paths.
     fn option_value(&self, key: &str, value: &str, side: Side) -> String {
         let mut declared = self.registry.formats().iter().flat_map(|format| &format.description.options);
         let is_path = |option: &OptionSpec| {
@@ -192,7 +193,7 @@ impl Expansion<'_> {
         None
     }
 
-    /// Records the outputs that may be among the inputs.
+    /// Records the outputs that may also be found as inputs.
     fn note_outputs(&mut self, manifest: &Manifest, zoos: &[FoundZoo<'_>], datasets: &[FoundDataset<'_>]) {
         for job in &manifest.job {
             let (at, output) = (job.own.output.span().start, job.own.output.get_ref());
@@ -221,7 +222,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Passes a job on. `at` is the position of the key with its output.
+    /// Passes a job to `take`. `at` is the position of the manifest key that contains its output.
     fn push(&mut self, job: Job, at: &Range<usize>) {
         self.check_unique(&job, at);
         self.check_sidecars(&job, at);
@@ -229,14 +230,14 @@ impl Expansion<'_> {
         (self.take)(job);
     }
 
-    /// Checks that the name and the output are unique.
+    /// Checks that no earlier job has the same name or output.
     fn check_unique(&mut self, job: &Job, at: &Range<usize>) {
         if !self.seen.names.insert(digest(&job.name)) {
             let suggestion = Some("set a different `name` for each".to_owned());
             self.mistakes.add(at, format!("two jobs have the name {:?}", job.name), suggestion);
         }
         let (input, output) = (job.input(), job.output().trim_end_matches('/'));
-        // Reported once for each template.
+        // A duplicate output is reported only once for each template.
         if let Some(other) = self.seen.outputs.insert(digest(output), input.into())
             && self.seen.told.insert(at.start)
         {
@@ -246,7 +247,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Checks that models of one folder do not copy the same sidecars to the same folder.
+    /// Checks that no two models in one folder copy the same sidecars to the same folder.
     fn check_sidecars(&mut self, job: &Job, at: &Range<usize>) {
         let (input, output, carry) = (job.input(), job.output(), &job.request.input.carry);
         let parent_of = |path| Path::new(path).parent().unwrap_or(Path::new("/"));
@@ -268,7 +269,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Makes a path of the manifest absolute. A `/` at its end stays.
+/// Makes a path in the manifest absolute. A trailing `/` is kept.
 fn absolute(base: &Path, path: &str) -> String {
     if is_url(path) {
         return path.to_owned();
@@ -285,7 +286,7 @@ fn absolute(base: &Path, path: &str) -> String {
     tidy
 }
 
-/// Describes the content of a folder without models.
+/// Describes the contents of a folder that contains no models.
 fn contents(folder: &InputFolder) -> String {
     let entries = folder.entries("", "", u64::MAX).unwrap_or_default();
     let names: Vec<String> = entries.into_iter().take(5).map(|entry| entry.name).collect();

@@ -1,8 +1,8 @@
-//! The names in a folder below a root.
+//! The names in a folder inside a root.
 
 use std::collections::BTreeSet;
 
-/// The names of a folder's files, including links to files, and of its folders.
+/// The names of a folder's files and sub-folders. Links to files count as files.
 #[derive(Debug, Default)]
 pub(super) struct FolderNames {
     pub(super) files: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! A mistake is an error in a manifest, with its position and possibly a suggestion.
+//! A mistake is an error in a manifest, with its position and an optional suggestion.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -7,12 +7,12 @@ use std::ops::Range;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Mistake {
-    /// The line, from 1.
+    /// The line number, starting at 1.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// The column in characters, starting at 1.
     pub column: usize,
     pub message: String,
-    /// A suggestion to fix the mistake.
+    /// How to fix the mistake.
     pub suggestion: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Mistakes {
 }
 
 impl Mistakes {
-    /// Creates an empty list.
+    /// Creates an empty list of mistakes for the text of a manifest.
     pub(super) fn of(text: &str) -> Self {
         Self { text: text.to_owned(), list: Vec::new() }
     }
@@ -45,7 +45,7 @@ impl Mistakes {
         self.list.is_empty()
     }
 
-    /// Returns the mistakes in the order of the text.
+    /// Returns the mistakes sorted by their position in the text.
     pub(super) fn sorted(mut self) -> Vec<Mistake> {
         self.list.sort();
         self.list
@@ -62,8 +62,8 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Returns `did you mean ...?` with the most similar known word, or lists the known words if there
-/// are few.
+/// Returns `did you mean ...?` with the most similar known word. If no word is similar, lists the
+/// known words if there are few.
 pub(super) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const MOST_LISTED: usize = 24;
     let known: Vec<&str> = known.into_iter().collect::<BTreeSet<_>>().into_iter().collect();

@@ -1,5 +1,5 @@
-//! The names that formats declare: the endings of their files, the names that make a folder a
-//! model, and the shards that are read together.
+//! The file names that formats declare: endings of files, names that mark a folder as a model, and
+//! names of shards that are read together.
 
 use super::input_path::{InputPath, join};
 use globset::GlobSet;
@@ -8,15 +8,15 @@ use tensorferry::Registry;
 use tensorferry::formats::globs;
 use tensorferry_sdk::{Capabilities, Description, Result, ShardName};
 
-/// The option of readers that determines how a single shard is read.
+/// The reader option that determines how a single shard is read.
 pub(super) const SHARD: &str = "shard";
 
-/// The names that reading formats declare.
+/// The names that formats with readers declare.
 pub(super) struct NamePatterns {
-    /// Endings, the longest first.
+    /// File endings, starting with the longest.
     suffixes: Vec<String>,
     members: GlobSet,
-    /// Names that make a folder a model.
+    /// Names that mark the folder around them as a model.
     pub(super) of_folders: GlobSet,
     /// Endings of files whose shards are read together.
     pub(super) of_sets: BTreeSet<String>,
@@ -24,9 +24,9 @@ pub(super) struct NamePatterns {
 
 /// The parts of an index's name.
 pub(super) struct IndexName<'n> {
-    /// The start of its shards' names; for a variant, `model.fp16`.
+    /// The start of the shards' names. For a variant, it includes the variant: `model.fp16`.
     pub(super) stem: String,
-    /// The ending of its shards.
+    /// The ending of the shards' names.
     pub(super) ending: &'n str,
 }
 
@@ -36,7 +36,7 @@ impl NamePatterns {
         Self::of_those(registry, |description| description.capabilities.has(Capabilities::READ))
     }
 
-    /// Collects the names of the selected formats.
+    /// Collects the names of the formats for which `is_wanted` returns true.
     pub(super) fn of_those(registry: &Registry, is_wanted: impl Fn(&Description) -> bool) -> Result<Self> {
         let readers = || registry.formats().iter().map(|f| &f.description).filter(|d| is_wanted(d));
         let is_literal = |name: &String| !name.contains(['*', '?', '[', '{']);
@@ -62,7 +62,7 @@ impl NamePatterns {
             start.is_some_and(|start| bytes[start..].eq_ignore_ascii_case(suffix.as_bytes()))
         };
         let suffix = self.suffixes.iter().find(ends_in)?;
-        // A name that consists only of an ending is not a model: `.metadata`.
+        // A name that consists only of an ending, such as `.metadata`, is not a model.
         (name.len() > suffix.len()).then_some(suffix)
     }
 
@@ -71,7 +71,7 @@ impl NamePatterns {
         self.suffix_of(name).is_some()
     }
 
-    /// Returns the name without its ending. The number of a shard stays.
+    /// Returns the name without its ending. The number of a shard is kept.
     pub(super) fn without_suffix<'n>(&self, name: &'n str) -> &'n str {
         self.suffix_of(name).and_then(|suffix| name.get(..name.len() - suffix.len())).unwrap_or(name)
     }
@@ -84,8 +84,8 @@ impl NamePatterns {
         !self.has_suffix(name) && ShardName::parse(name).is_none() && self.members.is_match(name)
     }
 
-    /// Parses `model.safetensors.index.json` and, for a variant,
-    /// `model.safetensors.index.fp16.json`.
+    /// Parses the name of an index, such as `model.safetensors.index.json`, or
+    /// `model.safetensors.index.fp16.json` for a variant.
     pub(super) fn index_name<'n>(&self, name: &'n str) -> Option<IndexName<'n>> {
         self.suffixes.iter().find_map(|suffix| {
             let at = name.find(&format!("{suffix}.index"))?;
@@ -97,8 +97,9 @@ impl NamePatterns {
     }
 }
 
-/// Returns the endings of a format's files whose shards are read together: those with an index or,
-/// if there are none and the format has the option `shard`, all of its endings.
+/// Returns the endings of a format's files whose shards are read together. These are the endings
+/// for which the format has an index. If there are none and the format has the option `shard`, they
+/// are all of its endings.
 fn endings_of_sets(description: &Description) -> Vec<String> {
     let Description { suffixes, members, options, .. } = description;
     let has_index = |suffix: &String| {
@@ -111,7 +112,7 @@ fn endings_of_sets(description: &Description) -> Vec<String> {
 }
 
 impl NamePatterns {
-    /// Returns the model of an index.
+    /// Returns the model that an index stands for.
     pub(super) fn index(&self, name: &str) -> InputPath {
         match self.index_name(name) {
             Some(IndexName { stem, ending }) => {
@@ -121,13 +122,14 @@ impl NamePatterns {
         }
     }
 
-    /// Returns a single shard as a model. A set with one shard needs no number.
+    /// Returns a single shard as a model. If its set has only this shard, the number is dropped
+    /// from the name.
     pub(super) fn lone_shard(&self, name: &str, shard: &ShardName<'_>) -> InputPath {
         let bare = if shard.count == 1 { shard.stem } else { self.without_suffix(name) };
         InputPath::file(name.to_owned(), bare.to_owned())
     }
 
-    /// Returns the shards of a set as separate models, with their numbers.
+    /// Returns the shards of a set as separate models whose names contain their numbers.
     pub(super) fn alone(&self, set: &InputPath) -> Vec<InputPath> {
         let alone = |path: &String| {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));

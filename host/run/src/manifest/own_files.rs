@@ -1,19 +1,20 @@
 //! Files that ferry itself writes next to data are not inputs: receipts, journals, reports and
-//! plans. Stages and other hidden files are skipped anyway.
+//! plans. Stages are hidden, and hidden files are skipped in any case.
 
 use super::folder_names::FolderNames;
 use tensorferry::places::InputFolder;
 use tensorferry_convert::receipt;
 use tensorferry_core::read::own_files::is_journal;
 
-/// Removes the receipts from a folder's names, and returns the names that they belong to.
+/// Removes the receipts from a folder's names, and returns the names of the outputs that they
+/// describe.
 pub(super) fn take_receipts(names: &mut FolderNames) -> impl Iterator<Item = String> {
     let receipts = names.files.extract_if(.., |name| receipt::is_name(name));
     let receipts: Vec<String> = receipts.collect();
     receipts.into_iter().filter_map(|name| name.strip_suffix(receipt::SUFFIX).map(str::to_owned))
 }
 
-/// Removes ferry's other files.
+/// Removes ferry's other files from a folder's names.
 pub(super) fn leave_out(folder: &InputFolder, names: &mut FolderNames) {
     let has = |names: &FolderNames, file: &str| names.files.contains(file);
     if has(names, "plan.json") && names.folders.contains("pieces") {

@@ -1,4 +1,5 @@
-//! Reads the text of a manifest into its types, and continues after a mistake to find all of them.
+//! Converts the text of a manifest to its types. Reading continues after a mistake, so that all
+//! mistakes are found.
 
 use super::mistakes::{Mistakes, suggest};
 use super::types::{Entry, Manifest, Settings, ZooKeys};
@@ -9,14 +10,14 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// Returns the manifest as far as it could be read.
+/// Returns those parts of the manifest that could be read.
 pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -> Manifest {
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         mistakes.add(&error.span().unwrap_or_default(), error.message().replace('\n', ", "), None);
     }
     if !mistakes.is_empty() {
-        // The rest is incomplete after a syntax error.
+        // After a syntax error, the rest of the document is incomplete.
         return Manifest::default();
     }
     let mut table = document.into_inner();
@@ -48,7 +49,7 @@ pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -
     manifest
 }
 
-/// Removes the tables of `[[key]]` or the table `[key]`.
+/// Removes and returns the tables of `[[key]]`, or the single table `[key]`.
 fn tables<'t>(
     table: &mut DeTable<'t>,
     key: &str,
@@ -80,14 +81,14 @@ fn value<T: DeserializeOwned>(value: Spanned<DeValue<'_>>, mistakes: &mut Mistak
     }
 }
 
-/// Reads a table into a type.
+/// Converts a table to a type.
 fn one<T: DeserializeOwned + JsonSchema>(table: Spanned<DeTable<'_>>, mistakes: &mut Mistakes) -> Option<T> {
     refuse_rest(table.get_ref(), &keys_of::<T>(), mistakes);
     let (own, _) = parted(table, &keys_of::<T>());
     read_all(own, mistakes)
 }
 
-/// Reads the tables of one kind of entry.
+/// Reads all tables of one kind of entry.
 fn entries<T: DeserializeOwned + JsonSchema>(
     table: &mut DeTable<'_>,
     key: &str,
@@ -96,7 +97,7 @@ fn entries<T: DeserializeOwned + JsonSchema>(
     tables(table, key, mistakes).filter_map(|table| entry(table, mistakes)).collect()
 }
 
-/// Reads a table with its own keys and those of settings.
+/// Reads a table that contains both its own keys and the keys of settings.
 fn entry<T: DeserializeOwned + JsonSchema>(
     table: Spanned<DeTable<'_>>,
     mistakes: &mut Mistakes,
@@ -110,7 +111,7 @@ fn entry<T: DeserializeOwned + JsonSchema>(
     Some(Entry { own: read_all(own, mistakes)?, settings: settings.unwrap_or_default() })
 }
 
-/// Splits a table into the entries with listed keys, and the others.
+/// Splits a table into the entries whose keys are in `keys`, and all other entries.
 fn parted<'t>(table: Spanned<DeTable<'t>>, keys: &[String]) -> (Spanned<DeTable<'t>>, Spanned<DeTable<'t>>) {
     let span = table.span();
     let (mut own, mut rest) = (DeTable::new(), DeTable::new());
@@ -121,7 +122,7 @@ fn parted<'t>(table: Spanned<DeTable<'t>>, keys: &[String]) -> (Spanned<DeTable<
     (Spanned::new(span.clone(), own), Spanned::new(span, rest))
 }
 
-/// Reads a table. A key with an invalid value is reported and left out.
+/// Reads a table. If a value is invalid, it is reported and its key is left out.
 fn read_all<T: DeserializeOwned>(table: Spanned<DeTable<'_>>, mistakes: &mut Mistakes) -> Option<T> {
     let span = table.span();
     let mut table = table.into_inner();
@@ -138,7 +139,7 @@ fn read_all<T: DeserializeOwned>(table: Spanned<DeTable<'_>>, mistakes: &mut Mis
         let wrong = wrong.map(|(key, _)| key.get_ref().clone().into_owned());
         match wrong {
             Some(key) if at != span => table.remove(key.as_str()),
-            // A key is missing.
+            // The error is not about a value: a key is missing.
             _ => return None,
         };
     }
@@ -151,7 +152,7 @@ fn refuse_rest(table: &DeTable<'_>, known: &[String], mistakes: &mut Mistakes) {
     }
 }
 
-/// Returns the keys of a type.
+/// Returns the keys that a type accepts.
 fn keys_of<T: JsonSchema>() -> Vec<String> {
     let schema = schemars::schema_for!(T);
     let properties = schema.get("properties").and_then(|value| value.as_object());

@@ -1,9 +1,9 @@
-//! The JSON Schema of a manifest, generated from its types, for editors and for programs that write
-//! manifests.
+//! The JSON Schema of manifests, generated from the manifest types. Editors and programs that write
+//! manifests use it.
 
 use super::types::Manifest;
 
-/// Returns the JSON Schema of a manifest, as published in `docs/manifest.schema.json`.
+/// Returns the JSON Schema of manifests, as published in `docs/manifest.schema.json`.
 #[must_use]
 pub fn schema() -> String {
     let schema = schemars::schema_for!(Manifest);
@@ -13,7 +13,7 @@ pub fn schema() -> String {
 
 #[cfg(test)]
 mod tests {
-    /// Set `FERRY_UPDATE_SCHEMA` to write the file again.
+    /// Set `FERRY_UPDATE_SCHEMA` to update the published file.
     #[test]
     fn the_published_schema_is_fresh() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/manifest.schema.json");

@@ -1,5 +1,5 @@
-//! A search visits the folders below a root. It records what it skips, so that nothing is left out
-//! silently.
+//! A search visits a root and its sub-folders. It records which entries it skips, so that nothing
+//! is left out silently.
 
 use super::folder_names::FolderNames;
 use super::input_path::join;
@@ -11,9 +11,9 @@ use tensorferry_core::read::folder::{EntryKind, FolderEntry};
 use tensorferry_core::read::table_log::TableLog;
 use tensorferry_sdk::Result;
 
-/// Maximum depth of folders.
+/// Maximum nesting depth of folders.
 pub(super) const DEEPEST: usize = 64;
-/// Maximum number of names in a note.
+/// Maximum number of names that a note lists.
 const MOST_NAMED: usize = 3;
 
 pub(super) struct Search<'a> {
@@ -21,9 +21,9 @@ pub(super) struct Search<'a> {
     closed: ClosedFolders,
     /// Entries that were skipped.
     pub(super) passed_over: Vec<PassedOver>,
-    /// Outputs with a receipt, as the paths of the receipts without their ending.
+    /// Outputs that have a receipt, as the paths of the receipts without their ending.
     pub(super) receipts: HashSet<String>,
-    /// Folders of tables with a log next to their files.
+    /// Folders that contain a table's log next to its files.
     pub(super) tables: Vec<(String, &'static TableLog)>,
 }
 
@@ -32,11 +32,11 @@ pub(super) struct Search<'a> {
 pub(super) struct ClosedFolders {
     /// Folders of outputs, relative to the root.
     pub(super) outputs: HashSet<String>,
-    /// Globs of folders that are excluded with everything in them.
+    /// Globs of folders that are excluded with all of their contents.
     pub(super) excluded: GlobSet,
 }
 
-/// A skipped entry below the root.
+/// An entry inside the root that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PassedOver {
     pub(super) path: String,
@@ -46,15 +46,15 @@ pub(super) struct PassedOver {
 /// The reason why an entry was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Why {
-    /// A link to a missing file (git-annex, DVC, a cache that was pruned), or a pipe.
+    /// A pipe, or a link to a missing file (for example of git-annex, DVC or a pruned cache).
     NoFile,
     /// A link that leads out of the root.
     LeadsOut,
-    /// A name that is not UTF-8. It may be a folder.
+    /// An entry whose name is not UTF-8. It may be a folder.
     Unnameable,
-    /// A folder that this user may not read.
+    /// A folder that the current user may not read.
     Unreadable,
-    /// An index next to several sets that all match it.
+    /// An index that matches several sets next to it.
     SeveralSets,
 }
 
@@ -67,8 +67,9 @@ impl<'a> Search<'a> {
         self.root
     }
 
-    /// Returns the names in a folder below the root. If a local folder cannot be read, there are
-    /// none. An entry that is not a file is recorded if `is_meant` returns true for its name.
+    /// Returns the names in a folder inside the root. If a local folder cannot be read, returns no
+    /// names. An entry that is not a file is recorded as skipped if `is_meant` returns true for its
+    /// name.
     pub(super) fn read(&mut self, folder: &str, is_meant: &dyn Fn(&str) -> bool) -> Result<FolderNames> {
         let entries = match self.root.in_folder(folder).entries("", "", u64::MAX) {
             Ok(entries) => entries,
@@ -112,8 +113,8 @@ impl<'a> Search<'a> {
 }
 
 impl PassedOver {
-    /// Returns whether the entry would have been included, according to the globs. The content of
-    /// an unreadable folder is unknown.
+    /// Returns whether the globs would have included the entry. If the entry may be a folder, its
+    /// contents are unknown, so it counts as included unless a glob excludes it.
     pub(super) fn is_wanted(&self, include: Option<&GlobSet>, exclude: Option<&GlobSet>) -> bool {
         let may_be_folder = matches!(self.why, Why::Unnameable | Why::Unreadable);
         include.is_none_or(|globs| may_be_folder || globs.is_match(&self.path))
@@ -121,7 +122,7 @@ impl PassedOver {
     }
 }
 
-/// Returns a note for each reason why entries below a root were skipped.
+/// Returns one note for each reason why entries in a root were skipped.
 pub(super) fn notes(root: &str, passed_over: &[PassedOver]) -> Vec<String> {
     let mut by_reason: BTreeMap<&Why, Vec<&str>> = BTreeMap::new();
     for PassedOver { path, why } in passed_over {

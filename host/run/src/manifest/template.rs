@@ -10,7 +10,7 @@ pub(super) fn of_model(model: &InputPath, zoo: &str) -> Fields {
     fields
 }
 
-/// Returns the fields of a group: those of its first file, and the group's number.
+/// Returns the fields of a group: the fields of its first file, and the group's number.
 pub(super) fn of_group(group: &GroupFiles, dataset: &str) -> Fields {
     let mut fields = of_file(&group.files[0]);
     fields.extend([("group", format!("{:05}", group.number)), ("dataset", dataset.to_owned())]);

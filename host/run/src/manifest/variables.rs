@@ -1,7 +1,7 @@
-//! Variables: `${NAME}` in a manifest's strings is replaced by the variable's value, and `$${` by
-//! `${`.
+//! Variables: in a manifest's strings, `${NAME}` is replaced by the variable's value, and `$${` is
+//! replaced by `${`.
 //!
-//! `$1` and `${1}`, as in regular expressions, are kept.
+//! `$1` and `${1}`, which regular expressions use, are kept.
 
 use super::mistakes::{Mistakes, suggest};
 use std::borrow::Cow;
@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The values of variables: from the command line, then the environment, then the manifest.
+/// The values of variables. Values from the command line take precedence over the environment, and
+/// the environment takes precedence over the manifest.
 #[derive(Debug, Clone, Default)]
 pub struct Variables {
     given: BTreeMap<String, String>,
@@ -42,8 +43,8 @@ impl Variables {
         self.given.keys().chain(self.own.keys()).map(String::as_str)
     }
 
-    /// Replaces variables in all strings of a document. A variable from the command line that is
-    /// not used is a mistake.
+    /// Replaces variables in all strings of a document. If a variable from the command line is not
+    /// used, that is a mistake.
     pub(super) fn expand_document(&self, table: &mut DeTable<'_>, mistakes: &mut Mistakes) {
         let mut used = BTreeSet::new();
         self.expand_table(table, &mut used, mistakes);
@@ -90,8 +91,8 @@ impl Variables {
         }
     }
 
-    /// Returns the expanded text, and the variables without a value. All variables in it are added
-    /// to `used`.
+    /// Returns the expanded string, and the names of variables that have no value. The names of all
+    /// variables in the string are added to `used`.
     fn expand(&self, text: &str, used: &mut BTreeSet<String>) -> (String, Vec<String>) {
         let (mut expanded, mut unknown) = (String::new(), Vec::new());
         let mut rest = text;

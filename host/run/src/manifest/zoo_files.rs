@@ -1,12 +1,13 @@
-//! Finds the models of a zoo by name: the files and folders below its root that are one model each.
+//! Finds the models of a zoo by name: the files and folders in its root that contain one model
+//! each.
 //!
-//! Formats declare names and endings of files. Nothing is opened.
+//! Formats declare names and endings of files. No file is opened.
 //!
-//! - A folder is a model if it contains a file whose exact name some format declares
+//! - A folder is a model if it contains a file whose exact name a format declares
 //!   (`saved_model.pb`, `.metadata`), a file of a format without endings of its own, or one of
 //!   `MARKS` next to weights.
-//! - An index or map is a model, and the shards that it lists are not. Shards without an index form
-//!   one model in formats that have such sets. In other formats, each shard is a model.
+//! - An index or a map is a model, and the shards that it lists are not. Shards without an index
+//!   form one model if their format has sets of shards. In other formats, each shard is a model.
 //! - Any other file with an ending of a format is a model.
 
 use super::folder_names::FolderNames;
@@ -19,11 +20,12 @@ use tensorferry::places::InputFolder;
 use tensorferry_core::read::folder::{EntryKind, FolderEntry};
 use tensorferry_sdk::{Result, ShardName, ShardTag};
 
-/// Files that libraries load a model by. If one is next to weights, the folder is a model.
+/// Files that libraries use to load a model. If a folder contains one of them next to weights, it
+/// is a model.
 const MARKS: [&str; 2] = ["config.json", "adapter_config.json"];
-/// Marks a folder as a model whose weights are in sub-folders.
+/// Marks a folder as a model with weights in its sub-folders.
 const MARK_OF_PARTS: &str = "model_index.json";
-/// Returns all models below the search's root, sorted by path.
+/// Returns all models in the search's root and its sub-folders, sorted by path.
 pub(super) fn find(
     search: &mut Search<'_>,
     names: &NamePatterns,
@@ -99,11 +101,11 @@ fn is_model(
         }
 }
 
-/// The files of a folder as models.
+/// The models that the files of a folder form.
 #[derive(Default)]
 struct Among<'n> {
     models: Vec<InputPath>,
-    /// Indexes that are next to several sets.
+    /// Indexes that match several sets.
     torn: Vec<&'n str>,
 }
 
@@ -140,7 +142,8 @@ impl<'n> Among<'n> {
             }
         }
         among.models.extend(sets.into_iter().map(|(set, shards)| set.model(&shards)));
-        // While a run replaces a set, the new set has a tag and both exist.
+        // While a run replaces a set, the old and the new set both exist. The names of the new set
+        // have a tag, so it does not count.
         let is_torn = |indexed: &IndexedSets<'_>| {
             indexed.sets.iter().filter(|(stem, _)| ShardTag::stem_without(stem) == *stem).count() > 1
         };
@@ -149,7 +152,7 @@ impl<'n> Among<'n> {
     }
 }
 
-/// Returns the map next to which a file would be a shard of Keras: `m.weights.json` for
+/// Returns the name of the map that makes a file a Keras shard: `m.weights.json` for
 /// `m_00003.weights.h5`.
 fn map_of(name: &str) -> Option<String> {
     let (stem, rest) = name.rsplit_once('_')?;
@@ -159,18 +162,19 @@ fn map_of(name: &str) -> Option<String> {
     Some(format!("{stem}.{ending}.json"))
 }
 
-/// The sets next to an index, by the stem and the count of their shards' names.
+/// An index, and the sets that match it. A set is identified by the stem and the count in its
+/// shards' names.
 struct IndexedSets<'n> {
     index: &'n str,
     sets: BTreeSet<(&'n str, u64)>,
 }
 
-/// The common parts of the names of a set's shards.
+/// The parts that the names of a set's shards have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct SetName<'n> {
     stem: &'n str,
     ending: &'n str,
-    /// Everything except the number, to distinguish sets with equal counts that format their
+    /// The name without the number. It distinguishes sets that have equal counts but format their
     /// numbers differently.
     pattern: String,
 }
@@ -180,7 +184,7 @@ impl<'n> SetName<'n> {
         Self { stem: shard.stem, ending: shard.ending, pattern: shard.pattern() }
     }
 
-    /// Returns the model that consists of these shards, in order.
+    /// Returns the model that consists of these shards, which must be in order.
     fn model(&self, shards: &[&str]) -> InputPath {
         let first = shards.first().copied().unwrap_or_default();
         let (before, after) = self.pattern.split_at(self.stem.len());
@@ -193,8 +197,8 @@ impl<'n> SetName<'n> {
     }
 }
 
-/// Escapes a text in a glob as far as possible. Special characters become `*`, which may match
-/// other models; this is reported when the input is read.
+/// Escapes a string for a glob as far as possible. Special characters become `*`. If the glob then
+/// matches other models, this is reported when the input is read.
 fn literal(text: &str) -> String {
     text.replace(['*', '?', '[', ']', '{', '}', '\\'], "*")
 }

@@ -1,4 +1,4 @@
-//! Checks that need no open input: formats, options, steps and kinds of losses.
+//! Checks that do not need an open input: formats, options, steps and kinds of losses.
 
 use super::{Expansion, absolute, nearby};
 use crate::manifest::mistakes::suggest;
@@ -29,7 +29,7 @@ impl Expansion<'_> {
         None
     }
 
-    /// Returns an input's path or URL. A URL with a secret is a mistake.
+    /// Returns an input's path or URL. A URL that contains a secret is a mistake.
     pub(super) fn input(&mut self, input: &Placed<String>) -> Option<String> {
         let path = absolute(self.base, input.get_ref());
         if shown(Path::new(&path)) == path {
@@ -74,7 +74,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Checks the output's format and the options of both sides.
+    /// Checks the output's format, and the options of the input and of the output.
     pub(super) fn check_sides(&mut self, request: &Request, settings: &Settings, at: &Range<usize>) {
         let input = if request.input.path.is_dir() { Entry::Folder } else { Entry::File(String::new()) };
         let (registry, to) = (self.registry, request.output.format.as_deref());
@@ -102,8 +102,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Checks that each option belongs to one of the formats, and that such a format accepts its
-    /// value.
+    /// Checks that at least one of the formats has each option, and that such a format accepts the
+    /// option's value.
     fn options(&mut self, given: Option<&OptionTexts>, formats: &[&RegisteredFormat], side: Side) {
         for (key, values) in given.into_iter().flatten() {
             let specs = || formats.iter().flat_map(|f| &f.description.options).filter(|o| o.side == side);
@@ -130,7 +130,7 @@ impl Expansion<'_> {
     }
 }
 
-/// An input that has not been examined. The job detects its format.
+/// An input that has not been examined. Its format is detected when the job runs.
 struct UnreadInput(Entry);
 
 impl target::TargetInput for UnreadInput {

@@ -1,4 +1,4 @@
-//! Expands a dataset's entry to a job for each of its file groups.
+//! Expands the entry of a dataset to one job for each of its file groups.
 
 use super::outputs::{Candidate, real_path};
 use super::{Expansion, absolute, contents, file_name};
@@ -17,16 +17,16 @@ use tensorferry::steps::parse;
 use tensorferry_core::read::table_log::{self, TableLog};
 use tensorferry_sdk::{Capabilities, Description, Side};
 
-/// A dataset whose files were found.
+/// A dataset whose files have been found.
 pub(super) struct FoundDataset<'m> {
     entry: &'m Entry<DatasetKeys>,
     root: InputFolder,
-    /// The root's path without links.
+    /// The root's path with links resolved.
     path: Option<String>,
     name: String,
     files: Vec<InputPath>,
     settings: Settings,
-    /// Paths that receipts belong to.
+    /// Paths of outputs that have a receipt.
     receipts: HashSet<String>,
 }
 
@@ -50,8 +50,8 @@ impl Expansion<'_> {
         let reads = |of: &Description| {
             of.capabilities.has(Capabilities::READ_RECORDS) && from.is_none_or(|id| id == of.id)
         };
-        // With `from` and `include` the user names the files and their format, so endings do not
-        // matter.
+        // If `from` and `include` are set, the user has named the files and their format, so the
+        // files may have any ending.
         let takes_any = include.and(from).is_some();
         let mut search = Search::new(&root, self.closed_folders(path.as_deref(), exclude));
         let found = NamePatterns::of_those(self.registry, reads).and_then(|names| {
@@ -89,7 +89,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Removes outputs of earlier runs from the files.
+    /// Removes outputs of earlier runs from the dataset's files.
     pub(super) fn leave_outputs_of_dataset(&mut self, dataset: &mut FoundDataset<'_>) {
         let Some(root) = dataset.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
         let before = dataset.files.len();
@@ -110,7 +110,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns the groups and the paths of their outputs, if these may be among the inputs.
+    /// Returns the groups whose outputs may also be found as inputs, each with the path of its
+    /// output.
     fn paths_of_outputs(&mut self, dataset: &FoundDataset<'_>) -> Vec<(GroupFiles, String)> {
         let output = &dataset.entry.own.output;
         if !self.outputs.is_near(output.span().start) {
@@ -161,7 +162,8 @@ impl Expansion<'_> {
         self.datasets.insert(dataset);
     }
 
-    /// Refuses the files of a table with a log that determines which of them are valid.
+    /// Refuses the files of a table that has a log, because the log determines which of the files
+    /// are valid.
     fn check_tables(
         &mut self,
         root: &InputFolder,
@@ -190,8 +192,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Checks the rules for datasets: formats of records, and steps that do the same for each
-    /// group.
+    /// Checks the rules for datasets: the formats must be formats of records, and each step must
+    /// give the same result for each group as for the whole dataset.
     fn check_records(&mut self, settings: &Settings) {
         let sides = [
             (&settings.from, Side::Reader, Capabilities::READ_RECORDS),

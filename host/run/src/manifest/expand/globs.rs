@@ -1,4 +1,4 @@
-//! The globs of a zoo or a dataset: the found inputs that they include and exclude.
+//! The globs of a zoo or a dataset, which include and exclude found inputs.
 
 use super::Expansion;
 use crate::manifest::input_path::InputPath;
@@ -11,8 +11,8 @@ use tensorferry::places::{InputFolder, shown};
 use tensorferry::suggest as nearest;
 
 impl Expansion<'_> {
-    /// Returns the inputs that are included and not excluded. A glob of `include` without a match
-    /// is a mistake.
+    /// Returns the inputs that are included and not excluded. If a glob in `include` matches
+    /// nothing, that is a mistake.
     pub(super) fn selected(
         &mut self,
         mut all: Vec<InputPath>,
@@ -41,8 +41,8 @@ impl Expansion<'_> {
         set(globs?.iter().map(|glob| self.glob(glob)).collect::<Option<_>>()?)
     }
 
-    /// Returns the folders below a root that are not visited: those of outputs, and those that are
-    /// excluded with everything in them (`secret/**`).
+    /// Returns the folders in a root that are not searched: folders of outputs, and folders that
+    /// are excluded with all of their contents (`secret/**`).
     pub(super) fn closed_folders(
         &mut self,
         root: Option<&str>,
@@ -55,8 +55,8 @@ impl Expansion<'_> {
         ClosedFolders { outputs, excluded: set(globs.collect()).unwrap_or_default() }
     }
 
-    /// Notes included entries that were skipped below a root, and returns the first note. A link
-    /// that leads out of the root is a mistake.
+    /// Adds notes about included entries that were skipped in a root, and returns the first note. A
+    /// link that leads out of the root is a mistake.
     pub(super) fn tell_passed_over(
         &mut self,
         root: &InputFolder,
@@ -78,7 +78,7 @@ impl Expansion<'_> {
         first
     }
 
-    /// Builds a set of globs, each of which must match an input.
+    /// Builds a set of globs, and checks that each of them matches an input.
     pub(super) fn used_globs(
         &mut self,
         globs: &[Placed<String>],
@@ -118,7 +118,7 @@ fn set(globs: Vec<Glob>) -> Option<GlobSet> {
     set.build().ok()
 }
 
-/// Returns the glob with a different ending, if that matches inputs.
+/// Suggests the same glob with a different ending, if that matches inputs.
 fn near_glob(glob: &str, inputs: &[InputPath]) -> Option<String> {
     let (start, ending) = glob.rsplit_once('.')?;
     let endings = inputs.iter().filter_map(|input| Some(input.name().rsplit_once('.')?.1));

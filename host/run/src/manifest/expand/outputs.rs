@@ -1,11 +1,13 @@
-//! The outputs of a manifest, so that outputs of a run do not become inputs of the next one.
+//! The outputs of a manifest. They are recorded so that outputs of one run do not become inputs of
+//! the next run.
 //!
-//! - Folders that a template names before its first field are not searched, if they are below the
-//!   root.
-//! - Elsewhere, an input counts as an output if a different input of the manifest is written to its
-//!   path, or if it is its own output, and a receipt is next to it. If no receipts are written, the
-//!   path is sufficient.
-//! - A root inside a folder of outputs is intended: it contains the outputs of another entry.
+//! - If a template names a folder before its first field, and the folder is inside the root, the
+//!   folder is not searched.
+//! - In other folders, an input counts as an output in two cases: a different input of the manifest
+//!   is written to its path, or its own job writes to its path. There must also be a receipt next
+//!   to it, unless the manifest's outputs have no receipts.
+//! - If a root is inside a folder of outputs, this is intended: the root contains the outputs of a
+//!   different entry.
 
 use super::{Digest, absolute, digest};
 use crate::manifest::input_path::InputPath;
@@ -15,50 +17,51 @@ use std::path::Path;
 use tensorferry::Session;
 use tensorferry::places::{InputFolder, is_url};
 
-/// The location of a template's outputs, or of a job's output.
+/// The folder of a template's outputs, or of a job's output.
 struct OutputPlace {
-    /// The text before the first field, up to the last slash, as written.
+    /// The start of the template as it is written, up to the last slash before its first field.
     text: String,
-    /// The same folder with links resolved.
+    /// The folder that `text` names, with links resolved.
     folder: String,
-    /// The folder of its inputs.
+    /// The folder of the entry's inputs.
     root: String,
     /// Whether the folder contains only outputs.
     is_theirs: bool,
-    /// Whether a root is that folder or inside it, so that outputs may be among the inputs.
+    /// Whether the root of an entry is this folder or is inside it, so that outputs may be found as
+    /// inputs.
     is_near: bool,
 }
 
-/// The entry that writes a file or a folder.
+/// The manifest entry that writes an output.
 struct Writer {
     input: Digest,
-    /// The position of its key.
+    /// The position of the entry's output key in the manifest's text.
     at: usize,
     has_receipt: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Outputs {
-    /// The locations, by the positions of their keys in the manifest's text.
+    /// The folders of outputs, by the positions of the output keys in the manifest's text.
     places: BTreeMap<usize, OutputPlace>,
-    /// Outputs that may be below some root, by path.
+    /// Outputs that may be inside a root, by the digest of their path.
     written: HashMap<Digest, Writer>,
     journal: Option<String>,
 }
 
-/// An input that was found.
+/// An input that was found and may be an output.
 pub(super) struct Candidate<'a> {
-    /// The path of its root, as returned by [`real_path`].
+    /// The path of the input's root, as returned by [`real_path`].
     pub(super) root: &'a str,
     pub(super) input: &'a InputPath,
-    /// Its output, as returned by [`Outputs::path_of`].
+    /// The output of the input's job, as returned by [`Outputs::path_of`].
     pub(super) output: Option<&'a str>,
-    /// Paths below the root that receipts belong to.
+    /// Paths in the root that have a receipt.
     pub(super) receipts: &'a HashSet<String>,
 }
 
 impl Outputs {
-    /// Collects the locations of a manifest's outputs.
+    /// Collects the folders of a manifest's outputs.
     pub(super) fn of(manifest: &Manifest, base: &Path, session: &Session) -> Self {
         let journal = manifest.run.journal.as_ref().map(|journal| absolute(base, journal));
         let mut outputs = Self { journal, ..Self::default() };
@@ -104,15 +107,15 @@ impl Outputs {
         outputs
     }
 
-    /// Returns the folders of outputs below a root, relative to it. A folder that also contains the
-    /// inputs of these outputs is not included.
+    /// Returns the folders of outputs inside a root, relative to the root. A folder that also
+    /// contains the inputs of these outputs is not included.
     pub(super) fn folders_below(&self, root: &str) -> HashSet<String> {
         let is_theirs = |place: &&OutputPlace| place.is_theirs && !is_within(&place.root, &place.folder);
         let theirs = self.places.values().filter(is_theirs);
         theirs.filter_map(|place| below(&place.folder, root)).map(str::to_owned).collect()
     }
 
-    /// Returns whether inputs below a root may be outputs.
+    /// Returns whether inputs found in a root may be outputs.
     pub(super) fn may_lie_in(&self, root: &str) -> bool {
         let overlap = |place: &OutputPlace| {
             is_within(root, &place.folder) || (!place.is_theirs && is_within(&place.folder, root))
@@ -120,19 +123,19 @@ impl Outputs {
         self.journal.is_some() || self.places.values().any(overlap)
     }
 
-    /// Returns whether the outputs of a key may be among the inputs.
+    /// Returns whether the outputs of the key at position `at` may be found as inputs.
     pub(super) fn is_near(&self, at: usize) -> bool {
         self.places.get(&at).is_some_and(|place| place.is_near)
     }
 
-    /// Returns the path of an output of a key, `filled` being the text with its fields. Returns
-    /// `None` if the output cannot be among the inputs.
+    /// Returns the path of an output of the key at position `at`. `filled` is the template with its
+    /// fields filled in. Returns `None` if the output cannot be found as an input.
     pub(super) fn path_of(&self, at: usize, filled: &str) -> Option<String> {
         let place = self.places.get(&at)?;
         Some(below_folder(&place.folder, filled.strip_prefix(&place.text)?))
     }
 
-    /// Records the entry that writes an output.
+    /// Records that the entry with the key at position `at` writes an output.
     pub(super) fn add(&mut self, at: usize, input: &str, output: &str, has_receipt: bool) {
         let input = digest(input);
         if input != digest(output) {
@@ -140,7 +143,7 @@ impl Outputs {
         }
     }
 
-    /// Returns whether an input is an output of an earlier run, or is inside one.
+    /// Returns whether an input is an output of an earlier run, or is inside such an output.
     pub(super) fn has(&self, candidate: &Candidate<'_>) -> bool {
         let Candidate { root, input, output, receipts } = candidate;
         if input.is_root {
@@ -159,7 +162,8 @@ impl Outputs {
             }
             let writer = self.written.get(&digest(&whole));
             let writer = writer.filter(|writer| writer.input != digest(&own) && !self.feeds(writer, root));
-            // If each of two inputs is the output of the other, only a receipt tells them apart.
+            // If each of two inputs is written to the other's path, only a receipt shows which is
+            // an output.
             writer.is_some_and(|writer| {
                 has_receipt
                     || (!writer.has_receipt && !output.is_some_and(|output| digest(output) == writer.input))
@@ -167,28 +171,29 @@ impl Outputs {
         })
     }
 
-    /// Returns whether a root is inside the folder of an output whose inputs are outside of it.
+    /// Returns whether a root is inside the folder that a writer writes to, while the writer's
+    /// inputs are outside it.
     fn feeds(&self, writer: &Writer, root: &str) -> bool {
         let place = self.places.get(&writer.at);
         place.is_some_and(|place| is_within(root, &place.folder) && !is_within(&place.root, &place.folder))
     }
 }
 
-/// Returns a folder's path without links, or its URL.
+/// Returns a folder's path with links resolved. For a remote folder, returns its URL.
 pub(super) fn real_path(folder: &InputFolder) -> Option<String> {
     let path = if folder.is_local() { folder.path().canonicalize().ok()? } else { folder.path().to_owned() };
     Some(path.to_str()?.trim_end_matches('/').to_owned())
 }
 
-/// Folders by their paths as written, each resolved once: a manifest may have many outputs in one
-/// folder.
+/// Folders by their paths as they are written. Each is resolved only once, because many outputs of
+/// a manifest may be in one folder.
 struct Folders<'a> {
     session: &'a Session,
     known: HashMap<String, Option<String>>,
 }
 
 impl Folders<'_> {
-    /// Returns the path of a folder without links, if it exists.
+    /// Returns the path of a folder with links resolved, if the folder exists.
     fn existing(&mut self, path: &str) -> Option<String> {
         if let Some(known) = self.known.get(path) {
             return known.clone();
@@ -204,8 +209,9 @@ impl Folders<'_> {
     }
 }
 
-/// Returns the folder that a text names before its first field, and whether that folder contains
-/// only outputs. A text without fields may be the folder itself, or the only output.
+/// Returns the folder that a template names before its first field, and whether that folder
+/// contains only outputs. If the template has no fields, it may name a folder for all outputs, or a
+/// single output.
 fn fixed_folder(text: &str, is_template: bool) -> (&str, bool) {
     if is_template && is_folder(text) {
         return (text.trim_end_matches('/'), true);
@@ -219,20 +225,20 @@ fn fixed_folder(text: &str, is_template: bool) -> (&str, bool) {
     (folder, field.is_some())
 }
 
-/// Returns whether an output names a folder for all models: it has no fields of a model, and no
+/// Returns whether an output is a folder for all models. If so, it has no fields and no file
 /// ending.
 pub(super) fn is_folder(output: &str) -> bool {
     let last = output.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     !output.contains(['{', '}']) && (output.ends_with('/') || !last.trim_start_matches('.').contains('.'))
 }
 
-/// Returns the path of a name in a folder, without components that refer to the folder itself.
+/// Joins a name to a folder, and drops empty and `.` components.
 fn below_folder(folder: &str, name: &str) -> String {
     let parts = name.split('/').filter(|part| !part.is_empty() && *part != ".");
     parts.fold(folder.to_owned(), |path, part| path + "/" + part)
 }
 
-/// Returns the path of a folder relative to one that contains it.
+/// Returns the path of a folder relative to `folder`, if `folder` contains it.
 fn below<'p>(path: &'p str, folder: &str) -> Option<&'p str> {
     path.strip_prefix(folder)?.strip_prefix('/')
 }
@@ -268,8 +274,8 @@ mod tests {
         OutputPlace { text: String::new(), folder, root, is_theirs: true, is_near: true }
     }
 
-    /// Returns whether `path` below /m, which is converted to `output`, is an output according to
-    /// the recorded ones.
+    /// Returns whether `/m/PATH`, which a job converts to `output`, counts as one of the recorded
+    /// outputs.
     fn is_output(outputs: &Outputs, path: &str, output: &str, receipts: &[&str]) -> bool {
         let receipts = receipts.iter().map(|&path| path.to_owned()).collect();
         let input = InputPath::file(path.to_owned(), path.to_owned());
@@ -285,9 +291,9 @@ mod tests {
         assert!(!is_output(&outputs, "a.st", "/m/a.st", &[]), "somebody else's");
         assert!(!is_output(&outputs, "a.bin", "/m/a.st", &["a.st"]));
         assert!(is_output(&outputs, "d/model.st", "/m/d/model.st.st", &["d/receipt"]));
-        // Its source has been removed.
+        // The input that this output was made from has been removed.
         assert!(is_output(&outputs, "b.st", "/m/b.st", &["b.st"]));
-        // The output is elsewhere, so this is an ordinary input.
+        // The receipt is for a different path, so this is an ordinary input.
         assert!(!is_output(&outputs, "c.pt", "/m/c.st", &["c.pt"]));
     }
 

@@ -1,4 +1,4 @@
-//! The settings of one job, merged from `[defaults]`, its entry and a rule.
+//! The settings of one job, merged from `[defaults]`, the job's entry and a rule.
 
 use crate::job::{JobPolicy, Timeout};
 use crate::manifest::types::{OptionTexts, ReceiptSetting, Settings, Timespan};
@@ -6,8 +6,8 @@ use tensorferry::places::InputFolder;
 use tensorferry::values::Algorithm;
 
 impl Settings {
-    /// Merges these settings over others, key by key, and option by option for `input_options` and
-    /// `output_options`.
+    /// Merges these settings with `others`. These settings take precedence for each key, and for
+    /// each option in `input_options` and `output_options`.
     pub(super) fn over(&self, others: &Self) -> Self {
         let (new, old) = (self.clone(), others.clone());
         Self {
@@ -31,7 +31,7 @@ impl Settings {
         }
     }
 
-    /// Returns the policy of a job whose input was found below a root.
+    /// Returns the policy of a job whose input was found in this root.
     pub(super) fn policy_below(&self, root: &InputFolder) -> JobPolicy {
         JobPolicy { root: root.is_local().then(|| root.path().to_owned()), ..self.policy() }
     }

@@ -1,4 +1,4 @@
-//! Expands a zoo's entry to a job for each of its models.
+//! Expands the entry of a zoo to one job for each of its models.
 
 use super::outputs::{Candidate, is_folder, real_path};
 use super::{Expansion, absolute, contents, file_name};
@@ -14,24 +14,24 @@ use std::collections::HashSet;
 use tensorferry::places::InputFolder;
 use tensorferry_sdk::Side;
 
-/// A zoo whose models were found.
+/// A zoo whose models have been found.
 pub(super) struct FoundZoo<'m> {
     entry: &'m Entry<ZooKeys>,
     root: InputFolder,
-    /// The root's path without links.
+    /// The root's path with links resolved.
     path: Option<String>,
-    /// Prefix of its jobs' names.
+    /// Prefix for the names of its jobs.
     name: String,
     models: Vec<FoundModel>,
     /// The settings of the zoo, followed by those of each rule.
     settings: Vec<Settings>,
-    /// Paths that receipts belong to.
+    /// Paths of outputs that have a receipt.
     receipts: HashSet<String>,
 }
 
 struct FoundModel {
     input: InputPath,
-    /// Index into the settings.
+    /// Index into the zoo's `settings`.
     rule: usize,
 }
 
@@ -81,7 +81,7 @@ impl Expansion<'_> {
         let mut found = Vec::with_capacity(models.len());
         for input in models {
             let rule = rule_of(&input);
-            // The user declared the shards of this set to be separate models.
+            // The user declared that the shards of this set are separate models.
             if input.set.is_some() && takes_shards_alone(&settings[rule]) {
                 found.extend(names.alone(&input).into_iter().map(|input| FoundModel { input, rule }));
             } else {
@@ -104,7 +104,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Removes outputs of earlier runs from the models.
+    /// Removes outputs of earlier runs from the zoo's models.
     pub(super) fn leave_outputs_of_zoo(&mut self, zoo: &mut FoundZoo<'_>) {
         let Some(root) = zoo.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
         let before = zoo.models.len();
@@ -121,7 +121,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns the path of a model's output, if it may be among the inputs.
+    /// Returns the path of a model's output, if it may be found as an input.
     fn path_of_output(&mut self, zoo: &FoundZoo<'_>, model: &FoundModel) -> Option<String> {
         let at = zoo.output(model.rule).span().start;
         self.outputs.is_near(at).then_some(())?;
@@ -155,7 +155,8 @@ impl Expansion<'_> {
             let output_path = absolute(self.base, &filled);
             let mut request = self.request(settings, &input.display().to_string(), &output_path);
             request.input.carry = if found.is_folder { Vec::new() } else { sidecars.clone() };
-            // Once per rule: the mistakes are the same for every model.
+            // The options are checked once per rule, because the mistakes are the same for every
+            // model.
             if !std::mem::replace(&mut checked[*rule], true) {
                 self.check_sides(&request, settings, &output.span());
             }
@@ -165,12 +166,13 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns the path of a model's output in a folder with the same tree as the zoo.
+    /// Returns the path of a model's output in a folder that has the same structure as the zoo.
     fn below(&self, model: &InputPath, to: Option<&str>) -> String {
         let format = to.and_then(|id| self.registry.format(id, Side::Writer).ok());
         let suffix =
             format.and_then(|format| format.description.suffixes.first()).filter(|_| !model.is_folder);
-        // Without a suffix it is a folder, or a mistake that is reported with a suggestion.
+        // If the format has no suffix, the output is a folder, or a mistake that is reported with a
+        // suggestion.
         format!("/{}{}", model.bare, suffix.map_or("/", String::as_str))
     }
 }
