@@ -1,5 +1,5 @@
-//! The location of a plan and its journals: a folder, local or in a store, whose files are written
-//! whole and once.
+//! The location of a plan and its journals: a local folder, or a folder in a store. Each file is
+//! written as a whole and only once.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -11,8 +11,8 @@ use tensorferry_core::context::regular_file;
 use tensorferry_core::context::remote::{Condition, NewObject, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum bytes of a plan's file, which has some hundred lines of a few kilobytes. A store that
-/// reports more is not trusted.
+/// Maximum size in bytes of a plan's file. Such a file has a few hundred lines of a few kilobytes
+/// each. If a store reports a larger file, it is refused.
 const MOST_BYTES: u64 = 256 << 20;
 
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Opens a folder at a path or a URL.
+    /// Opens the folder at a path or URL.
     pub(crate) fn at(path: &Path, session: &Session) -> Result<Self> {
         if let Some((place, folder)) = place_of(path, session)? {
             return Ok(Self::Remote(place, folder));
@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    /// Returns the path or URL of a name in it, for messages.
+    /// Returns the path or URL of a file in the folder, for messages.
     pub(crate) fn shown(&self, name: &str) -> String {
         match self {
             Self::Local(folder) => folder.join(name).display().to_string(),
@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// Reads a file, or returns `None` if it does not exist.
+    /// Reads a file. Returns `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Local(folder) => {
@@ -79,7 +79,8 @@ impl Place {
         }
     }
 
-    /// Returns the names of its files, sorted. If the folder does not exist, there are none.
+    /// Returns the names of the folder's files, sorted. If the folder does not exist, returns no
+    /// names.
     pub(crate) fn names(&self, session: &Session) -> Result<Vec<String>> {
         let mut names: Vec<String> = match self {
             Self::Local(folder) => {
@@ -121,8 +122,8 @@ impl Place {
     }
 }
 
-/// Checks that a file or a folder of a plan is not a link: it may have come with the plan, and lead
-/// anywhere.
+/// Checks that a file or a folder of a plan is not a link. A link may have been copied with the
+/// plan, and may lead anywhere.
 pub(crate) fn check_no_link(path: &Path) -> Result<()> {
     if !path.is_symlink() {
         return Ok(());

@@ -1,5 +1,5 @@
 //! A plan is a list of a manifest's jobs, split into pieces for any number of workers. It is a
-//! folder that does not change.
+//! folder whose jobs do not change.
 //!
 //! ```text
 //! PLAN/plan.json             the header, which becomes visible with the folder when the plan is complete
@@ -8,8 +8,8 @@
 //! PLAN/leases/00000          the worker that has claimed the piece; see `lease`
 //! ```
 //!
-//! A worker reads only its own pieces and their journals, no matter how large the plan is. Pieces
-//! have about the same amount of work; a big model is a piece of its own.
+//! A worker reads only its own pieces and their journals, however large the plan is. All pieces
+//! have about the same amount of work, except that a big model is a separate piece.
 
 mod lease;
 mod pieces;
@@ -24,28 +24,28 @@ use tensorferry::Session;
 use tensorferry::places::is_url;
 use tensorferry_sdk::{Error, Result};
 
-/// Version of a plan's files.
+/// Version of the plan file formats.
 const VERSION: u32 = 1;
 const HEADER: &str = "plan.json";
 
 /// The content of `plan.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanHeader {
-    /// The version of the plan's files.
+    /// Version of the plan file formats.
     pub plan: u32,
-    /// The program's version.
+    /// The version of ferry that made the plan.
     pub ferry: String,
     /// The absolute path of the manifest.
     pub manifest: PathBuf,
     /// The time when the plan was made.
     pub made: String,
-    /// The number of pieces, which are numbered from 0.
+    /// The number of pieces, which are numbered starting at 0.
     pub pieces: u64,
     /// The total number of jobs.
     pub jobs: u64,
     /// Approximate total input size.
     pub bytes: u64,
-    /// Bytes of buffers that a worker needs for the two biggest of its jobs.
+    /// Size in bytes of the buffers that a worker needs for its two biggest jobs.
     pub memory: u64,
 }
 
@@ -58,13 +58,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns whether a path leads to a plan and not to a manifest.
+    /// Returns whether a path leads to a plan, as opposed to a manifest.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         path.is_dir() || path.to_str().is_some_and(is_url)
     }
 
-    /// Opens a plan: a folder, or the URL of one in a store.
+    /// Opens a plan at the path of a folder, or at the URL of a folder in a store.
     pub fn open(path: &Path, session: &Session) -> Result<Self> {
         let place = Place::at(path, session)?;
         let shown = place.shown(HEADER);
@@ -92,7 +92,7 @@ impl Plan {
         &self.header
     }
 
-    /// Returns the path as it was opened.
+    /// Returns the path that the plan was opened with.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -108,7 +108,7 @@ impl Plan {
         pieces::read(&self.place.below(pieces::FOLDER), number)
     }
 
-    /// Returns the folder of a piece's journals.
+    /// Returns the folder with a piece's journals.
     pub(crate) fn journal(&self, number: u64) -> Result<Place> {
         let folder = self.place.below("journal").below(&pieces::name(number));
         if let Place::Local(path) = &folder {

@@ -1,5 +1,5 @@
-//! The pool runs jobs in worker processes under one budget: the biggest first, and temporary
-//! failures again later.
+//! Runs jobs in worker processes under one budget. The biggest jobs run first. Jobs with temporary
+//! failures are retried later.
 
 use crate::budget::{Budget, Others};
 use crate::events::{Event, EventListener};
@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tensorferry::Session;
 
-/// Interval at which a waiting thread checks whether the run was cancelled.
+/// Interval at which a waiting thread checks whether the run has been cancelled.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The settings that all jobs of a pool share.
@@ -21,41 +21,43 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct WorkerPool<'a> {
     pub(crate) budget: &'a Budget,
     pub(crate) worker: &'a WorkerCommand,
-    /// Whether file groups are only scanned.
+    /// Whether file groups are only scanned and not converted.
     pub(crate) scan_only: bool,
-    /// `None` if nothing is committed.
+    /// The journal. `None` if nothing is committed.
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) fail_fast: bool,
-    /// Source and destination of reused processes. If `None`, each thread starts its own.
+    /// The idle processes, from which threads take their processes and to which they return them.
+    /// If `None`, each thread starts its own process.
     pub(crate) idle: Option<&'a IdleWorkers>,
-    /// For a plan: decides about a failed job that another worker may have done.
+    /// For a plan: determines the outcome of a failed job, because another worker may have
+    /// completed it.
     pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
 }
 
-/// Returns the outcome of a job that has failed here.
+/// A function that returns the outcome of a job that has failed in this worker.
 pub(crate) type Elsewhere<'a> = dyn Fn(&QueuedJob<'_>, JobFailure) -> JobOutcome + Sync + 'a;
 
 /// A job that must run.
 pub(crate) struct QueuedJob<'a> {
-    /// Its index in the manifest.
+    /// The job's index in the manifest.
     pub(crate) index: usize,
     pub(crate) job: &'a Job,
-    /// Bytes of its input.
+    /// Size of the job's input in bytes.
     pub(crate) bytes: u64,
-    /// Files of its output that it may replace.
+    /// Existing files that the job's output may replace.
     pub(crate) owned: Vec<PathBuf>,
-    /// For a plan: the state of these files when that was decided. If they have changed, another
-    /// worker was faster.
+    /// For a plan: the state of the files in `owned` when it was decided that they may be replaced.
+    /// If they have changed since, another worker has already replaced them.
     pub(crate) seen: Vec<StampedFile>,
-    /// Files that earlier runs wrote for its output, with their state at that time.
+    /// Files that earlier runs wrote for the job's output, with their state at that time.
     pub(crate) earlier: Vec<StampedFile>,
-    /// The state of its group's files when they were scanned.
+    /// The state of the file group's files when they were scanned.
     pub(crate) scanned: Vec<StampedFile>,
-    /// The reason why it must not run.
+    /// The reason why the job must not produce an output.
     pub(crate) refused: Option<JobFailure>,
-    /// The plan's entry for it.
+    /// The plan's entry for the job.
     pub(crate) planned: Option<&'a PlannedWork>,
 }
 
@@ -85,7 +87,7 @@ impl<'a> QueuedJob<'a> {
     }
 }
 
-/// A job that was done, failed or was cancelled, after all its attempts.
+/// A job that was completed, failed or cancelled, after all of its attempts.
 pub(crate) struct FinishedJob {
     pub(crate) index: usize,
     pub(crate) outcome: JobOutcome,
@@ -94,7 +96,7 @@ pub(crate) struct FinishedJob {
     pub(crate) ended: Instant,
 }
 
-/// Receives each job when it is finished.
+/// A function that receives each job when it is finished.
 type OnFinished<'a> = dyn Fn(&Job, FinishedJob) + Sync + 'a;
 
 struct Queue<'a> {
@@ -113,7 +115,7 @@ struct PendingJob<'a> {
 
 impl WorkerPool<'_> {
     pub(crate) fn run(&self, mut jobs: Vec<QueuedJob<'_>>, on_finished: &OnFinished<'_>) {
-        // Jobs are taken from the end.
+        // The biggest jobs come last, because jobs are taken from the end.
         jobs.sort_by(|a, b| a.bytes.cmp(&b.bytes).then(b.index.cmp(&a.index)));
         let threads = self.budget.places().min(jobs.len());
         let pending = |queued| PendingJob { queued, attempt: 1, not_before: None, began: None };
@@ -135,7 +137,7 @@ impl WorkerPool<'_> {
         }
     }
 
-    /// The loop of one thread, which has its own process.
+    /// The loop of one thread, which has its own worker process.
     fn work<'q>(&self, queue: &Mutex<Queue<'q>>, changed: &Condvar, on_finished: &OnFinished<'_>) {
         let mut process: Option<WorkerProcess> = None;
         self.work_with(&mut process, queue, changed, on_finished);
@@ -171,12 +173,12 @@ impl WorkerPool<'_> {
             let finished = if retry_at.is_some() {
                 pending.attempt += 1;
                 pending.not_before = retry_at;
-                // After those that have not been tried.
+                // The retry comes after all jobs that have not been tried yet.
                 locked.waiting.insert(0, pending);
                 None
             } else {
                 locked.stopped |= self.fail_fast && matches!(outcome, JobOutcome::Failed(_));
-                // Without the journal, no other staged output can be committed.
+                // If the journal cannot be written, no other staged output can be committed.
                 locked.stopped |= self.journal.is_some_and(Journal::has_failed);
                 Some(pending.finished(attempt, outcome))
             };
@@ -232,17 +234,18 @@ impl WorkerPool<'_> {
         }
     }
 
-    /// Returns the jobs that run next to a job that has just got its slots, or wait.
+    /// Returns the other jobs that run or wait, from the viewpoint of a job that has just received
+    /// `own` slots.
     fn others(&self, queue: &Queue<'_>, own: usize) -> Others {
         let all = self.budget.places();
         let running = all.saturating_sub(queue.free_places + own);
-        // Jobs beyond the number of slots make no difference.
+        // It is enough to look at as many waiting jobs as there are slots.
         let waiting = queue.waiting.iter().take(all).map(|other| self.budget.places_of(other.queued.bytes));
         Others { jobs: queue.running + queue.waiting.len(), places: running + waiting.sum::<usize>() }
     }
 
-    /// Returns the next job that may begin, its slots, and the other jobs that run or wait. Returns
-    /// `None` if there is nothing left for this thread.
+    /// Returns the next job that may begin, its number of slots, and the other jobs that run or
+    /// wait. Returns `None` if there is nothing left for this thread to do.
     fn next<'q>(
         &self,
         queue: &Mutex<Queue<'q>>,
@@ -255,7 +258,8 @@ impl WorkerPool<'_> {
             }
             let now = Instant::now();
             let is_due = |pending: &PendingJob<'_>| pending.not_before.is_none_or(|time| time <= now);
-            // Jobs are not reordered: otherwise a big job would never find enough slots.
+            // A smaller job does not overtake the next job, because otherwise a big job might never
+            // find enough free slots.
             if let Some(at) = locked.waiting.iter().rposition(is_due) {
                 let places = self.budget.places_of(locked.waiting[at].queued.bytes);
                 if places <= locked.free_places {

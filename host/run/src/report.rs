@@ -12,12 +12,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// Writes the report into a folder, each file atomically. Returns the page's path. If the run had
-/// nothing to do, the report of the previous run stays, because it describes how the outputs were
-/// made.
+/// Writes the report into a folder. Each file is written atomically. Returns the path of the HTML
+/// page. If the run had nothing to do, the report of the previous run is kept, because it describes
+/// how the outputs were made.
 ///
-/// `check` is the Python program `check.py`, which checks the outputs without ferry's code. The
-/// caller passes it, since it refers to formats by name.
+/// `check` is the source of the Python program `check.py`, which checks the outputs without using
+/// ferry's code. The caller passes it, because it refers to formats by name.
 pub fn write(folder: &Path, summary: &Summary, check: &str) -> Result<PathBuf> {
     let at = |path: &Path| {
         let path = path.display().to_string();

@@ -1,4 +1,4 @@
-//! A run of a manifest's jobs: decides which must run, runs them, and returns a summary.
+//! Runs the jobs of a manifest: decides which jobs must run, runs them, and returns a summary.
 
 mod decide;
 mod dry_run;
@@ -39,8 +39,8 @@ use tensorferry_convert::receipt::now;
 use tensorferry_core::context::fault;
 use tensorferry_sdk::Result;
 
-/// Runs the jobs that must run. A failed job is not an error of the run. If another run uses the
-/// journal, the error is a temporary failure.
+/// Runs the jobs that must run. If a job fails, the run itself does not return an error. If another
+/// run is using the journal, returns a temporary failure.
 pub fn run(
     jobs: &[Job],
     registry: &Registry,
@@ -77,18 +77,18 @@ struct Run<'a> {
     cancelled: &'a AtomicBool,
     journal: Journal,
     history: History,
-    /// The piece, if the jobs are part of a plan.
+    /// The piece that the jobs belong to, if they are part of a plan.
     piece: Option<Piece<'a>>,
     started: Instant,
     at: String,
 }
 
-/// A piece of a plan during a run.
+/// A piece of a plan that is being run.
 struct Piece<'a> {
     number: u64,
-    /// The plan's entries for its jobs.
+    /// The plan's entries for the piece's jobs.
     work: &'a [PlannedWork],
-    /// Processes of previous pieces, for reuse.
+    /// Worker processes of previous pieces, which are reused.
     idle: &'a IdleWorkers,
 }
 
@@ -108,7 +108,7 @@ impl Run<'_> {
         self.piece.as_ref().map(|piece| piece.work[index].key.clone())
     }
 
-    /// Finds the schemas of datasets, and sets them in the jobs of their file groups.
+    /// Finds the schemas of datasets, and stores them in the jobs of the datasets' file groups.
     fn find_schemas(&self, jobs: &mut [Job], registry: &Registry) -> Result<DatasetSchemas> {
         let scan_missing = |groups: &[Job]| self.scan_groups(groups);
         let store = SchemaStore { journal: &self.options.journal, writes: true };
@@ -116,7 +116,8 @@ impl Run<'_> {
         schemas::find(jobs, &is_wanted, &self.history, registry, &store, &scan_missing)
     }
 
-    /// Decides which jobs must run. `None` for jobs that are not selected or have failed already.
+    /// Decides which jobs must run. The decision is `None` for jobs that are not selected or have
+    /// already failed.
     fn decide_all(
         &self,
         jobs: &[Job],
@@ -143,9 +144,9 @@ impl Run<'_> {
         Ok(decisions)
     }
 
-    /// Records in this run's journal that a commit was completed whose own run could not record it.
-    /// The commit of another worker is recorded completely, because it has no end in that worker's
-    /// journal.
+    /// Records in this run's journal that a commit was completed, because the run that made the
+    /// commit could not record it. If the commit was made by another worker of a plan, the commit
+    /// itself is also recorded, because that worker's journal does not say that it was completed.
     fn note_done(&self, index: usize, job: &Job, commit: &Commit) -> Result<()> {
         let output = job.output().to_owned();
         if self.piece.is_some() {
@@ -161,7 +162,7 @@ impl Run<'_> {
         self.journal.append_done(&output, self.key(index), self.stamps(&commit.made.outputs))
     }
 
-    /// Returns the current state of a store's objects of which only the length was known.
+    /// Returns the current state of objects in a store. Only their lengths were known before.
     fn stamps(&self, outputs: &[StampedFile]) -> Vec<StampedFile> {
         let unknown = outputs.iter().filter(|file| file.identity.is_of_len_alone());
         unknown.map(|file| file.seen(self.session)).collect()
@@ -211,7 +212,7 @@ impl Run<'_> {
         files.iter().filter_map(stamped).collect()
     }
 
-    /// Runs the jobs and returns their results by index.
+    /// Runs the jobs, and returns their results by job index.
     fn convert(
         &self,
         jobs: &[Job],
@@ -276,7 +277,7 @@ impl Run<'_> {
         summary
     }
 
-    /// Scans file groups, each in a process, and records the results in the journal.
+    /// Scans file groups in worker processes, and records the results in the journal.
     fn scan_groups(&self, groups: &[Job]) -> Result<Vec<Option<ScanResult>>> {
         let queued =
             groups.iter().enumerate().map(|(index, job)| QueuedJob::new(index, job, self.session)).collect();

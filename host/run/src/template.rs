@@ -1,10 +1,10 @@
 //! A template is a path with fields such as `{path}` and `{stem}`.
 
-/// The fields of a template, with their values for one input.
+/// The names of a template's fields, with their values for one input.
 pub type Fields = Vec<(&'static str, String)>;
 
-/// Fills in a template. `{{` and `}}` become braces. The error is the unknown name in the braces,
-/// or empty if a brace is not closed.
+/// Fills in the fields of a template. `{{` and `}}` are replaced by single braces. The error is the
+/// name of an unknown field, or an empty string if a brace is not closed.
 pub fn fill(template: &str, fields: &Fields) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = template;

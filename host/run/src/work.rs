@@ -1,9 +1,9 @@
-//! `ferry work`: runs pieces of a plan, either given on the standard input or claimed through
-//! leases, until none are left.
+//! `ferry work`: runs pieces of a plan until none are left. The pieces are either passed on the
+//! standard input, or claimed with leases.
 //!
-//! The driver (an actor framework, a scheduler) writes `{"piece":17}` lines to the standard input
-//! and reads the results as events: [`Event::PieceBegan`], [`Event::PieceMoved`] once per second,
-//! [`Event::PieceDone`] or [`Event::PieceFailed`].
+//! A driver (an actor framework or a scheduler) writes lines such as `{"piece":17}` to the standard
+//! input and reads the results as events: [`Event::PieceBegan`], [`Event::PieceMoved`] once per
+//! second, [`Event::PieceDone`] or [`Event::PieceFailed`].
 
 use crate::events::{Event, EventListener};
 use crate::exit::{INTERRUPTED, exit_code};
@@ -24,27 +24,27 @@ use tensorferry_sdk::{Error, Result};
 const TICK: Duration = Duration::from_millis(100);
 /// Interval of progress events.
 const EVERY: Duration = Duration::from_secs(1);
-/// Wait for other workers that run the remaining pieces.
+/// How long to wait if other workers run the remaining pieces.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The source of pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkSource {
-    /// The standard input.
+    /// The standard input lists the pieces.
     Given,
-    /// The plan, through leases.
+    /// The worker claims pieces of the plan with leases.
     Claimed,
 }
 
-/// A line of the standard input.
+/// A request from the standard input, which is one line.
 #[derive(Deserialize)]
 struct Request {
     piece: u64,
 }
 
 /// Runs pieces until there are no more, and returns the combined exit code. The worker ends when
-/// the process `runner` ends. A failure of a given piece is reported as an event, that of a claimed
-/// piece as an error.
+/// the process `runner` ends. If a piece from the standard input fails, the failure is reported as
+/// an event. If a claimed piece fails, the failure is returned as an error.
 pub fn work(
     plan: &Plan,
     source: WorkSource,
@@ -140,7 +140,8 @@ fn claimed(
                 if outcome.totals.cancelled > 0 {
                     continue;
                 }
-                // Temporary failures were already retried: the next run of the plan retries them.
+                // Temporary failures have already been retried here. The next run of the plan
+                // retries them again.
                 leases.finish(piece)?;
                 if options.fail_fast && outcome.totals.failed > 0 {
                     break;

@@ -1,8 +1,7 @@
-//! A worker is a process that runs jobs one after the other: the internal command `ferry job`.
+//! A worker is a process that runs jobs one after another, with the internal command `ferry job`.
 //!
-//! The runner holds a [`WorkerProcess`]; the process itself runs [`serve`]. They exchange the
-//! messages of `protocol`, one JSON document per line, over the process's standard input and
-//! output.
+//! The runner has a [`WorkerProcess`], and the process itself runs [`serve`]. They exchange the
+//! messages in `protocol` over the process's standard input and output, one JSON document per line.
 
 mod idle;
 mod perform;

@@ -1,10 +1,10 @@
-//! A lease records which worker runs a piece, for workers that claim pieces themselves. It is a
-//! file that its worker touches regularly.
+//! A lease records which worker runs a piece. Leases are used if workers claim pieces themselves. A
+//! lease is a file that its worker touches regularly.
 //!
-//! If a lease has not been touched for some time, another worker takes it over. The file system's
-//! clock measures this time. If the first worker is only slow or frozen, no harm is done: the
-//! outputs of two workers for the same piece become visible once. Leases save work and
-//! are not locks.
+//! If a lease has not been touched for some time, another worker takes it over. The time is
+//! measured by the file system's clock. If the first worker is only slow or frozen, no harm is
+//! done: two workers may run the same piece, but its outputs become visible only once. Leases avoid
+//! duplicate work and are not locks.
 
 use crate::journal::this_host;
 use crate::place::check_no_link;
@@ -21,7 +21,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::{Error, Result};
 
-/// A lease expires after this time without a touch.
+/// Time after which a lease expires if it is not touched.
 const LEASE: Duration = Duration::from_secs(60);
 /// Interval at which a lease is touched.
 const TOUCH: Duration = Duration::from_secs(10);
@@ -31,24 +31,25 @@ pub(crate) struct Leases {
     folder: PathBuf,
     pieces: u64,
     worker: String,
-    /// The next piece to try. Workers start at different pieces, so that they do not compete.
+    /// The next piece to try. Different workers start at different pieces, so that they do not
+    /// compete.
     next: u64,
-    /// Number of pieces examined since the start.
+    /// Number of pieces that this worker has examined.
     passed: u64,
     done: HashSet<u64>,
 }
 
 /// The next work to do.
 pub(crate) enum Claim {
-    /// This piece.
+    /// Run this piece.
     Piece(u64, Lease),
-    /// Other workers run the remaining pieces, and may not finish them.
+    /// Wait: other workers run the remaining pieces, but may not finish them.
     Wait,
     /// No work is left.
     Over,
 }
 
-/// Marks a piece as this worker's until it is dropped.
+/// Until it is dropped, marks a piece as claimed by this worker.
 pub(crate) struct Lease {
     path: PathBuf,
     inode: u64,
@@ -91,7 +92,7 @@ impl Leases {
         Ok(if left.is_empty() { Claim::Over } else { Claim::Wait })
     }
 
-    /// Records that workers that claim pieces have nothing left to do for a piece.
+    /// Records that a piece is finished, so that no worker claims it again.
     pub(crate) fn finish(&mut self, piece: u64) -> Result<()> {
         let path = self.done_path(piece);
         match create(&path).and_then(|mut file| writeln!(file, "{}", self.worker)) {
@@ -109,7 +110,7 @@ impl Leases {
         is_done
     }
 
-    /// Takes a lease, if it is free.
+    /// Takes the lease of a piece, if it is free.
     fn take(&self, piece: u64) -> Result<Option<Lease>> {
         let path = self.path(piece);
         let mut file = match create(&path) {
@@ -128,7 +129,7 @@ impl Leases {
         touched.is_ok_and(|touched| now.duration_since(touched).is_ok_and(|age| age > LEASE))
     }
 
-    /// Removes a stale lease. If several workers try, only one succeeds in renaming it.
+    /// Removes an expired lease by renaming it. If several workers try, only one of them succeeds.
     fn give_up(&self, piece: u64) {
         let away = self.folder.join(format!(".{piece}-{}", self.worker));
         if fs::rename(self.path(piece), &away).is_ok() {
@@ -136,10 +137,11 @@ impl Leases {
         }
     }
 
-    /// Returns the time of the clock that stamps the leases: machines' clocks differ.
+    /// Returns the current time of the clock that timestamps the leases, because the clocks of
+    /// machines differ.
     fn now(&self) -> Result<SystemTime> {
         let path = self.folder.join(format!(".now-{}", self.worker));
-        // Left by a killed worker of the same name.
+        // A killed worker with the same name may have left this file.
         let _ = fs::remove_file(&path);
         let now = create(&path).and_then(|file| file.metadata()?.modified()).map_err(at(&path))?;
         let _ = fs::remove_file(path);
@@ -163,7 +165,8 @@ impl Lease {
             let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
             while !seen.load(Ordering::Relaxed) {
                 std::thread::park_timeout(TOUCH);
-                // The lease may belong to another worker by now, which does no harm.
+                // Another worker may have taken over the lease, in which case touching it does no
+                // harm.
                 let _ = futimens(&file, &Timestamps { last_access: now, last_modification: now });
             }
         });
@@ -178,14 +181,14 @@ impl Drop for Lease {
             Thread::unpark(toucher.thread());
             let _ = toucher.join();
         }
-        // Another worker may hold the lease by now.
+        // Another worker may have taken over the lease, in which case it must not be removed.
         if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Creates a new file, never through a link.
+/// Creates a new file. Does not follow a link.
 fn create(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
@@ -241,7 +244,7 @@ mod tests {
         two.finish(second).unwrap();
         drop(other);
         assert!(matches!(one.claim().unwrap(), Claim::Wait));
-        // Its worker is frozen: the lease is not touched for two minutes.
+        // Simulates a frozen worker, which has not touched its lease for two minutes.
         let old = SystemTime::now() - 2 * LEASE;
         File::options().write(true).open(&frozen.path).unwrap().set_modified(old).unwrap();
         let (again, lease) = piece(two.claim().unwrap());

@@ -1,4 +1,4 @@
-//! The pieces of a plan: how jobs are grouped, and the files that contain them.
+//! The pieces of a plan: how jobs are grouped into pieces, and the files that contain them.
 
 use super::{HEADER, PlanHeader, VERSION};
 use crate::budget::Budget;
@@ -19,40 +19,42 @@ use tensorferry_sdk::{Error, Result, Side};
 pub(super) const FOLDER: &str = "pieces";
 /// Number of inputs that are examined together.
 const BATCH: usize = 1024;
-/// Prefix of the names of plans that are being made.
+/// Name prefix of plans that are not complete yet.
 const UNFINISHED: &str = ".ferry-plan-";
-/// A younger folder may not be locked yet.
+/// An unfinished plan younger than this is not removed, because it may not be locked yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// A job with everything that a worker needs: a line of a piece.
+/// A line of a piece: a job with everything that a worker needs to run it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PlannedJob {
     #[serde(flatten)]
     pub(crate) work: PlannedWork,
     pub(crate) job: Job,
-    /// The reason why it cannot run: its dataset's schema cannot be found.
+    /// The reason why the job cannot run, which is that its dataset's schema cannot be found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<JobFailure>,
-    /// The reason why it must not run, unless it fails with a different error.
+    /// The reason why the job must not produce an output. It is reported unless the job fails with
+    /// a different error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<JobFailure>,
-    /// The state of its group's files when the schema was found.
+    /// The state of the file group's files when the schema was found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) scanned: Vec<StampedFile>,
 }
 
-/// Writes a plan piece by piece into a folder next to its target. The plan becomes visible when it
-/// is complete.
+/// Writes a plan piece by piece into a folder next to the plan's final path. The plan becomes
+/// visible when it is complete.
 pub(crate) struct PieceWriter<'a> {
     registry: &'a Registry,
     folder: TempDir,
-    /// Held while the plan is being made, so that abandoned plans can be recognized.
+    /// Held while the plan is being made, so that other processes can tell an abandoned plan from
+    /// one in progress.
     _lock: Option<File>,
     target: Place,
     piece_jobs: usize,
     piece_bytes: u64,
     header: PlanHeader,
-    /// Jobs whose inputs have not been examined.
+    /// Jobs whose inputs have not been examined yet.
     waiting: Vec<PlannedJob>,
     /// The lines of the current piece.
     open: Vec<u8>,
@@ -61,7 +63,8 @@ pub(crate) struct PieceWriter<'a> {
 }
 
 impl<'a> PieceWriter<'a> {
-    /// Starts a plan at `place`. A piece has at most this many jobs or bytes of input.
+    /// Starts a plan at `place`. A piece has at most `piece_jobs` jobs. Unless it has only one job,
+    /// it has at most `piece_bytes` bytes of input.
     pub(crate) fn new(
         registry: &'a Registry,
         place: &Path,
@@ -79,7 +82,7 @@ impl<'a> PieceWriter<'a> {
             return Err(error.hint("remove it, or pass a different path"));
         }
         let temporary = std::env::temp_dir();
-        // In the parent folder, so that the plan can be renamed.
+        // The unfinished plan is in the parent folder, so that it can be renamed.
         let above = match &target {
             Place::Local(folder) => folder.parent().unwrap_or(Path::new("/")),
             Place::Remote(..) => &temporary,
@@ -117,7 +120,7 @@ impl<'a> PieceWriter<'a> {
         })
     }
 
-    /// Sets the memory of a worker for jobs that are added from now on.
+    /// Sets a worker's memory, which applies to jobs that are added later.
     pub(crate) fn set_memory(&mut self, memory: u64) {
         self.header.memory = memory;
     }
@@ -128,13 +131,14 @@ impl<'a> PieceWriter<'a> {
         self.add_planned(PlannedJob { work, job, failure: None, refused: None, scanned: Vec::new() })
     }
 
-    /// Adds a job. Its `work` is computed here.
+    /// Adds a job. Its field `work` is computed here.
     pub(crate) fn add_planned(&mut self, job: PlannedJob) -> Result<()> {
         self.waiting.push(job);
         if self.waiting.len() < BATCH { Ok(()) } else { self.look() }
     }
 
-    /// Examines the inputs of waiting jobs, many in parallel, because each may be in a store.
+    /// Examines the inputs of waiting jobs. Many are examined in parallel, because each may be in a
+    /// store.
     fn look(&mut self) -> Result<()> {
         let mut jobs = std::mem::take(&mut self.waiting);
         let (registry, memory) = (self.registry, self.header.memory);
@@ -188,7 +192,7 @@ impl<'a> PieceWriter<'a> {
         for name in ["journal", "leases"] {
             fs::create_dir(own.join(name)).map_err(at(own))?;
         }
-        // One sync for all of its files.
+        // One sync covers all files of the plan.
         File::open(own).and_then(|folder| Ok(rustix::fs::syncfs(&folder)?)).map_err(at(own))?;
         let permissions = fs::metadata(own.join(FOLDER)).map_err(at(own))?.permissions();
         fs::set_permissions(own, permissions).map_err(at(own))?;
@@ -197,7 +201,7 @@ impl<'a> PieceWriter<'a> {
     }
 }
 
-/// Removes unfinished plans of killed processes from a folder. Failures are ignored.
+/// Removes unfinished plans that killed processes have left in a folder. Failures are ignored.
 fn remove_left_behind(above: &Path) {
     let is_old = |folder: &Path| {
         let modified = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir)?.modified().ok()?;
@@ -212,8 +216,8 @@ fn remove_left_behind(above: &Path) {
     }
 }
 
-/// Locks a plan that is being made. Returns `None` if another process holds the lock, or if there
-/// are no locks here.
+/// Locks a plan that is being made. Returns `None` if another process holds the lock, or if the
+/// file system does not support locks.
 fn locked(folder: &Path) -> Option<File> {
     let folder = File::open(folder).ok()?;
     folder.try_lock().ok()?;

@@ -1,8 +1,8 @@
-//! `report.html` is a summary for people: a single file that works without a network, other files
-//! or scripts.
+//! `report.html` is a summary for people. It is a single file that works without a network, without
+//! other files, and with scripts disabled.
 //!
-//! Its texts come from files, which may be hostile. Each text is escaped, and the page's security
-//! policy permits only its one script and its style.
+//! The page shows strings that come from files, which may be hostile. Each string is escaped. The
+//! page's security policy permits only its own script and style.
 
 mod jobs;
 mod markup;
@@ -25,9 +25,10 @@ const SCRIPT: &str = include_str!("html/script.js");
 
 /// Maximum number of failures that are shown at first. The others can be expanded.
 const MOST_FAILURES: usize = 12;
-/// Maximum number of groups of losses. The table of jobs lists the losses of each job.
+/// Maximum number of groups of losses that are shown. The table of jobs lists the losses of each
+/// job.
 const MOST_LOSSES: usize = 100;
-/// Maximum number of names in a group of losses.
+/// Maximum number of names that are shown for a group of losses.
 const MOST_NAMED: usize = 3;
 
 /// Renders the page.
@@ -81,7 +82,8 @@ fn head(page: &mut String, summary: &Summary) {
     );
 }
 
-/// Returns the number of concurrent small jobs, if it is higher.
+/// Returns the maximum number of concurrent small jobs as text, if it is higher than that of other
+/// jobs.
 fn small_jobs(budget: &BudgetSummary) -> String {
     let more = budget.small_jobs > budget.jobs;
     if more { format!(" (or {} small ones)", budget.small_jobs) } else { String::new() }
@@ -122,7 +124,7 @@ fn totals(page: &mut String, summary: &Summary) {
     page.push_str("</dl>\n</section>\n");
 }
 
-/// Renders the numbers of jobs by state, as a bar and a legend.
+/// Renders the number of jobs in each state, as a bar and a legend.
 fn shares(page: &mut String, summary: &Summary) {
     let total = summary.jobs.len().max(1) as f64;
     let there = || JobState::ALL.into_iter().filter(|state| summary.totals.count(*state) > 0);
@@ -140,7 +142,7 @@ fn shares(page: &mut String, summary: &Summary) {
     page.push_str("</ul>\n");
 }
 
-/// Returns the state's class in the style sheet.
+/// Returns the CSS class of a state.
 fn class(state: JobState) -> &'static str {
     match state {
         JobState::LeftOut => "left-out",
@@ -248,7 +250,7 @@ fn losses(page: &mut String, summary: &Summary) {
     page.push_str("</section>\n");
 }
 
-/// Renders the sizes of inputs and outputs by format.
+/// Renders the total sizes of inputs and outputs by format.
 fn sizes(page: &mut String, summary: &Summary) {
     let mut by_formats: BTreeMap<(&str, &str), (u64, u64, u64)> = BTreeMap::new();
     for job in summary.jobs.iter().filter(|job| matches!(job.state, JobState::Done | JobState::Unchanged)) {

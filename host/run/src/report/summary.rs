@@ -1,7 +1,7 @@
-//! The result of a run: the document `report.json`, from which `report.html` is rendered.
+//! The result of a run, which is the document `report.json`. `report.html` is rendered from it.
 //!
-//! Paths are absolute texts; bytes that are not UTF-8 are replaced. Readers ignore unknown fields.
-//! [`VERSION`] changes when a field changes its meaning.
+//! Paths are absolute strings, in which bytes that are not UTF-8 are replaced. Programs that read
+//! the document ignore unknown fields. [`VERSION`] changes when the meaning of a field changes.
 
 use crate::exit::{ENVIRONMENT, REFUSED, TRANSIENT, exit_code};
 use crate::hint::hint;
@@ -21,9 +21,9 @@ pub struct Summary {
     /// The version of the program.
     pub ferry: String,
     pub manifest: String,
-    /// The start of the run in UTC, as in RFC 3339: `2026-11-21T17:20:00Z`.
+    /// The start of the run in UTC, in the format of RFC 3339: `2026-11-21T17:20:00Z`.
     pub started: String,
-    /// The duration of the run.
+    /// The duration of the run in seconds.
     pub seconds: f64,
     /// Whether the user interrupted the run.
     pub interrupted: bool,
@@ -50,12 +50,12 @@ pub struct Totals {
     pub left_out: u64,
     /// Input size of the jobs that this run completed.
     pub bytes_in: u64,
-    /// Size of their outputs.
+    /// Output size of the jobs that this run completed.
     pub bytes_out: u64,
-    /// Number of tensors that they wrote.
+    /// Number of tensors that these jobs wrote.
     pub tensors: u64,
     pub records: u64,
-    /// Number of losses.
+    /// Number of losses that these jobs reported.
     pub losses: u64,
 }
 
@@ -67,16 +67,17 @@ pub struct BudgetSummary {
     pub jobs: u64,
     /// Maximum number of concurrent jobs if all of them are small.
     pub small_jobs: u64,
-    /// Number of threads of all jobs together.
+    /// Total number of threads of all jobs.
     pub threads: u64,
-    /// Bytes of buffers of all jobs together.
+    /// Total size in bytes of the buffers of all jobs.
     pub memory: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobSummary {
-    /// The job's name in the manifest, or the name that a zoo's template gave it.
+    /// The job's name in the manifest. For a model of a zoo or a group of a dataset, the name that
+    /// ferry gave it.
     pub name: String,
     /// The path or URL of the input.
     pub input: String,
@@ -86,16 +87,17 @@ pub struct JobSummary {
     pub from: Option<String>,
     pub to: Option<String>,
     pub state: JobState,
-    /// The reason why it ran or not.
+    /// The reason why the job ran or did not run.
     pub reason: Option<String>,
-    /// The reason why it failed, and a hint.
+    /// The reason why the job failed, and a hint.
     pub failure: Option<JobFailure>,
     /// Number of attempts.
     pub attempts: u32,
-    /// Seconds from the start of the run to that of its first attempt. `None` if it was not
-    /// started.
+    /// Seconds from the start of the run to the start of the job's first attempt. `None` if the job
+    /// was not started.
     pub started: Option<f64>,
-    /// Seconds from there to its end, including waits between attempts.
+    /// Seconds from the start of the first attempt to the end of the job, including waits between
+    /// attempts.
     pub seconds: f64,
     /// Size of the input's files.
     pub bytes_in: u64,
@@ -103,14 +105,14 @@ pub struct JobSummary {
     pub bytes_out: u64,
     pub tensors: Option<u64>,
     pub records: Option<u64>,
-    /// The outcome for each entry of its input, if that is a folder, a glob or a set.
+    /// The outcome for each entry of the input, if the input is a folder, a glob or a set.
     pub account: Option<AccountRecord>,
     pub losses: Vec<LossRecord<'static>>,
     pub notes: Vec<String>,
-    /// Number of tensors or records that were read back and compared before the commit, with
-    /// `verify`.
+    /// Number of tensors or records that were read back and compared before the commit, if `verify`
+    /// is set.
     pub verified: Option<u64>,
-    /// The path of its receipt.
+    /// The path of the output's receipt.
     pub receipt: Option<String>,
 }
 
@@ -118,24 +120,24 @@ pub struct JobSummary {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobState {
-    /// This run completed it.
+    /// This run completed the job.
     Done,
-    /// An earlier run completed it, and it is up to date.
+    /// An earlier run completed the job, and its output is up to date.
     Unchanged,
-    /// It failed permanently.
+    /// The job failed permanently.
     Failed,
-    /// It was stopped, or not started, when the run ended early.
+    /// The job was stopped, or not started, because the run ended early.
     #[default]
     Cancelled,
-    /// This run did not select it: `--only`, `--shard`.
+    /// This run did not select the job (`--only`, `--shard`).
     LeftOut,
 }
 
 impl JobState {
-    /// All states, those that need attention first.
+    /// All states. The states that need attention come first.
     pub const ALL: [Self; 5] = [Self::Failed, Self::Cancelled, Self::Done, Self::Unchanged, Self::LeftOut];
 
-    /// Returns the state's name for people.
+    /// Returns the state's name as shown to people.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -151,16 +153,18 @@ impl JobState {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobFailure {
-    /// The exit code of its process, as in the program's contract. `None` if a signal ended it.
+    /// The exit code of the job's process, as documented for the program. `None` if a signal ended
+    /// the process.
     pub exit_code: Option<i32>,
-    /// The signal that ended its process.
+    /// The signal that ended the job's process.
     pub signal: Option<i32>,
     /// The kind of the failure: `malformed`, `io`, `crashed`, `timed out`, …
     pub kind: String,
     pub message: String,
-    /// The place, as names and texts: `file`, `tensor`, `offset`, `expected`, `found`.
+    /// The location and details of the failure, as names and values: `file`, `tensor`, `offset`,
+    /// `expected`, `found`.
     pub details: Vec<(String, String)>,
-    /// How to fix the problem, if a retry does not help.
+    /// How to fix the problem, if retrying does not help.
     pub hint: Option<Box<str>>,
     /// The command that retries the job.
     pub retry: Option<Box<str>>,
@@ -183,12 +187,12 @@ impl JobFailure {
         self.exit_code == Some(i32::from(TRANSIENT))
     }
 
-    /// Returns whether the system is at fault.
+    /// Returns whether the system is the cause of the failure.
     pub(crate) fn is_of_environment(&self) -> bool {
         self.exit_code == Some(i32::from(ENVIRONMENT))
     }
 
-    /// Returns whether the input is at fault.
+    /// Returns whether the input is the cause of the failure.
     pub(crate) fn is_refusal(&self) -> bool {
         self.exit_code == Some(i32::from(REFUSED))
     }
@@ -239,7 +243,7 @@ impl Totals {
         totals
     }
 
-    /// Adds the sums over other jobs.
+    /// Adds the totals of other jobs.
     pub fn add(&mut self, other: &Self) {
         for (sum, part) in [
             (&mut self.done, other.done),

@@ -11,10 +11,10 @@ use tensorferry_convert::receipt;
 /// Whether a job must run, and the reason.
 #[derive(Debug, Clone)]
 pub(super) enum Decision<'h> {
-    /// It must run, for this reason.
+    /// The job must run, for this reason.
     Run(String),
-    /// Its output exists through this commit and is up to date. If the commit is not known to be
-    /// completed, its run was killed before it could record that.
+    /// The job's output was made by this commit and is up to date. If the commit is not known to be
+    /// completed, its run was killed before it could record the completion.
     Unchanged(&'h Commit),
 }
 
@@ -31,8 +31,8 @@ impl Decision<'_> {
     }
 }
 
-/// Decides whether a job must run. If `may_finish` is set, a started commit is completed first,
-/// which changes the disk.
+/// Decides whether a job must run. If `may_finish` is set, first completes a commit that was
+/// started but not completed, which changes the disk.
 pub(super) fn decide<'h>(
     job: &Job,
     history: &'h History,
@@ -41,12 +41,12 @@ pub(super) fn decide<'h>(
 ) -> Decision<'h> {
     let known = history.of(job.output());
     let mut reason = None;
-    // Several machines may have started the same work. The disk shows which of them has finished
+    // Several machines may have started the same job. The disk shows which of them has completed
     // it.
     for commit in known.into_iter().flat_map(OutputHistory::commits) {
         if !commit.done && may_finish {
-            // If recovery fails, the comparison finds the difference. Notes are reported when the
-            // job runs.
+            // If the recovery fails, the comparison below finds a difference. Its notes are
+            // reported when the job runs.
             let _ = recover(&commit.made.destination());
         }
         match check(job, commit, registry) {
@@ -94,8 +94,8 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
     Ok(())
 }
 
-/// Compares the output revision. A format that is no longer loaded could not write the output
-/// again, so the output stays.
+/// Checks that the output revision of a format has not changed. If the format is no longer loaded,
+/// the check succeeds, because the output could not be written again.
 fn check_revision(used: &UsedFormat, registry: &Registry) -> Result<(), String> {
     let format = registry.formats().iter().find(|format| format.description.id == used.id);
     match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {

@@ -1,5 +1,5 @@
-//! A dry run plans every job without writing anything, and reports formats, bytes, losses, space
-//! and conflicts.
+//! A dry run plans every job without writing anything. It reports formats, bytes, losses, disk
+//! space and conflicts.
 
 use super::RunOptions;
 use super::decide::{Decision, decide};
@@ -28,7 +28,7 @@ use tensorferry_core::read::identity::FileIdentity;
 pub struct RunPlan {
     /// All selected jobs.
     pub jobs: Vec<JobPlan>,
-    /// The file systems of the outputs.
+    /// The file systems that the outputs are written to.
     pub space: Vec<DiskSpace>,
     /// Reasons why the run could not complete.
     pub conflicts: Vec<Conflict>,
@@ -40,13 +40,13 @@ pub struct JobPlan {
     pub input: String,
     pub output: String,
     pub runs: bool,
-    /// The reason why it would run or not.
+    /// The reason why the job would run or would not run.
     pub reason: String,
-    /// Its output files, as far as they are known in advance.
+    /// The output files with their lengths, as far as they are known in advance.
     pub files: Vec<(PathBuf, u64)>,
     #[serde(flatten)]
     pub output_plan: Option<OutputPlan>,
-    /// The reason why it would fail.
+    /// The reason why the job would fail.
     pub failure: Option<JobFailure>,
 }
 
@@ -56,23 +56,23 @@ pub struct OutputPlan {
     pub to: Option<String>,
     /// Number of bytes to copy.
     pub bytes: u64,
-    /// Number of tensors, unless the output holds records.
+    /// Number of tensors, unless the output contains records.
     pub tensors: Option<u64>,
-    /// Number of records, if the output holds records and their number is known.
+    /// Number of records, if the output contains records and their number is known.
     pub records: Option<u64>,
     /// The outcome for each entry of the input.
     pub account: Option<AccountRecord>,
     pub losses: Vec<LossRecord<'static>>,
 }
 
-/// A file system.
+/// The space on a file system.
 #[derive(Debug, Serialize)]
 pub struct DiskSpace {
-    /// An output folder on it.
+    /// An output folder on the file system.
     pub folder: PathBuf,
-    /// Bytes that the run needs.
+    /// Number of bytes that the run needs.
     pub needed: u64,
-    /// Free bytes.
+    /// Number of free bytes.
     pub free: u64,
 }
 
@@ -80,11 +80,10 @@ pub struct DiskSpace {
 #[derive(Debug, Serialize)]
 pub struct Conflict {
     pub jobs: Vec<String>,
-    /// The description of the conflict.
     pub what: String,
 }
 
-/// Determines what a run of the selected jobs would do. The journal is read, but not locked.
+/// Determines what a run of the selected jobs would do. The journal is read but not locked.
 #[must_use]
 pub fn dry_run(
     jobs: &[Job],
@@ -95,7 +94,7 @@ pub fn dry_run(
 ) -> RunPlan {
     let history = Journal::read(&options.journal);
     let mut jobs = jobs.to_vec();
-    // Schemas that are not in the journal stay unknown, since a dry run does not scan file groups.
+    // A dry run does not scan file groups, so schemas that are not in the journal stay unknown.
     let scan_nothing = |groups: &[Job]| Ok(vec![None; groups.len()]);
     let store = SchemaStore { journal: &options.journal, writes: false };
     let is_wanted = |job: &Job| options.wants(job);
@@ -166,7 +165,7 @@ fn conflicts<'a>(
         for (path, _) in &plan.files {
             makers.entry(path.as_path()).or_default().push(&plan.name);
             let is_ours = owned(job).is_some_and(|owned| owned.contains_key(path));
-            // Only a real run checks the output against its receipt.
+            // A receipt is enough here. Only a real run checks the output against it.
             let may_be_ours = || receipt::path_for(Path::new(&plan.output)).is_file();
             let may_replace = match job.policy.force {
                 Force::Own => is_ours || may_be_ours(),
@@ -206,7 +205,7 @@ fn space(planned: &[JobPlan]) -> Vec<DiskSpace> {
 }
 
 impl RunPlan {
-    /// Returns the exit code of the program: success if a run could complete.
+    /// Returns the program's exit code, which is 0 if a run could complete.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if !self.conflicts.is_empty() {
@@ -222,7 +221,7 @@ impl RunPlan {
 }
 
 impl DiskSpace {
-    /// Returns whether the run needs more space than there is.
+    /// Returns whether the run needs more space than is free.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.needed > self.free

@@ -1,5 +1,5 @@
-//! Makes a plan from a manifest. Jobs are found and written one by one, so that a million of them
-//! need little memory.
+//! Makes a plan from a manifest. Jobs are found and written one by one, so that a million jobs need
+//! little memory.
 
 use super::only::OnlyCheck;
 use super::options::RunOptions;
@@ -16,7 +16,7 @@ use tensorferry::Registry;
 use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result};
 
-/// The options of a plan.
+/// The options for making a plan.
 #[derive(Debug)]
 pub struct PlanOptions {
     /// The path or URL of the plan.
@@ -25,9 +25,10 @@ pub struct PlanOptions {
     pub piece_jobs: usize,
     /// Maximum input size of a piece with more than one job.
     pub piece_bytes: u64,
-    /// Bytes of buffers for all jobs of a worker. `None`: the manifest's value, or the default.
+    /// Size in bytes of the buffers for all jobs of a worker. If `None`, the manifest's value or
+    /// the default is used.
     pub memory: Option<u64>,
-    /// The options of a run: the selected jobs, and how file groups are scanned for the schemas of
+    /// The run options: which jobs are selected, and how file groups are scanned for the schemas of
     /// datasets.
     pub run: RunOptions,
 }
@@ -39,9 +40,9 @@ pub struct MadePlan {
     pub notes: Vec<String>,
 }
 
-/// Makes a plan. Schemas of datasets are determined here, once for all workers, and recorded in the
-/// manifest's journal. If making the plan is interrupted, it continues there. The inner error
-/// contains all mistakes in the manifest.
+/// Makes a plan. The schemas of datasets are determined here, once for all workers, and are
+/// recorded in the manifest's journal. If this is interrupted, the next attempt uses the recorded
+/// schemas. The inner error contains all mistakes in the manifest.
 pub fn make_plan(
     options: PlanOptions,
     variables: &Variables,
@@ -100,8 +101,8 @@ pub fn make_plan(
     Ok(Ok(MadePlan { header, notes: notes.into_iter().chain(left_to_workers(&table)).collect() }))
 }
 
-/// Returns a note about settings for all jobs together, which cannot be enforced among workers that
-/// do not know of each other.
+/// Returns a note about settings that apply to all jobs together. Workers cannot enforce them,
+/// because they do not know of each other.
 fn left_to_workers(table: &RunTable) -> Option<String> {
     let keys = [
         ("jobs", table.jobs.is_some()),

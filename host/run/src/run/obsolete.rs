@@ -1,12 +1,12 @@
-//! Outputs of earlier runs that no job of the manifest writes any more.
+//! Finds outputs of earlier runs that no job of the manifest writes any more.
 
 use crate::job::Job;
 use crate::journal::History;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-/// Returns a note for each dataset whose folder has outputs of file groups that no longer exist:
-/// readers of the folder would include them.
+/// Returns a note for each dataset whose folder contains outputs of file groups that no longer
+/// exist. Programs that read the folder would include these outputs.
 pub(super) fn notes(jobs: &[Job], history: &History) -> Vec<String> {
     let mut outputs: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
     for job in jobs {

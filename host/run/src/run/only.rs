@@ -4,7 +4,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use tensorferry::suggest;
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum number of names that are searched for suggestions.
+/// Maximum number of job names that are searched for suggestions.
 const MOST_KNOWN: usize = 10_000;
 /// Maximum number of names that an error lists.
 const MOST_LISTED: usize = 10;
@@ -12,11 +12,12 @@ const MOST_LISTED: usize = 10;
 #[derive(Debug)]
 pub struct Only {
     patterns: Vec<String>,
-    /// Two globs for each pattern, since a job's name may look like a glob.
+    /// Two globs for each pattern: the pattern itself, and an escaped version that matches a job
+    /// whose name looks like the pattern.
     globs: GlobSet,
 }
 
-/// The jobs seen so far, and the patterns that matched none of them.
+/// Records which patterns have matched one of the jobs seen so far.
 pub(crate) struct OnlyCheck<'o> {
     only: Option<&'o Only>,
     is_matched: Vec<bool>,
@@ -43,7 +44,8 @@ impl Only {
         self.globs.is_match(name)
     }
 
-    /// Checks that each pattern matches one of the names. The error suggests similar names.
+    /// Checks that each pattern matches at least one of the names. The error suggests similar
+    /// names.
     pub fn check<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<()> {
         let mut check = OnlyCheck::of(Some(self));
         names.into_iter().for_each(|name| check.see(name));
@@ -68,7 +70,7 @@ impl<'o> OnlyCheck<'o> {
         }
     }
 
-    /// Returns whether any pattern matched.
+    /// Returns whether any pattern has matched a job.
     pub(crate) fn has_any(&self) -> bool {
         self.only.is_none() || self.is_matched.contains(&true)
     }

@@ -29,7 +29,7 @@ pub struct RunOptions {
     pub fail_fast: bool,
     /// The resources that the jobs share.
     pub budget: Budget,
-    /// The command that starts a job's process.
+    /// The command that starts worker processes.
     pub worker: WorkerCommand,
 }
 
@@ -38,7 +38,7 @@ pub struct RunOutcome {
     pub summary: Summary,
     pub exit_code: u8,
     pub notes: Vec<String>,
-    /// The reason why the run ended early: its journal cannot be written.
+    /// The reason why the run ended early, which is that its journal could not be written.
     pub error: Option<Error>,
 }
 
@@ -50,8 +50,8 @@ impl RunOptions {
     }
 
     /// Returns the default folder of the report: `NAME.report` next to the journal
-    /// `NAME.journal.jsonl`. A link with that name is an error, since it may have come with the
-    /// manifest and lead anywhere.
+    /// `NAME.journal.jsonl`. If that folder is a link, returns an error, because the link may have
+    /// been copied with the manifest and may lead anywhere.
     pub fn report_folder(&self) -> Result<PathBuf> {
         let shard = self.shard.map(|shard| format!(".{}", shard.word())).unwrap_or_default();
         let folder = self.journal.with_file_name(format!("{}{shard}.report", journal::stem(&self.journal)));
@@ -70,7 +70,7 @@ impl RunOptions {
             && self.shard.is_none_or(|shard| shard.has(job.output()))
     }
 
-    /// Creates the summary of a run that started at the given time.
+    /// Creates the summary of a run that started at `at`.
     pub(super) fn summary(
         &self,
         at: &str,

@@ -1,5 +1,5 @@
-//! Runs pieces of a plan one after the other. Each has its own journals, and other workers may run
-//! it too.
+//! Runs pieces of a plan one after another. Each piece has its own journals, and other workers may
+//! run the same piece.
 
 use super::decide::{Decision, decide};
 use super::only::{Only, OnlyCheck};
@@ -22,13 +22,15 @@ use tensorferry::Registry;
 use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum number of jobs in a report: the failed ones, and as many of the others as a browser can
-/// show.
+/// Maximum number of jobs in a report. If there are more, the report contains the failed jobs and
+/// as many other jobs as a browser can show.
 const MOST_REPORTED: usize = 10_000;
-/// Maximum number of failures in the event at a piece's end, to keep messages to a scheduler small.
+/// Maximum number of failures in the event that ends a piece. It keeps messages to a scheduler
+/// small.
 const MOST_TOLD: usize = 20;
 
-/// Runs the pieces of a plan that belong to a shard. A failed job is not an error of the run.
+/// Runs the pieces of a plan that belong to a shard. If a job fails, the run itself does not return
+/// an error.
 pub fn run_plan(
     plan: &Plan,
     shard: Option<Shard>,
@@ -83,8 +85,8 @@ pub fn run_plan(
     Ok(RunOutcome { exit_code, summary, notes, error })
 }
 
-/// Checks that the selected jobs exist. A shard does not read the pieces of the others, so it
-/// cannot tell that a job does not exist, and only returns a note.
+/// Checks that the selected jobs exist. A shard reads only its own pieces, so it cannot tell
+/// whether a job exists in another shard's piece, and returns a note instead of an error.
 fn check_only(plan: &Plan, shard: Option<Shard>, only: &Only) -> Result<Option<String>> {
     let mut check = OnlyCheck::of(Some(only));
     for piece in (0..plan.header().pieces).filter(|&piece| shard.is_none_or(|shard| shard.has_piece(piece))) {
@@ -97,8 +99,8 @@ fn check_only(plan: &Plan, shard: Option<Shard>, only: &Only) -> Result<Option<S
     }
 }
 
-/// Returns the combined exit code: an interrupt takes precedence over a permanent failure, and that
-/// over a temporary one.
+/// Combines two exit codes: an interruption takes precedence over a permanent failure, and a
+/// permanent failure takes precedence over a temporary failure.
 pub(crate) fn worse(one: u8, other: u8) -> u8 {
     let rank = |code: u8| match code {
         0 => 0,
@@ -116,7 +118,7 @@ pub(crate) struct PieceRunner<'a> {
     listener: &'a dyn EventListener,
     cancelled: &'a AtomicBool,
     worker: String,
-    /// Number of pieces started so far.
+    /// Number of pieces that this worker has started.
     begun: AtomicU64,
     idle: IdleWorkers,
 }
@@ -125,9 +127,9 @@ pub(crate) struct PieceOutcome {
     pub(crate) exit_code: u8,
     pub(crate) totals: Totals,
     pub(crate) jobs: Vec<JobSummary>,
-    /// Number of damaged lines in its journals.
+    /// Number of damaged lines in the piece's journals.
     pub(crate) damaged: usize,
-    /// The reason why the piece ended early: its journal cannot be written.
+    /// The reason why the piece ended early, which is that its journal could not be written.
     pub(crate) error: Option<Error>,
 }
 
@@ -160,7 +162,7 @@ impl<'a> PieceRunner<'a> {
         let (started, at) = (Instant::now(), now());
         let planned = self.plan.piece(number)?;
         let folder = self.plan.journal(number)?;
-        // One worker may run a piece several times.
+        // A worker may run the same piece several times, so each time has its own journal.
         let own = format!("{}-{}", self.worker, self.begun.fetch_add(1, Ordering::Relaxed));
         let first = Record::begin(&at, &self.plan.header().manifest);
         let (journal, history) = Journal::of_piece(&folder, &own, &first, self.registry.session())?;
@@ -208,9 +210,9 @@ impl<'a> PieceRunner<'a> {
         Ok(outcome)
     }
 
-    /// Returns the outcome of a job that failed here. Another worker may have got the same job,
-    /// because this one was slow or presumed dead. If the keys match, the other worker's output is
-    /// what this one would have written.
+    /// Returns the outcome of a job that failed in this worker. Another worker may have received
+    /// the same job, because this worker was slow or presumed dead. If the keys match, the other
+    /// worker has written the same output that this worker would have written.
     fn elsewhere(
         &self,
         folder: &Place,
@@ -243,7 +245,7 @@ impl<'a> PieceRunner<'a> {
     }
 }
 
-/// Splits a piece into its jobs, the plan's entries for them, and the results of schema scans.
+/// Splits a piece into its jobs, the plan's entries for the jobs, and the results of schema scans.
 fn taken_apart(planned: Vec<PlannedJob>) -> (Vec<Job>, Vec<PlannedWork>, DatasetSchemas) {
     let (mut jobs, mut work, mut schemas) = (Vec::new(), Vec::new(), DatasetSchemas::default());
     for (index, planned) in planned.into_iter().enumerate() {
@@ -269,8 +271,8 @@ fn told(job: &JobSummary) -> Option<PieceFailure<'_>> {
     })
 }
 
-/// Returns a name such as `host-1234-5f3a`. The random part is needed because machines may share
-/// names, and processes numbers.
+/// Returns a name such as `host-1234-5f3a`. The random part is needed because several machines may
+/// have the same name, and several processes may have the same number.
 fn worker_name() -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
     let host: String = this_host().chars().take(40).map(plain).collect();

@@ -1,4 +1,4 @@
-//! The result of one job for the report, the events and the journal, and the exit code of all jobs.
+//! The result of a job for the report, the events and the journal, and the exit code for all jobs.
 
 use super::Run;
 use super::decide::Decision;
@@ -12,7 +12,7 @@ use crate::report::{JobFailure, JobState, JobSummary};
 use crate::worker::JobOutcome;
 use tensorferry_convert::receipt::now;
 
-/// Returns the result of a job before it runs, which is final if it does not.
+/// Returns the result of a job before it runs. If the job does not run, this result is final.
 pub(super) fn before(job: &Job, decision: Option<&Decision<'_>>) -> JobSummary {
     let (state, earlier) = match decision {
         None => (JobState::LeftOut, None),
@@ -29,7 +29,7 @@ pub(super) fn before(job: &Job, decision: Option<&Decision<'_>>) -> JobSummary {
     }
 }
 
-/// Returns the result of a job after it ran, and writes it to the journal.
+/// Returns the result of a job that has run, and writes it to the journal.
 pub(super) fn after(job: &Job, finished: FinishedJob, key: Option<String>, run: &Run<'_>) -> JobSummary {
     let (journal, started) = (&run.journal, run.started);
     let output = job.output();
@@ -43,9 +43,9 @@ pub(super) fn after(job: &Job, finished: FinishedJob, key: Option<String>, run: 
     };
     match finished.outcome {
         JobOutcome::Done { summary: done, outputs, .. } => {
-            // The output exists, and the journal has its commit. If the completion cannot be
-            // recorded, the job has not failed. A journal that cannot be written ends the run at
-            // the next record.
+            // The output exists, and its commit is in the journal. If the completion cannot be
+            // recorded, the job still counts as done. If the journal cannot be written, the run
+            // ends at the next record.
             let _ = journal.append_done(output, key, outputs);
             summary = JobSummary { output: output.to_owned(), ..*done };
         }
@@ -81,10 +81,11 @@ pub(super) fn exit_code(jobs: &[JobSummary], interrupted: bool) -> u8 {
     } else if failures.is_empty() {
         0
     } else if failures.iter().all(|failure| failure.is_passing()) {
-        // The jobs have no errors: the same run may complete them later.
+        // The jobs themselves have no errors, so the same run may succeed later.
         TRANSIENT
     } else if failures.iter().all(|failure| failure.is_passing() || failure.is_of_environment()) {
-        // The jobs have no errors here either: a disk is full, or a plugin is broken.
+        // The jobs themselves have no errors. The cause is, for example, a full disk or a broken
+        // plugin.
         ENVIRONMENT
     } else {
         REFUSED

@@ -1,17 +1,16 @@
-//! Determines the schema of a dataset over all its file groups before the first of them is
-//! converted.
+//! Determines the schema of a dataset over all its file groups before the first group is converted.
 //!
-//! Later runs that continue thus write the same table.
+//! As a result, later runs that continue the conversion write the same table.
 //!
 //! ```text
 //! file groups --scan, each--> schemas --the reader's own scan of one group of each--> one schema --> its file
 //! ```
 //!
-//! The host never guesses the schema that a format would determine. Every group is scanned
-//! separately and only once, and the journal keeps the result. A run that was killed continues
-//! there, and only changed files are read again. If the schemas differ, the reader scans one group
-//! of each schema as one input. If the reader does not accept a schema, the most frequent one is
-//! used.
+//! The host never guesses which schema a format would choose. Every group is scanned separately and
+//! only once, and the journal keeps the result. After a run was killed, the next run continues with
+//! the recorded scans, and only changed files are read again. If the schemas differ, the reader
+//! scans one group of each schema together as one input. If the reader does not accept a schema as
+//! an option, the most frequent schema is used.
 
 mod store;
 
@@ -30,24 +29,25 @@ use tensorferry_sdk::{Error, Result};
 /// The schema of a file group, or the reason why it is missing.
 pub(super) type ScanResult = std::result::Result<GroupScan, JobFailure>;
 
-/// Scans groups that are not in the journal, and returns the results in order. `None` for groups
-/// that were not reached.
+/// A function that scans groups that are not in the journal, and returns the results in order. A
+/// result is `None` if the group was not reached.
 pub(super) type ScanMissing<'a> = dyn Fn(&[Job]) -> Result<Vec<Option<ScanResult>>> + 'a;
 
-/// The result for all datasets. Jobs are identified by their index.
+/// The result for all datasets. The keys are job indices.
 #[derive(Debug, Default)]
 pub(super) struct DatasetSchemas {
     /// Groups that cannot be converted.
     pub(super) failures: HashMap<usize, JobFailure>,
-    /// Groups whose records contradict those of the others. The reader, given the schema, reports
-    /// the exact place.
+    /// Groups whose records contradict the records of other groups. These groups are still read
+    /// with the schema, so that the reader reports where exactly they differ.
     pub(super) refused: HashMap<usize, JobFailure>,
-    /// The state of the other groups' files when they were scanned.
+    /// For all other groups, the state of their files when they were scanned.
     pub(super) scanned: HashMap<usize, Vec<StampedFile>>,
 }
 
-/// Determines the schemas of the datasets that have a selected job, and sets them in their jobs. A
-/// dataset stays unchanged if `scan_missing` leaves out one of its groups.
+/// Determines the schema of each dataset that has a selected job, and stores it in the dataset's
+/// jobs. If `scan_missing` does not scan all groups of a dataset, the dataset's jobs stay
+/// unchanged.
 pub(super) fn find(
     jobs: &mut [Job],
     is_wanted: &dyn Fn(&Job) -> bool,
@@ -91,7 +91,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Scans from the journal, and scans that are still missing.
+/// Takes scans from the journal, and runs the scans that are not there.
 struct Scanner<'a> {
     history: &'a History,
     registry: &'a Registry,
@@ -120,23 +120,24 @@ struct Dataset<'a> {
     jobs: &'a [Job],
     scanner: &'a Scanner<'a>,
     found: &'a mut DatasetSchemas,
-    /// The scans of groups that do not fail.
+    /// The scans of groups that have not failed.
     scans: Vec<(usize, GroupScan)>,
 }
 
-/// A schema, and the groups that have it, at least one.
+/// A schema, and the groups that have it. There is at least one group.
 struct Variant {
     schema: Value,
     groups: Vec<usize>,
 }
 
 impl Dataset<'_> {
-    /// Returns the common schema of all groups that can be read together, or `None` if nothing is
-    /// known.
+    /// Returns the common schema of all groups that can be read together. Returns `None` if no
+    /// schema is known.
     fn schema(&mut self, results: Vec<(usize, ScanResult)>) -> Result<Option<Value>> {
         let all: Vec<usize> = results.iter().map(|(group, _)| *group).collect();
-        // A malformed file fails on its own. But if a group could not be read for another reason,
-        // its columns are unknown, and a schema without them would drop them.
+        // If a file is malformed, only its own group fails. But if a group could not be read for
+        // another reason, its columns are unknown, and a schema without them would drop these
+        // columns.
         let unknown = results.iter().filter_map(|(group, scan)| Some((*group, scan.as_ref().err()?)));
         if let Some((group, failure)) =
             unknown.filter(|(_, failure)| !failure.is_refusal()).min_by_key(|(group, _)| *group)
@@ -162,7 +163,8 @@ impl Dataset<'_> {
                 None => variants.push(Variant { schema: scan.schema.clone(), groups: vec![*group] }),
             }
         }
-        // The most frequent schemas first, then by their first group.
+        // Variants are sorted by the number of their groups, the most frequent first, and then by
+        // their first group.
         variants.sort_by_key(|variant| (std::cmp::Reverse(variant.groups.len()), variant.groups[0]));
         let takes_schema = self.scans.iter().all(|(_, scan)| scan.takes_schema);
         let schema = match variants.len() {
@@ -175,8 +177,8 @@ impl Dataset<'_> {
         Ok(schema)
     }
 
-    /// Returns the schema that the reader finds in one group of each variant. Variants that
-    /// contradict more frequent ones are refused.
+    /// Returns the schema that the reader finds in one group of each variant together. A variant
+    /// that contradicts more frequent variants is refused.
     fn merged(&mut self, variants: Vec<Variant>) -> Result<Option<Value>> {
         let first = |variant: &Variant| variant.groups[0];
         match self.scan_together(&variants.iter().map(first).collect::<Vec<_>>())? {
@@ -203,7 +205,7 @@ impl Dataset<'_> {
         Ok(Some(schema))
     }
 
-    /// Fails the groups with the scan's error, if there is one, and returns no schema.
+    /// If the scan has an error, all groups fail with it. Returns no schema.
     fn fail_all(&mut self, scan: Option<ScanResult>) -> Option<Value> {
         if let Some(Err(failure)) = scan {
             let groups = self.scans.iter().map(|(group, _)| *group);
@@ -225,7 +227,7 @@ impl Dataset<'_> {
         Ok(self.scanner.scan(&[job])?.pop().flatten())
     }
 
-    /// Returns the most frequent schema. The other groups are refused.
+    /// Returns the most frequent schema, and refuses the groups with other schemas.
     fn most_frequent(&mut self, variants: Vec<Variant>) -> Option<Value> {
         let mut variants = variants.into_iter();
         let most = variants.next()?.schema;

@@ -1,10 +1,11 @@
-//! A shard is one of N parts of a manifest's jobs, determined only by their outputs, or of a plan's
-//! pieces, determined by their numbers.
+//! A shard is one of N parts of a manifest's jobs or of a plan's pieces. Whether a job is in a
+//! shard depends only on the job's output, and whether a piece is in a shard depends only on the
+//! piece's number.
 
 use std::env::var;
 use tensorferry_sdk::{Error, Result};
 
-/// The `index`-th part of `count`, from 1.
+/// Part number `index` of `count` parts, starting at 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     index: u64,
@@ -12,7 +13,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Parses `2/8`, or reads the environment variables of an array scheduler: `slurm`, `k8s/8`.
+    /// Parses a shard such as `2/8`. For `slurm` or `k8s/8`, reads the environment variables that
+    /// the scheduler sets for array jobs.
     pub fn parse(text: &str) -> Result<Self> {
         match text {
             "slurm" => {
@@ -58,7 +60,7 @@ impl Shard {
         number % self.count == self.index - 1
     }
 
-    /// Returns `2-of-8`, as in the journal's name.
+    /// Returns the shard as it is written in the journal's name, such as `2-of-8`.
     #[must_use]
     pub fn word(self) -> String {
         format!("{}-of-{}", self.index, self.count)

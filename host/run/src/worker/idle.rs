@@ -1,12 +1,14 @@
-//! Keeps worker processes between two pools, so that each piece of a plan does not start new ones.
+//! Keeps worker processes after a pool has ended, so that the next piece of a plan does not start
+//! new processes.
 
 use super::process::{WorkerCommand, WorkerProcess};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
-/// The idle processes, and a thread that starts new ones. The system ends a process together with
-/// the thread that has started it, and a pool's threads end before that.
+/// The idle processes, and a thread that starts new processes. A process ends when the thread that
+/// started it ends. The threads of a pool end with the pool, so they cannot start processes that
+/// are reused.
 pub(crate) struct IdleWorkers {
     idle: Mutex<Vec<WorkerProcess>>,
     starts: Sender<Sender<Result<WorkerProcess>>>,

@@ -1,5 +1,5 @@
-//! Performs one task in a worker: a scan of a file group, or a conversion that asks the runner
-//! before its commit.
+//! Performs one task in a worker: a scan of a file group, or a conversion that asks the runner for
+//! permission before its commit.
 
 use super::pipe::RunnerPipe;
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
@@ -85,13 +85,13 @@ fn convert_input(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> R
     Ok(WorkerEvent::Done { summary, files: report.files, outputs })
 }
 
-/// Returns the files of earlier runs. For files that are unchanged since then, the current identity
-/// is used.
+/// Returns the files of earlier runs. If a file has not changed since, it is returned with its
+/// current identity.
 fn earlier(task: &WorkerTask, session: &Session) -> Vec<(PathBuf, FileIdentity)> {
     let mut files: BTreeMap<&Path, FileIdentity> = BTreeMap::new();
     for file in &task.earlier {
-        // Objects in a store are examined only when they matter. The last recorded identity is
-        // used.
+        // Objects in a store are not examined here, because that is rarely needed. Their recorded
+        // identity is used.
         if file.path.to_str().is_some_and(is_url) {
             files.insert(&file.path, file.identity);
         } else if file.check_output(session).is_ok() {
@@ -103,7 +103,7 @@ fn earlier(task: &WorkerTask, session: &Session) -> Vec<(PathBuf, FileIdentity)>
     files.into_iter().map(|(path, identity)| (path.to_owned(), identity)).collect()
 }
 
-/// Asks the runner for permission and waits for the reply.
+/// Sends an event that asks the runner for permission, and waits for the reply.
 fn ask(pipe: &RunnerPipe, event: &WorkerEvent) -> Result<()> {
     pipe.send(event)?;
     match pipe.receive::<CommitReply>()? {
@@ -114,14 +114,14 @@ fn ask(pipe: &RunnerPipe, event: &WorkerEvent) -> Result<()> {
     }
 }
 
-/// Replaces the hint of a refusal to overwrite by one for manifests.
+/// If an error refuses to overwrite a file, replaces its hint by a hint for manifests.
 fn advised(error: Error, force: Force) -> Error {
     let path = error.message().strip_suffix(USE_FORCE).filter(|_| error.kind() == ErrorKind::Usage);
     let (what, hint) = in_the_way(force);
     path.map(|path| Error::usage(format!("{path} {what}")).hint(hint)).unwrap_or(error)
 }
 
-/// Returns the message about an existing output, and the hint.
+/// Returns the message about an existing output that must not be replaced, and the hint.
 fn in_the_way(force: Force) -> (&'static str, &'static str) {
     match force {
         Force::Never => ("exists", "move it, or set force = \"own\" or \"always\""),
@@ -179,15 +179,15 @@ fn summary(task: &WorkerTask, report: &Report) -> JobSummary {
     }
 }
 
-/// Reports a conversion's progress to the runner, and asks it before the commit.
+/// Reports a conversion's progress to the runner, and asks the runner before the commit.
 struct RunnerWatch<'a> {
     task: &'a WorkerTask,
     session: &'a Session,
     pipe: &'a RunnerPipe,
     bytes_in: AtomicU64,
-    /// Whether the conversion was stopped because the task is refused.
+    /// Whether the conversion was stopped because the task must not produce an output.
     refused: AtomicBool,
-    /// Outputs in a store, with the identities that they got when they became visible.
+    /// Output objects in a store, with the identities that they got when they became visible.
     objects: Mutex<Vec<StampedFile>>,
 }
 
@@ -196,7 +196,7 @@ impl RunnerWatch<'_> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns an error if nothing of the task may become visible.
+    /// Returns an error if the task must not produce an output.
     fn check_refused(&self) -> Result<()> {
         match self.task.refused {
             None => Ok(()),
@@ -219,7 +219,7 @@ impl RunnerWatch<'_> {
             if moved != last_moved {
                 news.push(WorkerEvent::Moved { bytes: moved });
             }
-            // If the runner has ended, the system ends this process too.
+            // Sending fails if the runner has ended. The system then also ends this process.
             let is_gone = |event: &WorkerEvent| self.pipe.send(event).is_err();
             if !is_over.load(Ordering::Relaxed) && news.iter().any(is_gone) {
                 break;
@@ -259,7 +259,7 @@ fn stamped(list: &[(PathBuf, FileIdentity)]) -> Result<Vec<StampedFile>> {
     list.iter().map(|(path, identity)| file(path, *identity)).collect()
 }
 
-/// Creates the record of an output. `visible` are the files of it that are already visible.
+/// Creates the record of an output. `visible` contains the output's files that are already visible.
 fn output_record(
     task: &WorkerTask,
     ready: &Ready<'_>,
@@ -274,7 +274,8 @@ fn output_record(
         return Err(Error::transient("the file has changed since the dataset's schema was determined")
             .file(was.path.display().to_string()));
     }
-    // The host has written the schema itself: a different schema would have a different name.
+    // The schema file was written by the host. It is not an input to check, because a different
+    // schema would have a different file name.
     let schema = task.job.request.input.file_group.as_ref().and_then(|group| group.schema.as_ref());
     inputs.retain(|file| Some(&file.path) != schema);
     let outputs = stamped(&ready.outputs)?;
@@ -300,7 +301,7 @@ fn output_record(
     })
 }
 
-/// Checks that every file that is replaced was written by an earlier run.
+/// Checks that every file that will be replaced was written by an earlier run.
 fn check_owned(task: &WorkerTask, outputs: &[StampedFile], session: &Session) -> Result<()> {
     let overtaken = |file: &&StampedFile| {
         let seen = task.seen.iter().find(|seen| seen.path == file.path);

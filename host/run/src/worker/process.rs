@@ -1,7 +1,7 @@
-//! A worker process on the runner's side. It is started when it is first needed, and performs one
-//! job at a time.
+//! A worker process as the runner sees it. The process is started when it is first needed, and
+//! performs one job at a time.
 //!
-//! A process is ended and not reused if one of its jobs has crashed, hung or been cancelled.
+//! If one of its jobs has crashed, hung or been cancelled, the process is ended and not reused.
 
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
 use crate::events::{Event, EventListener};
@@ -24,15 +24,15 @@ use tensorferry_convert::receipt::now;
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum number of jobs per process. This limits leaks of plugins.
+/// Maximum number of jobs per process, which limits the effect of memory leaks in plugins.
 const MOST_JOBS: u32 = 256;
 /// Interval at which the runner checks whether it has been cancelled.
 const TICK: Duration = Duration::from_millis(100);
-/// Time that a job has to end when the run is cancelled.
+/// Time that a job has to end after the run is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
-/// Part of the last message of Rust's allocator.
+/// Part of the message that Rust's allocator prints when memory is exhausted.
 const OUT_OF_MEMORY: &str = "memory allocation of";
-/// Bytes kept of a process's last output, to determine why it crashed.
+/// How many bytes of a process's last output are kept, to determine why it crashed.
 const TAIL: usize = 4096;
 
 /// A process that performs jobs.
@@ -40,21 +40,21 @@ pub(crate) struct WorkerProcess {
     process: Child,
     input: ChildStdin,
     events: Receiver<WorkerEvent>,
-    /// The end of its standard error.
+    /// The last bytes of the process's standard error.
     tail: Arc<Mutex<Vec<u8>>>,
     tail_reader: JoinHandle<()>,
     jobs: u32,
 }
 
 pub(crate) enum JobOutcome {
-    /// The output is visible, or planned in a dry run.
+    /// The output is visible. In a dry run, the output is planned.
     Done {
         summary: Box<JobSummary>,
         files: Vec<(PathBuf, u64)>,
         outputs: Vec<StampedFile>,
     },
     Scanned(Box<GroupScan>),
-    /// The output is not visible.
+    /// The job failed, and its output is not visible.
     Failed(JobFailure),
     /// The user ended the run before the job was done.
     Cancelled,
@@ -62,12 +62,12 @@ pub(crate) enum JobOutcome {
 
 /// The runner's context while a process performs a job.
 pub(crate) struct Supervision<'a> {
-    /// `None` if nothing will be committed.
+    /// The journal. `None` if nothing will be committed.
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) timeout: Option<Duration>,
-    /// The key of a planned job.
+    /// The job's key, if it is a planned job.
     pub(crate) key: Option<&'a str>,
 }
 
@@ -75,15 +75,15 @@ pub(crate) struct Supervision<'a> {
 #[derive(Debug, Clone)]
 pub struct WorkerCommand {
     pub program: PathBuf,
-    /// Arguments before the argument `job`.
+    /// Arguments that come before the argument `job`.
     pub arguments: Vec<OsString>,
     /// Settings of stores. They are passed in the environment, because some are secret.
     pub stores: Vec<String>,
 }
 
 impl WorkerProcess {
-    /// Starts a process. The calling thread must outlive it, because the system ends the process
-    /// with that thread.
+    /// Starts a process. The calling thread must outlive the process, because the system ends the
+    /// process when that thread ends.
     pub(crate) fn start(worker: &WorkerCommand) -> Result<Self> {
         let mut command = Command::new(&worker.program);
         command.args(&worker.arguments).args(["job", "--runner", &std::process::id().to_string()]);
@@ -104,17 +104,16 @@ impl WorkerProcess {
         Ok(Self { process, input, events, tail, tail_reader, jobs: 0 })
     }
 
-    /// Has the process perform a job. Also returns the process if it can perform another.
+    /// Lets the process perform a job. Also returns the process if it can perform another job.
     pub(crate) fn perform(mut self, task: &WorkerTask, by: &Supervision<'_>) -> (JobOutcome, Option<Self>) {
         self.jobs += 1;
         if self.send(task).is_err() {
             return (self.crash(None), None);
         }
         let deadline = by.timeout.map(|time| Instant::now() + time);
-        // Set when the run is cancelled: the time at which the process is killed if it has not
-        // ended.
+        // Set when the run is cancelled. If the process has not ended by this time, it is killed.
         let mut kill_at: Option<Instant> = None;
-        // The reason why its commit could not be recorded.
+        // The reason why the job's commit could not be recorded.
         let mut given_up: Option<JobFailure> = None;
         let name = task.job.name.as_str();
         loop {
@@ -171,7 +170,7 @@ impl WorkerProcess {
                         Err(error) => {
                             let exit_code = Some(i32::from(ENVIRONMENT));
                             given_up = Some(JobFailure { exit_code, ..JobFailure::of(&error) });
-                            // Time for the process to remove its staged files.
+                            // Gives the process time to remove its staged files.
                             kill_at = Some(Instant::now() + GRACE);
                             match self.send(&CommitReply::Stop) {
                                 Ok(()) => continue,
@@ -211,12 +210,12 @@ impl WorkerProcess {
         self.process.wait().ok()
     }
 
-    /// Determines why the process ended before it reported the job's result.
+    /// Determines why the process ended before it reported the result of the job.
     fn crash(mut self, limit: Option<u64>) -> JobOutcome {
-        // Its pipe is closed. Either the process is ending, and a kill does not change its status,
-        // or it does not read any more.
+        // The pipe is closed. If the process is already ending, a kill does not change its exit
+        // status. Otherwise the process no longer reads from the pipe.
         let status = self.kill();
-        // A child process may keep the pipe open.
+        // Waits only for a limited time, because a child of the process may keep the pipe open.
         let until = Instant::now() + TICK;
         while !self.tail_reader.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -224,7 +223,7 @@ impl WorkerProcess {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail);
         let mut lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
-        // The allocator's line is followed by others about the abort.
+        // Other lines about the abort follow the allocator's line.
         let of_memory = lines.clone().find(|line| line.contains(OUT_OF_MEMORY));
         let last = of_memory.or_else(|| lines.next()).unwrap_or_default();
         JobOutcome::Failed(crashed(status, last, limit))
@@ -248,7 +247,7 @@ fn allow_commit(by: &Supervision<'_>, record: &Record) -> Result<CommitReply> {
     Ok(CommitReply::Commit)
 }
 
-/// Returns the outcome of a job that was stopped.
+/// Returns the outcome of a job that was stopped, which is a failure if there is a reason.
 fn stopped(why: Option<JobFailure>) -> JobOutcome {
     why.map_or(JobOutcome::Cancelled, JobOutcome::Failed)
 }

@@ -10,23 +10,24 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct WorkerTask {
     pub(crate) job: Job,
-    /// Only scan the job's file group.
+    /// Whether to only scan the job's file group.
     pub(crate) scan_only: bool,
-    /// The state of the group's files when they were scanned.
+    /// The state of the file group's files when they were scanned.
     pub(crate) scanned: Vec<StampedFile>,
-    /// The reason why nothing of it may become visible, unless the conversion fails with a
-    /// different error.
+    /// The reason why the job must not produce an output. It is reported unless the conversion
+    /// fails with a different error.
     pub(crate) refused: Option<JobFailure>,
-    /// Plan the job without writing anything.
+    /// Whether to plan the job without writing anything.
     pub(crate) dry_run: bool,
-    /// Files of the output that an earlier run has written and that may be replaced.
+    /// Files of the output that earlier runs have written and that may be replaced.
     pub(crate) owned: Vec<PathBuf>,
-    /// For a plan: the state of these files when that was decided.
+    /// For a plan: the state of the files in `owned` when it was decided that they may be replaced.
     pub(crate) seen: Vec<StampedFile>,
     /// Files that earlier runs wrote for this output, with their state at that time.
     pub(crate) earlier: Vec<StampedFile>,
     pub(crate) share: Share,
-    /// Bytes that the process may allocate in addition to those at its start.
+    /// Number of bytes that the process may allocate in addition to the memory that it has at the
+    /// start.
     pub(crate) limit: u64,
 }
 
@@ -34,7 +35,7 @@ pub(crate) struct WorkerTask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum CommitReply {
-    /// The commit is in the journal: make the output visible.
+    /// The commit is recorded in the journal: make the output visible.
     Commit,
     /// Stop the job.
     Stop,
@@ -44,7 +45,7 @@ pub(super) enum CommitReply {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum WorkerEvent {
-    /// Number of input bytes that a long call has read, and their total.
+    /// Number of input bytes that a long operation has read, and the total number.
     Reads {
         bytes: u64,
         of: u64,
@@ -57,16 +58,17 @@ pub(super) enum WorkerEvent {
     Moved {
         bytes: u64,
     },
-    /// These objects have to become visible before everything is staged. Waits for permission.
+    /// These objects have to become visible before everything is staged. The worker waits for
+    /// permission.
     Visible {
         outputs: Vec<StampedFile>,
     },
-    /// Everything is staged. Waits for permission to commit.
+    /// Everything is staged. The worker waits for permission to commit.
     Ready {
         made: Box<OutputRecord>,
     },
-    /// The output is visible or, in a dry run, planned. `outputs` are the identities of its objects
-    /// in a store.
+    /// The output is visible. In a dry run, the output is planned. `outputs` are its objects in a
+    /// store, with their identities.
     Done {
         summary: Box<JobSummary>,
         files: Vec<(PathBuf, u64)>,
@@ -75,7 +77,7 @@ pub(super) enum WorkerEvent {
     Scanned {
         scan: Box<GroupScan>,
     },
-    /// Nothing has become visible.
+    /// The job failed, and nothing has become visible.
     Failed {
         failure: JobFailure,
     },

@@ -1,4 +1,5 @@
-//! The worker's side: receives tasks from the runner, performs them, and ends with the runner.
+//! The worker's side: receives tasks from the runner and performs them. The worker ends when the
+//! runner ends.
 
 use super::perform::perform;
 use super::pipe::RunnerPipe;
@@ -10,8 +11,8 @@ use rustix::process::{
 use tensorferry::{Registry, Session};
 use tensorferry_sdk::{Error, Result};
 
-/// Performs the jobs that arrive on the standard input until it ends. `runner` is the process that
-/// started this one; this process ends when the runner does.
+/// Performs the jobs that arrive on the standard input until the input ends. `runner` is the
+/// process that started this process. This process ends when the runner ends.
 pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> {
     end_with(runner)?;
     // If the system runs out of memory, the kernel should kill a job and not the runner.
@@ -35,8 +36,8 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
     Ok(())
 }
 
-/// Converts an error to a failure. If memory is too low, the first symptom is that threads cannot
-/// be started, so the limit is added as a detail.
+/// Converts an error to a failure. If the memory limit is too low, often the first symptom is that
+/// threads cannot be started. Therefore, the limit is added to the failure as a detail.
 fn within_limit(error: &Error, limit: u64) -> JobFailure {
     let mut failure = JobFailure::of(error);
     if error.message().starts_with("cannot start threads") {
@@ -45,7 +46,7 @@ fn within_limit(error: &Error, limit: u64) -> JobFailure {
     failure
 }
 
-/// Has this process end when its runner does.
+/// Makes this process end when its runner ends.
 pub(crate) fn end_with(runner: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
     let parent = getppid().map(|pid| pid.as_raw_pid());
@@ -56,8 +57,8 @@ pub(crate) fn end_with(runner: u32) -> Result<()> {
     Ok(())
 }
 
-/// Limits what the process may allocate in addition to its current memory. If the limit cannot be
-/// set, the job runs without one.
+/// Limits how much memory the process may allocate in addition to its current memory. If the limit
+/// cannot be set, the job runs without a limit.
 fn limit_memory(bytes: u64) {
     let limits = getrlimit(Resource::Data);
     let current = Some(allocated().saturating_add(bytes));

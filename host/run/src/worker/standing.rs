@@ -1,8 +1,9 @@
-//! Classifies an output that is not in the journal by its own receipt. Journals get lost, folders
-//! are moved, and a different plan of the same manifest has different journals.
+//! Uses the receipt of an existing output to determine whether the output is what a job would
+//! write. This is needed if the output is not in the journal: journals get lost, folders are moved,
+//! and two plans of the same manifest have different journals.
 //!
-//! Settings and lengths are compared first, because this is cheap. Files are read only if these
-//! agree.
+//! Settings and lengths are compared first, because this is quick. Files are read only if settings
+//! and lengths match.
 
 use super::protocol::WorkerTask;
 use crate::job::{Force, Job};
@@ -18,22 +19,23 @@ use tensorferry_convert::receipt::{self, FileRecord, Files, FormatRecord};
 use tensorferry_core::read::folder;
 use tensorferry_sdk::{Context, Result, Side, check_name};
 
-/// The relation of an existing output to a job.
+/// How an existing output relates to a job.
 pub(super) enum Standing {
-    /// Unknown, or known from the journal.
+    /// The relation cannot be determined from a receipt, or need not be, because the output is in
+    /// the journal.
     Unknown,
-    /// ferry wrote it from a different input or with different settings, and it is unchanged: it
-    /// may be replaced.
+    /// ferry wrote the output from a different input or with different settings, and the output is
+    /// unchanged. It may be replaced.
     Own(Vec<StampedFile>),
-    /// It is what the job would write.
+    /// The output is what the job would write.
     Made(Box<OutputRecord>),
 }
 
-/// Classifies a task's output, using only its receipt.
+/// Classifies the existing output of a task, using only its receipt.
 pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> Result<Standing> {
     let job = &task.job;
     let is_asked = task.owned.is_empty() && !task.dry_run && job.policy.force != Force::Always;
-    // In a store, every object would have to be downloaded.
+    // In a store, every object would have to be downloaded, so stores are not checked.
     let output = &job.request.output.path;
     let path = receipt::path_for(output);
     if !is_asked || is_url(job.output()) || !path.is_file() {
@@ -73,13 +75,13 @@ pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> R
     Ok(made.map_or(Standing::Own(outputs), |made| Standing::Made(Box::new(made))))
 }
 
-/// The current location of the input that a receipt describes.
+/// The current folder of the input that a receipt describes.
 struct FoundInput {
     folder: PathBuf,
 }
 
 impl FoundInput {
-    /// Finds the input. Returns `None` if the job would not read the same files with the same
+    /// Finds the input. Returns `None` if the job would read different files or use different
     /// settings.
     fn of(
         job: &Job,
@@ -92,15 +94,14 @@ impl FoundInput {
         if is_url(input) || !has_settings(job, receipt, registry) {
             return None;
         }
-        // The folder may have been moved, but the relative path from it to the input has not
-        // changed.
+        // The folder may have been moved, but the input's path relative to it has not changed.
         let way = Path::new(&receipt.input.path).strip_prefix(&receipt.input.folder).ok()?;
         let folder = Path::new(input).ancestors().nth(way.components().count())?;
         let found = Self { folder: folder.to_owned() };
         if !Path::new(input).ends_with(way) {
             return None;
         }
-        // New files in a folder may belong to the input.
+        // If a folder contains new files, they may belong to the input.
         let without = outputs.iter().map(|file| &*file.path).collect();
         let names = names_below(Path::new(input), &without, session).unwrap_or_default();
         let is_known = |name: &PathBuf| {
@@ -126,15 +127,16 @@ impl FoundInput {
     }
 }
 
-/// Returns whether a job's settings are those in a receipt, as far as the receipt contains them.
+/// Returns whether a job's settings equal the settings in a receipt, as far as the receipt contains
+/// them.
 fn has_settings(job: &Job, receipt: &Receipt, registry: &Registry) -> bool {
     let Request { input, steps, output, losses, .. } = &job.request;
     let is = |asked: &Option<String>, side, made: &FormatRecord| match asked {
         Some(id) => registry.format(id, side).is_ok_and(|format| format.description.id == made.id),
         None => true,
     };
-    // The receipt of a dataset does not contain the origin of its schema, or the files to be copied
-    // along.
+    // The receipt of a dataset's output does not contain the origin of the schema, and no receipt
+    // contains the globs of files that are copied along.
     input.file_group.is_none()
         && input.carry.is_empty()
         && receipt.input.additional_inputs.is_empty()
@@ -151,7 +153,7 @@ fn readers(receipt: &Receipt) -> impl Iterator<Item = &FormatRecord> {
     receipt.models.iter().map(|model| &model.from).chain(of_records)
 }
 
-/// Returns the format if it still reads or writes the same way.
+/// Returns the format of a receipt, if it still reads or writes in the same way.
 fn used(made: &FormatRecord, registry: &Registry) -> Option<UsedFormat> {
     let format = registry.formats().iter().find(|format| format.description.id == made.id)?;
     (format.description.output_revision == made.output_revision).then(|| UsedFormat::of(format))
@@ -165,7 +167,7 @@ fn have_lens(folder: &Path, files: &[FileRecord]) -> bool {
     })
 }
 
-/// Returns whether files match their recorded digests. Unreadable files do not.
+/// Returns whether files match their recorded digests. An unreadable file does not match.
 fn is_as_recorded(folder: &Path, records: &[FileRecord], session: &Session) -> Result<bool> {
     let Some(first) = records.first() else { return Ok(true) };
     let mut files = Files::default();
@@ -177,7 +179,7 @@ fn is_as_recorded(folder: &Path, records: &[FileRecord], session: &Session) -> R
     Ok(found.is_ok_and(|found| found == records))
 }
 
-/// Creates the record that a run would have made of the output.
+/// Creates the record that a run would have written for the output.
 fn made(
     job: &Job,
     receipt: &Receipt,

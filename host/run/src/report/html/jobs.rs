@@ -1,4 +1,4 @@
-//! The table of all jobs. It is readable without the script, which adds sorting and filtering.
+//! The table of all jobs. It is readable without the script, which only adds sorting and filtering.
 
 use super::super::{JobState, JobSummary, Summary};
 use super::class;
@@ -6,7 +6,7 @@ use super::markup::{Column, close_table, escape, open_table, plural};
 use crate::human::{bytes, count, seconds};
 use std::fmt::Write;
 
-/// Maximum number of losses and notes shown for a job. `report.json` has the others.
+/// Maximum number of losses and notes that are shown for a job. `report.json` contains all of them.
 const MOST_LISTED: usize = 20;
 
 pub(super) fn section(page: &mut String, summary: &Summary) {
@@ -25,7 +25,7 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
     page.push_str("</section>\n");
 }
 
-/// Hidden until the script runs.
+/// Renders the controls for filtering, which are hidden until the script runs.
 fn controls(page: &mut String, summary: &Summary) {
     page.push_str(
         "<form class=\"controls\" id=\"controls\" role=\"search\" hidden>\n\
@@ -47,7 +47,8 @@ fn controls(page: &mut String, summary: &Summary) {
     page.push_str("</fieldset>\n<output id=\"shown\" aria-live=\"polite\"></output>\n</form>\n");
 }
 
-/// Renders a row. Cells whose text does not sort correctly carry a value.
+/// Renders a row. If the text of a cell does not sort correctly, the cell also has a value to sort
+/// by.
 fn row(page: &mut String, index: usize, job: &JobSummary) {
     let _ = write!(page, "<tr id=\"job-{index}\" class=\"{}\"><th scope=\"row\">", class(job.state));
     details(page, job);
@@ -72,7 +73,7 @@ fn row(page: &mut String, index: usize, job: &JobSummary) {
     page.push_str("</tr>\n");
 }
 
-/// Renders the job's name, and details that do not fit into cells.
+/// Renders the job's name, and details that do not fit in the other cells.
 fn details(page: &mut String, job: &JobSummary) {
     let _ = write!(page, "<details><summary>{}</summary><dl class=\"facts\">", escape(&job.name));
     let mut fact = |name: &str, value: &str| {

@@ -3,8 +3,8 @@
 use crate::human::count;
 use std::fmt::{self, Write};
 
-/// Escapes text between tags or in a quoted attribute, so that a name can neither become markup nor
-/// be invisible.
+/// Escapes text between tags or in a quoted attribute, so that a name cannot become markup and
+/// cannot be invisible.
 pub(super) fn escape(text: &str) -> Escaped<'_> {
     Escaped(text)
 }
@@ -31,8 +31,8 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Returns whether a character changes how its neighbors are displayed: the writing direction, or
-/// whether they are visible.
+/// Returns whether a character changes how the characters around it are displayed: their direction,
+/// or whether they are visible.
 /// <https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters>
 fn steers(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}')
@@ -43,7 +43,7 @@ pub(super) fn open_section(page: &mut String, id: &str, heading: &str) {
     let _ = writeln!(page, "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{heading}</h2>");
 }
 
-/// Starts a section's table in a scrollable region. `table` is the text after `<table`.
+/// Starts a section's table in a scrollable region. `table` is appended to `<table` in the tag.
 pub(super) fn open_table(page: &mut String, section: &str, table: &str, columns: &[(&str, Column)]) {
     let _ = write!(
         page,

@@ -7,7 +7,8 @@ use tensorferry::inspect::AccountRecord;
 const HOSTILE: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" onload=\"x' & \u{202e}gnp\n\0";
 
-/// A run of `count` jobs in all states. If `hostile` is set, every text in it is hostile.
+/// Creates the summary of a run of `count` jobs in all states. If `hostile` is set, every string in
+/// it is hostile.
 fn summary(count: usize, hostile: bool) -> Summary {
     let name = |text: &str| if hostile { format!("{text}{HOSTILE}") } else { text.to_owned() };
     let job = |index: usize| {
@@ -75,7 +76,8 @@ struct Page {
     text: String,
 }
 
-/// Walks a page and checks that every tag is closed in order and every attribute is quoted.
+/// Parses a page. Checks that tags are closed in the right order and that every attribute is
+/// quoted.
 fn walk(page: &str) -> Page {
     const VOID: [&str; 2] = ["meta", "input"];
     const RAW: [&str; 2] = ["style", "script"];

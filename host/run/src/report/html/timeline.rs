@@ -1,7 +1,8 @@
-//! The timeline: a bar for each job, in as many lanes as jobs ran concurrently, and the bytes per
-//! second.
+//! The timeline: a bar for each job, in as many lanes as jobs ran concurrently, and a curve of the
+//! bytes read per second.
 //!
-//! It is drawn as SVG in the page. The table of jobs has the same values as numbers.
+//! The timeline is an SVG drawing in the page. The table of jobs contains the same values as
+//! numbers.
 
 use super::super::{JobState, JobSummary, Summary};
 use super::class;
@@ -9,17 +10,17 @@ use super::markup::{escape, plural};
 use crate::human::{bytes, seconds};
 use std::fmt::Write;
 
-/// Width of the drawing in its own units, which the page scales.
+/// Width of the drawing in SVG units. The page scales the drawing.
 const WIDTH: f64 = 1000.0;
 const LANE: f64 = 14.0;
 const GAP: f64 = 2.0;
-/// Maximum height of all lanes. With hundreds of concurrent jobs, each lane is thinner.
+/// Maximum total height of the lanes. With hundreds of concurrent jobs, each lane is thinner.
 const MOST_HEIGHT: f64 = 480.0;
 const CURVE: f64 = 90.0;
-/// Number of points of the curve.
+/// Number of points in the curve.
 const STEPS: usize = 100;
 
-/// A job that ran, and its time.
+/// A job that ran, with its start and end.
 struct JobSpan<'a> {
     job: &'a JobSummary,
     start: f64,
@@ -67,7 +68,7 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
     page.push_str("</section>\n");
 }
 
-/// Returns the jobs that ran, by start time.
+/// Returns the jobs that ran, sorted by start time.
 fn spans(summary: &Summary) -> Vec<JobSpan<'_>> {
     let ran =
         |job: &&JobSummary| matches!(job.state, JobState::Done | JobState::Failed | JobState::Cancelled);
@@ -111,7 +112,7 @@ fn axis(page: &mut String, total: f64) {
     page.push_str("</div>\n");
 }
 
-/// Returns the distance of tick marks: about six of them, at round times.
+/// Returns the distance between tick marks, so that there are about six of them at round times.
 fn tick(total: f64) -> f64 {
     const ROUND: [f64; 14] =
         [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0];
@@ -141,7 +142,8 @@ fn mark(at: f64, step: f64) -> String {
     }
 }
 
-/// Draws the bytes read in each time step. A job's bytes are spread evenly over its duration.
+/// Draws the number of bytes read in each time step. The bytes of a job are spread evenly over its
+/// duration.
 fn curve(page: &mut String, spans: &[JobSpan<'_>], total: f64) {
     let width = total / STEPS as f64;
     let mut steps = [0.0_f64; STEPS];

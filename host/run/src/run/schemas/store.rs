@@ -1,4 +1,5 @@
-//! Stores the schemas of datasets in files next to the journal, named by their digest.
+//! Stores the schemas of datasets in files next to the journal. The digest of a schema is part of
+//! its file's name.
 
 use crate::journal;
 use serde_json::Value;
@@ -7,15 +8,16 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// The folder of a journal as a store of schemas.
+/// The folder of a journal, in which schemas are stored.
 pub(in crate::run) struct SchemaStore<'a> {
     pub(in crate::run) journal: &'a Path,
-    /// Whether missing schemas are written.
+    /// Whether schemas that have no file yet are written.
     pub(in crate::run) writes: bool,
 }
 
 impl SchemaStore<'_> {
-    /// Returns the file of a schema, or `None` if it does not exist and is not to be written.
+    /// Returns the path of a schema's file. Returns `None` if the file does not exist and must not
+    /// be written.
     pub(super) fn path_of(&self, dataset: &str, schema: &Value) -> Result<Option<PathBuf>> {
         let mut text = serde_json::to_vec_pretty(schema).map_err(|e| Error::io(e.to_string()))?;
         text.push(b'\n');
