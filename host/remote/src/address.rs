@@ -1,11 +1,12 @@
-//! Tells public addresses from those of private networks, to which an external server must not
-//! redirect.
+//! Distinguishes public addresses from addresses in private networks. A server outside a private
+//! network must not redirect into it.
 
 use reqwest::Url;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns whether any server may redirect to this address. It must not belong to this machine, a
-/// private network or the local link, where clouds serve credentials (at 169.254.169.254).
+/// Returns whether any server may redirect to this address. This is not allowed for addresses of
+/// this machine, of private networks and of the local link. On the local link, clouds serve
+/// credentials (at 169.254.169.254).
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -13,8 +14,8 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Follows IANA's registry of special-purpose addresses (RFC 6890), limited to those that are
-/// routed within a site.
+/// Follows IANA's registry of special-purpose addresses (RFC 6890), but only includes addresses
+/// that are routed within a site.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     let is_shared = a == 100 && (64..128).contains(&b);
@@ -29,7 +30,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    // Addresses in 64:ff9b::/96 translate to IPv4, and those in ::/96 once did.
+    // Addresses in 64:ff9b::/96 are translated to IPv4, and addresses in ::/96 used to be.
     let parts = address.segments();
     let is_translated = parts[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
     if is_translated || parts[..6] == [0; 6] || address.to_ipv4_mapped().is_some() {

@@ -1,4 +1,4 @@
-//! A response body that is read in pieces and must keep a minimum rate.
+//! A response body that is read in pieces. Reading fails if the body arrives too slowly.
 
 use crate::fault::{Fault, causes};
 use bytes::{Bytes, BytesMut};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
 
-/// The unread rest of a response.
+/// The rest of a response that has not been read yet.
 #[derive(Debug)]
 pub(crate) struct Body {
     response: reqwest::Response,
@@ -21,19 +21,19 @@ pub(crate) struct Body {
 const TIME_OF_ERROR: Duration = Duration::from_secs(5);
 
 impl Body {
-    /// Wraps the body of a response. Reading fails if it yields fewer than `least_rate` bytes per
-    /// second over `time`.
+    /// Wraps the body of a response. Reading fails if fewer than `least_rate` bytes per second
+    /// arrive over the period `time`.
     pub(crate) fn new(response: reqwest::Response, least_rate: u64, time: Duration) -> Self {
         Self { response, least_rate, time, since: Instant::now(), bytes: 0 }
     }
 
-    /// Returns the number of bytes to come, if the server has sent it.
+    /// Returns the length of the rest, if the server has sent it.
     pub(crate) fn len(&self) -> Option<u64> {
         let text = self.response.headers().get(reqwest::header::CONTENT_LENGTH)?;
         text.to_str().ok()?.trim().parse().ok()
     }
 
-    /// Returns the next piece; `None` at the end.
+    /// Returns the next piece. Returns `None` at the end.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Fault> {
         let left = self.time.saturating_sub(self.since.elapsed());
         let piece = tokio::time::timeout(left, self.response.chunk()).await;
@@ -63,7 +63,7 @@ impl Body {
         }
     }
 
-    /// Reads the whole body, up to `most` bytes.
+    /// Reads the whole body. Fails if it has more than `most` bytes.
     pub(crate) async fn all(mut self, most: usize) -> Result<Bytes, Fault> {
         let mut all = BytesMut::new();
         while let Some(piece) = self.piece().await? {
@@ -77,7 +77,7 @@ impl Body {
         Ok(all.freeze())
     }
 
-    /// Reads up to `most` bytes from the start of the body, and ignores errors. For error
+    /// Reads up to `most` bytes from the start of the body, and ignores errors. This is for error
     /// responses, which may be endless.
     pub(crate) async fn start(mut self, most: usize) -> Bytes {
         let mut start = BytesMut::new();

@@ -1,5 +1,6 @@
-//! Memory for uploads. A writer that needs more waits until a part is uploaded. If no upload is
-//! running, it would wait forever, so the part goes to a file.
+//! The memory budget for uploads. If not enough memory is left for a part, the writer waits until
+//! another part is uploaded. If no upload is running, the writer would wait forever, so the part
+//! goes to a file.
 
 use crate::cache::{Cancelled, LOOK};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,13 +15,13 @@ pub(crate) struct Budget {
 #[derive(Default)]
 struct BudgetState {
     used: u64,
-    /// Bytes of `used` that wait for a commit.
+    /// Bytes, included in `used`, that wait for a commit.
     kept: u64,
-    /// Number of parts being uploaded.
+    /// Number of parts that are being uploaded.
     flying: usize,
 }
 
-/// Reserved bytes of the budget, released on drop.
+/// Bytes of the budget that are reserved until this is dropped.
 pub(crate) struct Held {
     budget: Arc<Budget>,
     bytes: u64,
@@ -37,15 +38,16 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the size of a part: small enough that several fit into memory, large enough for
-    /// `len` bytes in 10,000 parts, and at least the minimum of the stores.
+    /// Returns the size of a part. It is small enough that several parts fit in memory, large
+    /// enough for `len` bytes in 10,000 parts, and not below the minimum of the stores.
     pub(crate) fn part_bytes(&self, len: Option<u64>) -> u64 {
         const MIB: u64 = 1 << 20;
         let usual = (self.most / 4 / MIB).clamp(5, 16) * MIB;
         usual.max(len.unwrap_or(0).div_ceil(MOST_PARTS).next_multiple_of(MIB))
     }
 
-    /// Reserves bytes for a part; `None` if waiting would not help.
+    /// Reserves bytes for a part. Returns `None` if there is not enough memory and no upload is
+    /// running that could free some.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Option<Held>> {
         let mut state = self.state();
         loop {
@@ -63,8 +65,8 @@ impl Budget {
         }
     }
 
-    /// Reserves bytes for a part that is uploaded at once. Exceeds the budget if waiting would not
-    /// help.
+    /// Reserves bytes for a part that is uploaded immediately. If waiting would not help, exceeds
+    /// the budget.
     pub(crate) fn take_or_wait(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Held> {
         if let Some(held) = self.take(bytes, cancelled)? {
             return Ok(held);
@@ -73,8 +75,8 @@ impl Budget {
         Ok(Held { budget: Arc::clone(self), bytes, is_flying: false, is_kept: false })
     }
 
-    /// Returns whether more than half is in use. Parts that cannot be sent soon should then be
-    /// moved to a file.
+    /// Returns whether more than half of the budget is in use. If so, parts that cannot be sent
+    /// soon should be moved to a file.
     pub(crate) fn is_tight(&self) -> bool {
         self.state().used > self.most / 2
     }
@@ -91,8 +93,8 @@ impl Held {
         }
     }
 
-    /// Marks the bytes as waiting for the commit. Returns false if a quarter of the budget already
-    /// waits.
+    /// Marks the bytes as waiting for the commit. Returns false if more than a quarter of the
+    /// budget would then be waiting.
     pub(crate) fn keep(&mut self, bytes: u64) -> bool {
         let budget = Arc::clone(&self.budget);
         let mut state = budget.state();
@@ -150,7 +152,7 @@ mod tests {
             assert!(waits.join().unwrap());
         });
         assert!(!budget.is_tight());
-        // One part always fits, however large it is.
+        // A single part always fits, however large it is.
         assert!(budget.take(100, &never).unwrap().is_some());
     }
 

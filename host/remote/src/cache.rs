@@ -1,4 +1,5 @@
-//! Fills pages: immediately if a read waits for them, and ahead of reads within the memory budget.
+//! Fetches pages: immediately if a read waits for them, and otherwise ahead of reads, within the
+//! memory budget.
 
 use crate::body::Pieces;
 use crate::client::Client;
@@ -14,28 +15,29 @@ use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 use tokio::runtime::Handle;
 
-/// Source of the bytes of a file. Every response belongs to the file that was opened, or is a
-/// fault.
+/// The source of a file's bytes. It returns only bytes of the file version that was opened, and a
+/// fault if the server returns anything else.
 pub(crate) trait Origin: Send + Sync + 'static {
-    /// The name that is shown to users.
+    /// Returns the file's name as it is shown to users.
     fn name(&self) -> &str;
 
     fn len(&self) -> u64;
 
-    /// Returns the bytes of a range, which may end early.
+    /// Returns the bytes of a range. They may end before the range does.
     fn get<'a>(&'a self, client: &'a Client, range: Range<u64>) -> BoxFuture<'a, Result<Pieces, Fault>>;
 
-    /// Checks that the file is still the one that was opened.
+    /// Checks that the file is still the version that was opened.
     fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
-/// Returns whether the user has cancelled the run.
+/// A function that returns whether the user has cancelled the run.
 pub(crate) type Cancelled = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Time between checks for cancellation.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
-/// Bytes after which a body that is cut off counts as progress and renews the retries.
+/// If a body is cut off after at least this many bytes, that counts as progress, and the retry
+/// limits are reset.
 const PROGRESS: u64 = 256 << 10;
 
 /// The pages of a process, and the tasks that fill them.
@@ -51,15 +53,16 @@ pub(crate) struct Cache {
 struct CacheState {
     pages: Pages,
     origins: HashMap<FileId, Arc<dyn Origin>>,
-    /// Number of running prefetches.
+    /// Number of prefetches that are running.
     ahead: usize,
-    /// Errors of fetches that reads wait for.
+    /// Errors of failed fetches that reads are waiting for.
     failed: HashMap<FetchId, Error>,
 }
 
 impl Cache {
     pub(crate) fn new(budget: u64, parallel: usize, client: Client, handle: Handle) -> Arc<Self> {
-        // Half of the budget is in transit while the other half is read.
+        // Half of the budget is for pages in transit, and the other half is for pages that are
+        // being read.
         let block = (budget / (2 * parallel as u64)).clamp(1 << 20, 32 << 20);
         let pages = Pages::new(budget, block);
         let state = CacheState { pages, origins: HashMap::new(), ahead: 0, failed: HashMap::new() };
@@ -77,7 +80,7 @@ impl Cache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a file; `start` holds its first bytes, if they are already known.
+    /// Registers a file. `start` contains the file's first bytes, if they are already known.
     pub(crate) fn begin(&self, file: FileId, origin: &Arc<dyn Origin>, start: &[u8]) {
         let mut state = self.lock();
         if state.origins.contains_key(&file) {
@@ -111,7 +114,7 @@ impl Cache {
         self.pump(&mut state);
     }
 
-    /// If the fault means that the file has changed, makes all further reads of it fail.
+    /// If the fault says that the file has changed, makes all further reads of the file fail.
     pub(crate) fn note(&self, file: FileId, fault: &Fault) {
         if fault.remedy == Remedy::Changed {
             self.lock().pages.fail(file, &fault.error);
@@ -136,8 +139,8 @@ impl Cache {
                 return Err(error.clone());
             }
             let Some((start, page)) = state.pages.at(file, at) else {
-                // The fetch that this read waited for has failed. A failed prefetch is not reported
-                // here: the read tries again.
+                // If the fetch that this read waited for has failed, return its error. A failed
+                // prefetch is not reported here, because the read fetches the page again.
                 if let Some(error) = awaited.take().and_then(|fetch| state.failed.get(&fetch).cloned()) {
                     return Err(error);
                 }
@@ -177,7 +180,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Starts as many planned fetches as possible.
+    /// Starts as many of the planned fetches as possible.
     fn pump(self: &Arc<Self>, state: &mut CacheState) {
         while state.ahead < self.parallel {
             let Some(next) = state.pages.next() else { break };
@@ -202,7 +205,7 @@ impl Cache {
         });
     }
 
-    /// Fetches consecutive pages. If a body is cut off, it continues with a new request.
+    /// Fetches consecutive pages. If a body is cut off, the fetch continues with a new request.
     async fn fill(
         self: &Arc<Self>,
         origin: &dyn Origin,
@@ -219,7 +222,7 @@ impl Cache {
         loop {
             let mut pieces = match origin.get(&self.client, at..end).await {
                 Ok(pieces) => pieces,
-                // The client has already retried the errors of a busy server.
+                // The client has already retried failures of a busy server.
                 Err(fault) => {
                     patience.wait(fault.of(origin.name())).await?;
                     continue;
@@ -245,7 +248,7 @@ impl Cache {
                         self.changed.notify_all();
                         let Some(next) = pages.next().copied() else { return Ok(()) };
                         page = next;
-                        // The file was closed meanwhile.
+                        // The file has been closed during the fetch.
                         if !state.pages.is_coming(file, page.0, fetch) {
                             return Ok(());
                         }
@@ -262,7 +265,7 @@ impl Cache {
     }
 }
 
-/// Records the end of a fetch on drop, however it ends.
+/// Records the end of a fetch when it is dropped, in whatever way the fetch ends.
 struct Ended<'a> {
     cache: &'a Arc<Cache>,
     planned: &'a Planned,
@@ -282,8 +285,8 @@ impl Drop for Ended<'_> {
                 state.pages.fail(self.planned.file, &fault.error);
             }
             Some(fault) if !self.is_ahead => {
-                // Entries are not removed when they are read, because several reads may wait for
-                // the same fetch.
+                // An entry is not removed when it is read, because several reads may wait for the
+                // same fetch. Therefore, the map is cleared when it is large.
                 if state.failed.len() > 1024 {
                     state.failed.clear();
                 }

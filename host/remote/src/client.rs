@@ -42,40 +42,41 @@ impl Ask {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// The URL that answered, after all redirects.
+    /// The URL that sent the response, after all redirects.
     pub(crate) url: Url,
     pub(crate) body: Body,
-    /// Secrets of the request, which the server may repeat in its messages.
+    /// Secrets of the request, which the server might repeat in its messages.
     secrets: Vec<Secret>,
 }
 
 impl Answer {
-    /// Returns a header as text.
+    /// Returns the value of a header as text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 }
 
-/// Selects the redirects that are followed.
+/// Determines which redirects are followed.
 #[derive(Debug, Clone)]
 pub(crate) enum Follow {
     /// All allowed redirects.
     Yes,
-    /// None: the caller handles them.
+    /// No redirects: the caller handles them.
     No,
-    /// All allowed redirects. The request itself is the target of a redirect from this URL.
+    /// All allowed redirects. The request's own URL came from a redirect by this URL.
     After(Url),
 }
 
-/// The client of all places: a connection pool and the rules for requests.
+/// The HTTP client that all places share: a connection pool and the rules for requests.
 #[derive(Clone)]
 pub(crate) struct Client {
     any: reqwest::Client,
-    /// Resolves names only to public addresses; created at the first redirect to another host.
+    /// A client that connects only to public addresses. It is created at the first redirect to
+    /// another host.
     public: Arc<OnceLock<reqwest::Client>>,
     settings: Arc<Settings>,
     rules: Arc<Rules>,
-    /// Redirecting hosts, and whether their addresses are private.
+    /// For each host that has redirected, whether all of its addresses are private.
     within: Arc<Mutex<HashMap<String, bool>>>,
 }
 
@@ -89,13 +90,15 @@ struct Rules {
     secrets: Vec<Secret>,
 }
 
-/// Maximum number of redirects of a request.
+/// Maximum number of redirects that a request follows.
 const MOST_REDIRECTS: usize = 10;
 
-/// Maximum bytes to read of an error body. Messages of providers take a few hundred bytes.
+/// Maximum number of bytes to read from the body of an error response. Providers' messages take a
+/// few hundred bytes.
 pub(crate) const MOST_OF_ERROR: usize = 64 << 10;
 
-/// Headers that are forwarded to another host. All others may be secret or part of a signature.
+/// Headers that may be forwarded to another host. All other headers may be secret or part of a
+/// signature.
 const FOR_OTHER_HOSTS: [HeaderName; 8] = [
     header::ACCEPT,
     header::ACCEPT_ENCODING,
@@ -109,7 +112,8 @@ const FOR_OTHER_HOSTS: [HeaderName; 8] = [
 
 impl Client {
     pub(crate) fn new(settings: &Settings) -> Result<Self> {
-        // This fails if the program has already chosen a provider, which is then used.
+        // This fails if the program has already installed a provider. In that case, the installed
+        // provider is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let hosts = settings.text("redirect-to").unwrap_or_default();
         let rules = Rules {
@@ -135,18 +139,18 @@ impl Client {
         Patience::new(self.rules.tries, self.rules.retry_time)
     }
 
-    /// Removes secrets from a server's message.
+    /// Removes known secrets from a server's message.
     pub(crate) fn scrubbed(&self, words: &str) -> String {
         scrubbed(words, &self.rules.secrets)
     }
 
-    /// Sends a request, and retries it on temporary failures. Returns any response with a status
-    /// that a retry would not change. The request must be safe to repeat.
+    /// Sends a request, and retries it after temporary failures. Returns any response whose status
+    /// a retry would not change. The request must be safe to repeat.
     pub(crate) async fn ask(&self, ask: &Ask) -> Result<Answer, Fault> {
         self.ask_and(ask, &Follow::Yes).await
     }
 
-    /// Like [`ask`](Self::ask), with a choice of redirects to follow.
+    /// Does the same as [`ask`](Self::ask), but the caller determines which redirects are followed.
     pub(crate) async fn ask_and(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
         let mut patience = self.patience();
         loop {
@@ -164,8 +168,8 @@ impl Client {
         }
     }
 
-    /// Like [`ask`](Self::ask), without retries. After a temporary failure, it is unknown whether
-    /// the request was processed.
+    /// Does the same as [`ask`](Self::ask), but without retries. After a temporary failure, it is
+    /// unknown whether the server has processed the request.
     pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Answer, Fault> {
         let answer = self.once(ask, &Follow::No).await?;
         match busy(&answer) {
@@ -177,7 +181,7 @@ impl Client {
         }
     }
 
-    /// Sends a request once, and follows redirects of reads.
+    /// Sends a request once. If it is a read, follows redirects.
     async fn once(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
         let mut ask = ask.clone();
         let (first, mut is_of_first_host) = match follow {
@@ -223,8 +227,8 @@ impl Client {
         Ok(Answer { status, headers, url: ask.url.clone(), body, secrets: secrets_of(ask) })
     }
 
-    /// Runs a request with a time limit for the response. The time starts when the body has been
-    /// sent.
+    /// Waits for the response to a request, with a time limit that starts when the request body has
+    /// been sent.
     async fn in_time<T>(
         &self,
         request: impl Future<Output = T>,
@@ -253,8 +257,9 @@ impl Client {
         Ok(tokio::time::timeout(self.rules.answer_time, request).await)
     }
 
-    /// Returns the client that may follow a redirect from `first`. It reaches private addresses
-    /// only if the first host has one itself or the settings name the target host.
+    /// Returns the client to use for a redirect from `first` to `next`. It connects to private
+    /// addresses only if the first host's addresses are private, or if the settings name the target
+    /// host.
     async fn client_for(&self, first: &Url, next: &Url) -> Result<&reqwest::Client, Fault> {
         let host = next.host_str().unwrap_or_default().to_ascii_lowercase();
         if self.rules.redirect_to.contains(&host) || self.is_within_a_site(first).await {
@@ -286,7 +291,7 @@ impl Client {
             return is_within;
         }
         let port = url.port_or_known_default().unwrap_or(443);
-        // If the name cannot be resolved here, a proxy resolves it.
+        // If the name cannot be resolved here, a proxy may resolve it, so this is not an error.
         let found = tokio::net::lookup_host((host, port)).await.map(Iterator::collect);
         let found: Vec<SocketAddr> = found.unwrap_or_default();
         let is_within = !found.is_empty() && found.iter().all(|address| !is_public(address.ip()));
@@ -297,13 +302,13 @@ impl Client {
     fn fault(&self, error: reqwest::Error) -> Fault {
         let error = error.without_url();
         let text = causes(&error);
-        // TLS errors and refused addresses do not change with a retry.
+        // TLS errors and refused addresses are permanent, so a retry does not help.
         let is_refused = text.contains("invalid peer certificate") || text.contains("a private address");
         let text = self.scrubbed(&text);
         if is_refused || error.is_builder() { Fault::last(Error::io(text)) } else { Fault::passing(text) }
     }
 
-    /// Returns the status and the message of an error response.
+    /// Returns the status and the message of an error response as text.
     pub(crate) async fn words(&self, answer: Answer) -> String {
         let status = answer.status;
         let told = ["x-error-message", "x-ms-error-code"].iter().find_map(|name| answer.text(name));
@@ -336,7 +341,8 @@ fn build(settings: &Settings, resolver: Option<Arc<PublicOnly>>) -> Result<reqwe
     builder.build().map_err(|error| Error::io(format!("cannot set up TLS: {}", causes(&error))))
 }
 
-/// Returns whether a response is a temporary failure, and the wait that the server requests.
+/// If a response is a temporary failure, returns `Some` with the wait that the server requests, if
+/// it requests one.
 fn busy(answer: &Answer) -> Option<Option<Duration>> {
     let is_passing = match answer.status.as_u16() {
         408 | 425 | 429 => true,
@@ -349,24 +355,24 @@ fn busy(answer: &Answer) -> Option<Option<Duration>> {
     })
 }
 
-/// Parses `Retry-After`: seconds, or a date (RFC 9110, section 10.2.3).
+/// Parses the value of `Retry-After`, which is seconds or a date (RFC 9110, section 10.2.3).
 fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    // A date in the past means no wait.
+    // If the date is in the past, the wait is zero.
     Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
 }
 
-/// Returns the seconds until an exhausted rate limit is reset, from the header of the IETF draft:
-/// `"api";r=0;t=55`.
+/// Returns the number of seconds until an exhausted rate limit is reset. The header is that of an
+/// IETF draft: `"api";r=0;t=55`.
 fn limit_ends(text: &str) -> Option<u64> {
     let mut parts = text.split(';').map(str::trim);
     let is_spent = parts.clone().any(|part| part == "r=0");
     parts.find_map(|part| part.strip_prefix("t=")?.parse().ok()).filter(|_| is_spent)
 }
 
-/// Returns the target of a redirect, if the response is one.
+/// Returns the target URL, if the response is a redirect that may be followed.
 pub(crate) fn redirect(ask: &Ask, answer: &Answer) -> Result<Option<Url>, Fault> {
     let is_redirect = matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let only_reads = ask.method == Method::GET || ask.method == Method::HEAD;
@@ -411,7 +417,7 @@ impl reqwest::dns::Resolve for PublicOnly {
     }
 }
 
-/// Returns the secrets of a request: its query, and the headers for one host only.
+/// Returns the secrets in a request: its query, and the headers that must not be forwarded.
 fn secrets_of(ask: &Ask) -> Vec<Secret> {
     let mut secrets: Vec<Secret> = ask.url.query().map(Secret::new).into_iter().collect();
     for (_, value) in ask.url.query_pairs() {
@@ -420,7 +426,8 @@ fn secrets_of(ask: &Ask) -> Vec<Secret> {
     for (name, value) in &ask.headers {
         if let (false, Ok(value)) = (FOR_OTHER_HOSTS.contains(name), value.to_str()) {
             secrets.push(Secret::new(value));
-            // Values such as `Bearer TOKEN`, or `Credential=KEY/DATE/..., Signature=DIGITS`.
+            // For values such as `Bearer TOKEN` or `Credential=KEY/DATE/..., Signature=DIGITS`,
+            // each part is a secret.
             for part in value.split([' ', ',']) {
                 let part = part.split_once('=').map_or(part, |(_, part)| part);
                 let parts = [part, part.split('/').next().unwrap_or_default()];
@@ -438,8 +445,8 @@ fn certificates(path: &str) -> Result<Vec<reqwest::Certificate>> {
         .map_err(|_| Error::usage("ca-bundle holds no certificates").file(path).expected("PEM"))
 }
 
-/// Extracts the message from an error body: the message of JSON or XML, the title of a page, or the
-/// first line of text.
+/// Extracts the message from the body of an error response: the message in JSON or XML, the title
+/// of an HTML page, or the first line of text.
 pub(crate) fn words_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) {
@@ -481,7 +488,7 @@ mod tests {
         leads(&["redirect-to=a, 169.254.169.254"], first, next).unwrap();
         leads(&[], "http://127.0.0.1/a", next).unwrap();
         leads(&[], first, "https://8.8.8.8/a").unwrap();
-        // Names are checked when they are resolved.
+        // Host names are checked later, when they are resolved.
         let client = client(&["retries=1"]);
         let ask = Ask::get(Url::parse("http://localhost:1/a").unwrap());
         let follow = Follow::After(Url::parse(first).unwrap());

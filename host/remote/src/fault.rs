@@ -11,9 +11,9 @@ pub(crate) struct Fault {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// A retry, after the wait that the server requested, if any.
+    /// Retry, after the wait that the server requested, if it requested one.
     Again(Option<Duration>),
-    /// None: the file has changed for good.
+    /// There is no remedy, because the file has changed.
     Changed,
     None,
 }
@@ -27,7 +27,7 @@ impl Fault {
         Self { error, remedy: Remedy::None }
     }
 
-    /// The file `name` has changed since it was opened.
+    /// Creates the fault for a file that has changed since it was opened.
     pub(crate) fn changed(name: &str, expected: &str, found: &str) -> Self {
         let error = Error::transient("changed while it was read").file(name).expected(expected).found(found);
         Self { error, remedy: Remedy::Changed }
@@ -46,7 +46,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// Limits the retries of a request that makes no progress.
+/// Limits how often a request is retried without progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Patience {
     most: usize,
@@ -55,17 +55,17 @@ pub(crate) struct Patience {
     since: Instant,
 }
 
-/// The first pause; each further pause is twice as long.
+/// Length of the first pause. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 impl Patience {
-    /// Allows up to `most` attempts within a time.
+    /// Allows up to `most` attempts within the time `within`.
     pub(crate) fn new(most: usize, within: Duration) -> Self {
         Self { most, within, tries: 1, since: Instant::now() }
     }
 
-    /// Resets the limits after progress.
+    /// Resets the limits, because there was progress.
     pub(crate) fn renew(&mut self) {
         self.tries = 1;
         self.since = Instant::now();
@@ -76,8 +76,8 @@ impl Patience {
         let Remedy::Again(asked) = fault.remedy else { return Err(fault) };
         let doublings = u32::try_from(self.tries - 1).unwrap_or(u32::MAX).min(16);
         let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
-        // Random pauses of at least half the length keep clients that failed together from retrying
-        // together.
+        // Pauses have a random length between half and all of `pause`, so that clients that failed
+        // together do not retry together.
         let pause = pause.mul_f64(0.5 + 0.5 * chance());
         let pause = asked.map_or(pause, |asked| asked + pause.min(Duration::from_secs(1)));
         let is_over = self.since.elapsed() + pause > self.within;
@@ -104,7 +104,7 @@ fn tries(count: usize) -> String {
     if count == 1 { "one try".into() } else { format!("{count} tries") }
 }
 
-/// Appends the number of attempts to the message.
+/// Appends the reason for giving up to the error message.
 fn with_reason(error: &Error, why: &str) -> Error {
     let file = error.details().find(|(name, _)| *name == "file").map(|(_, file)| file);
     let new = Error::new(
@@ -117,7 +117,7 @@ fn with_reason(error: &Error, why: &str) -> Error {
     }
 }
 
-/// Joins the messages of an error and its causes, without repetitions.
+/// Joins the messages of an error and of its causes, and leaves out repetitions.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut texts = vec![error.to_string()];
     let mut next = error.source();
@@ -128,7 +128,7 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
         }
         next = cause.source();
     }
-    // The outermost message only says that a request failed.
+    // The outermost message only says that a request failed, so it is left out.
     if texts.len() > 1 { texts[1..].join(": ") } else { texts.remove(0) }
 }
 

@@ -1,4 +1,4 @@
-//! A file of any origin that is read through the cache.
+//! A file of any origin, which is read through the cache.
 
 use crate::cache::Origin;
 use crate::runtime::{Engine, Process};
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_core::context::remote::{RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
-/// Bytes that the first request of a file reads. The response also has the length and the tag, and
-/// most headers fit.
+/// Number of bytes that the first request for a file reads. Most file headers fit in it. The
+/// response also contains the file's length and tag.
 pub(crate) const START: u64 = 128 << 10;
 
 pub(crate) struct CachedFile {
@@ -18,14 +18,15 @@ pub(crate) struct CachedFile {
     origin: Arc<dyn Origin>,
     id: u64,
     stamp: RemoteStamp,
-    /// The first bytes, until the cache takes them.
+    /// The first bytes of the file, until they are passed to the cache.
     start: Mutex<Bytes>,
-    /// Whether more was read than the first response.
+    /// Whether bytes after the first response were read.
     is_read_on: AtomicBool,
 }
 
 impl CachedFile {
-    /// Creates a file of an origin; `start` holds the bytes that came when it was opened.
+    /// Creates a file of an origin. `start` contains the bytes that were received when the file was
+    /// opened.
     pub(crate) fn opened(
         engine: &Arc<Engine>,
         origin: impl Origin,
@@ -43,7 +44,7 @@ impl CachedFile {
         })
     }
 
-    /// Returns the process, and registers the file with its cache on first use.
+    /// Returns the resources of this process. On first use, registers the file with their cache.
     fn process(&self) -> Result<Arc<Process>> {
         let process = self.engine.process()?;
         let start = std::mem::take(&mut *self.start.lock().unwrap_or_else(PoisonError::into_inner));
@@ -71,14 +72,14 @@ impl RemoteFile for CachedFile {
     }
 
     fn advise(&self, ranges: &[Range<u64>]) {
-        // This is a hint: an error occurs again when the bytes are read.
+        // Advice is only a hint. If there is an error, it occurs again when the bytes are read.
         if let Ok(process) = self.process() {
             process.cache.advise(self.id, ranges);
         }
     }
 
     fn check_unchanged(&self) -> Result<()> {
-        // A single response always belongs to one version.
+        // If only the first response was read, all bytes come from one version of the file.
         if !self.is_read_on.load(Ordering::Relaxed) {
             return Ok(());
         }

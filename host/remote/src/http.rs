@@ -1,5 +1,5 @@
-//! Files on HTTP servers, which do not list folders. If a server has no range requests, its file is
-//! read once into an unnamed temporary file.
+//! Files on HTTP servers, which cannot list folders. If a server does not support range requests, a
+//! file is read once into an unnamed temporary file.
 
 use crate::body::Pieces;
 use crate::cache::Origin;
@@ -26,7 +26,8 @@ pub(crate) struct HttpPlace {
     engine: Arc<Engine>,
     /// Scheme, host and port, with the path `/`.
     root: Url,
-    /// The path that the user named, and its original URL. The query applies only to this path.
+    /// The path that the user passed, and its original URL. The URL's query is used only for this
+    /// path.
     named: (String, Url),
     headers: HeaderMap,
     looked: Looked,
@@ -45,7 +46,7 @@ impl HttpPlace {
         }
         url.set_fragment(None);
         let headers = headers(engine, &url)?;
-        // User and password are sent as a header, to this host only.
+        // The user name and password are sent as a header instead, and only to this host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let path = decoded(url.path().trim_start_matches('/'));
@@ -68,7 +69,7 @@ impl HttpPlace {
         url
     }
 
-    /// Opens the file at a path.
+    /// Opens the file at a path, if it exists.
     fn finding(&self, path: &str) -> impl Future<Output = Result<Found, Fault>> + Send + use<> {
         let origin =
             HttpOrigin { name: self.url(path), url: self.url_of(path), headers: self.headers.clone() };
@@ -149,7 +150,7 @@ fn headers(engine: &Engine, url: &Url) -> Result<HeaderMap> {
     Ok(headers)
 }
 
-/// Decodes percent-encoding; bytes that are not UTF-8 stay encoded.
+/// Decodes percent-encoding. If the decoded bytes are not UTF-8, the text stays encoded.
 pub(crate) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -162,18 +163,18 @@ pub(crate) fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-/// A file by its URL, before the first request.
+/// A file at a URL, before the first request for it.
 struct HttpOrigin {
     name: String,
     url: Url,
     headers: HeaderMap,
 }
 
-/// A file of a server with range requests.
+/// A file on a server that supports range requests.
 struct RangedOrigin {
     origin: HttpOrigin,
     version: Version,
-    /// The target of the server's redirect, while it is valid.
+    /// The URL that the server last redirected to, as long as it is valid.
     moved: Mutex<Option<Url>>,
 }
 
@@ -187,13 +188,14 @@ impl RangedOrigin {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request to the last known URL, and to the original one if that fails.
+    /// Sends a request to the URL of the last redirect. If that URL is no longer valid, sends the
+    /// request to the original URL.
     async fn ask(&self, client: &Client, ask: Ask) -> Result<Answer, Fault> {
         let moved = self.moved().clone();
         if let Some(url) = moved {
             let moved = Ask { url, ..ask.clone() };
             let answer = client.ask_and(&moved, &Follow::After(ask.url.clone())).await?;
-            // A signed URL may have expired.
+            // These statuses may mean that a signed URL has expired.
             if !matches!(answer.status.as_u16(), 400 | 401 | 403 | 404 | 410) {
                 return Ok(answer);
             }
@@ -216,7 +218,7 @@ impl HttpOrigin {
         ask.header(header::RANGE, range_header(range))
     }
 
-    /// Requests the start of the file. The response shows what the server supports.
+    /// Requests the start of the file. The response shows whether the server supports ranges.
     async fn open(self, client: &Client, spool: Spool) -> Result<Option<Opened>, Fault> {
         let answer = client.ask(&self.ask(&(0..START))).await?;
         let name = self.name.clone();
@@ -231,7 +233,7 @@ impl HttpOrigin {
                     }
                 };
                 let origin = RangedOrigin::new(self, Version::of(&answer, len), &answer.url);
-                // Missing bytes are requested again when they are read.
+                // If bytes are missing here, they are requested again when they are read.
                 let start = answer.body.start(usize::try_from(START.min(len)).unwrap_or(0)).await;
                 Ok(Some(Opened::Ranges(origin, start)))
             }
@@ -242,7 +244,7 @@ impl HttpOrigin {
                 let file = spool.fill(client, answer, version, again, &name).await?;
                 Ok(Some(Opened::Spooled(file)))
             }
-            // An empty file satisfies no range.
+            // No range of an empty file can be satisfied.
             416 if unsatisfied_len(&answer) == Some(0) => {
                 let version = Version::of(&answer, 0);
                 Ok(Some(Opened::Ranges(RangedOrigin::new(self, version, &answer.url), Bytes::new())))
@@ -273,8 +275,8 @@ impl Origin for RangedOrigin {
 
     fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
-            // Use GET instead of HEAD, because a signed URL is valid only for GET. Ask the original
-            // URL too, because its server may redirect elsewhere now.
+            // Use GET instead of HEAD, because a signed URL is valid only for GET. Use the original
+            // URL, because its server may redirect to a different URL now.
             let answer = client.ask(&self.origin.ask(&(0..1))).await?;
             if answer.status.as_u16() == 416 && self.version.len == 0 {
                 let version = Version::of(&answer, unsatisfied_len(&answer).unwrap_or(0));

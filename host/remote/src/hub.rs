@@ -1,5 +1,5 @@
-//! Repositories of the Hugging Face Hub at one commit. They are listed once and read by ranges, or
-//! from the Hub's local cache if it has the files.
+//! Repositories on the Hugging Face Hub, each at one commit. A repository is listed once, and its
+//! files are read by ranges. If the Hub's local cache contains a file, it is read from there.
 
 mod address;
 mod api;
@@ -32,14 +32,14 @@ pub(crate) struct HubPlace {
     looked: Looked,
 }
 
-/// Returns the repository with its revision, which is the key of the place, and the path.
+/// Splits a URL into the repository with its revision, which is the key of the place, and the path.
 pub(crate) fn address(url: &str) -> Result<(String, String)> {
     let address = Address::parse(url)?;
     Ok((address.url(""), address.path))
 }
 
 impl HubPlace {
-    /// Opens the repository of a URL, and resolves its revision to a commit.
+    /// Opens the repository that a URL names, and resolves its revision to a commit.
     pub(crate) fn new(engine: &Arc<Engine>, url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
         let settings = &engine.settings;
@@ -67,7 +67,7 @@ impl HubPlace {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the entry at a path from the known tree, or asks the Hub.
+    /// Returns the entry at a path. If it is not in the known tree, asks the Hub.
     fn find(&self, path: &str) -> Result<Option<Known>> {
         if path.is_empty() {
             return Ok(Some(Known::Folder));
@@ -135,7 +135,8 @@ impl RemotePlace for HubPlace {
 
     fn will_open(&self, paths: &[&str]) {
         for path in paths {
-            // Unknown files would cost a request, and files in the local cache need none.
+            // Files that are not in the known tree would need another request, and files in the
+            // local cache need no request.
             let Some(Some(Known::File(file))) = self.tree().find(path) else { continue };
             if self.snapshot.open(path, &file, self.url(path)).is_some() {
                 continue;

@@ -1,4 +1,5 @@
-//! Files that were opened to check them, or in advance. This saves a request when they are opened.
+//! Files that were opened to check whether they exist, or that were opened in advance. They are
+//! kept, which saves a request when the caller opens them.
 
 use crate::cache::{Cancelled, LOOK};
 use crate::fault::Fault;
@@ -12,13 +13,13 @@ use std::time::{Duration, Instant};
 use tensorferry_core::context::remote::RemoteFile;
 use tensorferry_sdk::{Error, Result};
 
-/// A file, if it exists.
+/// A file. `None` if it does not exist.
 pub(crate) type Found = Option<Arc<dyn RemoteFile>>;
 
-/// Time for which a checked file counts as current.
+/// How long an opened file may be used without checking it again.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Like [`SOON`], for a file that was announced to be opened.
+/// The same limit as [`SOON`], for files that the caller has announced.
 const LATER: Duration = Duration::from_secs(60);
 
 /// Opened files by path.
@@ -27,7 +28,7 @@ pub(crate) struct Looked(Mutex<HashMap<String, Slot>>);
 
 struct Slot {
     until: Instant,
-    /// The process that runs the thread.
+    /// The process whose transfer thread opens the file.
     process: u32,
     file: Opening,
 }
@@ -51,13 +52,13 @@ impl Looked {
         slots
     }
 
-    /// Keeps a file that will probably be opened soon.
+    /// Keeps a file that the caller will probably open soon.
     pub(crate) fn keep(&self, path: &str, file: Arc<dyn RemoteFile>) {
         self.slots().insert(path.to_owned(), Slot::new(SOON, Opening::Here(file)));
     }
 
-    /// Starts to open a file. If it fails, the caller of [`take`](Self::take) opens it again and
-    /// gets the error.
+    /// Starts to open a file in advance. If this fails, the caller of [`take`](Self::take) opens
+    /// the file again and receives the error.
     pub(crate) fn begin(
         &self,
         path: &str,
@@ -72,20 +73,20 @@ impl Looked {
         let is_taken = Arc::new(AtomicBool::new(false));
         let is_begun = Arc::clone(&is_taken);
         engine.begin(move |turn| async move {
-            // If `take` was called before a permit was free, the caller opens the file.
+            // If `take` was called before a permit was available, its caller opens the file.
             if !is_begun.swap(true, Ordering::AcqRel)
                 && let Ok(found) = opening.await
             {
-                // The permit is held until the file is taken, which limits the number of files that
-                // are never taken.
+                // The permit is held until the file is taken. This limits the number of files that
+                // are opened but never taken.
                 drop(send.send((found, turn)));
             }
         });
         slots.insert(path.to_owned(), Slot::new(LATER, Opening::Coming(receive, is_taken)));
     }
 
-    /// Takes the file at a path, if it was opened recently or is being opened. If it still waits
-    /// for a permit, the caller must open it.
+    /// Returns the file at a path, if it was opened recently or is being opened. If its opening
+    /// still waits for a permit, returns `None`, and the caller must open the file.
     pub(crate) fn take(&self, path: &str, cancelled: &Cancelled) -> Result<Found> {
         let slot = self.slots().remove(path);
         let receive = match slot.map(|slot| slot.file) {

@@ -1,4 +1,4 @@
-//! Notes for the user about how files are read.
+//! Notes that tell the user how files are read.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 /// Maximum number of notes.
 const MOST: usize = 100;
 
-/// Notes without duplicates, and those that were not taken yet.
+/// Notes without duplicates, and the notes that have not been passed on yet.
 #[derive(Debug, Default)]
 pub(crate) struct Notes(Mutex<NotesState>);
 

@@ -1,5 +1,5 @@
-//! Objects of S3, Google Cloud Storage and Azure: Apache's `object_store` on top of this crate's
-//! client.
+//! Objects in S3, Google Cloud Storage and Azure. The Apache `object_store` crate is used, but its
+//! requests are sent by this crate's client.
 
 mod azure;
 mod clean;
@@ -42,14 +42,15 @@ use tensorferry_sdk::{Error, Result};
 use trouble::Trouble;
 use upload::Upload;
 
-/// The `object_store` traits that all providers implement.
+/// The `object_store` traits that the clients of all providers implement.
 trait Store: ObjectStore + PaginatedListStore + MultipartStore {
-    /// Returns the credential to sign a request to Azure again; `None` for other stores.
+    /// Returns the credential for signing a request to Azure again. Returns `None` for other
+    /// stores.
     fn azure_credential(&self) -> BoxFuture<'_, Result<Option<Arc<AzureCredential>>, object_store::Error>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Returns the S3 client, which signs requests that `object_store` does not support.
+    /// Returns the S3 client, which can also sign requests that `object_store` does not support.
     fn s3(&self) -> Option<&AmazonS3> {
         None
     }
@@ -69,7 +70,7 @@ impl Store for MicrosoftAzure {
     }
 }
 
-/// A bucket, or a container of Azure Blob Storage.
+/// A bucket. In Azure Blob Storage, buckets are called containers.
 pub(crate) struct ObjectPlace {
     engine: Arc<Engine>,
     bucket: Bucket,
@@ -81,7 +82,7 @@ pub(crate) struct ObjectPlace {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bucket {
     scope: Scope,
-    /// Scheme and authority of the URL.
+    /// The scheme and the authority of the URL.
     root: String,
     name: String,
     /// The Azure account, if the URL names it.
@@ -89,8 +90,8 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Splits a URL into the bucket and the path in it; `None` if the scheme is not that of an
-    /// object store.
+    /// Splits a URL into the bucket and the path in the bucket. Returns `None` if the scheme is not
+    /// one of an object store.
     pub(crate) fn parse(url: &str) -> Result<Option<(Self, String)>> {
         let Some((scheme, rest)) = url.split_once("://") else { return Ok(None) };
         let scope = match scheme.to_ascii_lowercase().as_str() {
@@ -99,13 +100,14 @@ impl Bucket {
             "az" | "azure" | "abfs" | "abfss" => Scope::Azure,
             _ => return Ok(None),
         };
-        // The rest is a key, in which `?`, `#` and `%` are ordinary characters.
+        // Everything after the first slash is a key, in which `?`, `#` and `%` are ordinary
+        // characters.
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let usage = |why: &str| Error::usage(why).file(shown_text(&format!("{scheme}://{host}")));
         let (name, account) = match host.split_once('@') {
             Some((name, host)) if scope == Scope::Azure => {
                 let (account, cloud) = host.split_once('.').unwrap_or((host, ""));
-                // Other Azure clouds have other hosts.
+                // Clouds other than Azure's public cloud have other hosts.
                 if !["", "dfs.core.windows.net", "blob.core.windows.net"].contains(&cloud) {
                     return Err(usage(
                         "only the public Azure cloud has URLs of this form; set az.endpoint to the account's URL",
@@ -133,7 +135,7 @@ impl Bucket {
         Ok(Some((Self { scope, root, name: name.to_owned(), account }, path)))
     }
 
-    /// Returns the key under which `Remotes` keeps the place.
+    /// Returns the key under which `Remotes` stores the place.
     pub(crate) fn root(&self) -> &str {
         &self.root
     }
@@ -153,7 +155,7 @@ impl Bucket {
 }
 
 impl ObjectPlace {
-    /// Creates the place without a request.
+    /// Creates the place without sending a request.
     pub(crate) fn new(engine: &Arc<Engine>, bucket: Bucket) -> Result<Self> {
         let store = Mutex::new(bucket.store(engine, None)?);
         Ok(Self { engine: Arc::clone(engine), bucket, store, looked: Looked::default() })
@@ -163,8 +165,8 @@ impl ObjectPlace {
         Arc::clone(&self.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sends a request, and once more if the store reports another region or the credentials were
-    /// renewed.
+    /// Sends a request. If the store reports a different region, or if the credentials were
+    /// renewed, sends the request once more.
     fn ask<T: Send + 'static>(
         &self,
         path: &str,
@@ -206,7 +208,8 @@ impl ObjectPlace {
         let (version, bytes) = match found {
             Ok(found) => found,
             Err(trouble) if trouble.status() == Some(404) => {
-                // A missing bucket is an error, not a missing object.
+                // If the bucket is missing, that is an error. If only the object is missing, it is
+                // not.
                 return if trouble.is_of_bucket() { Err(trouble.error()) } else { Ok(None) };
             }
             Err(trouble) => return Err(trouble.error()),
@@ -215,14 +218,14 @@ impl ObjectPlace {
         Ok(Some(opened(&self.engine, origin, bytes)))
     }
 
-    /// Returns whether any key starts with the path and a slash.
+    /// Returns whether any key starts with the path followed by a slash.
     fn is_folder(&self, path: &str) -> Result<bool> {
         let prefix = prefix(path);
         let found = self.ask(path, move |store| {
             let prefix = prefix.clone();
             Box::pin(async move {
-                // Two entries, because the first may be a placeholder of the folder itself, which
-                // the list leaves out.
+                // Request two entries, because the first may be a placeholder for the folder
+                // itself, which is left out of the list.
                 let options = PaginatedListOptions { max_keys: Some(2), ..PaginatedListOptions::default() };
                 let page = store.list_paginated(prefix.as_deref(), options).await?;
                 Ok(!page.result.objects.is_empty()
@@ -239,8 +242,8 @@ fn opened(engine: &Arc<Engine>, origin: ObjectOrigin, start: Bytes) -> Arc<dyn R
     CachedFile::opened(engine, origin, stamp, start)
 }
 
-/// Returns the endpoint set for a kind of store. Without TLS, it must be on this machine or
-/// explicitly allowed.
+/// Returns the endpoint that the settings specify for a kind of store. An endpoint without TLS must
+/// be on this machine or be explicitly allowed.
 fn endpoint(settings: &Settings, scope: Scope) -> Result<Option<String>> {
     let Some(text) = settings.scoped(scope, "endpoint") else { return Ok(None) };
     let url = Url::parse(text)
@@ -263,9 +266,9 @@ fn endpoint(settings: &Settings, scope: Scope) -> Result<Option<String>> {
     Ok(Some(text.trim_end_matches('/').to_owned()))
 }
 
-/// Converts an error of `object_store` about settings.
+/// Converts an `object_store` error about settings.
 fn unfit(error: &object_store::Error) -> Error {
-    // The messages name the missing setting. Only messages about URLs contain values.
+    // These messages name the missing setting. Only messages about URLs contain values of settings.
     let text = crate::fault::causes(error);
     let words = text.split(' ').filter(|word| !word.contains("://"));
     Error::usage(words.collect::<Vec<_>>().join(" "))
@@ -279,17 +282,17 @@ fn prefix(folder: &str) -> Option<String> {
     (!folder.is_empty()).then(|| format!("{folder}/"))
 }
 
-/// Reads the start of an object, and its version.
+/// Reads the first bytes of an object, and its version.
 async fn start(store: &dyn Store, location: &Path) -> Result<(Version, Bytes), object_store::Error> {
     let options = GetOptions { range: Some(GetRange::Bounded(0..START)), ..GetOptions::default() };
     match store.get_opts(location, options).await {
         Ok(found) => {
             let version = version_of(&found.meta);
-            // A failure here is not final: the bytes are requested again when they are read.
+            // If this fails, the bytes are requested again when they are read.
             let bytes = found.bytes().await.unwrap_or_default();
             Ok((version, bytes))
         }
-        // An empty object satisfies no range.
+        // No range of an empty object can be satisfied.
         Err(error) if trouble::status_of(&error) == Some(416) => {
             Ok((version_of(&store.head(location).await?), Bytes::new()))
         }
@@ -363,7 +366,7 @@ impl RemotePlace for ObjectPlace {
     }
 
     fn end_uploads(&self, prefix: &str, older_than: Duration) -> Result<Vec<String>> {
-        // Any response shows the region of the bucket.
+        // This request is only sent to learn the bucket's region, which any response shows.
         let _ = self.stamp("ferry");
         let (store, client) = (self.current(), self.engine.process()?.client.clone());
         let prefix = prefix.to_owned();
@@ -390,7 +393,7 @@ impl RemotePlace for ObjectPlace {
     }
 }
 
-/// Converts an error of the store to a fault for the cache.
+/// Converts a store's error to a fault for the cache.
 fn fault(trouble: Trouble, name: &str) -> Fault {
     match trouble.status() {
         Some(404 | 410) => Fault::changed(name, "the object", "none"),

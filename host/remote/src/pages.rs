@@ -1,36 +1,37 @@
-//! Pages are the pieces of files that are in memory or being fetched. This module tracks which
-//! exist, how much of the budget they use, which can be evicted, and which ranges to fetch next. It
-//! does not wait or transfer anything.
+//! Pages are the pieces of files that are in memory or are being fetched. This module tracks which
+//! pages exist, how much of the memory budget they use, which pages can be evicted, and which
+//! ranges to fetch next. It does not wait for or transfer anything.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::Error;
 
-/// Bytes of a page, except for the last of a fetch. The copy reads as much at once.
+/// Size of a page in bytes, except for the last page of a fetch. The copy reads the same number of
+/// bytes at once.
 pub(crate) const PAGE: u64 = 1 << 20;
 
-/// Ranges with gaps up to this size are fetched together. At 50 ms and 500 MB/s, a request takes as
-/// long as 25 MB, so the gap costs little.
+/// Ranges with a gap of up to this many bytes between them are fetched together. At 50 ms and 500
+/// MB/s, a request takes as long as transferring 25 MB, so fetching the gap costs little.
 const GAP: u64 = 1 << 20;
 
-/// A read that starts within this distance of the end of earlier reads continues their sequence,
-/// because several threads read windows of one sequence.
+/// A read that starts at most this many bytes from the end of earlier reads continues their
+/// sequence. The distance is needed because several threads read windows of one sequence.
 const NEAR: u64 = 8 << 20;
 
-/// Bytes of sequential reads after which prefetching starts.
+/// Number of bytes that must be read in sequence before prefetching starts.
 const SEQUENCE: u64 = 256 << 10;
 
-/// Bytes of pages to keep after they were read. Headers are read again, and several formats examine
-/// the same bytes.
+/// Number of bytes of pages that are kept after they were read. They may be read again: headers are
+/// read more than once, and several formats examine the same bytes.
 const KEPT: u64 = 16 << 20;
 
-/// Minimum bytes that a read fetches.
+/// Minimum number of bytes that a read fetches.
 pub(crate) const LEAST: u64 = 128 << 10;
 
 pub(crate) type FetchId = u64;
 
-/// The number of a file in one process.
+/// Identifies a file in one process.
 pub(crate) type FileId = u64;
 
 #[derive(Debug, Clone)]
@@ -43,11 +44,11 @@ pub(crate) enum Content {
 pub(crate) struct Page {
     pub(crate) len: u64,
     pub(crate) content: Content,
-    /// Number of bytes of the page that were read.
+    /// Number of bytes of the page that have been read.
     read: u64,
     /// Number of reads that wait for the page.
     pub(crate) waiting: u32,
-    /// Bytes read from all files when the page arrived.
+    /// Total number of bytes that had been read from all files when the page arrived.
     came: u64,
 }
 
@@ -55,14 +56,14 @@ pub(crate) struct Page {
 struct FilePages {
     len: u64,
     pages: BTreeMap<u64, Page>,
-    /// The error that makes all further reads of the file fail.
+    /// If set, all further reads of the file fail with this error.
     failed: Option<Error>,
-    /// The end of the last sequential reads, and their number of bytes.
+    /// The end of the last sequential reads. The next field is their number of bytes.
     end: u64,
     sequence: u64,
-    /// End of the range that is prefetched for the sequence.
+    /// End of the range that has been planned to be prefetched for the sequence.
     ahead: u64,
-    /// End of the range that the caller advised; no sequential prefetch before it.
+    /// End of the ranges that the caller advised. There is no sequential prefetch before it.
     advised: u64,
 }
 
@@ -78,11 +79,11 @@ pub(crate) struct Planned {
 pub(crate) struct Pages {
     files: HashMap<FileId, FilePages>,
     queue: VecDeque<Planned>,
-    /// Pages that were read completely, in that order, with their lengths. `done_bytes` is the sum
-    /// of the lengths.
+    /// Pages that can be evicted because they were read, in the order of reading, with their
+    /// lengths. `done_bytes` is the sum of the lengths.
     done: VecDeque<(FileId, u64, u64)>,
     done_bytes: u64,
-    /// All pages in the order of their arrival.
+    /// All pages, in the order in which they arrived.
     came: VecDeque<(FileId, u64)>,
     spare: Vec<Vec<u8>>,
     budget: u64,
@@ -92,8 +93,8 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Creates an empty set of pages with a budget of `budget` bytes. A fetch has up to `block`
-    /// bytes.
+    /// Creates an empty set of pages with a memory budget of `budget` bytes. A fetch has at most
+    /// `block` bytes.
     pub(crate) fn new(budget: u64, block: u64) -> Self {
         Self {
             files: HashMap::new(),
@@ -109,7 +110,7 @@ impl Pages {
         }
     }
 
-    /// Returns the bytes that all pages use.
+    /// Returns the number of bytes that all pages use.
     #[cfg(test)]
     pub(crate) fn used(&self) -> u64 {
         self.used
@@ -136,7 +137,7 @@ impl Pages {
         self.queue.retain(|planned| planned.file != file);
     }
 
-    /// Marks a file as changed: its pages are dropped, and reads return the error.
+    /// Marks a file as changed. Its pages are dropped, and all further reads return the error.
     pub(crate) fn fail(&mut self, file: FileId, error: &Error) {
         if let Some(pages) = self.files.get_mut(&file) {
             pages.failed.get_or_insert_with(|| error.clone());
@@ -148,19 +149,19 @@ impl Pages {
         self.files.get(&file)?.failed.as_ref()
     }
 
-    /// Returns the page that holds a byte, and the page's start.
+    /// Returns the page that contains the byte at `offset`, and the page's start.
     pub(crate) fn at(&mut self, file: FileId, offset: u64) -> Option<(u64, &mut Page)> {
         let pages = &mut self.files.get_mut(&file)?.pages;
         let (&start, page) = pages.range_mut(..=offset).next_back()?;
         (offset < start + page.len).then_some((start, page))
     }
 
-    /// Returns whether a page still waits for bytes of this fetch.
+    /// Returns whether a page still waits for bytes from this fetch.
     pub(crate) fn is_coming(&self, file: FileId, start: u64, fetch: FetchId) -> bool {
         self.page(file, start).is_some_and(|page| matches!(page.content, Content::Coming(by) if by == fetch))
     }
 
-    /// Creates the missing pages of a range, which the fetch will fill.
+    /// Creates the pages of a range that do not exist yet. The fetch will fill them.
     pub(crate) fn reserve(&mut self, planned: &Planned, fetch: FetchId) -> Vec<(u64, u64)> {
         let Some(file) = self.files.get_mut(&planned.file) else { return Vec::new() };
         let mut made = Vec::new();
@@ -185,7 +186,8 @@ impl Pages {
                 page.content = Content::Here(Arc::new(bytes));
                 page.came = read;
                 self.came.push_back((file, start));
-                // Otherwise the list would grow with everything that is ever read.
+                // Pages that no longer exist are removed from the list. Otherwise, the list would
+                // grow with every byte that is ever read.
                 while self.came.front().is_some_and(|(file, start)| self.page(*file, *start).is_none()) {
                     self.came.pop_front();
                 }
@@ -194,7 +196,7 @@ impl Pages {
         }
     }
 
-    /// Removes the unfilled pages of a fetch that ended early.
+    /// Removes those pages of a fetch that were not filled because it ended early.
     pub(crate) fn give_up(&mut self, file: FileId, fetch: FetchId, pages: &[(u64, u64)]) {
         for (start, len) in pages {
             if self.is_coming(file, *start, fetch) {
@@ -213,13 +215,13 @@ impl Pages {
         }
     }
 
-    /// Marks a page that was not read completely as evictable, because often little more than a
-    /// header is read.
+    /// Marks a page as evictable. This may happen before the page was read completely, because
+    /// often little more than a header is read.
     pub(crate) fn may_go(&mut self, file: FileId, start: u64) {
         let Some(len) = self.page(file, start).map(|page| page.len) else { return };
         self.done.push_back((file, start, len));
         self.done_bytes += len;
-        // Reusing memory is faster than allocating it.
+        // The memory of evicted pages is reused, which is faster than allocating new memory.
         while self.done_bytes > KEPT {
             self.evict_done();
         }
@@ -243,7 +245,7 @@ impl Pages {
         }
     }
 
-    /// Records that `bytes` of a page were read.
+    /// Records that `bytes` more bytes of a page were read.
     pub(crate) fn note_read(&mut self, file: FileId, start: u64, bytes: u64) {
         self.read += bytes;
         if let Some(page) = self.files.get_mut(&file).and_then(|pages| pages.pages.get_mut(&start)) {
@@ -255,14 +257,15 @@ impl Pages {
         }
     }
 
-    /// Evicts pages until `bytes` fit: first those that were read, then old ones that were never
-    /// read. Returns whether there is room.
+    /// Evicts pages until `bytes` more bytes fit: first the pages that were read, then old pages
+    /// that were never read. Returns whether the bytes fit.
     pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
         while self.used + bytes > self.budget && self.evict_done() {}
         while self.used + bytes > self.budget {
             let Some(&(file, start)) = self.came.front() else { break };
             let page = self.page(file, start);
-            // Twice the budget was read since the page arrived, so reads have skipped it.
+            // Since the page arrived, twice as many bytes as the budget were read, so the page has
+            // been skipped.
             let is_stale = page.is_none_or(|page| self.read >= page.came + 2 * self.budget);
             if !is_stale {
                 break;
@@ -287,7 +290,7 @@ impl Pages {
         }
     }
 
-    /// Queues ranges that will be read next, after those that are already queued.
+    /// Adds ranges that will be read next to the end of the queue.
     pub(crate) fn advise(&mut self, file: FileId, ranges: &[Range<u64>]) {
         let Some(len) = self.files.get(&file).map(|pages| pages.len) else { return };
         for range in ranges {
@@ -296,8 +299,8 @@ impl Pages {
                 continue;
             }
             match self.queue.back_mut() {
-                // Merge only up to the size of a block, to keep the order in which ranges are
-                // needed.
+                // Ranges are merged only up to the size of a block, to keep the order in which they
+                // are needed.
                 Some(last)
                     if last.file == file
                         && last.range.start <= start
@@ -314,13 +317,13 @@ impl Pages {
         }
     }
 
-    /// Records the start of a read, and plans a prefetch if it continues a sequence.
+    /// Records the start of a read. If the read continues a sequence, plans a prefetch.
     pub(crate) fn note_begin(&mut self, file: FileId, range: &Range<u64>) {
         let Some(pages) = self.files.get_mut(&file) else { return };
         let is_near = range.start + NEAR >= pages.end && range.start <= pages.end + NEAR;
         if is_near {
-            // Reading the same bytes again is not progress: several formats examine the start of a
-            // file.
+            // Only new bytes count for the sequence. Several formats read the start of a file, and
+            // reading it again is not progress.
             pages.sequence += range.end.saturating_sub(range.start.max(pages.end));
             pages.end = pages.end.max(range.end);
         } else {
@@ -332,15 +335,16 @@ impl Pages {
         let wished = (pages.sequence * 2).min(self.budget / 2);
         let from = pages.ahead.max(pages.end);
         let to = (pages.end + wished).min(pages.len);
-        // Advance in steps of a quarter, so that each step is worth a request.
+        // The prefetch advances by at least a quarter of the desired length at a time, so that each
+        // step is worth a request.
         if to > from && (to - from >= (wished / 4).min(self.block) || to == pages.len) {
             pages.ahead = to;
             self.queue.push_back(Planned { file, range: from..to });
         }
     }
 
-    /// Returns the next missing range of the queue, up to a block. It stays in the queue until
-    /// [`begin_next`](Self::begin_next) removes it.
+    /// Returns the next range of the queue that has no pages, up to the size of a block. The range
+    /// stays in the queue until [`begin_next`](Self::begin_next) removes it.
     pub(crate) fn next(&mut self) -> Option<Planned> {
         loop {
             let front = self.queue.front()?.clone();
@@ -362,8 +366,9 @@ impl Pages {
         }
     }
 
-    /// Returns the range to fetch at once for a read that found no page at `offset`: the planned
-    /// range from there, or a range that suits the sequence, at least `least` bytes.
+    /// Returns the range to fetch immediately for a read that found no page at `offset`. If the
+    /// queue contains a range with this offset, it is the rest of that range. Otherwise, its length
+    /// depends on the sequence and is at least `LEAST` bytes.
     pub(crate) fn demand(&mut self, file: FileId, offset: u64, end: u64) -> Option<Planned> {
         let pages = self.files.get(&file)?;
         let wished =
@@ -373,15 +378,16 @@ impl Pages {
             };
         let wished = wished.min(pages.len);
         let gap = self.gap(file, offset..wished.max(end))?;
-        // If the range does not fit, fetch only what is read now, up to a page.
+        // If the range does not fit in memory, fetch only what is being read, up to the size of a
+        // page.
         let fits = self.make_room(gap.end - gap.start);
         let end = if fits { gap.end } else { gap.end.min(end.min(offset + PAGE)) };
         self.unplan(file, &(offset..end));
         Some(Planned { file, range: offset..end })
     }
 
-    /// Removes a range from the queue, because it is being fetched. It may already be evicted when
-    /// its turn would come.
+    /// Removes a range from the queue, because it is being fetched. Otherwise it might be fetched
+    /// again later, if it is evicted before its turn in the queue.
     fn unplan(&mut self, file: FileId, taken: &Range<u64>) {
         let overlaps = |planned: &Planned| {
             planned.file == file && planned.range.start < taken.end && taken.start < planned.range.end
@@ -396,7 +402,7 @@ impl Pages {
         }
     }
 
-    /// Returns the first part of a range that has no pages, up to a block.
+    /// Returns the first part of a range for which there are no pages, up to the size of a block.
     fn gap(&self, file: FileId, range: Range<u64>) -> Option<Range<u64>> {
         let pages = &self.files.get(&file)?.pages;
         let mut start = range.start;
@@ -455,7 +461,7 @@ mod tests {
         pages.note_read(1, MIB, MIB);
         assert!(pages.make_room(MIB));
         assert!(pages.at(1, MIB).is_none() && pages.at(1, 2 * MIB).is_some());
-        // A page is stale after twice the budget was read.
+        // A page is stale after twice as many bytes as the budget were read.
         here(&mut pages, 1, 50 * MIB..51 * MIB);
         pages.note_read(2, 0, 9 * MIB);
         assert!(pages.make_room(4 * MIB));

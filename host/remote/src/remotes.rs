@@ -1,4 +1,4 @@
-//! All places that this crate reads from, by the schemes of their URLs.
+//! Opens all kinds of places that this crate supports, according to the schemes of their URLs.
 
 use crate::http::HttpPlace;
 use crate::hub::{self, HubPlace};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_core::context::remote::{Remote, RemotePlace};
 use tensorferry_sdk::Result;
 
-/// Opens URLs of the schemes `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss`. Places
+/// Opens URLs with the schemes `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss`. Places
 /// are kept, so that a token is fetched and a tree is listed only once.
 pub struct Remotes {
     engine: Arc<Engine>,
@@ -19,22 +19,22 @@ pub struct Remotes {
 }
 
 impl fmt::Debug for Remotes {
-    /// Does not show the places, because their URLs may contain keys.
+    /// Leaves out the places, because their URLs may contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remotes").finish_non_exhaustive()
     }
 }
 
 impl Remotes {
-    /// Creates remotes with these settings. Prefetched bytes take up to `memory`; each read that
-    /// misses them takes another page of 1 MiB.
+    /// Creates remotes with these settings. Prefetched bytes take up to `memory` bytes. Each read
+    /// of bytes that were not prefetched takes another page of 1 MiB.
     #[must_use]
     pub fn new(settings: Settings, memory: u64) -> Self {
         Self::cancelled_by(settings, memory, || false)
     }
 
-    /// Like [`new`](Self::new), but waits end when `is_cancelled` returns true; it is called
-    /// several times per second.
+    /// Does the same as [`new`](Self::new), but calls that wait end when `is_cancelled` returns
+    /// true. The function is called several times per second.
     #[must_use]
     pub fn cancelled_by(
         settings: Settings,
@@ -45,13 +45,13 @@ impl Remotes {
         Self { engine, places: Mutex::default() }
     }
 
-    /// Returns the place that is kept under a name, or creates it.
+    /// Returns the place that is stored under a key. If there is none, creates it.
     fn kept<P: RemotePlace + 'static>(
         &self,
         name: String,
         make: impl FnOnce() -> Result<P>,
     ) -> Result<Arc<dyn RemotePlace>> {
-        // Hold the lock during creation, so that other callers wait for the place.
+        // Hold the lock while the place is created, so that other callers wait for it.
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.get(&name) {
             return Ok(Arc::clone(place));

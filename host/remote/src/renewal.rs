@@ -1,24 +1,28 @@
-//! Renews credentials that a store calls expired before their time, if a source of new ones exists.
+//! Renews credentials if a store reports that they have expired early, and if new credentials can
+//! be fetched.
 
 use object_store::aws::AwsCredential;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The keys of the profile and the time when they were requested. Locked while they are fetched.
+/// The keys of the profile, and the time at which they were requested. The mutex is locked while
+/// keys are fetched.
 pub(crate) type Keys = tokio::sync::Mutex<Option<(Instant, Arc<AwsCredential>)>>;
 
-/// Tracks which credentials are valid: those fetched before the last renewal are not.
+/// Tracks which credentials are valid. Credentials that were fetched before the last renewal are
+/// not.
 #[derive(Debug, Default)]
 pub(crate) struct Renewal(Mutex<RenewalState>);
 
 #[derive(Debug, Default)]
 struct RenewalState {
-    /// Whether a source of new credentials exists.
+    /// Whether new credentials can be fetched.
     is_possible: bool,
     renewed: Option<Instant>,
 }
 
-/// Minimum time between renewals. Requests signed before a renewal still fail shortly after it.
+/// Minimum time between two renewals. Just after a renewal, requests that were signed before it
+/// still fail, and must not cause another renewal.
 const ONCE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Renewal {
@@ -26,12 +30,12 @@ impl Renewal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a source of new credentials exists.
+    /// Records that new credentials can be fetched.
     pub(crate) fn is_possible(&self) {
         self.state().is_possible = true;
     }
 
-    /// Requests new credentials, and returns whether that can help.
+    /// Requests new credentials. Returns whether they can be fetched.
     pub(crate) fn ask(&self) -> bool {
         let mut state = self.state();
         if state.is_possible && state.renewed.is_none_or(|then| then.elapsed() > ONCE_WITHIN) {
@@ -40,7 +44,7 @@ impl Renewal {
         state.is_possible
     }
 
-    /// Returns whether credentials that were fetched at this time are still valid.
+    /// Returns whether credentials that were fetched at the time `fetched` are still valid.
     pub(crate) fn holds(&self, fetched: Instant) -> bool {
         self.state().renewed.is_none_or(|renewed| renewed < fetched)
     }

@@ -1,6 +1,6 @@
-//! The engine that all places of one `Remotes` share: the transfer thread, the client and the
-//! cache. They belong to one process. A forked child starts its own, because it does not inherit
-//! threads and connections.
+//! The engine that all places of one `Remotes` share. It owns the transfer thread, the client and
+//! the cache, which belong to one process. A forked child starts its own, because it does not
+//! inherit threads and connections.
 
 use crate::budget::Budget;
 use crate::cache::{Cache, Cancelled, LOOK};
@@ -30,9 +30,9 @@ pub(crate) struct Engine {
 pub(crate) struct Process {
     pub(crate) client: Client,
     pub(crate) cache: Arc<Cache>,
-    /// Memory for uploads.
+    /// The memory budget for uploads.
     pub(crate) budget: Arc<Budget>,
-    /// Limits the number of parallel uploads.
+    /// Limits the number of concurrent uploads.
     pub(crate) sending: Semaphore,
     pub(crate) keys: Arc<Keys>,
     pub(crate) handle: Handle,
@@ -41,11 +41,11 @@ pub(crate) struct Process {
     _stop: oneshot::Sender<()>,
 }
 
-/// Maximum number of files opened ahead. Each holds its first 128 KiB, and a hundred shards take
-/// two rounds.
+/// Maximum number of files that are opened in advance at once. For each, its first 128 KiB are
+/// kept. A hundred shards are opened in two rounds.
 const OPENINGS: usize = 64;
 
-/// A permit to open a file ahead.
+/// A permit to open a file in advance.
 pub(crate) type Turn = OwnedSemaphorePermit;
 
 impl Engine {
@@ -55,7 +55,7 @@ impl Engine {
         Self { settings, cancelled, renewal, notes, memory, process, next_file }
     }
 
-    /// Returns the resources of this process, and creates them on the first call.
+    /// Returns the resources of this process. The first call in a process creates them.
     pub(crate) fn process(&self) -> Result<Arc<Process>> {
         let id = std::process::id();
         let mut known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,8 +63,8 @@ impl Engine {
             return Ok(Arc::clone(process));
         }
         let process = Arc::new(self.start()?);
-        // Dropping the parent's resources would wake a thread that does not exist here, and close
-        // the parent's connections.
+        // The parent's resources are not dropped, because that would wake a thread that does not
+        // exist in this process, and close the parent's connections.
         std::mem::forget(known.replace((id, Arc::clone(&process))));
         Ok(process)
     }
@@ -89,7 +89,7 @@ impl Engine {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Releases the pages of a file that is no longer read.
+    /// Releases the pages of a file that will no longer be read.
     pub(crate) fn forget(&self, file: u64) {
         let known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, process)) = known.as_ref().filter(|(of, _)| *of == std::process::id()) {
@@ -97,8 +97,8 @@ impl Engine {
         }
     }
 
-    /// Runs `work` on the transfer thread when a permit is free. The permit is held until `work`
-    /// drops it. This is only a hint: if the work cannot start, it is skipped.
+    /// Runs `work` on the transfer thread as soon as a permit is available. The permit is held
+    /// until `work` drops it. The work is only a hint and is skipped if it cannot be started.
     pub(crate) fn begin<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(Turn) -> F + Send + 'static,
@@ -112,8 +112,8 @@ impl Engine {
         });
     }
 
-    /// Runs `work` on the transfer thread and waits for it even if the user cancels the run. For
-    /// work that must not be interrupted and that always ends.
+    /// Runs `work` on the transfer thread and waits for it, even if the user cancels the run. This
+    /// is for work that must not be interrupted and always ends.
     pub(crate) fn see_through<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -123,8 +123,8 @@ impl Engine {
         receive.recv().map_err(|_| Error::io("the transfer thread has ended"))
     }
 
-    /// Runs `work` on the transfer thread and waits for it, or aborts it if the user cancels the
-    /// run.
+    /// Runs `work` on the transfer thread and waits for it. If the user cancels the run, aborts the
+    /// work.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

@@ -1,9 +1,10 @@
-//! Secrets: values that no formatter shows, and URLs in a form that is safe to show.
+//! Secrets are values that no formatter shows. This module also shows URLs without their secret
+//! parts.
 
 use reqwest::Url;
 use std::fmt;
 
-/// A key, token or password. Its `Debug` output hides the value; only `expose` returns it.
+/// A key, token or password. Its `Debug` output hides the value, which only `expose` returns.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -13,7 +14,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// Returns the value, for a header or a signature.
+    /// Returns the value, to be used in a header or a signature.
     #[must_use]
     pub(crate) fn expose(&self) -> &str {
         &self.0
@@ -32,21 +33,22 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Returns a URL without user, password, query and fragment, which may be secret. A query is shown
-/// as `?...`.
+/// Returns a URL without its user, password, query and fragment, which may be secret. A query is
+/// shown as `?...`.
 #[must_use]
 pub fn shown(url: &Url) -> String {
     let mut bare = url.clone();
     let had_query = bare.query().is_some();
     bare.set_query(None);
     bare.set_fragment(None);
-    // This fails for URLs that cannot have a user, which need no change.
+    // This fails if the URL cannot have a user. Such a URL does not need to be changed.
     let _ = bare.set_username("");
     let _ = bare.set_password(None);
     if had_query { format!("{bare}?...") } else { bare.to_string() }
 }
 
-/// Like [`shown`], but if the string is not a valid URL, cuts it where a secret may start.
+/// Does the same as [`shown`] for a string. If the string is not a valid URL, cuts it off where a
+/// secret may start.
 #[must_use]
 pub(crate) fn shown_text(url: &str) -> String {
     if let Ok(url) = Url::parse(url) {
@@ -54,7 +56,7 @@ pub(crate) fn shown_text(url: &str) -> String {
     }
     let bare = url.split(['?', '#']).next().unwrap_or_default();
     match (bare.find("://"), bare.rfind('@')) {
-        // The `@` of a revision is after the first `/`, and that of a user is before it.
+        // The `@` after a user is before the first `/`, and the `@` before a revision is after it.
         (Some(scheme), Some(at)) if at > scheme && !bare[scheme + 3..at].contains('/') => {
             format!("{}{}", &bare[..scheme + 3], &bare[at + 1..])
         }
@@ -62,7 +64,7 @@ pub(crate) fn shown_text(url: &str) -> String {
     }
 }
 
-/// Removes secrets from a server's message, joins its lines, and shortens it.
+/// Removes secrets from a server's message, joins its lines, and limits its length.
 #[must_use]
 pub(crate) fn scrubbed(text: &str, secrets: &[Secret]) -> String {
     let mut text = text.to_owned();

@@ -1,4 +1,5 @@
-//! A request body that reports its progress, so that a slow upload is not taken for a stalled one.
+//! A request body that reports its progress, so that a slow upload is not mistaken for a stalled
+//! one.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-/// Bytes passed to the connection at a time.
+/// Number of bytes that are passed to the connection at a time.
 const PIECE: usize = 256 << 10;
 
 pub(crate) struct Sent {
@@ -17,7 +18,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Returns the body and a counter of the bytes that the connection has taken.
+    /// Returns the body, and a counter of the bytes that the connection has accepted.
     pub(crate) fn new(bytes: Bytes) -> (Self, Arc<AtomicU64>) {
         let taken = Arc::<AtomicU64>::default();
         (Self { rest: bytes, taken: Arc::clone(&taken) }, taken)

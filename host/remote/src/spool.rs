@@ -1,4 +1,5 @@
-//! A spool is an unnamed temporary file. It holds the body of a server that cannot return ranges.
+//! A spool is an unnamed temporary file that contains a response body, for servers that do not
+//! support range requests.
 
 use crate::client::{Answer, Ask, Client};
 use crate::fault::Fault;
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 use tensorferry_core::context::remote::{RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
-/// The folder for such files, and their maximum size.
+/// The folder for spools, and their maximum size.
 pub(crate) struct Spool {
     folder: PathBuf,
     most: u64,
@@ -24,8 +25,8 @@ impl Spool {
         Self { folder, most: settings.bytes("spool") }
     }
 
-    /// Reads a body to its end. If it is cut off, it is requested again from its start, because the
-    /// server has no ranges.
+    /// Reads a body to its end. If the body is cut off, it is requested again from the beginning,
+    /// because the server does not support range requests.
     pub(crate) async fn fill(
         self,
         client: &Client,
@@ -94,7 +95,7 @@ impl Spool {
     }
 }
 
-/// A file that was read whole when it was opened, and so cannot change.
+/// A file that was read completely when it was opened. It therefore cannot change.
 pub(crate) struct SpooledFile {
     file: File,
     stamp: RemoteStamp,
@@ -102,7 +103,7 @@ pub(crate) struct SpooledFile {
 }
 
 impl SpooledFile {
-    /// Returns the note that tells the user about the unnamed file.
+    /// Returns the note that tells the user about the temporary file.
     pub(crate) fn note(&self, settings: &Settings) -> String {
         let (name, len, folder) = (&self.name, self.stamp.len, Spool::new(settings).folder);
         format!(

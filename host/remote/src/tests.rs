@@ -1,4 +1,4 @@
-//! Tests of reading from servers with realistic behavior.
+//! Tests reads from servers that behave like real ones.
 
 mod faults;
 mod http;

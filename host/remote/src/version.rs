@@ -1,5 +1,5 @@
-//! The version of a file: the HTTP headers that identify its content. Every response is checked
-//! against it.
+//! The version of a file, which consists of the HTTP headers that identify its content. Every
+//! response is checked against the version that was opened.
 
 use crate::body::Pieces;
 use crate::client::{Answer, Client};
@@ -10,7 +10,7 @@ use std::ops::Range;
 use tensorferry_core::context::remote::RemoteStamp;
 use tensorferry_sdk::Error;
 
-/// Prefix of a stamp's tag that holds a [generation](Version::generation).
+/// Prefix of a stamp's tag if the tag is a [generation](Version::generation).
 pub(crate) const GENERATION: &str = "generation:";
 
 /// The version that a server reports.
@@ -41,8 +41,8 @@ impl Version {
         RemoteStamp { len: self.len, tag, modified: (seconds, 0) }
     }
 
-    /// Checks the version of a response against this one. Headers that the response does not have
-    /// are not compared.
+    /// Checks that a response has this version. Headers that are missing from the response are not
+    /// compared.
     pub(crate) fn hold(&self, name: &str, found: &Self) -> Result<(), Fault> {
         let differs = |ours: &Option<String>, theirs: &Option<String>| match (ours, theirs) {
             (Some(ours), Some(theirs)) => ours != theirs,
@@ -63,19 +63,20 @@ impl Version {
         if differs(etag, &found.etag) {
             return Err(Fault::changed(name, &tag("ETag", etag), &tag("ETag", &found.etag)));
         }
-        // Servers behind one name may have different modification times for a file. If both
-        // responses have an ETag, it decides.
+        // Several servers behind one name may report different modification times for a file.
+        // Therefore, if both responses have an ETag, only the ETag is compared.
         if (etag.is_none() || found.etag.is_none()) && differs(modified, &found.modified) {
             return Err(Fault::changed(name, &tag("written", modified), &tag("written", &found.modified)));
         }
         Ok(())
     }
 
-    /// Adds headers that make a server refuse any other version, if the server supports them.
+    /// Adds headers that make a server refuse to send any other version, if the server supports
+    /// this.
     pub(crate) fn conditions(&self, headers: &mut HeaderMap) {
         let value = |text: &str| HeaderValue::from_str(text).ok();
         match (&self.etag, &self.modified) {
-            // A weak ETag never matches.
+            // A weak ETag never matches in a condition, so it is not used.
             (Some(etag), _) if !etag.starts_with("W/") => {
                 headers.extend(value(etag).map(|value| (header::IF_MATCH, value)));
             }
@@ -96,7 +97,7 @@ pub(crate) fn range_header(range: &Range<u64>) -> HeaderValue {
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("bytes=0-0"))
 }
 
-/// Returns the range in a response, and the length of the file if the response has it.
+/// Returns the range in a response, and the length of the file if the response contains it.
 pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)> {
     let text = answer.text("content-range")?.trim().strip_prefix("bytes ")?;
     let (range, len) = text.split_once('/')?;
@@ -105,7 +106,8 @@ pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)
     Some((start..last.checked_add(1)?, len.trim().parse().ok()))
 }
 
-/// Returns the length of the file from the response to an unsatisfiable range (`bytes */LENGTH`).
+/// Returns the length of the file from a response that says that the range cannot be satisfied
+/// (`bytes */LENGTH`).
 pub(crate) fn unsatisfied_len(answer: &Answer) -> Option<u64> {
     answer.text("content-range")?.trim().strip_prefix("bytes")?.trim().strip_prefix("*/")?.parse().ok()
 }
@@ -122,8 +124,8 @@ pub(crate) fn identity(answer: &Answer, name: &str) -> Result<(), Fault> {
     }
 }
 
-/// Returns the bytes of a range of a file with this version, from the response to a request for the
-/// range.
+/// Returns the bytes of a range from the response to a request for it. Checks that the response has
+/// this version.
 pub(crate) async fn range_of(
     client: &Client,
     answer: Answer,
@@ -151,8 +153,8 @@ pub(crate) async fn range_of(
         200 => {
             let len = answer.body.len().unwrap_or(version.len);
             version.hold(name, &Version::of(&answer, len))?;
-            // The server supports ranges, or this request would not have been sent, so the failure
-            // is temporary.
+            // Range requests are sent only if the server supports them, so this failure is
+            // temporary.
             Err(Fault::passing("the response has the whole file instead of a range").of(name))
         }
         404 | 410 => Err(Fault::changed(name, "the file", "none")),
@@ -162,7 +164,8 @@ pub(crate) async fn range_of(
     }
 }
 
-/// Converts any other response, which is neither bytes nor a temporary failure, to a fault.
+/// Converts a response to a fault. The response contains neither the requested bytes nor a
+/// temporary failure.
 pub(crate) async fn refusal(client: &Client, answer: Answer, name: &str) -> Fault {
     let status = answer.status.as_u16();
     let had_query = answer.url.query().is_some();
@@ -175,7 +178,7 @@ pub(crate) async fn refusal(client: &Client, answer: Answer, name: &str) -> Faul
     Fault::last(Error::io(format!("{words}{hint}")).file(name))
 }
 
-/// Ends the pieces after this many bytes, even if the body has more.
+/// Ends the pieces after this many bytes, even if the body has more bytes.
 fn limited(pieces: Pieces, bytes: u64) -> Pieces {
     let state = (pieces, bytes);
     Box::pin(futures_util::stream::try_unfold(state, |(mut pieces, left)| async move {
@@ -190,8 +193,8 @@ fn limited(pieces: Pieces, bytes: u64) -> Pieces {
     }))
 }
 
-/// Parses an HTTP date (RFC 9110, IMF-fixdate), such as `Sun, 06 Nov 1994 08:49:37 GMT`, to seconds
-/// since 1970.
+/// Converts an HTTP date (RFC 9110, IMF-fixdate), such as `Sun, 06 Nov 1994 08:49:37 GMT`, to
+/// seconds since 1970.
 fn http_date(text: &str) -> Option<i64> {
     const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     let mut parts = text.split_once(", ")?.1.split(' ');
@@ -201,7 +204,7 @@ fn http_date(text: &str) -> Option<i64> {
     let mut clock = parts.next()?.split(':').map(str::parse::<i64>);
     let mut next = || clock.next()?.ok().filter(|part| (0..=60).contains(part));
     let seconds = next()? * 3600 + next()? * 60 + next()?;
-    // Converts the civil date to days. Years start in March here.
+    // Converts the date to a number of days. In this calculation, years start in March.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
     Some(days * 86_400 + seconds)

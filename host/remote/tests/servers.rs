@@ -1,5 +1,5 @@
-//! Reading from and writing to real servers on this machine: moto's S3, nginx, and Azurite. In the
-//! other direction, `huggingface_hub` reads from the Hub of this crate's own tests.
+//! Tests reads from and writes to real servers on this machine: moto (S3), nginx, and Azurite. In
+//! the other direction, `huggingface_hub` reads from this crate's test Hub.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! A URL of the Hub in the syntax of `huggingface_hub`:
+//! A URL of the Hub, in the same syntax as in `huggingface_hub`:
 //! `hf://[models/|datasets/|spaces/]owner/name[@revision][/path]`.
 
 use crate::http::decoded;
@@ -34,7 +34,8 @@ impl Address {
         let rest = if kind.is_some() { tail } else { rest };
         let (owner, rest) =
             rest.split_once('/').ok_or_else(|| usage("the repository needs an owner and a name"))?;
-        // A revision with slashes is one of these, or its slashes are percent-encoded.
+        // If a revision contains slashes, it is one of the special ones, or its slashes are
+        // percent-encoded.
         let (name, revision, path) = match rest.find(['@', '/']) {
             Some(at) if rest[at..].starts_with('@') => {
                 let (name, tail) = (&rest[..at], &rest[at + 1..]);
@@ -65,7 +66,7 @@ impl Address {
         Ok(Self { kind: kind.unwrap_or("models"), owner, name, revision, path })
     }
 
-    /// Returns the revision, or the default one.
+    /// Returns the revision, or the default revision if the URL does not name one.
     pub(super) fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or("main")
     }
@@ -75,7 +76,7 @@ impl Address {
         self.revision().len() == 40 && self.revision().bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
-    /// Returns the repository's folder in the local cache.
+    /// Returns the name of the repository's folder in the local cache.
     pub(super) fn folder(&self) -> String {
         format!("{}--{}--{}", self.kind, self.owner, self.name)
     }
@@ -100,7 +101,8 @@ fn is_relative(part: &str) -> bool {
     part == "." || part == ".."
 }
 
-/// Returns the length of a revision that contains slashes: `refs/pr/NUMBER`, `refs/convert/NAME`.
+/// Returns the length of a special revision that contains slashes: `refs/pr/NUMBER` or
+/// `refs/convert/NAME`.
 fn special(text: &str) -> Option<usize> {
     let (prefix, name) =
         ["refs/pr/", "refs/convert/"].iter().find_map(|p| Some((*p, text.strip_prefix(p)?)))?;

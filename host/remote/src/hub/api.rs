@@ -1,4 +1,4 @@
-//! The Hub's API: resolves revisions to commits, and lists their files.
+//! The Hub's API, which resolves revisions to commits and lists the files of commits.
 
 use super::address::Address;
 use super::login;
@@ -21,7 +21,7 @@ pub(super) struct Api {
     revision: String,
 }
 
-/// Maximum bytes of an API response. A thousand entries take 300 KB.
+/// Maximum size of an API response in bytes. A thousand entries take 300 KB.
 const MOST_OF_ANSWER: usize = 16 << 20;
 
 /// Maximum number of entries in a tree.
@@ -67,7 +67,7 @@ impl Api {
         self.url(parts.into_iter().chain(path.split('/').filter(|part| !part.is_empty())))
     }
 
-    /// Creates a request to the Hub, with the token.
+    /// Creates a request to the Hub that contains the token.
     pub(super) fn ask(&self, url: Url) -> Ask {
         let ask = Ask::get(url).header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         match &self.token {
@@ -78,8 +78,8 @@ impl Api {
 
     async fn json(&self, client: &Client, ask: &Ask, path: &str) -> Result<(Value, Option<Url>), Fault> {
         let mut answer = client.ask(ask).await?;
-        // The repository was renamed. Redirects of GET are followed by the client, but this request
-        // is a POST.
+        // A repository that has been renamed redirects. The client follows redirects only of GET,
+        // but this request is a POST.
         if ask.method == Method::POST && matches!(answer.status.as_u16(), 307 | 308) {
             let next = answer.text("location").and_then(|location| ask.url.join(location).ok());
             if let Some(url) = next.filter(|next| is_same_host(&ask.url, next)) {
@@ -115,7 +115,7 @@ impl Api {
         sha.map(str::to_owned).ok_or_else(|| self.unclear("a commit"))
     }
 
-    /// Lists everything below a folder, with paths.
+    /// Lists all entries in a folder and its sub-folders, with their paths.
     pub(super) async fn tree(&self, client: &Client, folder: &str) -> Result<Vec<(String, Known)>, Fault> {
         let mut url = self.api_url("tree", folder);
         url.query_pairs_mut().append_pair("recursive", "true").append_pair("expand", "false");
@@ -124,7 +124,7 @@ impl Api {
         while let Some(url) = next {
             let (json, more) = self.json(client, &self.ask(url), folder).await?;
             let page = json.as_array().ok_or_else(|| self.unclear("a list of files"))?;
-            // Stop here: empty pages with a next link could go on forever.
+            // Stop here, because empty pages that each link to a next page could go on forever.
             if page.is_empty() {
                 break;
             }
@@ -184,7 +184,7 @@ impl Api {
                 Error::usage("no such repository, or the token has no access to it")
             }
             "RepoNotFound" => unknown(),
-            // The Hub also answers this way for private repositories.
+            // Without a token, the Hub sends the same response for a private repository.
             "" if status == 401 && !has_token => unknown(),
             _ => Error::io(client.words(answer).await),
         };
@@ -192,7 +192,7 @@ impl Api {
     }
 }
 
-/// Parses an entry of a tree in an API response.
+/// Parses an entry of a tree from an API response.
 fn known(entry: &Value) -> Option<(String, Known)> {
     let path = entry["path"].as_str()?;
     let is_path = path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
@@ -200,8 +200,8 @@ fn known(entry: &Value) -> Option<(String, Known)> {
         "directory" => Known::Folder,
         "file" => {
             let lfs = &entry["lfs"];
-            // The API puts the digest into `oid`. LFS pointer files add the kind of digest in front
-            // of it.
+            // In the API, `oid` is only the digest. In LFS pointer files, the kind of digest is in
+            // front of it.
             let sha256 = lfs["oid"].as_str().map(|oid| oid.trim_start_matches("sha256:").to_owned());
             let len = lfs["size"].as_u64().or_else(|| entry["size"].as_u64())?;
             let oid = entry["oid"].as_str()?.to_owned();
@@ -216,7 +216,7 @@ fn is_hex(text: &str, len: usize) -> bool {
     text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the target of `Link: <URL>; rel="next"` (RFC 8288).
+/// Returns the target of a header such as `Link: <URL>; rel="next"` (RFC 8288).
 fn next_link(text: &str) -> Option<&str> {
     text.split(',').find_map(|link| {
         let (url, rest) = link.trim().strip_prefix('<')?.split_once('>')?;

@@ -1,5 +1,6 @@
 //! A repository's snapshot at a commit in the Hub's local cache:
-//! `REPOSITORY/snapshots/COMMIT/PATH`, mostly links to `REPOSITORY/blobs/ETAG`. It is only read.
+//! `REPOSITORY/snapshots/COMMIT/PATH`. Most of these files are links to `REPOSITORY/blobs/ETAG`.
+//! The cache is only read, never changed.
 
 use super::address::Address;
 use super::tree::{Known, KnownFile};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
-/// The folder of a snapshot, which may be missing.
+/// The folder of a snapshot. `None` if there is no cache.
 pub(super) struct Snapshot(Option<PathBuf>);
 
 impl Snapshot {
@@ -18,7 +19,7 @@ impl Snapshot {
         Self(cache.as_ref().map(|cache| cache.join(address.folder()).join("snapshots").join(commit)))
     }
 
-    /// Returns the commit that the cache last saw for a revision.
+    /// Returns the commit that, according to the cache, a revision last referred to.
     pub(super) fn commit_of(cache: &Option<PathBuf>, address: &Address) -> Option<String> {
         let refs = cache.as_ref()?.join(address.folder()).join("refs");
         let commit = std::fs::read_to_string(refs.join(address.revision())).ok()?;
@@ -32,7 +33,7 @@ impl Snapshot {
         let path = self.0.as_ref()?.join(path);
         let found = std::fs::metadata(&path).ok()?;
         if !found.is_file() {
-            // A cached folder may be incomplete.
+            // A cached folder does not count, because it may be incomplete.
             return None;
         }
         let blob = std::fs::read_link(&path).ok()?;
@@ -62,13 +63,13 @@ impl Snapshot {
         Ok(entries)
     }
 
-    /// Opens a file, if the cache has it with the expected content.
+    /// Opens a file, if the cache contains it with the expected content.
     pub(super) fn open(&self, path: &str, expected: &KnownFile, url: String) -> Option<SnapshotFile> {
         let path = self.0.as_ref()?.join(path);
         let file = File::open(&path).ok()?;
         let found = file.metadata().ok()?;
-        // The name of a link's target identifies the content. File systems without links hold a
-        // copy, of which only the length is known.
+        // If the file is a link, the name of its target identifies the content. On file systems
+        // without links, the file is a copy, and only its length can be compared.
         let is_same = std::fs::read_link(&path).map_or(true, |blob| names(&blob, expected.etag()));
         let is_whole = found.is_file() && found.len() == expected.len && is_same;
         is_whole.then(|| SnapshotFile { stamp: expected.stamp(), written: written(&found), file, url })

@@ -1,10 +1,10 @@
-//! Locations of the Hub's token and cache, as in `constants.py` of `huggingface_hub`.
+//! Finds the Hub's token and cache in the same locations as `constants.py` of `huggingface_hub`.
 
 use crate::secret::Secret;
 use crate::settings::Settings;
 use std::path::PathBuf;
 
-/// Returns the token from the settings, or the one that `hf auth login` saved.
+/// Returns the token from the settings, or the token that `hf auth login` saved.
 pub(super) fn token(settings: &Settings) -> Option<Secret> {
     if let Some(token) = settings.secret("hf-token") {
         return Some(token);
@@ -22,7 +22,7 @@ pub(super) fn token(settings: &Settings) -> Option<Secret> {
     (!token.is_empty()).then(|| Secret::new(token))
 }
 
-/// Returns the folder of the cache.
+/// Returns the path of the cache folder.
 pub(super) fn cache(settings: &Settings) -> Option<PathBuf> {
     match settings.text("hf-cache") {
         Some(path) => Some(expanded(settings, path)),

@@ -1,5 +1,5 @@
-//! Reads the bytes of a file on the Hub. For large files, the Hub redirects to a signed URL. The
-//! URL is reused until it expires, and is then requested again.
+//! Reads the bytes of a file on the Hub. For a large file, the Hub redirects to a signed URL. This
+//! URL is reused until it expires, and then the Hub is asked for a new one.
 
 use super::api::Api;
 use super::tree::KnownFile;
@@ -22,7 +22,7 @@ pub(super) struct HubOrigin {
     path: String,
     url: Url,
     file: KnownFile,
-    /// The signed URL, and the tag of the first response from it.
+    /// The signed URL, and the `ETag` of the first response from it.
     signed: Mutex<Option<Signed>>,
 }
 
@@ -32,7 +32,7 @@ struct Signed {
     etag: Option<String>,
 }
 
-/// Maximum number of redirects within the Hub, which happen for renamed repositories.
+/// Maximum number of redirects within the Hub, which occur if a repository has been renamed.
 const MOST_MOVES: usize = 5;
 
 impl HubOrigin {
@@ -61,7 +61,7 @@ impl HubOrigin {
         *self.signed.lock().unwrap_or_else(PoisonError::into_inner) = signed;
     }
 
-    /// Checks that a response of the Hub has the content that the tree lists.
+    /// Checks that a response from the Hub is for the content that the tree lists.
     fn hold(&self, answer: &Answer) -> Result<(), Fault> {
         let linked = answer.text("x-linked-etag").or_else(|| answer.text("etag")).map(bare);
         let is_digest =
@@ -78,7 +78,8 @@ impl HubOrigin {
         }
     }
 
-    /// Returns the bytes from the Hub itself, or the signed URL to which it redirects.
+    /// Requests a range from the Hub. Returns its bytes, or the signed URL that the Hub redirects
+    /// to.
     async fn resolve(&self, client: &Client, range: &Range<u64>) -> Result<Result<Pieces, Signed>, Fault> {
         let mut url = self.url.clone();
         for _ in 0..=MOST_MOVES {
@@ -141,8 +142,8 @@ impl Origin for HubOrigin {
                     // The signed URL has expired.
                     continue;
                 }
-                // The content of a commit does not change, but a different signed URL may have a
-                // different tag.
+                // The content of a commit does not change, but its `ETag` may be different at a
+                // different signed URL.
                 let version = Version {
                     len: self.file.len,
                     etag: current.etag.clone(),
@@ -163,7 +164,7 @@ impl Origin for HubOrigin {
     }
 }
 
-/// Removes the quotes and the weak mark from an `ETag`.
+/// Removes the quotes and the weak prefix from an `ETag`.
 fn bare(etag: &str) -> &str {
     etag.trim().trim_start_matches("W/").trim_matches('"')
 }

@@ -1,4 +1,4 @@
-//! The known entries of a repository at a commit, which never changes.
+//! The known entries of a repository at one commit, which never changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteStamp};
@@ -10,13 +10,14 @@ pub(super) enum Known {
     File(KnownFile),
 }
 
-/// A file, and the identifiers of its content.
+/// A file, with the identifiers of its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownFile {
     pub(super) len: u64,
     /// SHA-256 of a large (LFS) file, in hexadecimal digits.
     pub(super) sha256: Option<String>,
-    /// Name of the blob in git; for a large file, that of its pointer.
+    /// Name of the file's blob in git. For a large file, the name of the blob that is its LFS
+    /// pointer.
     pub(super) oid: String,
 }
 
@@ -38,8 +39,8 @@ impl KnownFile {
         RemoteStamp { len: self.len, tag, modified: (0, 0) }
     }
 
-    /// Returns the content's name in `ETag` and `X-Linked-ETag`, which is also the name of its blob
-    /// in the local cache.
+    /// Returns the name of the content. It is the value of `ETag` and `X-Linked-ETag`, and also the
+    /// name of the content's blob in the local cache.
     pub(super) fn etag(&self) -> &str {
         self.sha256.as_deref().unwrap_or(&self.oid)
     }
@@ -48,12 +49,12 @@ impl KnownFile {
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     entries: BTreeMap<String, Option<Known>>,
-    /// Folders whose contents are completely known.
+    /// Folders of which all contents are known.
     whole: BTreeSet<String>,
 }
 
 impl Tree {
-    /// Adds all entries below a folder.
+    /// Adds all entries in a folder and its sub-folders.
     pub(super) fn add(&mut self, folder: &str, entries: Vec<(String, Known)>) {
         for (path, known) in entries {
             self.entries.insert(path, Some(known));
@@ -61,7 +62,7 @@ impl Tree {
         self.whole.insert(folder.to_owned());
     }
 
-    /// Records the entry at a path, or that it has none.
+    /// Records the entry at a path. `None` records that there is no entry.
     pub(super) fn note(&mut self, path: &str, known: Option<Known>) {
         self.entries.insert(path.to_owned(), known);
     }
@@ -79,7 +80,8 @@ impl Tree {
         }
     }
 
-    /// Returns the entry at a path, `Some(None)` if there is none, or `None` if that is unknown.
+    /// Returns the entry at a path. Returns `Some(None)` if there is no entry, and `None` if this
+    /// is unknown.
     pub(super) fn find(&self, path: &str) -> Option<Option<Known>> {
         match self.entries.get(path) {
             Some(found) => Some(found.clone()),
@@ -87,7 +89,7 @@ impl Tree {
         }
     }
 
-    /// Returns the entries of a folder, if they are known.
+    /// Returns the entries of a folder, if all of them are known.
     pub(super) fn list(&self, folder: &str) -> Option<Vec<RemoteEntry>> {
         if !self.is_whole(folder) {
             return None;

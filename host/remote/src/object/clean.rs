@@ -1,4 +1,5 @@
-//! Aborts the unfinished uploads of killed runs. The store keeps their parts and charges for them.
+//! Aborts uploads that killed runs left unfinished. The store keeps their parts and charges for
+//! them.
 
 use super::Store;
 use super::manner::Manner;
@@ -11,10 +12,10 @@ use reqwest::Method;
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::Error;
 
-/// Maximum bytes of a list: a thousand uploads with names of 1 KiB.
+/// Maximum size of a list in bytes. It is enough for a thousand uploads with names of 1 KiB.
 const MOST_OF_LIST: usize = 8 << 20;
 
-/// Validity of a signed list request.
+/// How long the signature of a list request is valid.
 const TIME_OF_SIGNATURE: Duration = Duration::from_secs(300);
 
 struct Begun {
@@ -23,8 +24,8 @@ struct Begun {
     since: SystemTime,
 }
 
-/// Aborts the uploads with this prefix that are older than `older_than`, and returns the keys of
-/// their objects.
+/// Aborts the uploads whose keys have this prefix and that are older than `older_than`. Returns the
+/// keys of their objects.
 pub(super) async fn end(
     store: &dyn Store,
     client: &Client,
@@ -35,12 +36,12 @@ pub(super) async fn end(
     let last = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
     let mut ended = Vec::new();
     for upload in begun.into_iter().filter(|upload| upload.since <= last) {
-        // Tensorferry does not create objects with such keys.
+        // ferry does not create objects with such keys.
         let Ok(path) = Path::parse(&upload.key) else { continue };
         match Manner::default().of(store.abort_multipart(&path, &upload.id)).await {
             Ok(()) => ended.push(upload.key),
             Err(error) => match Trouble::of(&error, client) {
-                // The upload was completed or aborted meanwhile.
+                // The upload has been completed or aborted since it was listed.
                 trouble if trouble.status() == Some(404) => {}
                 trouble => return Err(trouble.fault()),
             },
@@ -96,7 +97,7 @@ fn element(xml: &str, name: &str) -> Option<String> {
     unescaped(text)
 }
 
-/// Decodes XML escapes; `None` if they are invalid.
+/// Decodes XML escapes. Returns `None` if they are invalid.
 fn unescaped(text: &str) -> Option<String> {
     let mut parts = text.split('&');
     let mut all = parts.next()?.to_owned();

@@ -1,6 +1,7 @@
-//! The HTTP layer of all object stores, in place of the one in `object_store`. It adds retries with
-//! `Retry-After`, redirects that do not forward secrets, a minimum rate, and limits for lists and
-//! error bodies. Requests for credentials to the machine's metadata address end after a short time.
+//! The HTTP layer of all object stores. It replaces the HTTP layer of `object_store`, and adds
+//! retries with `Retry-After`, redirects that do not forward secrets, a minimum rate, and limits
+//! for the size of lists and error responses. Requests for credentials to the machine's metadata
+//! address have a short time limit.
 
 use super::listing::readable;
 use super::manner::Manner;
@@ -26,18 +27,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tensorferry_sdk::Error;
 
-/// Maximum bytes of a response other than a range. Lists of 5,000 names of 1 KiB are 10 MB.
+/// Maximum size in bytes of a response that is not a range. A list of 5,000 names of 1 KiB has 10
+/// MB.
 const MOST_OF_LIST: usize = 32 << 20;
 
 /// Time limit for a request for credentials to the machine's metadata address.
 const TIME_OF_MACHINE: Duration = Duration::from_secs(3);
 
-/// Disables the retries of `object_store`, because this crate's client has its own.
+/// Disables the retries of `object_store`, because this crate's client already retries requests.
 pub(super) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, ..RetryConfig::default() }
 }
 
-/// Connects stores to the client of the process.
+/// Sends the requests of `object_store` with this crate's client.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<Engine>);
 
@@ -80,7 +82,8 @@ fn failed(trouble: Trouble) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, trouble)
 }
 
-/// Sends a request. With `falls_back`, `object_store` handles 403 from Amazon's metadata service.
+/// Sends a request. If `falls_back` is set, a 403 from Amazon's metadata service is passed on,
+/// because `object_store` handles it.
 async fn answer(
     client: &Client,
     mut request: HttpRequest,
@@ -117,7 +120,7 @@ async fn answer(
     let mut answer = if is_tried_once { client.ask_once(&ask).await? } else { client.ask(&ask).await? };
     let status = answer.status.as_u16();
     if (reads || manner.is_some()) && status >= 300 {
-        // The region becomes part of a host name.
+        // The region becomes part of a host name, so it is checked.
         let is_name = |region: &&str| region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let region = answer.text("x-amz-bucket-region").filter(is_name).map(str::to_owned);
         let is_elsewhere = matches!(status, 301 | 307 | 400) && region.is_some();
@@ -128,7 +131,7 @@ async fn answer(
     }
     if !is_range || ask.method == Method::HEAD {
         if is_list {
-            // The text is changed below, so the length is no longer valid.
+            // The text is changed below, so its original length would be wrong.
             answer.headers.remove(header::CONTENT_LENGTH);
             let head = response(&answer);
             let text = answer.body.all(MOST_OF_LIST).await?;
@@ -159,7 +162,8 @@ async fn whole(answer: Answer) -> Result<HttpResponse, Trouble> {
     Ok(head.map(|()| body.into()))
 }
 
-/// Finds an error in a successful response: S3 sends the status before it has assembled the object.
+/// Finds an error in a response with a success status. S3 sends the status before it has assembled
+/// the object.
 async fn late_error(answer: HttpResponse) -> Result<HttpResponse, Trouble> {
     let (head, body) = answer.into_parts();
     let body = body.bytes().await.map_err(|error| Fault::passing(crate::fault::causes(&error)))?;
@@ -181,7 +185,7 @@ fn is_list(url: &Url) -> bool {
         .any(|(name, value)| (name == "list-type" && value == "2") || (name == "comp" && value == "list"))
 }
 
-/// Returns whether the URL is the machine's metadata address, which provides credentials.
+/// Returns whether the URL is at the machine's metadata address, which provides credentials.
 fn is_own_address(url: &Url) -> bool {
     url.host_str().is_some_and(|host| host.starts_with("169.254.") || host == "metadata.google.internal")
 }
@@ -195,7 +199,7 @@ async fn collected(mut body: HttpRequestBody) -> Result<Bytes, Fault> {
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|_| Fault::last(Error::io("cannot read the body of the request")))?;
         match frame.into_data() {
-            // A part is a single piece and needs no copy.
+            // The body of a part is one piece and does not need to be copied.
             Ok(bytes) if bytes.len() == len => return Ok(bytes),
             Ok(bytes) => all.extend_from_slice(&bytes),
             Err(_) => {}
@@ -204,7 +208,7 @@ async fn collected(mut body: HttpRequestBody) -> Result<Bytes, Fault> {
     Ok(all.into())
 }
 
-/// A response body. The mutex only makes it `Sync`; the lock is never contended.
+/// A response body. The mutex is only needed to make it `Sync`, and the lock is never contended.
 struct Coming(Mutex<Pieces>);
 
 impl Body for Coming {

@@ -6,11 +6,11 @@ use object_store::path::Path;
 use std::borrow::Cow;
 use tensorferry_core::context::remote::RemoteEntry;
 
-/// Maximum number of consecutive pages without an entry. Azure sends some, but a server must not
-/// send them forever.
+/// Maximum number of consecutive pages without entries. Azure sends some such pages, but a server
+/// must not send them forever.
 const MOST_EMPTY: u32 = 1_000;
 
-/// Returns the entries directly below a prefix; `None` if there are more than `most`.
+/// Returns the entries directly in a prefix. Returns `None` if there are more than `most`.
 pub(super) async fn entries(
     store: &dyn Store,
     prefix: Option<&str>,
@@ -53,17 +53,18 @@ pub(super) async fn entries(
     }
 }
 
-/// Elements of XML lists, with the element of their name: for S3 and GCS, and for Azure.
+/// The elements for entries in XML lists, each with the element that contains the name. The first
+/// two are used by S3 and Google Cloud Storage, and the others by Azure.
 const ENTRIES: [(&str, &str); 4] =
     [("Contents", "Key"), ("CommonPrefixes", "Prefix"), ("Blob", "Name"), ("BlobPrefix", "Name")];
 
-/// Removes names that are not valid paths from an XML list. `object_store` would fail for the whole
-/// list, and treats `/a` as `a`.
+/// Removes entries from an XML list if their names are not valid paths. Because of one such name,
+/// `object_store` would reject the whole list. It would also treat `/a` as `a`.
 pub(super) fn readable(xml: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(xml) else { return xml.to_vec() };
     let next = |entry: &str, from: usize| Some(from + text[from..].find(&format!("<{entry}>"))?);
-    // The next start of each kind. It is searched for only after it was passed, so each kind scans
-    // the list once.
+    // The next position of each kind of element. A position is updated only after it has been
+    // passed, so the list is scanned once for each kind.
     let mut starts = ENTRIES.map(|(entry, _)| next(entry, 0));
     let (mut kept, mut at) = (String::with_capacity(text.len()), 0);
     while let Some((start, kind)) =
@@ -93,11 +94,11 @@ fn name_in<'a>(element: &'a str, name: &str) -> Option<&'a str> {
     Some(rest.split_once(&format!("</{name}>"))?.0)
 }
 
-/// Returns whether a name, still escaped as in XML, is a path. The name of a folder ends with a
-/// slash.
+/// Returns whether a name, which is still escaped as XML, is a valid path. The name of a folder
+/// ends with a slash.
 fn is_path(name: &str) -> bool {
     let name = name.strip_suffix('/').unwrap_or(name);
-    // In XML, control characters can only be written as numeric references, if at all.
+    // XML can contain control characters only as numeric references.
     let is_escaped = name.contains("&#") || name.chars().any(|c| c.is_ascii_control());
     !is_escaped && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }

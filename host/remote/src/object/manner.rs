@@ -1,5 +1,5 @@
-//! Options of a request that `object_store` does not support. They travel with the task to the
-//! [connector](super::connector), which sends the request.
+//! Request options that `object_store` does not support. They are stored in the current task, from
+//! which the [connector](super::connector) reads them when it sends the request.
 
 use object_store::azure::{AzureAuthorizer, AzureCredential};
 use object_store::client::HttpRequest;
@@ -13,21 +13,22 @@ tokio::task_local! {
 
 #[derive(Clone, Default)]
 pub(super) struct Manner {
-    /// If set, the request is not retried; the caller checks the outcome.
+    /// If set, the request is not retried, and the caller checks the outcome.
     pub(super) is_tried_once: bool,
     /// A condition for a request that `object_store` sends without one.
     pub(super) condition: Option<(HeaderName, HeaderValue)>,
-    /// The credential to sign the request again, for signatures that cover the condition.
+    /// The credential for signing the request again, in case the signature covers the condition.
     pub(super) azure: Option<Arc<AzureCredential>>,
 }
 
 impl Manner {
-    /// Runs work whose requests use these options. Refusals of the store are then reported as such.
+    /// Runs work whose requests use these options. If the store refuses a request, the error is
+    /// that refusal.
     pub(super) async fn of<T>(self, work: impl Future<Output = T>) -> T {
         MANNER.scope(self, work).await
     }
 
-    /// Returns the options of the current task; `None` for reads.
+    /// Returns the options of the current task. Returns `None` for reads.
     pub(super) fn current() -> Option<Self> {
         MANNER.try_with(Self::clone).ok()
     }
@@ -38,9 +39,9 @@ impl Manner {
             return Ok(());
         };
         request.headers_mut().insert(name, value);
-        // Azure's shared keys sign conditional headers, so the request is signed again. Bearer
-        // tokens and signatures in the URL cover no headers, and S3's signature covers only the
-        // headers that it names.
+        // Azure's shared-key signature covers conditional headers, so the request is signed again.
+        // Bearer tokens and signatures in the URL do not cover headers, and S3's signature covers
+        // only the headers that it names.
         let shared = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let account = shared.and_then(|value| value.strip_prefix("SharedKey ")?.split_once(':'));
         let account = account.map(|(account, _)| account.to_owned());

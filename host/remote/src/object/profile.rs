@@ -1,4 +1,4 @@
-//! Profiles of the AWS tools: `~/.aws/credentials` and `~/.aws/config`.
+//! Profiles of the AWS tools, from `~/.aws/credentials` and `~/.aws/config`.
 
 use crate::runtime::Engine;
 use crate::settings::Settings;
@@ -20,18 +20,18 @@ pub(super) struct Profile {
     values: BTreeMap<String, String>,
 }
 
-/// Time after which the files are read, or the program is started, again. Keys that are valid for
-/// an hour are renewed in time.
+/// How long keys are used before the files are read again, or the program is started again. Keys
+/// that are valid for an hour are thus renewed in time.
 const GOOD_FOR: Duration = Duration::from_secs(300);
 
 impl Profile {
-    /// Reads a profile; `None` if neither file has it.
+    /// Reads a profile. Returns `None` if neither file contains it.
     pub(super) fn read(settings: &Settings, name: &str) -> Result<Option<Self>> {
         let file = |variable: &str, default: &str| {
             settings.variable(variable).map(PathBuf::from).or_else(|| Some(settings.home()?.join(default)))
         };
         let (mut values, mut is_there) = (BTreeMap::new(), false);
-        // Values of the first file take precedence.
+        // If both files contain a value, the first file takes precedence.
         for (path, header) in [
             (
                 file("AWS_CONFIG_FILE", ".aws/config"),
@@ -76,7 +76,7 @@ impl Profile {
     }
 }
 
-/// Returns the values of a section of an INI file. Nested values, which are indented, are skipped.
+/// Returns the values in a section of an INI file. Nested values, which are indented, are skipped.
 fn section(text: &str, header: &str) -> Option<BTreeMap<String, String>> {
     let (mut found, mut is_in) = (None, false);
     for line in text.lines() {
@@ -97,7 +97,7 @@ fn section(text: &str, header: &str) -> Option<BTreeMap<String, String>> {
     found
 }
 
-/// Credentials of a profile, which are renewed when they change.
+/// The credentials of a profile. They are read again regularly, in case they have changed.
 pub(super) struct ProfileCredentials {
     engine: Arc<Engine>,
     name: String,
@@ -115,9 +115,9 @@ impl ProfileCredentials {
         Self { engine: Arc::clone(engine), name: profile.name }
     }
 
-    /// Returns valid keys, and renews them if necessary. Concurrent callers for any bucket wait for
-    /// one renewal: the program may prompt the user or keep a file of its own, and must not run
-    /// twice at once.
+    /// Returns valid keys, and renews them if necessary. All concurrent callers, for any bucket,
+    /// wait for one renewal. The program that prints the keys must not run twice at once, because
+    /// it may prompt the user or keep its own file.
     async fn keys(&self) -> Result<Arc<AwsCredential>> {
         let mut known = Arc::clone(&self.engine.process()?.keys).lock_owned().await;
         let holds = |since: Instant| since.elapsed() < GOOD_FOR && self.engine.renewal.holds(since);
@@ -127,7 +127,8 @@ impl ProfileCredentials {
             return Ok(Arc::clone(keys));
         }
         let (engine, name) = (Arc::clone(&self.engine), self.name.clone());
-        // The task continues even if no caller waits any longer, and holds the lock until it ends.
+        // The task continues even if no caller is waiting any more, and holds the lock until it
+        // ends.
         let found = tokio::task::spawn_blocking(move || {
             let begun = Instant::now();
             let keys = Arc::new(Self::renew(&engine.settings, &name)?);
@@ -150,9 +151,10 @@ impl ProfileCredentials {
     }
 }
 
-/// Runs a program that prints keys as JSON.
+/// Runs a program that prints keys as JSON, and returns the keys.
 fn from_process(name: &str, command: &str) -> Result<AwsCredential> {
-    // The output is secret, and the error output may be.
+    // Messages do not contain the program's output, which is secret, or its error output, which may
+    // be.
     let failed = |why: &str| Error::io(format!("credential_process of the profile {name:?} {why}"));
     let run =
         std::process::Command::new("sh").args(["-c", command]).stdin(std::process::Stdio::null()).output();

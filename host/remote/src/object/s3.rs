@@ -1,4 +1,4 @@
-//! A bucket of S3 or of a compatible store.
+//! A bucket in S3 or in a compatible store.
 
 use super::connector::{Connector, no_retries};
 use super::profile::{Profile, ProfileCredentials};
@@ -9,7 +9,8 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
-/// Opens a bucket in `region`, which the store reported, or else in the region of the settings.
+/// Opens a bucket. `region` is the region that the store reported. If it is `None`, the region in
+/// the settings is used.
 pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) -> Result<Arc<dyn Store>> {
     let settings = &engine.settings;
     let text = |key| settings.scoped(Scope::S3, key);
@@ -75,13 +76,13 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) ->
         settings.scoped_flag(Scope::S3, "path-style").unwrap_or(has_endpoint || bucket.contains('.'));
     builder = builder.with_virtual_hosted_style_request(!is_in_path);
     if !is_in_path && let Some(url) = endpoint(settings, Scope::S3)? {
-        // With virtual-hosted requests, `object_store` expects the bucket in the endpoint.
+        // For virtual-hosted requests, `object_store` expects the endpoint to contain the bucket.
         builder = builder.with_endpoint(url.replacen("://", &format!("://{bucket}."), 1));
     }
     if is_anonymous {
         builder = builder.with_skip_signature(true);
     }
-    // Each object is deleted by a request of its own, because some stores do not support bulk
+    // Each object is deleted with a separate request, because some stores do not support bulk
     // deletion.
     builder = builder.with_disable_bulk_delete(true);
     match text("checksum").unwrap_or_default() {
@@ -89,7 +90,7 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) ->
         "sha256" => builder = builder.with_checksum_algorithm(Checksum::SHA256),
         _ => {}
     }
-    // TLS already protects the payload, so signing its digest adds nothing.
+    // TLS already protects the request body, so signing its digest would not add anything.
     let url =
         endpoint(settings, Scope::S3)?.or_else(|| settings.variable("AWS_ENDPOINT_URL").map(str::to_owned));
     builder = builder.with_unsigned_payload(url.is_none_or(|url| url.starts_with("https://")));

@@ -1,4 +1,4 @@
-//! Finds the error of this crate's client within an error of `object_store`.
+//! Extracts the error of this crate's client from an `object_store` error.
 
 use crate::client::Client;
 use crate::fault::{Fault, Remedy, causes};
@@ -6,15 +6,15 @@ use crate::renewal::Renewal;
 use std::fmt;
 use tensorferry_sdk::Error;
 
-/// A refusal of a store, or a failed request. It travels inside errors of `object_store`, whose own
-/// messages contain URLs with signatures.
+/// A refusal by a store, or a failed request. `object_store` passes it on as the source of its own
+/// errors, whose messages are not used because they contain URLs with signatures.
 #[derive(Debug, Clone)]
 pub(super) struct Trouble {
     fault: Fault,
     status: Option<u16>,
     /// The store's error code, such as `NoSuchKey`.
     code: String,
-    /// The region of the bucket, if the request went to a different one.
+    /// The region of the bucket, if the request was sent to a different region.
     region: Option<String>,
     /// Whether the credentials had expired and were renewed.
     is_expired: bool,
@@ -34,12 +34,12 @@ impl From<Fault> for Trouble {
     }
 }
 
-/// Error codes for bodies that were damaged or cut off in transit.
+/// Error codes for request bodies that were damaged or cut off in transit.
 const CHANGED_ON_THE_WAY: [&str; 4] =
     ["BadDigest", "RequestTimeout", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"];
 
 impl Trouble {
-    /// A refusal, with the store's message.
+    /// Creates a refusal with the store's message.
     pub(super) fn refused(status: u16, words: &str, region: Option<String>) -> Self {
         // The message has the form `answered 404 Not Found: NoSuchKey: The ...`.
         let code = words.split(": ").nth(1).unwrap_or_default().to_owned();
@@ -66,7 +66,7 @@ impl Trouble {
         Self { fault, status: Some(status), code, region, is_expired: false }
     }
 
-    /// Converts an error of `object_store`.
+    /// Converts an `object_store` error.
     pub(super) fn of(error: &object_store::Error, client: &Client) -> Self {
         if let Some(trouble) = behind(error) {
             return trouble.clone();
@@ -74,7 +74,8 @@ impl Trouble {
         if let object_store::Error::NotFound { .. } = error {
             return Self { status: Some(404), ..Fault::last(Error::io("no such object")).into() };
         }
-        // Errors of `object_store` itself: invalid settings and responses that it cannot parse.
+        // The error is from `object_store` itself: an invalid setting, or a response that it cannot
+        // parse.
         let text = client.scrubbed(&without_urls(&causes(error)));
         Fault::last(Error::io(text)).into()
     }
@@ -83,13 +84,14 @@ impl Trouble {
         self.status
     }
 
-    /// Returns whether the bucket is missing, rather than the object.
+    /// Returns whether the bucket is missing, as opposed to the object.
     pub(super) fn is_of_bucket(&self) -> bool {
         ["NoSuchBucket", "ContainerNotFound"].contains(&self.code.as_str())
     }
 
-    /// Marks the error for a retry if the credentials have expired and can be renewed. Responses to
-    /// `HEAD` have no error code.
+    /// If the error may mean that the credentials have expired, and they can be renewed, marks the
+    /// error for a retry. A response to `HEAD` does not have an error code, so an empty code also
+    /// counts.
     pub(super) fn unless_renewed(mut self, renewal: &Renewal) -> Self {
         let is_expiry = self.status == Some(400)
             && (self.code.is_empty()
@@ -128,7 +130,7 @@ impl Trouble {
     }
 }
 
-/// Returns the HTTP status of a refusal.
+/// Returns the HTTP status, if the error is a refusal by the store.
 pub(super) fn status_of(error: &object_store::Error) -> Option<u16> {
     behind(error)?.status
 }
@@ -144,7 +146,7 @@ fn behind(error: &object_store::Error) -> Option<&Trouble> {
     None
 }
 
-/// Removes query and fragment from all URLs in a text, because they may contain secrets.
+/// Removes the query and the fragment from all URLs in a text, because they may contain secrets.
 fn without_urls(text: &str) -> String {
     let words = text.split(' ').map(|word| match word.find("://") {
         Some(_) => word.split(['?', '#']).next().unwrap_or_default(),

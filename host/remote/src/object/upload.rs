@@ -1,5 +1,5 @@
-//! An object that is uploaded in parts while it is written. A small object is buffered and uploaded
-//! at once.
+//! An object that is uploaded in parts while it is written. A small object is buffered instead and
+//! uploaded as a whole.
 
 mod complete;
 mod parts;
@@ -24,7 +24,8 @@ use tensorferry_core::context::remote::{Condition, NewObject, RemoteUpload};
 use tensorferry_sdk::{Error, Result};
 use tokio::task::AbortHandle;
 
-/// Time limit for aborting a failed upload. After it, the upload is left to `ferry clean`.
+/// Time limit for aborting a failed upload. If it is exceeded, the upload remains in the store
+/// until `ferry clean` aborts it.
 const TIME_OF_END: Duration = Duration::from_secs(20);
 
 pub(super) struct Upload(Arc<Sending>);
@@ -36,10 +37,10 @@ struct Sending {
     scope: Scope,
     location: Path,
     url: String,
-    /// The store's ID of the upload, once it was created.
+    /// The store's ID for the upload, once the upload has been created.
     id: tokio::sync::Mutex<Option<MultipartId>>,
     state: Mutex<UploadState>,
-    /// Signals that a part was uploaded or has failed.
+    /// Signals that a part has been uploaded or has failed.
     turn: Condvar,
 }
 
@@ -100,7 +101,7 @@ impl Upload {
 }
 
 impl Sending {
-    /// Locks the state; returns the error if the upload has failed.
+    /// Locks the state. Returns the error if the upload has failed.
     fn state(&self) -> Result<MutexGuard<'_, UploadState>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &state.error {
@@ -124,7 +125,7 @@ impl Sending {
             drop(state);
             let memory = self.process.budget.take(len, &self.engine.cancelled)?;
             state = self.state()?;
-            // Another thread may have started the part meanwhile.
+            // Another thread may have started the part while this thread waited for memory.
             if !state.parts.is_open(number) && !state.sent.contains_key(&number) {
                 state.parts.begin(number, memory)?;
             }
@@ -133,8 +134,8 @@ impl Sending {
         self.go_on(&mut state, number)
     }
 
-    /// Uploads a part that is complete. If memory is short, a part that waits for late bytes is
-    /// moved to a file.
+    /// Uploads the part if it is complete. If memory is short and the part waits for late bytes,
+    /// moves it to a file.
     fn go_on(self: &Arc<Self>, state: &mut UploadState, number: usize) -> Result<()> {
         let is_small = state.parts.len.is_some_and(|len| len <= state.parts.part_bytes);
         if is_small {
@@ -181,8 +182,8 @@ impl Sending {
                 Ok(part) => return Ok(part),
                 Err(error) => error,
             };
-            // A response was cut off. Requests without any response were already retried by the
-            // client.
+            // This retry is for responses that were cut off. The client has already retried
+            // requests that got no response at all.
             match self.trouble(&error) {
                 trouble if trouble.is_passing() => {
                     patience.wait(trouble.fault()).await.map_err(|fault| fault.error)?;
@@ -198,7 +199,7 @@ impl Sending {
         Manner::default().of(self.store.put_part(&self.location, &id, number, payload)).await
     }
 
-    /// Returns the store's ID of the upload, and creates the upload for the first part.
+    /// Returns the store's ID for the upload. The first call creates the upload.
     async fn begun(&self) -> Result<MultipartId, object_store::Error> {
         let mut id = self.id.lock().await;
         if let Some(id) = &*id {
@@ -222,7 +223,7 @@ impl Sending {
         }
     }
 
-    /// Waits until no part is being sent.
+    /// Waits until no part is being uploaded.
     fn land(&self) -> Result<MutexGuard<'_, UploadState>> {
         let mut state = self.state()?;
         while state.on_their_way > 0 {
@@ -313,7 +314,8 @@ impl RemoteUpload for Upload {
         self.finish()?;
         let complete = Complete::of(&self.0, condition.clone())?;
         let sending = Arc::clone(&self.0);
-        // A completion that has started is not interrupted, because its outcome would be unknown.
+        // Once the completion has started, it is not interrupted, because its outcome would be
+        // unknown.
         let note = self.0.engine.see_through(async move {
             let done = complete.run(&sending).await;
             sending.state.lock().unwrap_or_else(PoisonError::into_inner).is_visible = done.is_ok();
@@ -333,10 +335,11 @@ impl Drop for Upload {
         }
         drop(state);
         let engine = Arc::clone(&sending.engine);
-        // Errors cannot be reported here. `ferry clean` aborts an upload that remains.
+        // Errors cannot be reported here. If the upload remains in the store, `ferry clean` aborts
+        // it.
         let _ = engine.see_through(async move {
-            // Wait for an upload that is just being created, because it could not be aborted
-            // without its ID.
+            // If the upload is just being created, wait for its ID, because it cannot be aborted
+            // without the ID.
             let id = tokio::time::timeout(TIME_OF_END, sending.id.lock()).await;
             tasks.iter().for_each(AbortHandle::abort);
             let Some(id) = id.ok().and_then(|id| id.clone()) else { return };

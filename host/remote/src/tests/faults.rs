@@ -1,4 +1,4 @@
-//! Faulty servers, and files that change.
+//! Tests faulty servers, and files that change.
 
 use super::{open, read, read_whole, remotes};
 use crate::testing::server::{Manner, Reply, Server, pattern};
@@ -85,7 +85,7 @@ fn a_wrong_length_is_a_cut_body() {
         let reply = Reply::careless(request, &served, "\"a\"");
         let len = reply.body.len();
         match request.number {
-            // A Content-Length longer than the body, and one shorter.
+            // A Content-Length that is longer than the body, and one that is shorter.
             1 => reply.with("Content-Length", len + 10).in_manner(Manner::Cut(len)),
             2 => reply.with("Content-Length", len / 2),
             _ => reply,

@@ -1,4 +1,4 @@
-//! Files of HTTP servers, with and without ranges.
+//! Tests files on HTTP servers, with and without range requests.
 
 use super::{open, place, read, read_whole, remotes, remotes_with};
 use crate::testing::server::{Reply, Server, pattern};
@@ -25,7 +25,7 @@ fn a_small_file_takes_one_request() {
     assert_eq!(requests[0].target, "/models/a%20b.bin");
     assert_eq!(requests[0].header("range"), Some("bytes=0-131071"));
     assert_eq!(requests[0].header("accept-encoding"), Some("identity"));
-    // A single response always belongs to one version.
+    // Only the first response was read, so all bytes come from one version of the file.
     file.check_unchanged().unwrap();
     assert_eq!(server.requests().len(), 1);
     place.will_open(&["other", "other"]);
@@ -94,7 +94,7 @@ fn many_threads_within_a_small_budget() {
     let server = Server::start(move |request| Reply::file(request, &served, "\"a\""));
     let remotes = remotes_with(3 << 20, &["parallel=3"]);
     let file = open(&remotes, &server.url("long")).unwrap();
-    // Advice that no read follows fills the budget, but blocks no read.
+    // The advised ranges are never read. They fill the budget, but must not block other reads.
     file.advise(&[0..15 << 20, 15 << 20..30 << 20]);
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {

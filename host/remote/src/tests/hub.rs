@@ -1,4 +1,4 @@
-//! Repositories of the Hub.
+//! Tests repositories on the Hub.
 
 use super::{open, place, read, read_whole, remotes};
 use crate::Remotes;
@@ -57,7 +57,8 @@ fn a_model_is_listed_once_and_read_behind_a_redirect() {
     let file = place.open("model-1 of 2.bin").unwrap();
     assert!(file.stamp().tag.starts_with("sha256:"), "{:?}", file.stamp());
     assert_eq!(hub.server.requests().len(), pages);
-    // One request for the revision, four for pages of seven entries, and none for known entries.
+    // One request for the revision, and four for the pages of seven entries. Known entries need no
+    // request.
     assert_eq!(pages, 5);
     assert_eq!(read(&*file, 8, 100).unwrap(), pattern(3 << 20)[8..108]);
     assert_eq!((hub.server.requests().len(), hub.store.requests().len()), (pages + 1, 1));
@@ -68,7 +69,7 @@ fn a_model_is_listed_once_and_read_behind_a_redirect() {
     assert!(hub.server.requests().iter().all(|request| request.header("authorization") == Some(&token)));
     assert!(hub.store.requests().iter().all(|request| request.header("authorization").is_none()));
     assert!(hub.server.requests().last().unwrap().target.contains(COMMIT));
-    // Announced files are already being opened.
+    // Files that were announced are already being opened.
     let asked = hub.server.requests().len();
     place.will_open(&["onnx/a/model.bin", "z.txt", "none"]);
     let (large, small) = (place.open("onnx/a/model.bin").unwrap(), place.open("z.txt").unwrap());
@@ -146,7 +147,7 @@ fn what_the_hub_refuses_is_told_with_what_to_do() {
     assert_eq!(read(&*private.open(&path).unwrap(), 0, 1).unwrap(), b"z");
 }
 
-/// Creates a cache as `huggingface_hub` writes it.
+/// Creates a cache with the same structure as one that `huggingface_hub` writes.
 fn cache(folder: &Path) {
     let repository = folder.join("models--org--model");
     let snapshot = repository.join("snapshots").join(COMMIT);

@@ -1,4 +1,4 @@
-//! Redirects: allowed targets, and forwarded headers.
+//! Tests which redirects are allowed, and which headers are forwarded.
 
 use super::{open, read, remotes};
 use crate::testing::server::{Reply, Server, pattern};

@@ -1,10 +1,10 @@
-//! Secrets never appear in output.
+//! Tests that secrets never appear in output.
 
 use super::{place, read, remotes};
 use crate::Secret;
 use crate::testing::server::{Reply, Server};
 
-/// Part of every secret in the test.
+/// A string that every secret in the test contains.
 const WORD: &str = "hush5150";
 
 #[test]

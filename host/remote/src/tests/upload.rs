@@ -1,4 +1,4 @@
-//! Objects that are written.
+//! Tests objects that are written.
 
 use super::{place, read, remotes_with};
 use crate::Remotes;
@@ -11,7 +11,7 @@ use tensorferry_core::context::remote::{Condition, NewObject, RemotePlace, Remot
 use tensorferry_sdk::{ErrorKind, Result};
 
 const MIB: usize = 1 << 20;
-/// With this much memory, parts have 5 MiB.
+/// With this memory budget, parts have 5 MiB.
 const MEMORY: u64 = 20 << 20;
 
 fn of(server: &Server, pairs: &[&str]) -> Remotes {
@@ -60,7 +60,7 @@ fn an_object_in_parts_is_there_whole_or_not_at_all() {
     let (server, stored) = start(|_, _| None);
     let place = bucket(&server);
     let bytes = pattern(13 * MIB + 5);
-    // Late bytes at the end of the first part, and across the boundary of two parts.
+    // The late bytes are at the end of the first part, and across the boundary of two parts.
     let late = vec![4 * MIB as u64..4 * MIB as u64 + 7, (10 * MIB - 2) as u64..(10 * MIB + 2) as u64];
     let upload = place.create("a/b c", NewObject { late: late.clone(), ..object(bytes.len()) }).unwrap();
     let windows: Vec<usize> = (0..14).collect();
@@ -167,7 +167,8 @@ fn where_the_answer_to_a_complete_was_lost_the_object_tells() {
             assert!(stored.get(&format!("{len}")).unwrap() == pattern(len));
         }
         assert_eq!(server.requests().iter().filter(|request| is_last(request)).count(), 2);
-        // An object of the same length from another writer is not taken for this one.
+        // An object of the same length from a different writer is not mistaken for the uploaded
+        // object.
         let error = put(&place, "10", &[7; 10], &Condition::Absent).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage, "{error}");
     }
@@ -286,7 +287,7 @@ fn google_s_store_knows_conditions_for_small_objects_alone() {
         assert!(stored.get(key).unwrap() == pattern(len) || key == "small");
     }
     assert_eq!((stored.get("small").unwrap(), stored.open_uploads()), (b"abc".to_vec(), 0));
-    // A generation number identifies each written object, whatever its bytes.
+    // A generation number identifies each written object, even if two objects have the same bytes.
     for (key, len) in [("small", 3), ("large", 11 * MIB)] {
         let write = |bytes: &[u8], condition: &Condition| super::upload::put(&place, key, bytes, condition);
         let older = place.stamp(key).unwrap().unwrap();
@@ -310,7 +311,7 @@ fn google_s_store_knows_conditions_for_small_objects_alone() {
 fn uploads_of_dead_runs_are_ended_by_their_age() {
     let (server, stored) = start(|_, _| None);
     let place = bucket(&server);
-    // An upload of a killed process.
+    // Simulates an upload of a killed process.
     std::mem::forget(begin(&place, "dir/a&b", &pattern(11 * MIB)).unwrap());
     std::mem::forget(begin(&place, "other", &pattern(11 * MIB)).unwrap());
     let old = Duration::from_secs(3600);
@@ -331,7 +332,8 @@ fn place_of_http() -> (Arc<dyn RemotePlace>, String) {
 fn parts_that_wait_for_late_bytes_are_held_outside_of_the_memory() {
     let (server, stored) = start(|_, _| None);
     let place = bucket(&server);
-    // Ten parts with a late byte each need twice the memory.
+    // There are ten parts, each with a late byte. Together they need more than twice the memory
+    // budget.
     let len = 50 * MIB;
     let late: Vec<_> = (0..10).map(|part| (part * 5 * MIB) as u64..(part * 5 * MIB) as u64 + 1).collect();
     let upload = place.create("a", NewObject { late: late.clone(), ..object(len) }).unwrap();

@@ -1,4 +1,4 @@
-//! Azure Blob Storage as Azurite implements it.
+//! Tests Azure Blob Storage with Azurite.
 
 use super::install::{Running, azurite, free_port, open, read_whole, remotes, run};
 use super::writing::objects_are_written;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use tensorferry_core::context::remote::{Remote, RemoteEntry};
 
-/// Azurite's account and key, from its documentation.
+/// Azurite's test account and its key, from Azurite's documentation.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
@@ -52,7 +52,7 @@ fn blobs_of_azurite_are_read_and_listed() {
     assert!(none.open(&path).err().unwrap().to_string().contains("ContainerNotFound"));
 }
 
-/// Signs requests with the account's key as in Microsoft's "Authorize with Shared Key".
+/// Signs requests with the account's key, as described in Microsoft's "Authorize with Shared Key".
 const SCRIPT: &str = r#"
 import base64, datetime, hashlib, hmac, sys, urllib.request
 port, account, key, target, path = sys.argv[1:]

@@ -1,5 +1,5 @@
-//! `huggingface_hub` reads from the Hub of this crate's tests, and this crate reads the cache that
-//! it writes.
+//! Tests that `huggingface_hub` can read from this crate's test Hub, and that this crate can read
+//! the cache that `huggingface_hub` writes.
 
 use super::install::{open, read_whole, remotes, run, venv};
 use crate::support::hub::{COMMIT, Files, Hub};
@@ -58,7 +58,7 @@ fn the_hubs_own_client_works_against_the_hub_of_the_tests() {
     let snapshot = run(python.args(["-c", SCRIPT, COMMIT]));
     assert_eq!(std::fs::read(std::path::Path::new(snapshot.trim()).join("model.bin")).unwrap(), large);
 
-    // Its cache is read without the Hub.
+    // The cache of `huggingface_hub` is read without the Hub.
     let cache = format!("hf-cache={}", home.path().join("hub").display());
     let endpoint = format!("hf-endpoint={}", hub.endpoint());
     let asked = hub.server.requests().len();

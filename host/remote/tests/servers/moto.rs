@@ -1,4 +1,4 @@
-//! S3 as moto implements it, with object versions, `If-Match` and unusual keys.
+//! Tests S3 with moto, including object versions, `If-Match` and unusual keys.
 
 use super::install::{Running, free_port, open, read_whole, remotes, run, venv};
 use super::writing::{objects_are_written, sent};
@@ -88,9 +88,9 @@ fn objects_are_written_to_moto() {
     let remotes = remotes(64 << 20, &[&endpoint, "access-key=key", "secret-key=secret", "retries=2"]);
     let (place, _) = remotes.place("s3://bucket").unwrap().unwrap();
     assert!(place.end_uploads("", Duration::ZERO).unwrap().is_empty());
-    // An upload of a killed process.
+    // Simulates an upload of a killed process.
     std::mem::forget(sent(&place, "dir/left", &pattern(40 << 20)).unwrap());
-    // moto dates each upload to 2010.
+    // moto reports 2010 as the date of each upload.
     let ages = Duration::from_secs(100 * 365 * 86_400);
     assert!(place.end_uploads("dir/", ages).unwrap().is_empty());
     assert_eq!(place.end_uploads("dir/", Duration::ZERO).unwrap(), ["s3://bucket/dir/left"]);

@@ -1,4 +1,4 @@
-//! HTTP as nginx implements it, with ranges and without.
+//! Tests HTTP with nginx, with and without range requests.
 
 use super::install::{Running, free_port, nginx, open, read_whole, remotes};
 use crate::support::server::pattern;

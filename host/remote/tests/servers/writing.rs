@@ -1,4 +1,4 @@
-//! Requirements for writing that every store must meet.
+//! Checks for writing that every store must pass.
 
 use super::install::read_whole;
 use crate::support::server::pattern;
@@ -26,8 +26,9 @@ pub(crate) fn sent(place: &Arc<dyn RemotePlace>, key: &str, bytes: &[u8]) -> Res
     Ok(upload)
 }
 
-/// Writes small and multipart objects: where none exists, over the expected object, and over a
-/// different one. A store may lack conditions for multipart uploads.
+/// Writes small and multipart objects in three situations: no object has the name, the expected
+/// object has the name, or a different object has the name. If `knows_all` is false, the store does
+/// not support conditions for multipart uploads.
 pub(crate) fn objects_are_written(remotes: &Remotes, root: &str, knows_all: bool) {
     let (place, _) = remotes.place(root).unwrap().unwrap();
     for len in [0, 100, 40 * MIB + 5] {

@@ -1,5 +1,5 @@
-//! A writable bucket of S3 or Google Cloud Storage, with conditions, multipart uploads and lists of
-//! uploads.
+//! A writable bucket of S3 or Google Cloud Storage that supports conditions, multipart uploads and
+//! lists of uploads.
 
 use super::server::{Reply, Request, Server};
 use super::store::{self, Objects, decoded, query};
@@ -20,13 +20,14 @@ pub(crate) struct Bucket {
     google: Option<Google>,
 }
 
-/// State of Google Cloud Storage that S3 does not have.
+/// State that Google Cloud Storage has and S3 does not.
 #[derive(Default)]
 struct Google {
     /// The generation of each object. Generations are never reused.
     generations: Mutex<BTreeMap<String, u64>>,
     last: AtomicU64,
-    /// The token that requests need; `None` for no authentication. The metadata server returns it.
+    /// The token that requests must contain, which the metadata server returns. `None` for no
+    /// authentication.
     token: Option<String>,
 }
 
@@ -38,15 +39,15 @@ struct Begun {
     parts: BTreeMap<usize, Arc<Vec<u8>>>,
 }
 
-/// Starts a store with an empty bucket; `err` may answer instead.
+/// Starts a store with an empty bucket. If `err` returns a reply, that reply is sent.
 pub(crate) fn start(
     err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static,
 ) -> (Server, Arc<Bucket>) {
     serve(Bucket::default(), err)
 }
 
-/// Like [`start`], for Google Cloud Storage. With a `token`, it serves the token as the metadata
-/// server does, and rejects requests without it.
+/// Does the same as [`start`], for Google Cloud Storage. If there is a `token`, the store returns
+/// it like the metadata server, and rejects requests without it.
 pub(crate) fn start_google(
     token: Option<&str>,
     err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static,
@@ -69,7 +70,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the tag of an object that was uploaded at once.
+/// Returns the tag of an object that was uploaded as a whole.
 pub(crate) fn tag(bytes: &[u8]) -> String {
     format!("\"{}\"", hex(&Md5::digest(bytes)))
 }
@@ -191,11 +192,12 @@ impl Bucket {
         self.numbered(key, reply.with("Last-Modified", store::WRITTEN))
     }
 
-    /// Returns the error if an object may not be written.
+    /// Returns the error reply if the request's condition does not allow writing the object.
     fn refusal(&self, key: &str, request: &Request) -> Option<Reply> {
         let found = self.objects.lock().unwrap().contains_key(key).then(|| self.tag(key));
         let is_refused = match (request.header("if-none-match"), request.header("if-match")) {
-            // Of Google's conditions, writers use only generations.
+            // Of the conditions in Google Cloud Storage, the crate uses only generations for
+            // writes.
             _ if self.google.is_some() => {
                 let number = self.generation(key).unwrap_or(0).to_string();
                 request.header("x-goog-if-generation-match").is_some_and(|wanted| wanted != number)
@@ -231,7 +233,7 @@ impl Bucket {
     }
 
     fn complete(&self, id: &str, key: &str, request: &Request) -> Reply {
-        // Google Cloud Storage has no conditions for multipart uploads.
+        // Google Cloud Storage does not support conditions for multipart uploads.
         if let Some(refusal) = self.refusal(key, request).filter(|_| self.google.is_none()) {
             return refusal;
         }

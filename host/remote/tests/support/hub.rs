@@ -1,5 +1,6 @@
-//! A Hub as clients see it: revisions, paged trees, files behind redirects to signed URLs of
-//! another host, tokens, and gated repositories. `huggingface_hub` works with it.
+//! A test Hub that behaves like the real Hub for clients: revisions, paged trees, files behind
+//! redirects to signed URLs on another host, tokens, and gated repositories. `huggingface_hub`
+//! works with it.
 
 use super::server::{Reply, Request, Server};
 use serde_json::{Value, json};
@@ -11,13 +12,13 @@ use std::sync::{Arc, Mutex};
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const TOKEN: &str = "hf_hush5150";
 
-/// The files of a repository by path. Files above a thousand bytes are stored as LFS files.
+/// The files of a repository by path. Files of more than a thousand bytes are stored as LFS files.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 pub(crate) struct Hub {
     pub(crate) server: Server,
     pub(crate) store: Server,
-    /// The signature of valid URLs.
+    /// The signature that valid URLs must have.
     signature: Arc<AtomicUsize>,
     state: Arc<State>,
 }
@@ -29,7 +30,7 @@ struct State {
 }
 
 impl Hub {
-    /// Starts a Hub with one repository. It is available as `org/model`, `org/private`,
+    /// Starts a Hub with one repository. It is available as `org/model`, `org/private` and
     /// `org/gated`, under its old name `org/old`, and as the dataset `org/data`.
     pub(crate) fn start(files: Files) -> Self {
         let signature = Arc::new(AtomicUsize::new(1));
@@ -50,12 +51,12 @@ impl Hub {
         self.server.url("").trim_end_matches('/').to_owned()
     }
 
-    /// Invalidates all URLs that were signed so far.
+    /// Invalidates all URLs that have been signed so far.
     pub(crate) fn expire(&self) {
         self.signature.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Replaces the content at a path, which a real Hub never does at one commit.
+    /// Replaces the content at a path, which never happens at one commit of the real Hub.
     pub(crate) fn replace(&self, path: &str, bytes: &[u8]) {
         self.state.files.lock().unwrap().insert(path.to_owned(), bytes.to_vec());
     }
@@ -71,7 +72,7 @@ fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// In git, the name of a blob is its SHA-1, but any forty digits work here.
+/// Returns a name for a blob. In git it is the SHA-1 digest, but any forty digits work here.
 fn oid(bytes: &[u8]) -> String {
     hex(bytes)[..40].to_owned()
 }
@@ -89,7 +90,8 @@ fn entry(path: &str, bytes: &[u8]) -> Value {
 }
 
 impl State {
-    /// Serves the store behind the Hub: bytes by their digest, for requests with a signed URL.
+    /// Serves the store that contains the Hub's large files. It returns the bytes with a digest if
+    /// the request's URL is signed.
     fn stored(&self, request: &Request) -> Reply {
         if request.header("authorization").is_some() {
             return Reply::new(400, "two ways to authorize");

@@ -1,4 +1,4 @@
-//! A local server whose responses a test defines.
+//! A local server for which each test defines the responses.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,9 +14,9 @@ pub(crate) struct Request {
     pub(crate) target: String,
     /// Headers by lowercase name.
     pub(crate) headers: HashMap<String, String>,
-    /// Shared, because requests are recorded.
+    /// Shared with the list of recorded requests.
     pub(crate) body: Arc<Vec<u8>>,
-    /// Index of the request on this server.
+    /// Index of this request among all requests to the server.
     pub(crate) number: usize,
 }
 
@@ -44,17 +44,17 @@ pub(crate) struct Reply {
     pub(crate) manner: Manner,
 }
 
-/// The way a body is sent.
+/// How a response body is sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Manner {
     Whole,
-    /// Only this many bytes; then the connection is closed.
+    /// Only this many bytes are sent, and then the connection is closed.
     Cut(usize),
-    /// One byte at a time, with a pause.
+    /// One byte is sent at a time, with a pause after each.
     Slow(Duration),
-    /// Repeated forever, without a length.
+    /// The body is repeated forever, without a length.
     Endless,
-    /// Not at all: the connection is closed without a response.
+    /// The connection is closed without a response.
     Lost,
 }
 
@@ -77,7 +77,8 @@ impl Reply {
         Self::new(302, "").with("Location", to)
     }
 
-    /// Returns a file as a correct server does: by ranges, if the version matches the conditions.
+    /// Returns a file as a correct server does: the requested range, if the version matches the
+    /// conditions.
     pub(crate) fn file(request: &Request, bytes: &[u8], etag: &str) -> Self {
         let other = request.header("if-match").is_some_and(|wanted| wanted != etag);
         if other {
@@ -86,7 +87,7 @@ impl Reply {
         Self::careless(request, bytes, etag)
     }
 
-    /// Returns a file by ranges, and ignores conditions.
+    /// Returns the requested range of a file, and ignores conditions.
     pub(crate) fn careless(request: &Request, bytes: &[u8], etag: &str) -> Self {
         let reply = match request.range(bytes.len()) {
             None => Self::new(200, bytes),
@@ -141,7 +142,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
-        // The server is waiting for another connection.
+        // This connection wakes the server, which is waiting for the next one.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }

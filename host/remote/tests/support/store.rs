@@ -1,15 +1,16 @@
-//! A store with the XML of S3 and Google Cloud Storage. Tests define its errors.
+//! A store that returns XML like S3 and Google Cloud Storage. Tests can define errors that it
+//! returns.
 
 use super::server::{Reply, Request, Server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Objects by key, all in one bucket called `bucket` in the path of URLs.
+/// Objects by key. All of them are in one bucket, which is called `bucket` in the path of URLs.
 pub(crate) type Objects = BTreeMap<String, Vec<u8>>;
 
 pub(crate) const WRITTEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-/// Starts a store; `err` may answer instead.
+/// Starts a store. If `err` returns a reply, that reply is sent.
 pub(crate) fn start(
     objects: Objects,
     err: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static,
@@ -38,14 +39,14 @@ pub(crate) fn answer(objects: &Objects, request: &Request) -> Reply {
     }
 }
 
-/// Returns a value of the query.
+/// Returns the value of a query parameter.
 pub(crate) fn query(request: &Request, name: &str) -> Option<String> {
     let pairs = request.target.split_once('?').map_or("", |(_, query)| query).split('&');
     let mut pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.find(|(of, _)| *of == name).map(|(_, value)| decoded(value))
 }
 
-/// Lists two entries per page, or fewer on request.
+/// Returns a list with two entries per page, or with fewer if the request says so.
 fn list(objects: &Objects, request: &Request) -> Reply {
     let query = |name: &str| query(request, name);
     let (prefix, delimiter) = (query("prefix").unwrap_or_default(), query("delimiter"));

@@ -1,5 +1,5 @@
-//! Makes an object visible, if the object under its name is the expected one. If a response is
-//! lost, the object under the name shows whether the request succeeded.
+//! Makes an object visible, if the object that already has its name is the expected one. If a
+//! response is lost, the object that now has the name shows whether the request succeeded.
 
 use super::super::manner::Manner;
 use super::super::origin::version_of;
@@ -21,10 +21,10 @@ use tensorferry_sdk::{Error, Result, hex};
 pub(super) struct Complete {
     what: What,
     len: u64,
-    /// The tag by which S3 will identify the object.
+    /// The tag that S3 will assign to the object.
     tag: Tag,
     condition: Condition,
-    /// A note that the store could not check the condition.
+    /// A note for the user, if the store could not check the condition.
     note: Option<String>,
 }
 
@@ -33,7 +33,7 @@ enum What {
     Parts(Vec<PartId>),
 }
 
-/// The expected `ETag` of an object, without its quotes.
+/// What is known about the `ETag` that the object will have, without its quotes.
 enum Tag {
     Whole(String),
     End(String),
@@ -62,10 +62,10 @@ impl Complete {
         Ok(Self { what, len, tag, condition, note: None })
     }
 
-    /// Completes the upload, and returns a note for the user.
+    /// Completes the upload. Returns a note for the user, if there is one.
     pub(super) async fn run(mut self, sending: &Sending) -> Result<Option<String>> {
         let mut patience = sending.process.client.patience();
-        // Whether an earlier attempt may have succeeded without a response.
+        // Whether an earlier attempt may have succeeded although its response was lost.
         let mut is_open = false;
         loop {
             let trouble = match self.once(sending).await {
@@ -79,8 +79,8 @@ impl Complete {
                 return Ok(self.note);
             }
             match trouble.status() {
-                // Azure uses 409 for a blob that exists. S3 uses it for a concurrent write of the
-                // same key.
+                // Azure returns 409 if the blob exists. S3 returns 409 if another process is
+                // writing the same key.
                 Some(412 | 409)
                     if self.condition != Condition::Any
                         && (trouble.status() == Some(412) || sending.scope == Scope::Azure) =>
@@ -94,14 +94,15 @@ impl Complete {
                         What::Parts(_) => return Err(fault.error),
                     }
                 }
-                // S3 uses 404 if the object to be replaced no longer exists.
+                // S3 returns 404 if the object that was to be replaced no longer exists.
                 Some(404)
                     if matches!((&self.what, &self.condition), (What::Small(_), Condition::Same(_))) =>
                 {
                     return Err(if trouble.is_of_bucket() { trouble.error() } else { self.refused(sending) });
                 }
                 Some(501) if self.condition != Condition::Any => self.go_without(sending).await?,
-                // The store may still be processing the request after the connection was lost.
+                // The connection was lost earlier, and the store may still be processing that
+                // request.
                 _ if is_gone && was_open && !trouble.is_of_bucket() => {
                     let fault = Fault::passing("the outcome of the upload is unknown").of(&sending.url);
                     patience.wait(fault).await.map_err(|fault| fault.error)?;
@@ -157,8 +158,8 @@ impl Complete {
         done.map(drop).map_err(|error| sending.trouble(&error))
     }
 
-    /// Checks the condition with a separate request, because the store does not support it, and
-    /// records a note.
+    /// Checks the condition with a separate request and records a note, because the store does not
+    /// support conditions here.
     async fn go_without(&mut self, sending: &Sending) -> Result<()> {
         if self.condition == Condition::Any {
             return Ok(());
@@ -183,7 +184,7 @@ impl Complete {
         Ok(())
     }
 
-    /// Returns whether the object under the name is this one.
+    /// Returns whether the object that now has the name is the uploaded one.
     async fn is_there(&self, sending: &Sending) -> bool {
         let Ok(found) = sending.store.head(&sending.location).await else { return false };
         let tag = found.e_tag.as_deref().unwrap_or_default().trim_matches('"').to_owned();
@@ -216,14 +217,14 @@ impl Sending {
     }
 }
 
-/// Returns the `ETag` of a stamp, if it has one.
+/// Returns the `ETag` in a stamp's tag, if there is one.
 fn etag(tag: &str) -> Option<&str> {
     tag.strip_prefix("etag:").filter(|tag| !tag.starts_with("W/"))
 }
 
-/// Computes the tag that S3 assigns to a multipart upload: the MD5 of the parts' MD5 digests, and
-/// the number of parts. If the tags of the parts are not MD5 digests, as with encryption, only the
-/// number is known.
+/// Computes the tag that S3 assigns to a multipart upload: the MD5 digest of the parts' MD5
+/// digests, and the number of parts. If the tags of the parts are not MD5 digests, as with
+/// encryption, only the number is known.
 fn tag_of(parts: &[PartId]) -> Tag {
     let end = format!("-{}", parts.len());
     let mut all = Md5::new();
@@ -251,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_tag_of_parts_is_the_one_that_s3_makes() {
-        // Two parts, as in the AWS documentation: MD5 of the two digests.
+        // Two parts, as in an example in the AWS documentation.
         let part = |text: &str| PartId { content_id: text.to_owned() };
         let one = hex(&Md5::digest(b"one"));
         let two = hex(&Md5::digest(b"two"));

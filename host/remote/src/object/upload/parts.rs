@@ -1,5 +1,5 @@
-//! The parts of an object that is being written: which bytes of each are present, and where they
-//! are buffered.
+//! The parts of an object that is being written. Records which bytes of each part have been
+//! written, and buffers them.
 
 use crate::budget::Held;
 use std::collections::BTreeMap;
@@ -8,24 +8,24 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use tensorferry_sdk::{Error, Result};
 
-/// Parts of equal size, except for the last.
+/// Parts of equal size, except for the last part.
 pub(super) struct Parts {
     pub(super) part_bytes: u64,
     /// The length of the object, once it is known.
     pub(super) len: Option<u64>,
-    /// The end of the written bytes.
+    /// The end of the bytes written so far.
     pub(super) end: u64,
-    /// The number of late bytes that each part still waits for.
+    /// For each part, the number of late bytes that it still waits for.
     late: BTreeMap<usize, u64>,
-    /// Parts that were started and not uploaded yet.
+    /// Parts that have been started but not uploaded yet.
     open: BTreeMap<usize, Part>,
-    /// Parts that were moved out of memory, each at its own offset.
+    /// Contains the parts that were moved out of memory, each at its own offset.
     file: Option<File>,
 }
 
 struct Part {
     place: PartPlace,
-    /// Ranges that were written, in order; adjacent ranges are merged.
+    /// The ranges that have been written, in order. Adjacent ranges are merged.
     filled: Vec<Range<u64>>,
 }
 
@@ -45,8 +45,8 @@ impl Parts {
         Self { part_bytes, len, end: 0, late: waits, open: BTreeMap::new(), file: None }
     }
 
-    /// Returns the length of a part. While the object's length is unknown, each part has the full
-    /// length.
+    /// Returns the length of a part. As long as the object's length is unknown, every part has the
+    /// full length.
     pub(super) fn part_len(&self, number: usize) -> u64 {
         let start = number as u64 * self.part_bytes;
         self.len.map_or(self.part_bytes, |len| len.saturating_sub(start).min(self.part_bytes))
@@ -61,12 +61,12 @@ impl Parts {
         self.open.contains_key(&number)
     }
 
-    /// Returns the first part that was not uploaded yet.
+    /// Returns the first part that has not been uploaded yet.
     pub(super) fn first_open(&self) -> Option<usize> {
         self.open.keys().next().copied()
     }
 
-    /// Starts a part in memory, or in a file if `memory` is `None`.
+    /// Starts a part in memory. If `memory` is `None`, the part is started in a file.
     pub(super) fn begin(&mut self, number: usize, memory: Option<Held>) -> Result<()> {
         let place = match memory {
             Some(held) => {
@@ -90,7 +90,8 @@ impl Parts {
         self.file.as_ref().ok_or_else(|| Error::io("no file to buffer the upload"))
     }
 
-    /// Writes bytes at offset `at` of an open part, and counts late ones.
+    /// Writes bytes at offset `at` of an open part. Late bytes are subtracted from the number that
+    /// the part waits for.
     pub(super) fn put(&mut self, number: usize, at: u64, bytes: &[u8], is_late: bool) -> Result<()> {
         let (end, start) = (at + bytes.len() as u64, number as u64 * self.part_bytes);
         if end > self.part_len(number) {
@@ -127,7 +128,7 @@ impl Parts {
         self.is_filled(number) && self.late.get(&number).is_none_or(|waits| *waits == 0)
     }
 
-    /// Returns whether a part waits only for late bytes.
+    /// Returns whether only late bytes of a part are missing.
     pub(super) fn waits_for_late(&self, number: usize) -> bool {
         self.is_filled(number) && !self.is_whole(number)
     }
@@ -149,8 +150,8 @@ impl Parts {
         self.open.get(&number).is_some_and(|part| matches!(part.place, PartPlace::Spilled))
     }
 
-    /// Removes a complete part and returns its bytes and memory. A part in the file needs `memory`
-    /// to be loaded.
+    /// Removes a complete part, and returns its bytes and its memory. If the part is in the file,
+    /// `memory` is needed to load it.
     pub(super) fn take(&mut self, number: usize, memory: Option<Held>) -> Result<Option<(Vec<u8>, Held)>> {
         let len = self.part_len(number);
         let cut = usize::try_from(len).map_err(|_| Error::limit("a part"))?;
@@ -169,7 +170,8 @@ impl Parts {
     }
 }
 
-/// Splits a range of the object into the parts that it covers, with the range within each.
+/// Divides a range of the object among the parts that it covers. Returns each part's number with
+/// the range in that part.
 pub(super) fn split(part_bytes: u64, range: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> {
     let mut at = range.start;
     std::iter::from_fn(move || {
@@ -181,7 +183,7 @@ pub(super) fn split(part_bytes: u64, range: Range<u64>) -> impl Iterator<Item = 
     })
 }
 
-/// Inserts a range into sorted ranges.
+/// Inserts a range into sorted ranges, and merges adjacent ranges.
 fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
     if new.is_empty() {
         return;
@@ -238,7 +240,8 @@ mod tests {
             let taken: Vec<Vec<u8>> =
                 [0, 1].map(|number| parts.take(number, memory(10)).unwrap().unwrap().0).into();
             assert_eq!(taken, [b"abcdefghij".to_vec(), b"klmn".to_vec()]);
-            // Uploaded bytes cannot be written again, and neither can bytes past the end.
+            // Bytes that have been uploaded cannot be written again. Bytes past the end cannot be
+            // written.
             parts.put(0, 0, b"a", false).unwrap_err();
             parts.put(1, 4, b"o", false).unwrap_err();
         }
