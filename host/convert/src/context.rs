@@ -58,7 +58,7 @@ impl<'a> ConversionContext<'a> {
         Self::of(request, request.input.open(session)?, registry, session, watch, started)
     }
 
-    /// As [`open`](Self::open), for files that are already open.
+    /// Does the same as [`open`](Self::open), for files that are already open.
     pub fn of(
         request: &'a Request,
         source: FileSource,

@@ -1,5 +1,5 @@
-//! Publication writes a planned output into a stage, checks it, adds a receipt and commits it.
-//! Tensors and records use the same code.
+//! Publishes a planned output: writes it into a stage, checks it, adds a receipt and commits it. The
+//! same code is used for outputs of tensors and of records.
 
 use crate::context::ConversionContext;
 use crate::earlier;

@@ -75,7 +75,7 @@ pub struct InputRecord {
     pub path: String,
     /// The absolute path of the folder that file names are relative to.
     pub folder: String,
-    /// `-i`, as given.
+    /// `-i`, as the user passed it.
     #[serde(default)]
     pub options: Vec<(String, String)>,
     /// All files that were opened, sorted by name.
@@ -100,7 +100,7 @@ pub struct AdditionalInput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputRecord {
     pub format: FormatRecord,
-    /// `-o`, as given.
+    /// `-o`, as the user passed it.
     #[serde(default)]
     pub options: Vec<(String, String)>,
     /// All files, relative to the receipt's folder: the files in the order in which the writer

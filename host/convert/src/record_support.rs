@@ -74,7 +74,7 @@ pub trait RecordSupport: OtherSteps + Sync {
     ) -> Result<()>;
 }
 
-/// Refuses all records: for a program that supports only tensors.
+/// Refuses all records. This is for programs that support only tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct NoRecords;
 

@@ -23,9 +23,9 @@ pub struct Report {
     pub format: String,
     /// Number of tensors in the output.
     pub tensors: u64,
-    /// Whether the output holds records.
+    /// Whether the output contains records.
     pub holds_records: bool,
-    /// Number of records in the output, if it holds records and they have been counted.
+    /// Number of records in the output, if it contains records and they have been counted.
     pub records: Option<u64>,
     pub bytes: u64,
     /// The time from the start to the commit.

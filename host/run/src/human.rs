@@ -1,4 +1,4 @@
-//! Formats numbers for people.
+//! Formats numbers in a form that people can read.
 
 /// Formats bytes in decimal units: `1.50 GB`.
 #[must_use]

@@ -16,7 +16,7 @@ const MOST_FOLDERS: usize = 64;
 pub struct FoundReceipts {
     /// The receipts without duplicates, sorted by path.
     pub receipts: Vec<PathBuf>,
-    /// The given paths that have no receipt.
+    /// The requested paths that have no receipt.
     pub without: Vec<PathBuf>,
 }
 

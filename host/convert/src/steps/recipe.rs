@@ -15,11 +15,11 @@
 //! to = ""
 //! ```
 //!
-//! Steps are texts or tables, as in [`Spec`], and may be other recipes. `{{NAME}}` in an argument
-//! or a value is replaced by a parameter, which is passed as a key of the recipe
+//! Each step is a string or a table, as in [`Spec`], and may be another recipe. In an argument or a
+//! value, `{{NAME}}` is replaced by the parameter NAME, which is passed as a key of the recipe
 //! (`strip-prefix,prefix=net.`). `{{re:NAME}}` is replaced by a regular expression that matches the
 //! parameter. A parameter without a default is required. `inverse` names the recipe for the
-//! opposite direction. Recipes in `recipes/` are built in; `@PATH` is a file of the user's.
+//! opposite direction. Recipes in `recipes/` are built in. `@PATH` refers to a user's own file.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

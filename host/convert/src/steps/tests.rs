@@ -1,4 +1,4 @@
-//! Steps and recipes as users write them.
+//! Tests steps and recipes in the form in which users write them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;

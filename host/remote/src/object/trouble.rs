@@ -146,7 +146,7 @@ fn behind(error: &object_store::Error) -> Option<&Trouble> {
     None
 }
 
-/// Removes the query and the fragment from all URLs in a text, because they may contain secrets.
+/// Removes the query and the fragment from all URLs in a message, because they may contain secrets.
 fn without_urls(text: &str) -> String {
     let words = text.split(' ').map(|word| match word.find("://") {
         Some(_) => word.split(['?', '#']).next().unwrap_or_default(),
