@@ -42,7 +42,7 @@ pub(super) fn find(
         return Ok(found);
     }
     let mut seen = BTreeSet::from([receipt::name_for(destination)]);
-    // A file that was copied and copied back has a new identity, but may have the same digest.
+    // A file that was replaced by a copy of itself has a new identity, but the same digest.
     // `by_receipt` checks the digest below.
     let mut changed = BTreeSet::new();
     for (path, identity) in &context.request.output.earlier {

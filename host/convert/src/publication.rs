@@ -1,5 +1,5 @@
-//! Publishes a planned output: writes it into a stage, checks it, adds a receipt and commits it. The
-//! same code is used for outputs of tensors and of records.
+//! Publishes a planned output: writes it into a stage, checks it, adds a receipt and commits it.
+//! The same code is used for outputs of tensors and of records.
 
 use crate::context::ConversionContext;
 use crate::earlier;
@@ -117,7 +117,7 @@ pub fn stage<'a>(
         if stage.is_remote() {
             context.watch.before_visible(stage.ready(&files)?)?;
         }
-        // These files include the older receipt, if there is one, because it is removed first.
+        // The receipt is included, because an older receipt with its name is removed first.
         stage.make_readable(&files.iter().cloned().chain(receipt_file.clone()).collect::<Vec<_>>())?;
     }
     if options.verify {

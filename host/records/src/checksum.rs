@@ -32,8 +32,8 @@ pub(crate) type ComparedTypes = BTreeMap<String, DataType>;
 /// Returns the types in which the columns of `sent` are compared with the columns of `found`, and
 /// the names of the columns that cannot be compared. A column cannot be compared if it is read back
 /// as a type with a different meaning, or if `losses` report that it is written as something else.
-/// A column that is only in `sent` is compared: it must consist of nulls, because otherwise it is
-/// missing from the output.
+/// A column that is only in `sent` is compared with nulls: either it consists of nulls, or its
+/// values are missing from the output.
 #[must_use]
 pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (ComparedTypes, Vec<String>) {
     let (mut compared, mut left_out) = (ComparedTypes::new(), Vec::new());

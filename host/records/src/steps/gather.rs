@@ -16,9 +16,10 @@ pub(super) fn gather(
     if let [(batch, rows)] = runs {
         return Ok(batches[*batch].slice(rows.start, rows.len()));
     }
-    // For differing schemas and for these types, arrow-select is used. It reports differing schemas,
-    // merges dictionaries, and copies the bytes of views, so that the bytes of left-out rows are
-    // released. It is slower because it is compiled without optimization, but these cases are rare.
+    // For differing schemas and for these types, arrow-select is used. It reports differing
+    // schemas, merges dictionaries, and copies the bytes of views, so that the bytes of left-out
+    // rows are released. It is slower because it is compiled without optimization, but these cases
+    // are rare.
     let is_shared = |data_type: &DataType| {
         use DataType::{BinaryView, Dictionary, RunEndEncoded, Union, Utf8View};
         matches!(data_type, Dictionary(..) | RunEndEncoded(..) | Union(..) | Utf8View | BinaryView)
