@@ -1,5 +1,5 @@
-//! A document is a file with a single message in wire form or in text form. The wire form is read
-//! in place. A text is converted to wire form first and kept in memory.
+//! A document is a file that contains a single message in wire form or in text form. The wire form
+//! is read in place. The text form is first converted to wire form, which is kept in memory.
 
 use crate::message_kind::MessageForm;
 use crate::text;
@@ -16,12 +16,12 @@ pub(crate) struct Document {
 #[derive(Debug)]
 enum Content {
     File(FileId),
-    /// The wire form of a text.
+    /// The wire form of a text document.
     Text(Vec<u8>),
 }
 
 impl Document {
-    /// Opens a file with a `message`, such as `tensorflow.GraphDef`.
+    /// Opens a file that contains a message of the type `message`, such as `tensorflow.GraphDef`.
     pub(crate) fn open(
         source: &dyn Source,
         name: &str,
@@ -48,7 +48,7 @@ impl Document {
         }
     }
 
-    /// Returns the file, if it contains the message in wire form.
+    /// Returns the file if it contains the message in wire form, and `None` if it is text.
     pub(crate) fn file(&self) -> Option<FileId> {
         match self.content {
             Content::File(file) => Some(file),

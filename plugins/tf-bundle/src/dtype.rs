@@ -1,13 +1,13 @@
-//! TensorFlow's dtypes by their numbers in `DataType`.
+//! Converts between dtypes and TensorFlow's numbers for them in `DataType`.
 //!
-//! Sub-byte types are stored with one element per byte: they are the `*_UNPACKED` dtypes here.
-//! References (numbers from 101) have the dtype that they refer to. Resources and variants are not
-//! numeric and have no dtype.
+//! TensorFlow stores an element of a sub-byte type in a whole byte. These types are the
+//! `*_UNPACKED` dtypes here. References (numbers from 101) have the dtype that they refer to.
+//! Resources and variants are not numeric and have no dtype.
 
 use tensorferry_proto::DataType;
 use tensorferry_sdk::Dtype;
 
-/// Returns the dtype for TensorFlow's number, if a tensor can have it.
+/// Returns the dtype for TensorFlow's number, or `None` if no tensor can have this dtype.
 pub(crate) fn of_number(number: i32) -> Option<Dtype> {
     let number = if number > 100 { number - 100 } else { number };
     let data_type = DataType::try_from(number).ok()?;

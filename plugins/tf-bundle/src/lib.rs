@@ -1,4 +1,5 @@
-//! TensorFlow's checkpoints, SavedModels and frozen graphs, without TensorFlow.
+//! Reads and writes TensorFlow checkpoints and SavedModels, and reads frozen graphs, without
+//! TensorFlow.
 //!
 //! | Format | Reads | Writes |
 //! |---|---|---|
@@ -7,7 +8,7 @@
 //! | `tf-graph` | the constants of a GraphDef | |
 //!
 //! The modules that read a structure document its layout: `bundle/`, `table/`, `v1/`, `graph_def/`,
-//! `tensor_proto/` and `text/`. `names/` maps names to keys and back.
+//! `tensor_proto/` and `text/`. `names/` maps tensor names to checkpoint keys and back.
 #![forbid(unsafe_code)]
 
 mod options;

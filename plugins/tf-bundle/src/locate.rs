@@ -1,7 +1,7 @@
-//! Finds the checkpoint that a user names by a file, a prefix or a folder.
+//! Finds the checkpoint when the user passes a file, a prefix or a folder.
 //!
 //! ```text
-//! V2    P.index, P.data-00000-of-00001, ...    P is the prefix: there is no file of that name
+//! V2    P.index, P.data-00000-of-00001, ...    P is the prefix; no file has exactly that name
 //! V1    P, or P-00000-of-00002, ...            each file is a table
 //! both  P.meta (a graph), checkpoint (names the latest checkpoint of the folder)
 //! ```
@@ -19,20 +19,20 @@ const META_SUFFIX: &str = ".meta";
 const ANY_SHARD: &str = "-?????-of-";
 /// Maximum bytes of a state file, enough for thousands of paths.
 const MAX_STATE_BYTES: u64 = 4 << 20;
-/// Maximum number of checkpoints in a message.
+/// Maximum number of checkpoints that a message lists.
 const MAX_LISTED: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
-    /// The prefix of a bundle.
+    /// A bundle, with its prefix.
     V2(String),
-    /// The sorted names of tables with tensors.
+    /// The sorted names of the tables that contain the tensors.
     V1(Vec<String>),
 }
 
-/// Finds the checkpoint for the source's entry: any file of a checkpoint, its prefix, or a folder,
-/// which means its latest checkpoint. If the latest checkpoint is missing and a different one is
-/// read instead, also returns a loss.
+/// Finds the checkpoint that the source's entry refers to. The entry is any file of a checkpoint, a
+/// prefix, or a folder. A folder stands for its latest checkpoint. If the latest checkpoint is
+/// missing and a different one is read instead, the function also returns a loss.
 pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let checkpoint = match source.entry() {
         Entry::Folder => return in_folder(source, limits),
@@ -52,8 +52,8 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Checkpoint> {
         return Ok(Checkpoint::V2(prefix.to_owned()));
     }
     let prefix = data_file(name).map(|(prefix, _)| prefix).or(name.strip_suffix(META_SUFFIX));
-    // An existing file is not a prefix of other files, so the folder, which may be long, is not
-    // listed.
+    // An existing file is not a prefix of other files. Its folder may contain many files, so it is
+    // not listed.
     match prefix.map_or_else(|| of_name(source, name), |prefix| of_prefix(source, prefix))? {
         Some(checkpoint) => Ok(checkpoint),
         None if prefix.is_some() => {
@@ -73,7 +73,8 @@ fn of_prefix(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     sets.next().map(|shard| shards(source, shard)).transpose()
 }
 
-/// Returns the checkpoint with exactly this name, or the sharded checkpoint of this shard.
+/// Returns the checkpoint with exactly this name, or the sharded checkpoint that this file is a
+/// shard of.
 fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     if source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {
         return Ok(Some(Checkpoint::V2(prefix.to_owned())));
@@ -107,10 +108,11 @@ fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
     Ok(Checkpoint::V1(files))
 }
 
-/// Returns the folder's latest checkpoint, or its only checkpoint.
+/// Returns the latest checkpoint of the folder. If no state file names it, returns the only
+/// checkpoint.
 fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let mut missing = None;
-    // If the user selected individual files, the state file counts only if it is one of them.
+    // If the user selected individual files, the state file is only used if it is one of them.
     if source.contains(STATE_FILE)? && source.list(STATE_FILE)?.iter().any(|name| name == STATE_FILE) {
         let latest = latest(source, limits)?;
         if let Some(checkpoint) = of_state(source, &latest)? {
@@ -137,10 +139,10 @@ fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option
     }
 }
 
-/// Returns the prefix that the state file names as the latest.
+/// Returns the prefix of the checkpoint that the state file names as the latest.
 fn latest(source: &dyn Source, limits: &Limits) -> Result<String> {
     let file = source.open(STATE_FILE)?;
-    // Other programs give this name to a whole checkpoint.
+    // Other programs use the name `checkpoint` for a file that contains a whole checkpoint.
     if source.len(file) > MAX_STATE_BYTES {
         return Err(Error::malformed("the file is too long to be a state file")
             .file(STATE_FILE)
@@ -156,8 +158,9 @@ fn latest(source: &dyn Source, limits: &Limits) -> Result<String> {
     Ok(state.model_checkpoint_path)
 }
 
-/// Returns the checkpoint for a path in the state file, if it exists. An absolute path is from the
-/// machine that wrote it. Because the folder may have been moved, only the file name in it counts.
+/// Returns the checkpoint for a path in the state file, if the checkpoint exists. An absolute path
+/// is valid only on the machine that wrote the state file. Because the folder may have been moved,
+/// only the last part of an absolute path is used.
 fn of_state(source: &dyn Source, path: &str) -> Result<Option<Checkpoint>> {
     let path = path.strip_prefix("./").unwrap_or(path);
     if check_name(path).is_ok()
@@ -178,9 +181,9 @@ fn of_prefix_or_nothing(source: &dyn Source, prefix: &str) -> Result<Option<Chec
     }
 }
 
-/// Returns all checkpoints of a folder by prefix: all bundles, or if there are none, the V1 files.
-/// V1 files have no extension, so only files with `ckpt` in their name and the first shards of sets
-/// are examined.
+/// Returns all checkpoints of a folder by prefix: all bundles, or the V1 files if there are no
+/// bundles. V1 files have no extension, so only two kinds of files are examined: files with `ckpt`
+/// in their name, and the first shards of sets.
 fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
     let names = source.list("")?;
     let visible = || names.iter().map(String::as_str).filter(|name| !name.starts_with('.'));
@@ -211,8 +214,9 @@ fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
     Ok(found)
 }
 
-/// Whether the index of a prefix belongs to a bundle. Other programs use the same extension. A
-/// broken index of a bundle has data files next to it.
+/// Whether the index file of a prefix belongs to a bundle. Other programs use the same extension
+/// for different files. If the index is damaged, the data files next to it show that it belongs to
+/// a bundle.
 pub(crate) fn is_bundle(source: &dyn Source, prefix: &str) -> Result<bool> {
     let index = source.open(&format!("{prefix}{INDEX_SUFFIX}"))?;
     Ok(has_magic(source, index)? || has_data_files(source, prefix)?)
@@ -223,8 +227,9 @@ fn several(found: &[(String, Checkpoint)]) -> Error {
     Error::usage(format!("the folder contains several checkpoints: {names}")).hint("name one of them")
 }
 
-/// Returns the error for a prefix without a checkpoint, which lists the folder's checkpoints. It is
-/// a usage error if the prefix starts with the name of a checkpoint or the reverse.
+/// Returns the error for a prefix that matches no checkpoint. The error lists the folder's
+/// checkpoints. It is a usage error if the prefix starts with the name of a checkpoint, or if such
+/// a name starts with the prefix.
 fn no_such_prefix(source: &dyn Source, prefix: &str) -> Result<Error> {
     let found = candidates(source)?;
     if found.is_empty() {

@@ -1,5 +1,5 @@
-//! Detects which of TensorFlow's messages a `.pb` or `.pbtxt` file contains. The file does not name
-//! its message, but the first fields differ.
+//! Detects which TensorFlow message a `.pb` or `.pbtxt` file contains. The file does not name the
+//! type of its message, but each type starts with different fields.
 //!
 //! ```text
 //! GraphDef       node = 1 { name = 1, op = 2, ... }, library = 2, version = 3 (varint), versions = 4
@@ -14,9 +14,9 @@ use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{ErrorKind, FileId, Result, Source};
 
-/// Bytes of a text that are searched for the first field.
+/// Number of bytes of a text file that are searched for the first field.
 const TEXT_HEAD: u64 = 4096;
-/// Maximum number of fields of a message that a probe examines.
+/// Maximum number of fields that a probe examines.
 const MAX_FIELDS: usize = 256;
 /// The only version of SavedModels (`tensorflow/cc/saved_model/constants.h`).
 const SCHEMA_VERSION: u64 = 1;
@@ -52,7 +52,7 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
     let mut rest = wire.whole();
     let Some(first) = wire.next(&mut rest)? else { return Ok(None) };
     match first {
-        // ONNX files begin in the same way, with versions from 3 on.
+        // ONNX files start with the same field, but with versions of 3 or more.
         Field { number: 1, value: Value::Varint(SCHEMA_VERSION), .. } => {
             let second = wire.next(&mut rest)?;
             let is_graph = matches!(second, Some(Field { number: 2, value: Value::Bytes(_), .. }));
@@ -66,7 +66,7 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
             let is_meta = matches!(second, Some(Field { number: 2, value: Value::Bytes(_), .. }));
             Ok(is_meta.then_some(MessageKind::MetaGraph))
         }
-        // A graph that contains only functions.
+        // This is a graph that contains only functions.
         Field { number: 2, value: Value::Bytes(_), .. } => {
             for _ in 0..MAX_FIELDS {
                 match wire.next(&mut rest)? {
@@ -81,8 +81,8 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
     }
 }
 
-/// Whether a message is a node: it has only strings and messages, and the name of its operation is
-/// a word.
+/// Whether a message is a node. All fields of a node are strings or messages, and the name of its
+/// operation is a word.
 fn is_node(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<bool> {
     let mut has_op = false;
     for _ in 0..MAX_FIELDS {
@@ -99,7 +99,8 @@ fn is_node(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<bool> {
     Ok(has_op)
 }
 
-/// Detects the message of a text by the name of its first field, after white space and comments.
+/// Detects the message in a text file by the name of the first field, after white space and
+/// comments.
 fn of_text(source: &dyn Source, file: FileId) -> Result<Option<MessageKind>> {
     let head = source.beginning(file, TEXT_HEAD)?;
     let mut rest = head.trim_ascii_start();

@@ -84,7 +84,7 @@ pub(crate) fn of_saved_models() -> Vec<OptionSpec> {
 pub(crate) struct ReadOptions {
     /// How to name tensors.
     pub(crate) names: Scheme,
-    /// The state to read, if the user set it.
+    /// The part of the checkpoint to read, if the user set it.
     pub(crate) state: Option<State>,
     /// The tags of the graph to read in a SavedModel, if the user set them.
     pub(crate) tags: Option<Vec<String>>,
@@ -94,7 +94,7 @@ pub(crate) struct ReadOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     All,
-    /// Everything but optimizer state.
+    /// Everything except optimizer state.
     Model,
 }
 
@@ -111,11 +111,11 @@ pub(crate) struct WriteOptions {
     pub(crate) sharding: Sharding,
     /// The path of a checkpoint or SavedModel to use as a template.
     pub(crate) like: Option<String>,
-    /// The treatment of template variables without a tensor.
+    /// How to treat template variables that no tensor matches.
     pub(crate) missing: MissingValues,
-    /// The origin of the object graph.
+    /// The source of the object graph.
     pub(crate) graph: GraphChoice,
-    /// Whether to write the state file into a folder that may already have one.
+    /// Whether to write the state file even if the folder may already contain one.
     pub(crate) latest: bool,
 }
 
@@ -124,29 +124,29 @@ pub(crate) struct WriteOptions {
 pub(crate) enum Sharding {
     /// One file.
     Whole,
-    /// This number of files of about equal length.
+    /// This number of files, of about equal length.
     Count(u64),
     /// Files of at most this many bytes.
     AtMost(u64),
 }
 
-/// The treatment of variables without a tensor.
+/// How to treat template variables that no tensor matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingValues {
-    /// They are an error.
+    /// Report an error.
     Refused,
-    /// They keep the values of the template.
+    /// Keep the values of the template.
     Kept,
 }
 
-/// The origin of the object graph.
+/// The source of the object graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GraphChoice {
-    /// The template, the metadata, or names that are keys.
+    /// The template or the metadata; otherwise the tensor names, if all of them are keys.
     Auto,
-    /// Any names.
+    /// The tensor names, even if they are not keys.
     Names,
-    /// No graph.
+    /// No object graph.
     Omitted,
 }
 

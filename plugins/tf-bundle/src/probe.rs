@@ -1,5 +1,5 @@
-//! Scores how likely an input has each format: by the names of its files, the end of a table, or
-//! the first fields of a message.
+//! Scores how likely an input has each of the three formats. The score depends on the file names,
+//! the end of a table, or the first fields of a message.
 
 use crate::bundle::INDEX_SUFFIX;
 use crate::locate::{Checkpoint, find, is_bundle};
@@ -9,11 +9,13 @@ use crate::table::has_magic;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
 /// The score of a folder. If a folder contains the same model in several formats, safetensors and
-/// torch take precedence, so this is below the scores of their probes. Formats of exports (GGUF,
-/// ONNX) and of arrays follow at 15 and less, with room for other frameworks in between.
+/// torch take precedence, so this score is lower than the scores of their probes. Export formats
+/// (GGUF, ONNX) and array formats score 15 or less, which leaves room for other frameworks in
+/// between.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
 /// The score of a SavedModel folder, which may also contain the same model in another framework's
-/// format. A checkpoint in it is an older form of the same model.
+/// format. This score exceeds that of a checkpoint in the folder, which is an older form of the
+/// same model.
 const SAVED_MODEL_FOLDER: Score = Score(Score::MAYBE.0 - 2);
 
 /// Scores whether the source is a checkpoint of either version.
@@ -21,7 +23,7 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
     let is_folder = *source.entry() == Entry::Folder;
     let checkpoint = match find(source, context.limits()) {
         Ok((checkpoint, _)) => checkpoint,
-        // The user has to choose. The reader reports the choices.
+        // The folder contains several checkpoints. The reader reports the choices.
         Err(error) if error.kind() == ErrorKind::Usage => return Ok(IN_A_FOLDER),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
         Err(_) => return Ok(Score::NO),
@@ -105,7 +107,7 @@ mod tests {
         assert_eq!(score(Entry::Folder, &[("a.index", b"faiss"), ("b.index", b"faiss")]), Score::NO);
         // The data file of a bundle whose index is missing.
         assert_eq!(score(Entry::Prefix("m".into()), &set[..1]), Score::NO);
-        // An incomplete prefix. The reader lists the existing ones.
+        // This prefix is incomplete. The reader lists the existing prefixes.
         assert_eq!(score(Entry::Prefix("m".into()), &[("m-1.index", &table)]), IN_A_FOLDER);
         assert_eq!(score(Entry::Folder, &[("model.safetensors", b"")]), Score::NO);
     }

@@ -1,4 +1,4 @@
-//! The side entry is the [`SideRecord`] of a bundle: a scalar string with a key that TensorFlow
+//! Stores the [`SideRecord`] of a bundle as an entry: a scalar string under a key that TensorFlow
 //! ignores.
 
 use tensorferry_hub::SideRecord;
@@ -6,11 +6,12 @@ use tensorferry_sdk::{CatalogView, Result};
 
 pub(crate) const SIDE_ENTRY_KEY: &str = "_TENSORFERRY_METADATA";
 
-/// The prefix of metadata keys about TensorFlow checkpoints. This metadata becomes part of the
-/// checkpoint itself.
+/// The prefix of metadata keys about TensorFlow checkpoints. The checkpoint's own object graph and
+/// keys represent this metadata.
 const OWN_PREFIX: &str = "ferry.tf.";
 
-/// Returns the side record of a catalog, or `None` if the bundle already holds all metadata.
+/// Returns the side record of a catalog, or `None` if the bundle itself already represents all
+/// metadata.
 pub(crate) fn of(catalog: &dyn CatalogView) -> Option<SideRecord> {
     let record = SideRecord { origin: catalog.origin(), metadata: other_metadata(catalog).collect() };
     (!record.metadata.is_empty()).then_some(record)
@@ -21,7 +22,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<SideRecord> {
     SideRecord::parse(text, "the side entry").map_err(|error| error.tensor(SIDE_ENTRY_KEY))
 }
 
-/// Returns the metadata of a catalog that is not about TensorFlow checkpoints.
+/// Returns the metadata of a catalog, without the metadata about TensorFlow checkpoints.
 pub(crate) fn other_metadata(catalog: &dyn CatalogView) -> impl Iterator<Item = (String, String)> {
     let is_said = |key: &str, value: &str| key.starts_with(OWN_PREFIX) || (key, value) == ("format", "tf");
     catalog.metadata_texts().into_iter().filter(move |(key, value)| !is_said(key, value))

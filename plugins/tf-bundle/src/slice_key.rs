@@ -1,5 +1,5 @@
 //! A slice key identifies a part of a tensor in a bundle or a V1 checkpoint. It encodes the name of
-//! the tensor and the extents of the part, so that keys sort in the order of these.
+//! the tensor and the extents of the part. Keys sort by name, and then by extents.
 //!
 //! ```text
 //! key     num(0)  string(name)  num(rank)  rank x { signed(start)  signed(length) }
@@ -8,8 +8,8 @@
 //! signed  n bytes, n from 1 to 10 the fewest with -2^(7n-1) <= v < 2^(7n-1): v in 8n bits, sign
 //!         extended, big-endian, with the first n bits flipped
 //! ```
-//! A length of -1 means the whole dimension. Its key differs from the key with the explicit length,
-//! so keys are made from slices as their entries spell them.
+//! A length of -1 means the whole dimension. A key with -1 differs from a key with the explicit
+//! length, so ferry computes keys from the extents exactly as the tensor's entry contains them.
 //!
 //! Sources: `EncodeTensorNameSlice` of tensorflow/core/util/saved_tensor_slice_util.cc and
 //! tensorflow/core/lib/strings/ordered_code.cc.
@@ -22,7 +22,7 @@ use tensorferry_proto::tensor_slice_proto::extent::HasLength;
 /// The length that means the whole dimension.
 const WHOLE: i64 = -1;
 
-/// The name of a tensor and a part of it.
+/// The name of a tensor, and the extents of a part of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SliceKey {
     pub(crate) name: Vec<u8>,
@@ -42,8 +42,8 @@ pub(crate) fn encode(name: &[u8], slice: &TensorSliceProto) -> Vec<u8> {
     key
 }
 
-/// Parses a slice key. Returns `None` for any other key, which is quick unless the key begins with
-/// a zero.
+/// Parses a slice key. Returns `None` for any other key. Keys that do not start with a zero byte
+/// are rejected quickly.
 pub(crate) fn decode(key: &[u8]) -> Option<SliceKey> {
     let mut rest = key;
     if take_num(&mut rest)? != 0 {
@@ -52,7 +52,7 @@ pub(crate) fn decode(key: &[u8]) -> Option<SliceKey> {
     let name = take_string(&mut rest)?;
     let rank = take_num(&mut rest)?;
     let mut slice = TensorSliceProto::default();
-    // Each dimension takes at least two bytes, so a false rank ends with the key.
+    // Each dimension takes at least two bytes, so an excessive rank fails at the end of the key.
     for _ in 0..rank {
         let start = take_signed(&mut rest)?;
         let length = take_signed(&mut rest)?;
@@ -67,7 +67,7 @@ pub(crate) fn length_of(extent: &Extent) -> Option<i64> {
     extent.has_length.as_ref().map(|HasLength::Length(length)| *length)
 }
 
-/// Formats a slice like TensorFlow: `0,2:-` means all of rows 0 and 1.
+/// Formats a slice as TensorFlow does: `0,2:-` means all of rows 0 and 1.
 pub(crate) fn text(slice: &TensorSliceProto) -> String {
     let extents = slice.extent.iter().map(|extent| match length_of(extent) {
         Some(length) => format!("{},{length}", extent.start),
@@ -76,7 +76,7 @@ pub(crate) fn text(slice: &TensorSliceProto) -> String {
     extents.collect::<Vec<_>>().join(":")
 }
 
-/// Formats any key as text; a slice key as `name 0,2:-`.
+/// Formats any key as a string. A slice key becomes `name 0,2:-`.
 pub(crate) fn describe(key: &[u8]) -> String {
     match decode(key) {
         Some(found) => format!("{} {}", key_text(&found.name), text(&found.slice)),

@@ -5,10 +5,10 @@
 //! model_checkpoint_path: "ckpt-2"                       the prefix of the latest checkpoint
 //! all_model_checkpoint_paths: "ckpt-1"                  all kept checkpoints, oldest first
 //! all_model_checkpoint_paths: "ckpt-2"
-//! all_model_checkpoint_timestamps: 1795232038.761929    seconds since 1970, one for each
+//! all_model_checkpoint_timestamps: 1795232038.761929    seconds since 1970, one per kept checkpoint
 //! last_preserved_timestamp: 1795232037.7333348
 //! ```
-//! Relative prefixes start at the folder of the file.
+//! Relative prefixes are relative to the folder of the state file.
 //!
 //! Source: `tensorflow/python/checkpoint/checkpoint_management.py`.
 
@@ -27,7 +27,7 @@ pub(crate) fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<Checkpo
 /// Returns the text of a state file in TensorFlow's format.
 pub(crate) fn render(state: &CheckpointState) -> String {
     let mut text = String::new();
-    // Proto3 omits default values.
+    // Proto3 does not write fields with default values.
     if !state.model_checkpoint_path.is_empty() {
         push_text(&mut text, "model_checkpoint_path", &state.model_checkpoint_path);
     }
@@ -63,7 +63,8 @@ fn push_text(text: &mut String, field: &str, value: &str) {
 }
 
 fn push_number(text: &mut String, field: &str, value: f64) {
-    // The shortest text that parses to the same number, as in Python. Infinity is `inf` in both.
+    // As in Python, this is the shortest decimal number that parses to the same value. Python and
+    // Rust both write infinity as `inf`.
     let number = if value.is_nan() { "nan".to_owned() } else { format!("{value:?}") };
     let _ = writeln!(text, "{field}: {number}");
 }

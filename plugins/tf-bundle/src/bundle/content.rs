@@ -1,11 +1,11 @@
-//! Reads the content of entries: small strings, and whether two tensors have the same bytes.
+//! Reads small strings from entries, and checks whether two tensors have the same bytes.
 
 use super::entry::{BundleEntry, DataRange, dtype_of, shape_of};
 use super::index::BundleIndex;
 use super::strings::Strings;
 use tensorferry_sdk::{Context, Dtype, Error, Result, Source};
 
-/// Bytes compared at once.
+/// Number of bytes that are compared at a time.
 const COMPARED_BYTES: u64 = 1 << 20;
 
 impl BundleIndex {
@@ -31,8 +31,9 @@ impl BundleIndex {
         read().map(Some).map_err(|error| error.tensor(entry.name()))
     }
 
-    /// Whether two entries have the same numbers. This compares dtype, shape, size and checksum,
-    /// and if they are equal, the bytes. Strings and sliced tensors are never considered equal.
+    /// Whether two entries contain the same numbers. This compares dtype, shape, size and checksum.
+    /// If all of these are equal, it compares the bytes. Strings and sliced tensors are never
+    /// considered equal.
     pub(crate) fn same_content(
         &self,
         source: &dyn Source,

@@ -1,4 +1,4 @@
-//! An entry describes a tensor and the position of its bytes.
+//! An index entry, which describes a tensor and the position of its bytes.
 
 use crate::dtype;
 use crate::names::key_text::key_text;
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use tensorferry_proto::BundleEntryProto;
 use tensorferry_sdk::{Dtype, Error, FileId, Result, element_count};
 
-/// Maximum number of dimensions in TensorFlow's shapes.
+/// Maximum number of dimensions of a TensorFlow shape.
 const MAX_DIMENSIONS: usize = 254;
 
 /// A key of the index and its message.
@@ -17,7 +17,7 @@ pub(crate) struct BundleEntry {
     pub(crate) proto: BundleEntryProto,
 }
 
-/// An existing range of a data file, and the expected unmasked checksum.
+/// A range of a data file that exists, and the expected unmasked checksum of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DataRange {
     pub(crate) file: FileId,
@@ -32,7 +32,7 @@ impl BundleEntry {
         key_text(&self.key)
     }
 
-    /// Returns the properties that determine the name of the tensor.
+    /// Returns the properties that determine the name of the entry's tensor.
     pub(crate) fn variable(&self) -> Variable {
         let dims = self.proto.shape.iter().flat_map(|shape| &shape.dim);
         Variable {
@@ -49,13 +49,13 @@ impl BundleEntry {
         dtype_of(&self.proto) == Some(Dtype::STR) && is_scalar && !self.is_sliced()
     }
 
-    /// Whether the tensor is stored in slices, so that the position in this entry has no meaning.
+    /// Whether the tensor is stored in slices. If it is, the position in this entry has no meaning.
     pub(crate) fn is_sliced(&self) -> bool {
         !self.proto.slices.is_empty()
     }
 }
 
-/// Returns the dtype of an entry, if a catalog supports it.
+/// Returns the dtype of an entry, or `None` if catalogs do not support it.
 pub(super) fn dtype_of(proto: &BundleEntryProto) -> Option<Dtype> {
     dtype::of_number(proto.dtype)
 }

@@ -1,4 +1,4 @@
-//! The index of a bundle: its header and its entries, in memory.
+//! The index of a bundle in memory: its header and its entries.
 
 use super::INDEX_SUFFIX;
 use super::entry::{BundleEntry, DataRange};
@@ -12,8 +12,8 @@ use tensorferry_sdk::{ByteOrder, Context, Error, FileId, Limits, Result, Source,
 
 /// The supported version of the format.
 const VERSION: i32 = 1;
-/// Maximum growth of a message when it is decoded: an empty slice takes two bytes encoded, and 24
-/// in memory.
+/// Maximum ratio between the size of a decoded message in memory and its encoded size. An empty
+/// slice takes two encoded bytes, and 24 bytes in memory.
 const MESSAGE_GROWTH: u64 = 16;
 /// Number of entries between two checks for cancellation.
 const ENTRIES_PER_CHECK: usize = 4096;
@@ -22,9 +22,9 @@ const ENTRIES_PER_CHECK: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct BundleIndex {
     pub(crate) prefix: String,
-    /// Sorted by key, without the header and slices.
+    /// Sorted by key. The header and the entries of slices are not included.
     pub(crate) entries: Vec<BundleEntry>,
-    /// Sorted by slice key.
+    /// The entries of slices, sorted by slice key.
     slices: Vec<BundleEntry>,
     byte_order: ByteOrder,
     shards: Shards,
@@ -56,8 +56,8 @@ impl BundleIndex {
         self.byte_order
     }
 
-    /// Returns the slices that no entry lists, whose bytes therefore belong to no tensor. Each is
-    /// described by the name of its tensor and the slice.
+    /// Returns the stored slices that no entry lists, so that their bytes belong to no tensor. Each
+    /// slice is described by the name of its tensor and its range.
     pub(crate) fn unnamed_slices(&self) -> Vec<String> {
         if self.slices.is_empty() {
             return Vec::new();
@@ -71,12 +71,12 @@ impl BundleIndex {
         unnamed.map(|slice| slice_key::describe(&slice.key)).collect()
     }
 
-    /// Returns the total bytes of the data files that entries need.
+    /// Returns the total length of the data files that entries need.
     pub(super) fn data_bytes(&self, source: &dyn Source) -> u64 {
         self.shards.files().map(|file| source.len(file)).fold(0, u64::saturating_add)
     }
 
-    /// Returns the entry of a slice.
+    /// Returns the entry with a slice key.
     pub(super) fn slice(&self, key: &[u8]) -> Option<&BundleEntryProto> {
         find(&self.slices, key).map(|entry| &entry.proto)
     }
@@ -102,7 +102,7 @@ fn find<'a>(entries: &'a [BundleEntry], key: &[u8]) -> Option<&'a BundleEntry> {
     entries.get(at)
 }
 
-/// The contents of the table, in its order.
+/// The contents of the table, in table order.
 #[derive(Default)]
 struct Contents {
     header: Option<BundleHeaderProto>,
@@ -146,7 +146,8 @@ impl Contents {
         Ok(())
     }
 
-    /// Limits the memory of entries, because keys share bytes in the table and encoded messages are
+    /// Counts the memory that an entry takes, and returns an error if it exceeds the limit. The
+    /// file size is not a bound, because keys share bytes in the table and encoded messages are
     /// shorter.
     fn count_bytes(&mut self, key: &[u8], value: &[u8], limits: &Limits) -> Result<()> {
         let max = limits.header_bytes;
@@ -183,7 +184,8 @@ fn byte_order(header: &BundleHeaderProto) -> Result<ByteOrder> {
     }
 }
 
-/// Returns the data files that contain bytes of entries, each with the name of one such entry.
+/// Returns the number of each data file that contains bytes of entries, with the name of one such
+/// entry.
 fn data_files_used(entries: &[BundleEntry], slices: &[BundleEntry]) -> BTreeMap<i32, String> {
     let mut used = BTreeMap::new();
     let whole = entries.iter().filter(|entry| !entry.is_sliced());

@@ -10,8 +10,8 @@
 //! P.data-00001-of-00002
 //!
 //! numbers    row-major, in the byte order of the header; the checksum covers the stored bytes
-//! strings    n varints: the lengths; u32: masked CRC-32C of the lengths, each as u32 (as u64 if it
-//!            needs one); the concatenated strings. The entry's checksum covers the lengths in that
+//! strings    n varints: the lengths; u32: masked CRC-32C of the lengths, each as u32 (or u64 if it
+//!            is too large); the concatenated strings. The entry's checksum covers the lengths in that
 //!            form, the stored checksum, and the strings
 //! ```
 //! Sources: tensorflow/core/util/tensor_bundle/tensor_bundle.cc and

@@ -1,4 +1,4 @@
-//! Adds entries of a bundle to a catalog, as tensors with given names.
+//! Adds entries of a bundle to a catalog, as tensors with names that the caller passes.
 
 use super::entry::{BundleEntry, DataRange, dtype_of, shape_of};
 use super::index::BundleIndex;
@@ -13,7 +13,8 @@ use tensorferry_sdk::{
     StorageId, TensorId, check_tiling, element_count, row_major_strides,
 };
 
-/// Places entries. Entries with the same bytes share a storage, which makes them tied tensors.
+/// Adds entries to a catalog. Entries with the same bytes share a storage, which makes them tied
+/// tensors.
 pub(crate) struct TensorAdder<'a> {
     index: &'a BundleIndex,
     source: &'a dyn Source,
@@ -21,8 +22,8 @@ pub(crate) struct TensorAdder<'a> {
     strings: HashMap<StringTensor, StorageId>,
     tensors: StringTensors,
     /// Total bytes of all entries whose string lengths have been read. The maximum,
-    /// `most_string_bytes`, is the number of stored bytes and an allowance, so it is only exceeded
-    /// if entries share bytes.
+    /// `most_string_bytes`, is the number of stored bytes plus an allowance. The total can only
+    /// exceed it if entries share bytes.
     string_bytes: u64,
     most_string_bytes: u64,
 }
@@ -49,7 +50,8 @@ impl<'a> TensorAdder<'a> {
         entry: &BundleEntry,
     ) -> Result<Option<TensorId>> {
         let Some(dtype) = dtype_of(&entry.proto) else {
-            // Higher unknown numbers may belong to a newer TensorFlow, but these are invalid.
+            // An unknown higher number may be a dtype of a newer TensorFlow, but zero and negative
+            // numbers are invalid.
             if entry.proto.dtype <= 0 {
                 return Err(Error::malformed("the entry has no dtype")
                     .tensor(entry.name())
@@ -68,7 +70,7 @@ impl<'a> TensorAdder<'a> {
         placed.map(Some).map_err(|error| error.tensor(entry.name()))
     }
 
-    /// Returns the tensors that decode the storages of strings.
+    /// Returns the string tensors, which decode the encoded storages in the catalog.
     pub(crate) fn into_string_tensors(self) -> StringTensors {
         self.tensors
     }
@@ -148,8 +150,8 @@ impl<'a> TensorAdder<'a> {
         catalog.tensor(name, Dtype::STR, &shape, storage, 0)
     }
 
-    /// Returns a string tensor with checked lengths. The tiling of its slices is checked here,
-    /// because a catalog has no blocks of strings.
+    /// Returns a string tensor with checked lengths. This function also checks that the slices
+    /// cover the tensor, because a catalog does not support string tensors in blocks.
     fn string_tensor(&mut self, entry: &BundleEntry, shape: &[u64]) -> Result<StringTensor> {
         let (regions, protos): (Vec<Region>, Vec<&BundleEntryProto>) =
             slices::parts(self.index, entry, shape)?.into_iter().unzip();

@@ -3,13 +3,14 @@
 
 use tensorferry_sdk::Region;
 
-/// Yields each run as the index of its first element in the tensor and its number of elements.
+/// An iterator over runs. Each item is the index of the run's first element in the tensor, and the
+/// number of elements.
 pub(crate) struct Runs<'a> {
     region: &'a Region,
     shape: &'a [u64],
-    /// A run covers this dimension and all later ones.
+    /// The outermost dimension that a run covers; a run also covers all later dimensions.
     inner: usize,
-    /// The index of the next run in the earlier dimensions; `None` at the end.
+    /// The index of the next run in the dimensions before `inner`; `None` at the end.
     at: Option<Vec<u64>>,
 }
 
@@ -17,8 +18,8 @@ impl<'a> Runs<'a> {
     /// Creates the runs of a region in a tensor of `shape`, whose number of elements fits in a u64.
     pub(crate) fn new(region: &'a Region, shape: &'a [u64]) -> Self {
         let is_cut = |dim: &usize| region.shape[*dim] != shape[*dim];
-        // All dimensions after the last partial one are complete, so a run covers them and the
-        // partial one.
+        // The region includes all of each dimension after the last partial one. A run therefore
+        // covers the last partial dimension and the dimensions after it.
         let inner = (0..shape.len()).rev().find(is_cut).unwrap_or(0);
         let at = (!region.shape.contains(&0)).then(|| vec![0; inner]);
         Self { region, shape, inner, at }
@@ -40,7 +41,7 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// Advances an index, with the last dimension fastest. Returns false after the last index.
+/// Advances an index, with the last dimension changing fastest. Returns false after the last index.
 fn step(at: &mut [u64], shape: &[u64]) -> bool {
     for (dim, index) in at.iter_mut().enumerate().rev() {
         *index += 1;

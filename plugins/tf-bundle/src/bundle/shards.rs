@@ -1,9 +1,10 @@
-//! Opens the data files of a bundle by their numbers in entries.
+//! Opens the data files of a bundle by the shard numbers in its entries.
 //!
-//! When TensorFlow merges bundles, it renames the data files to the number of existing files. But
-//! it sums the numbers in the headers, which also count files that were never written. If no file
-//! matches the number in the header, the number in the file names counts, provided that it is
-//! unique.
+//! The name of each data file contains the total number of data files. When TensorFlow merges
+//! bundles, it renames the data files according to the number of files that exist. However, the
+//! merged header contains the sum of the numbers in the old headers, which also count files that
+//! were never written. If no file name contains the number in the header, the number in the file
+//! names is used, provided that all names have the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Error, FileId, Result, ShardName, Source};
@@ -19,17 +20,18 @@ pub(crate) fn data_file(name: &str) -> Option<(&str, i32)> {
 }
 
 fn data_file_name(prefix: &str, shard: i32, count: i32) -> String {
-    // No file has a negative number, so an impossible name is fine.
+    // Replaces a number that does not fit by one that fails to match. File names never contain
+    // negative numbers.
     let [shard, count] = [shard, count].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
     ShardName::format(&format!("{prefix}{DATA_INFIX}"), shard, count, "")
 }
 
-/// Whether a file with the name of a data file of the prefix exists.
+/// Whether a data file with the prefix exists.
 pub(crate) fn has_data_files(source: &dyn Source, prefix: &str) -> Result<bool> {
     Ok(!counts_in_names(source, prefix)?.is_empty())
 }
 
-/// Returns the numbers of files in the names of the prefix's data files.
+/// Returns the total numbers of files that appear in the names of the prefix's data files.
 fn counts_in_names(source: &dyn Source, prefix: &str) -> Result<BTreeSet<i32>> {
     let names = source.list(&format!("{prefix}{DATA_INFIX}-"))?;
     let parsed = names.iter().filter_map(|name| data_file(name));
@@ -41,8 +43,8 @@ fn counts_in_names(source: &dyn Source, prefix: &str) -> Result<BTreeSet<i32>> {
 pub(super) struct Shards(BTreeMap<i32, FileId>);
 
 impl Shards {
-    /// Opens the data files whose numbers are in `used`, each with the name of a tensor that needs
-    /// it.
+    /// Opens the data files whose numbers are the keys of `used`. The values are the names of
+    /// tensors that need the files.
     pub(super) fn open(
         source: &dyn Source,
         prefix: &str,
@@ -82,8 +84,8 @@ impl Shards {
     }
 }
 
-/// Returns the number of files in the file names. This is the header's number if the first needed
-/// file has it.
+/// Returns the number of files that the file names contain. If the first needed file exists under a
+/// name with the header's number, this is the header's number.
 fn file_count(source: &dyn Source, prefix: &str, shard: i32, num_shards: i32) -> Result<i32> {
     if source.contains(&data_file_name(prefix, shard, num_shards))? {
         return Ok(num_shards);

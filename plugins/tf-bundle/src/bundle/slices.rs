@@ -1,4 +1,5 @@
-//! The slices of a tensor that is stored in parts: the region and the entry of each.
+//! Lists the slices of a tensor that is stored in parts, with the region and the entry of each
+//! slice.
 
 use super::entry::{BundleEntry, dtype_of, shape_of};
 use super::index::BundleIndex;
@@ -6,8 +7,8 @@ use crate::slice_key::{self, text};
 use tensorferry_proto::{BundleEntryProto, TensorSliceProto};
 use tensorferry_sdk::{Error, Region, Result};
 
-/// Returns the parts of an entry with a tensor of `shape`. An unsliced entry is its own only part.
-/// The caller checks whether the parts cover the tensor.
+/// Returns the parts of an entry whose tensor has the shape `shape`. An unsliced entry has one
+/// part, the entry itself. The caller checks whether the parts cover the tensor.
 pub(super) fn parts<'a>(
     index: &'a BundleIndex,
     entry: &'a BundleEntry,
@@ -53,7 +54,7 @@ pub(crate) fn region(slice: &TensorSliceProto, shape: &[u64]) -> Result<Region> 
     let mut region = Region::whole(shape);
     for (dim, extent) in slice.extent.iter().enumerate() {
         let start = u64::try_from(extent.start).map_err(|_| misfit())?;
-        // The whole dimension includes everything, regardless of the start.
+        // An extent without a length means the whole dimension, whatever its start is.
         let Some(length) = slice_key::length_of(extent) else {
             continue;
         };

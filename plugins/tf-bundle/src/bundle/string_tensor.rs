@@ -1,5 +1,5 @@
-//! Decodes string tensors to a catalog's form: in row-major order, each string after its length.
-//! The strings come from one entry, or from the entries of slices.
+//! Decodes string tensors to the form that catalogs use: in row-major order, each string after its
+//! length. The strings are in a single entry, or in the entries of slices.
 
 use super::runs::Runs;
 use super::strings::{Strings, Texts};
@@ -7,14 +7,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tensorferry_sdk::{ByteSink, Context, Error, Region, Result, Source, TensorDecoder};
 
-/// Bytes that are collected before they are written.
+/// Number of decoded bytes that are collected before they are written.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// The string tensors of a bundle, by the handles of their storages.
+/// The string tensors of a bundle. The index of a tensor is the handle of its storage.
 #[derive(Debug, Default)]
 pub(crate) struct StringTensors(Vec<(String, StringTensor)>);
 
-/// A tensor and the parts that tile it.
+/// A string tensor and the parts that cover it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct StringTensor {
     pub(super) shape: Vec<u64>,
@@ -22,7 +22,7 @@ pub(super) struct StringTensor {
 }
 
 impl StringTensors {
-    /// Adds a tensor with its name for errors, and returns its handle.
+    /// Adds a tensor, with the name to use in errors, and returns its handle.
     pub(super) fn push(&mut self, name: String, tensor: StringTensor) -> u64 {
         let handle = self.0.len() as u64;
         self.0.push((name, tensor));
@@ -46,7 +46,7 @@ impl TensorDecoder for StringTensors {
 }
 
 impl StringTensor {
-    /// Returns the bytes of the tensor in a catalog's form.
+    /// Returns the length of the decoded tensor in bytes.
     pub(super) fn logical_len(&self) -> Result<u64> {
         self.parts.iter().try_fold(0_u64, |sum, (_, strings)| {
             sum.checked_add(strings.logical_len()?)
@@ -54,8 +54,8 @@ impl StringTensor {
         })
     }
 
-    /// Merges the strings of all parts. Each part is in the order of the tensor, so the part with
-    /// the lowest next element comes first.
+    /// Merges the strings of all parts. The strings within a part are in tensor order, so the next
+    /// string always comes from the part with the lowest next element.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let mut parts: Vec<Part<'_>> = self
             .parts
@@ -84,8 +84,8 @@ impl StringTensor {
             }
             match walk.runs.next() {
                 Some(run) => next.push(Reverse((run, part))),
-                // This frees the buffers of the part: with slices by rows, only one part is open at
-                // a time.
+                // Finishing a part frees its buffers. If the slices are rows, only one part is
+                // therefore open at a time.
                 None => walk.texts.take().map_or(Ok(()), Texts::finish)?,
             }
         }

@@ -1,4 +1,4 @@
-//! The strings of an entry: their lengths, the checksum of the lengths, and the strings.
+//! Reads an entry of strings: the lengths, the checksum of the lengths, and the strings.
 
 use super::entry::DataRange;
 use std::ops::Range;
@@ -13,7 +13,8 @@ pub(super) struct Strings {
     count: u64,
     /// The offset of the first string in the file.
     texts: u64,
-    /// The checksum of everything before the strings, in the form that is summed.
+    /// The checksum up to the first string. It covers the lengths in fixed-width form; see
+    /// [`append_length`].
     crc: u32,
 }
 
@@ -75,7 +76,7 @@ impl Strings {
         Ok(strings)
     }
 
-    /// Returns the bytes of the strings in a catalog's form, each after its length as u64.
+    /// Returns the number of bytes of the decoded strings, including a u64 length before each.
     pub(super) fn logical_len(&self) -> Result<u64> {
         let lengths = self.count.checked_mul(8);
         lengths
@@ -123,9 +124,9 @@ impl Strings {
 pub(super) struct Texts<'a> {
     strings: &'a Strings,
     source: &'a dyn Source,
-    /// One reader for the lengths, and one for the strings.
+    /// One reader for the lengths, and one reader for the strings.
     wires: [Wire<'a>; 2],
-    /// The lengths of the strings that have not been read.
+    /// The range of the lengths that have not been read yet.
     lengths: Range<u64>,
     /// The offset of the next string in the file.
     next: u64,
@@ -133,7 +134,7 @@ pub(super) struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Passes the next string to `output`: its length as u64, then its bytes, in pieces.
+    /// Passes the next string to `output` in pieces: its length as u64, then its bytes.
     pub(super) fn next(&mut self, output: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let [lengths, texts] = &mut self.wires;
         let len = lengths.varint(&mut self.lengths)?;
@@ -146,14 +147,14 @@ impl Texts<'_> {
         })
     }
 
-    /// Checks the strings, all of which must have been read, against the checksum of the entry.
+    /// Checks the checksum of the entry. All strings must have been read.
     pub(super) fn finish(self) -> Result<()> {
         self.strings.check_crc(self.source, self.crc)
     }
 }
 
-/// Adds a length to a checksum. The checksum covers a number of four bytes, or of eight if
-/// necessary, in the byte order of the bundle, instead of the stored varint.
+/// Adds a length to a checksum. The checksum does not cover the stored varint, but the length as a
+/// number of four bytes, or of eight if necessary, in the byte order of the bundle.
 pub(crate) fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
     match (u32::try_from(len), byte_order) {
         (Ok(len), ByteOrder::Little) => crc32c_append(crc, &len.to_le_bytes()),

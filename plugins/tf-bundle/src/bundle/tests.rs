@@ -24,7 +24,7 @@ fn read(bundle: &BundleBytes) -> Result<Tensors> {
     read_source(&bundle.source(), &Limits::default()).map(|(_, tensors)| tensors)
 }
 
-/// Returns the error of a bundle, which must name the tensor `t`.
+/// Returns the error of reading a bundle; the error must name the tensor `t`.
 fn error_of_t(bundle: &BundleBytes) -> String {
     let error = read(bundle).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
@@ -105,7 +105,7 @@ fn damaged_strings_are_found() {
         let error = damaged(change, crc);
         assert!(error.contains(what), "{error}");
     }
-    // Lengths that exceed the bytes.
+    // Lengths that exceed the stored bytes.
     for (count, lengths) in [(1 << 40, [1, 1]), (2, [u64::MAX, 1]), (2, [u64::MAX - 10, 20])] {
         let mut bytes = Vec::new();
         lengths.iter().for_each(|len| put_varint(&mut bytes, *len));
@@ -339,7 +339,7 @@ fn limits_hold() {
     assert_eq!(within(limits(|limits| limits.tensors = 20)), Ok(()));
 }
 
-/// Mutates entries and keeps checksums valid, so that the table accepts the changes.
+/// Mutates entries and updates the checksums, so that the table itself stays valid.
 #[test]
 fn mutations_do_not_panic() {
     let mut bundle = BundleBytes::new(&[&HEADER[..], &[0x08, 2]].concat(), 2);
@@ -369,6 +369,7 @@ fn mutations_do_not_panic() {
         let source = MemorySource::folder(files);
         read_well += usize::from(read_source(&source, &Limits::default()).is_ok());
     }
-    // Some changes have no effect, because the position of a sliced tensor has no meaning.
+    // Some mutations have no effect, because the position in a sliced tensor's entry has no
+    // meaning.
     assert!((1..2_500).contains(&read_well), "{read_well}");
 }

@@ -19,18 +19,18 @@ use tensorferry_sdk::{Context, Result};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Constant {
-    /// The name of the node, prefixed with the name of its function, if any.
+    /// The name of the node. If the node is in a function, the function's name precedes it.
     pub(crate) name: String,
-    /// The range of its `TensorProto`.
+    /// The range of the constant's `TensorProto`.
     pub(crate) tensor: Range<u64>,
 }
 
 /// The numbers of elements in a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Nodes of the graph and of its functions.
+    /// Number of nodes in the graph and in its functions.
     pub(crate) nodes: u64,
-    /// Nodes that are constants.
+    /// Number of nodes that are constants.
     pub(crate) constants: u64,
     pub(crate) functions: u64,
 }
@@ -104,7 +104,7 @@ impl ConstantWalk<'_> {
     }
 }
 
-/// Returns the tensor in the attribute `value` of a node.
+/// Returns the range of the tensor in the attribute `value` of a node.
 fn value(wire: &mut Wire<'_>, node: &Range<u64>) -> Result<Option<Range<u64>>> {
     let mut found = None;
     let mut rest = node.clone();

@@ -15,7 +15,7 @@ use tensorferry_sdk::{
 
 pub(crate) struct GraphReader;
 
-/// Decodes constants; a handle is an index into `values`.
+/// Decodes constants. The handle of a constant is its index in `values`.
 struct Constants {
     graph: Document,
     values: Vec<Values>,
@@ -70,7 +70,8 @@ impl TensorDecoder for Constants {
     }
 }
 
-/// Opens the graph in a file, or returns an error that names what the file contains instead.
+/// Opens the graph in a file. If the file contains a different message, the error names that
+/// message.
 fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Document> {
     match message_kind::detect(source, source.open(name)?)? {
         Some((MessageKind::Graph, form)) => Document::open(source, name, "tensorflow.GraphDef", form, limits),
@@ -95,7 +96,7 @@ struct ConstantAdder<'a> {
     graph: &'a Document,
     names: Names,
     values: Vec<Values>,
-    /// Bytes of encoded storages that only repeat other bytes.
+    /// Bytes of encoded storages that are repetitions of other bytes.
     repeated_len: u64,
     limits: &'a Limits,
 }

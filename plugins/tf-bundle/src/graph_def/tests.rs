@@ -134,7 +134,8 @@ fn wrong_constants_say_which() {
         (TensorProto { int_val: vec![1, 2, 3], ..tensor(3, &[2]) }, "more values than elements"),
         (tensor(1, &[-1]), "negative"),
         (tensor(1, &[1 << 40, 1 << 40]), "64 bits"),
-        // Broadcast and repeated values beyond the stored bytes are limited.
+        // The number of bytes that broadcast and repeated values add to the stored bytes is
+        // limited.
         (tensor(1, &[1 << 30]), "limit exceeded"),
         (TensorProto { int_val: vec![1, 2], ..tensor(3, &[1 << 30]) }, "limit exceeded"),
         (tensor(7, &[1 << 30]), "limit exceeded"),
@@ -152,7 +153,8 @@ fn of_what_is_given_twice_the_last_counts() {
     let graph = |node: NodeDef| GraphDef { node: vec![node], ..GraphDef::default() }.encode_to_vec();
     let first = constant("a", TensorProto { int_val: vec![1], ..tensor(4, &[1]) });
     let second = constant("b", TensorProto { int_val: vec![2], ..tensor(4, &[1]) });
-    // The fields of the second node follow those of the first one, as fields of the same node.
+    // The fields of the second node directly follow the fields of the first node, and become fields
+    // of the same node.
     let joined = [first.encode_to_vec(), second.encode_to_vec()].concat();
     let mut bytes = vec![0x0a];
     bytes.push(u8::try_from(joined.len()).unwrap());
@@ -166,7 +168,7 @@ fn of_what_is_given_twice_the_last_counts() {
     .unwrap();
 }
 
-/// Reads everything that can be read.
+/// Reads all tensors and metadata of a file.
 fn exhaust(bytes: &[u8]) {
     drop(reading("x.pb", bytes, |view| tensors(view).map(drop)));
 }

@@ -9,7 +9,8 @@ fn found(entry: Entry, names: &[&str]) -> Result<Checkpoint> {
     with_state(entry, names, "")
 }
 
-/// Finds a checkpoint among files that are all tables, with a state file of this text.
+/// Finds a checkpoint among files that are all tables, with `state` as the content of the state
+/// file.
 fn with_state(entry: Entry, names: &[&str], state: &str) -> Result<Checkpoint> {
     chosen(entry, names, state).map(|(checkpoint, _)| checkpoint)
 }
@@ -54,7 +55,8 @@ fn every_member_of_a_v1_checkpoint_stands_for_it() {
     for entry in [file(SHARDS[1]), prefix("m.ckpt-4"), prefix("m.ckpt-4-?????-of-00002"), Entry::Folder] {
         assert_eq!(found(entry, &SHARDS).unwrap(), v1(&SHARDS));
     }
-    // Names as a glob lists them, without a state file. TensorFlow's own example uses them.
+    // File names that a glob selected, without the state file. TensorFlow's own example uses these
+    // names.
     let named = ["model-00000-of-00002", "model-00001-of-00002"];
     assert_eq!(found(Entry::Folder, &named).unwrap(), v1(&named));
 }
@@ -68,11 +70,11 @@ fn the_state_file_names_the_latest() {
     assert_eq!(state("a/ckpt-1").unwrap(), v2("a/ckpt-1"));
     assert_eq!(state("/home/some/body/ckpt-2").unwrap(), v2("ckpt-2"));
     assert_eq!(state("../ckpt-2").unwrap(), v2("ckpt-2"));
-    // The named checkpoint is missing, and two others exist.
+    // The checkpoint that the state file names is missing, and two other checkpoints exist.
     assert_eq!(state("ckpt-3").unwrap_err().kind(), ErrorKind::Usage);
     let sharded = "model_checkpoint_path: \"m.ckpt-4-?????-of-00002\"";
     assert_eq!(with_state(file(STATE_FILE), &SHARDS, sharded).unwrap(), v1(&SHARDS));
-    // The named checkpoint is missing, and one other exists.
+    // The checkpoint that the state file names is missing, and one other checkpoint exists.
     let (left, lost) = chosen(Entry::Folder, &BUNDLE, "model_checkpoint_path: \"m.ckpt-3\"").unwrap();
     assert_eq!(left, v2("m.ckpt-4"));
     assert!(lost.is_some_and(|loss| loss.kind == LossKind::State && loss.what == "m.ckpt-3"));
@@ -97,7 +99,7 @@ fn a_prefix_that_is_none_is_answered_with_those_that_are() {
         ("model.ckpt", ErrorKind::Usage),
         ("model.ckpt-1000.ind", ErrorKind::Usage),
         ("model.ckpt-1000.dat", ErrorKind::Usage),
-        // A different format may recognize it.
+        // A different format may recognize this file.
         ("note", ErrorKind::Malformed),
     ] {
         let error = found(Entry::Prefix(prefix.into()), &names).unwrap_err();

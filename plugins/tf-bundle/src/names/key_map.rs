@@ -1,15 +1,14 @@
-//! A key map leads from the names of converted tensors back to their keys. It is stored in the
-//! metadata of the output, together with everything else that is needed to restore a TensorFlow 2
-//! checkpoint:
+//! A key map maps the names of converted tensors back to their keys. The metadata of the output
+//! contains the key map and everything else that is needed to restore a TensorFlow 2 checkpoint:
 //!
 //! ```text
 //! ferry.tf.object_graph   base64 of the original bytes of the TrackableObjectGraph
-//! ferry.tf.keys           JSON {NAME: [KEY, ...]} for names that are not their only key
-//! ferry.tf.strings        JSON {KEY: base64}: texts that describe objects, such as their configuration
+//! ferry.tf.keys           JSON {NAME: [KEY, ...]} for tensors whose name is not their only key
+//! ferry.tf.strings        JSON {KEY: base64}: strings that describe objects, such as configurations
 //! ```
 //!
 //! [`key_text`] escapes keys that are not UTF-8. Other tools may change the metadata between the
-//! two conversions, so unreadable values are ignored and reported.
+//! two conversions, so ferry ignores and reports values that it cannot read.
 
 use super::key_text::{key_bytes, key_text};
 use base64::Engine;
@@ -20,10 +19,10 @@ use tensorferry_sdk::{Loss, LossKind};
 
 pub(crate) const OBJECT_GRAPH: &str = "ferry.tf.object_graph";
 pub(crate) const KEYS: &str = "ferry.tf.keys";
-/// The metadata key of texts that describe objects.
+/// The metadata key of strings that describe objects.
 pub(crate) const STRINGS: &str = "ferry.tf.strings";
 
-/// Padding is optional, because some tools trim it.
+/// Padding is optional, because some tools remove it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -33,13 +32,13 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 pub(crate) struct KeyMap {
     /// The bytes of the object graph.
     pub(crate) object_graph: Option<Vec<u8>>,
-    /// Texts that describe objects, by key.
+    /// Strings that describe objects, by key.
     pub(crate) strings: BTreeMap<Vec<u8>, Vec<u8>>,
     keys: BTreeMap<String, Vec<Vec<u8>>>,
 }
 
 impl KeyMap {
-    /// Adds a tensor with its keys, unless its name is its only key.
+    /// Adds a tensor with its keys. Does nothing if the name of the tensor is its only key.
     pub(crate) fn add<'a>(&mut self, name: &str, keys: impl IntoIterator<Item = &'a [u8]>) {
         let keys: Vec<Vec<u8>> = keys.into_iter().map(<[u8]>::to_vec).collect();
         if !matches!(&*keys, [key] if key == name.as_bytes()) {
@@ -52,7 +51,7 @@ impl KeyMap {
         self.keys.get(name).map(Vec::as_slice)
     }
 
-    /// Returns the metadata entries. Equal maps have equal entries.
+    /// Returns the metadata entries. Equal maps produce equal entries.
     pub(crate) fn to_metadata(&self) -> Vec<(String, String)> {
         let mut entries = Vec::new();
         if let Some(graph) = &self.object_graph {
@@ -74,8 +73,8 @@ impl KeyMap {
         entries
     }
 
-    /// Reads a map from metadata, and returns a loss for each value that is not readable. The
-    /// memory use is proportional to the metadata, which the catalog limits.
+    /// Reads a map from metadata, and returns a loss for each value that cannot be read. The memory
+    /// use is proportional to the size of the metadata, which the catalog limits.
     pub(crate) fn from_metadata(metadata: &BTreeMap<String, String>) -> (Self, Vec<Loss>) {
         let mut losses = Vec::new();
         let mut lose = |key: &str, why: String| {

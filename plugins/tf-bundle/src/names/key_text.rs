@@ -1,12 +1,13 @@
-//! Represents keys as text. Keys are bytes, but names are UTF-8: other bytes are written as `\xNN`.
+//! Represents keys as strings. Keys are bytes, but names are UTF-8: other bytes are written as
+//! `\xNN`.
 //!
-//! A UTF-8 key is its own text, including backslashes, unless it looks like an escaped key.
-//! Different keys therefore have different texts, and [`key_bytes`] recovers each key.
+//! A UTF-8 key is left unchanged, including backslashes, unless it looks like an escaped key.
+//! Different keys therefore have different strings, and [`key_bytes`] recovers each key.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Returns the text of a key.
+/// Returns the string that represents a key.
 pub(crate) fn key_text(key: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(key) {
         Ok(text) if !looks_escaped(text) => Cow::Borrowed(text),
@@ -14,7 +15,7 @@ pub(crate) fn key_text(key: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Returns the key with this text.
+/// Returns the key that this string represents.
 pub(crate) fn key_bytes(text: &str) -> Cow<'_, [u8]> {
     if looks_escaped(text) { Cow::Owned(unescape(text)) } else { Cow::Borrowed(text.as_bytes()) }
 }

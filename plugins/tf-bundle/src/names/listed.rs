@@ -3,12 +3,12 @@
 /// Maximum number of names in a message.
 const MAX_LISTED: usize = 20;
 
-/// Returns the first names, quoted, and the number of further names.
+/// Returns the first names, quoted, and the number of names that are not shown.
 pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
     first_of(names, |name| format!("{:?}", name.as_ref()), ", ")
 }
 
-/// Returns the first sentences, and the number of further sentences.
+/// Returns the first sentences, and the number of sentences that are not shown.
 pub(crate) fn sentences(texts: &[String]) -> String {
     first_of(texts, String::clone, "; ")
 }

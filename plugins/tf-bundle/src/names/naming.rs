@@ -1,12 +1,13 @@
-//! Gives each tensor of a checkpoint the name under which it is converted.
+//! Chooses the names under which the tensors of a checkpoint are converted.
 //!
-//! `auto` prefers the variable's full name. If several variables have the same full name, each
-//! takes its object path, and its key if another tensor has that path. `auto` never fails. The
-//! other schemes force one kind of name and return an error if two tensors would get the same one.
+//! With `auto`, a tensor gets the full name of its variable. If several variables have the same
+//! full name, each of their tensors gets its object path, or its key if another tensor has that
+//! path. `auto` never fails. The other schemes force one kind of name, and return an error if two
+//! tensors would get the same name.
 //!
-//! Each variable is a separate tensor, even if two have equal names and values. The only exception
-//! are variables that Keras' `ExportArchive` lists twice, which are a single tensor
-//! ([`ObjectGraph::exported_twice`]).
+//! Each variable becomes a separate tensor, even if two variables have equal names and values. The
+//! only exception is a variable that Keras's `ExportArchive` lists twice. Its two copies become a
+//! single tensor ([`ObjectGraph::exported_twice`]).
 
 use super::key_text::key_text;
 use super::object_graph::{ObjectGraph, SavedValue};
@@ -15,19 +16,20 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum number of colliding names in an error.
+/// Maximum number of colliding names that an error lists.
 const LISTED: usize = 10;
 /// TensorFlow's default name for variables.
 pub(super) const UNNAMED: &str = "Variable";
 
-/// An entry of a checkpoint.
+/// A variable of a checkpoint, with the properties that determine its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variable {
     pub(crate) key: Vec<u8>,
     /// TensorFlow's number of the dtype.
     pub(crate) dtype: i32,
     pub(crate) shape: Vec<i64>,
-    /// The checksum in the checkpoint. Entries with different checksums need no comparison.
+    /// The checksum in the checkpoint. If two entries have different checksums, their content is
+    /// not compared.
     pub(crate) checksum: u32,
 }
 
@@ -47,7 +49,7 @@ pub(crate) enum Scheme {
 pub(crate) struct NamedTensor {
     /// Unique among the tensors.
     pub(crate) name: String,
-    /// The indices of its variables; a tied tensor has several.
+    /// The indices of the tensor's variables; a tied tensor has several.
     pub(crate) keys: Vec<usize>,
     /// The full name of its variables.
     pub(crate) full_name: Option<String>,
@@ -68,14 +70,15 @@ impl NamedTensor {
         }
     }
 
-    /// Returns the text of its first key.
+    /// Returns the first key of the tensor as a string.
     fn key(&self, variables: &[Variable]) -> String {
         self.keys.first().map(|&first| key_text(&variables[first].key).into_owned()).unwrap_or_default()
     }
 }
 
-/// Names the variables, in their order. `same` compares the content of two variables by their
-/// indices, and is used for the copies of an export. Without a graph, the keys are the names.
+/// Names the variables. The tensors are in the order of the variables. `same` receives the indices
+/// of two variables and returns whether their content is equal; it is only called for the two
+/// copies of an exported variable. Without a graph, the keys are the names.
 pub(crate) fn name(
     variables: &[Variable],
     graph: Option<&ObjectGraph<'_>>,
@@ -120,8 +123,8 @@ fn firsts_of_full_names<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
     tensors.iter().enumerate().map(first).collect()
 }
 
-/// Ties the two copies of each variable that an export lists twice, if their content is still the
-/// same. A tensor that becomes a part of another one has no keys left.
+/// Ties the two copies of each variable that an export lists twice, if their content is still
+/// equal. One tensor takes the keys of both copies, and the other tensor has no keys left.
 fn tie(
     tensors: &mut [NamedTensor],
     variables: &[Variable],
@@ -148,11 +151,12 @@ fn tie(
     Ok(())
 }
 
-/// Gives each tensor the best unique name: the full name, otherwise the path, otherwise the key.
-/// Names that look like keys are reserved, so that the key is always available. If a tensor of the
-/// model shares its full name only with optimizer state, the model keeps the name.
+/// Gives each tensor its best unique name: the full name if it is unique, otherwise the path if it
+/// is unique, otherwise the key. A full name or path that looks like a key is never used, so the
+/// key is always available. If a tensor of the model shares its full name only with optimizer
+/// state, the tensor of the model gets the name.
 fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable]) {
-    // Keys that do not look like keys, from a checkpoint without a graph.
+    // These keys do not have the form of object keys; they come from a checkpoint without a graph.
     let plain = variables.iter().map(|variable| key_text(&variable.key));
     let plain: HashSet<Cow<'_, str>> = plain.filter(|key| !key.contains(ATTRIBUTES)).collect();
     let free = |name: &&str| !name.contains(ATTRIBUTES) && !plain.contains(*name);
@@ -237,7 +241,7 @@ mod tests {
         expected.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
     }
 
-    /// Returns the objects that `model.export()` of Keras 3 saves.
+    /// Returns the objects that Keras 3 saves in `model.export()`.
     fn exported() -> Objects {
         listed_twice(["variables", "_all_variables"])
     }
@@ -279,7 +283,7 @@ mod tests {
         objects.variable(0, "d", "b");
         let expected = pairs(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]);
         assert_eq!(named(&objects, Scheme::Auto, true).unwrap(), expected);
-        // Two models in one checkpoint.
+        // The checkpoint contains two models.
         let names = named(&listed_twice(["one", "two"]), Scheme::Auto, true).unwrap();
         assert_eq!(names, pairs(&["one/0", "one/1", "two/0", "two/1"].map(|path| (path, 1))));
         // A name that occurs twice in a list does not identify a variable.

@@ -1,5 +1,6 @@
 //! An object graph maps the keys of a TensorFlow 2 checkpoint to objects. It contains all objects
-//! from the root down, and for each the values in the checkpoint.
+//! that are reachable from the root, and lists the values that the checkpoint contains for each
+//! object.
 //!
 //! ```text
 //! TrackableObjectGraph    nodes = 1, the root first
@@ -7,12 +8,12 @@
 //!                         attributes = 2 {name, full_name, checkpoint_key}
 //!                         slot_variables = 3 {original_variable_node_id, slot_name, slot_variable_node_id}
 //! ```
-//! The key of a variable is the key of an entry. The key of another object may be a prefix of
-//! several keys: a table has `m/t/.ATTRIBUTES/table`, and the entries are `...table-keys` and
-//! `...table-values`.
+//! The key of a variable is the key of an entry. For an object that is not a variable, the key may
+//! be a prefix of the keys of several entries: a table has `m/t/.ATTRIBUTES/table`, and the entries
+//! are `...table-keys` and `...table-values`.
 //!
-//! Source: `tensorflow/core/protobuf/trackable_object_graph.proto`, and checkpoints that TensorFlow
-//! 2.21 wrote.
+//! Sources: `tensorflow/core/protobuf/trackable_object_graph.proto`, and checkpoints that
+//! TensorFlow 2.21 wrote.
 
 use super::path::{ATTRIBUTES, VARIABLE_VALUE};
 use super::walk::{GraphWalk, walk};
@@ -22,7 +23,8 @@ use tensorferry_proto::trackable_object_graph::TrackableObject;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum growth of the message: a node of two bytes takes over a hundred bytes in memory.
+/// Maximum ratio between the size of the decoded message and its encoded size. A node of two
+/// encoded bytes takes over a hundred bytes in memory.
 const MESSAGE_GROWTH: u64 = 64;
 
 pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGraph> {
@@ -40,16 +42,16 @@ pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGra
 /// A value that an object has in the checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SavedValue<'a> {
-    /// The key, or the prefix of the keys of its entries.
+    /// The key of the entry, or the common prefix of the keys if the value has several entries.
     pub(crate) key: &'a str,
     /// The index of the object in the graph.
     pub(crate) node: usize,
-    /// The object's name for the value.
+    /// The name of the value within the object.
     pub(crate) attribute: &'a str,
     /// The full name of the variable, if it has one. It is not necessarily unique.
     pub(crate) full_name: Option<&'a str>,
-    /// The path of the object; `None` if the object is unreachable, or if the path is too long for
-    /// a name.
+    /// The path of the object. `None` if the object is unreachable, or if the path is longer than
+    /// the limit for names.
     pub(crate) object: Option<String>,
     /// The optimizer that owns the value, as an index into [`ObjectGraph::optimizers`].
     pub(crate) optimizer: Option<usize>,
@@ -62,8 +64,8 @@ impl SavedValue<'_> {
         self.attribute != VARIABLE_VALUE
     }
 
-    /// Returns the path of an entry: the path of the variable, or the path of the object and its
-    /// name for the entry.
+    /// Returns the path of an entry. For a variable, this is the path of the object. For other
+    /// values, it is the path of the object followed by the rest of the key.
     pub(crate) fn path(&self, key: &[u8]) -> Option<Cow<'_, str>> {
         let object = self.object.as_deref()?;
         if !self.describes_object() {
@@ -85,12 +87,13 @@ pub(crate) struct ObjectGraph<'a> {
     exported_twice: Vec<(&'a str, &'a str)>,
 }
 
-/// The lists of Keras' `ExportArchive`. Both contain every variable of the model, as separate
-/// objects.
+/// Names of the lists in Keras's `ExportArchive`. Both lists contain every variable of the model,
+/// as separate objects.
 const EXPORT_LISTS: [&str; 2] = ["variables", "_all_variables"];
 
 impl<'a> ObjectGraph<'a> {
-    /// Computes the paths of a graph. Their total length may not exceed the limit for headers.
+    /// Computes the paths of a graph. Returns an error if their total length exceeds the limit for
+    /// headers.
     pub(crate) fn new(graph: &'a TrackableObjectGraph, limits: &Limits) -> Result<Self> {
         let walk = walk(&graph.nodes)?;
         let mut values = Vec::new();
@@ -113,8 +116,8 @@ impl<'a> ObjectGraph<'a> {
         let mut by_key = HashMap::with_capacity(values.len());
         for (place, value) in values.iter().enumerate() {
             let known = by_key.entry(value.key).or_insert(place);
-            // Normally, no two objects have the same key. Otherwise, it is safest to prefer the one
-            // that no optimizer owns.
+            // Normally, no two objects have the same key. If two do, the safest choice is the
+            // object that no optimizer owns.
             if values[*known].optimizer.is_some() && value.optimizer.is_none() {
                 *known = place;
             }
@@ -139,7 +142,7 @@ impl<'a> ObjectGraph<'a> {
         &self.values
     }
 
-    /// Returns the keys of variables that a Keras export lists twice, in pairs.
+    /// Returns pairs of keys. Each pair belongs to a variable that a Keras export lists twice.
     pub(crate) fn exported_twice(&self) -> &[(&'a str, &'a str)] {
         &self.exported_twice
     }
@@ -150,9 +153,9 @@ impl<'a> ObjectGraph<'a> {
     }
 }
 
-/// Pairs the variables in the two lists of an export by their full names. A name that occurs twice
-/// in a list makes no pair. Source: `keras/src/export/saved_model_export_archive.py`,
-/// `_all_variables`.
+/// Pairs the variables in the two lists of an export by their full names. If a name occurs twice in
+/// one list, its variables are not paired. Source:
+/// `keras/src/export/saved_model_export_archive.py`, `_all_variables`.
 fn exported_twice(nodes: &[TrackableObject]) -> Vec<(&str, &str)> {
     let Some(root) = nodes.first() else { return Vec::new() };
     let list = |name: &str| {
@@ -174,8 +177,8 @@ fn exported_twice(nodes: &[TrackableObject]) -> Vec<(&str, &str)> {
     pairs.filter(|(one, other)| one != other).collect()
 }
 
-/// Builds paths as long as their total length is within the limit. In a long chain of objects, it
-/// grows with the square of the graph.
+/// Builds paths until their total length exceeds the limit. In a long chain of objects, the total
+/// length of the paths grows with the square of the number of objects.
 struct Paths<'a> {
     walk: &'a GraphWalk<'a>,
     limits: &'a Limits,
@@ -226,7 +229,7 @@ mod tests {
         let operations = objects.child(0, "_operations");
         let dense = objects.child(operations, "1");
         objects.link(dense, "_kernel", kernel);
-        // Only reachable through the optimizer.
+        // This variable is reachable only through the optimizer.
         objects.variable(lists[1], "1", "lost/kernel");
         let graph = graph(&objects);
         assert_eq!(graph.optimizers(), ["optimizer"]);
@@ -247,7 +250,7 @@ mod tests {
         let optimizer = objects.child(0, "opt");
         objects.variable(optimizer, "beta1_power", "beta1_power");
         objects.slot(optimizer, w, "m.1");
-        // A slot of an unreachable variable.
+        // This slot belongs to an unreachable variable.
         objects.0.nodes.push(Default::default());
         objects.slot(optimizer, 6, "m");
         let graph = graph(&objects);
@@ -272,7 +275,8 @@ mod tests {
         objects.variable(metric, "total", "total");
         objects.variable(metric, "count", "count");
         assert!(graph(&objects).values().iter().all(|value| value.optimizer.is_none()));
-        // Keras 2 before its first step has the same names, but all of them are variables.
+        // A Keras 2 optimizer that has not run a step has children with the same names, but all of
+        // its children are variables.
         let sgd = objects.child(trainer, "sgd");
         objects.variable(sgd, "iter", "SGD/iter");
         objects.variable(sgd, "decay", "SGD/decay");
@@ -332,7 +336,7 @@ mod tests {
             objects.value(node, "k", "");
         }
         objects.link(node, "back", 0);
-        // Two slots that are each other's variables.
+        // The two slots refer to each other as their variables.
         let optimizer = objects.child(0, "optimizer");
         for variable in [1, 0] {
             let next = objects.0.nodes.len();

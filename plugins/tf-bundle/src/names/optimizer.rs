@@ -1,5 +1,5 @@
-//! Detects which objects are optimizers. The graph has no classes, so the properties of an object
-//! decide.
+//! Detects which objects are optimizers. The graph does not contain class names, so the properties
+//! of an object decide.
 //!
 //! | Written by | Properties of the object |
 //! |---|---|
@@ -9,17 +9,17 @@
 //! | others, such as Sonnet | named `optimizer`, with a child from [`WORDS`] |
 //! | a wrapper, such as one that scales the loss | named `optimizer`, with an optimizer as a child |
 //!
-//! Names are not sufficient: the trainer of a program may also have `iter`, `learning_rate` and the
-//! model. Dropping the model as a part of the optimizer would be the worst mistake. The children
-//! must therefore be variables without children of their own.
+//! Names are not sufficient: a program's trainer object may also have children named `iter` and
+//! `learning_rate`, and contain the model. If the trainer were taken for an optimizer, the model
+//! would be dropped. The children must therefore be variables without children of their own.
 //!
 //! Based on checkpoints that Keras 2.21 (legacy and new optimizers), Keras 3, and TensorFlow 2.21
 //! wrote.
 
 use tensorferry_proto::trackable_object_graph::TrackableObject;
 
-/// The list in which Keras 3 optimizers store the variables that they train. These belong to the
-/// model.
+/// The list in which a Keras 3 optimizer stores the variables that it trains. These variables
+/// belong to the model.
 pub(super) const TRAINED: &str = "_trainable_variables";
 
 /// Typical names of optimizer state.
@@ -40,8 +40,8 @@ const WORDS: [&str; 14] = [
     "v",
 ];
 
-/// Returns for each object whether it is an optimizer. The caller has checked that references are
-/// in range.
+/// Returns for each object whether it is an optimizer. The caller must already have checked that
+/// all references are in range.
 pub(super) fn optimizers(nodes: &[TrackableObject]) -> Vec<bool> {
     let mut found: Vec<bool> = nodes.iter().map(|node| is_one_by_itself(node, nodes)).collect();
     let called: Vec<usize> = nodes

@@ -1,13 +1,13 @@
-//! An ordinal is a number in a key: `_trainable_variables/0` is the variable that came first. If a
-//! program creates its variables in a different order, the same key belongs to a different
-//! variable. Full names distinguish them.
+//! An ordinal is a number in a key: `_trainable_variables/0` is the variable that was created
+//! first. If a program creates its variables in a different order, the same key belongs to a
+//! different variable. Full names reveal this difference.
 //!
-//! Based on checkpoints and exports of Keras 3.15, and those of Keras 2 (`layer_with_weights-0`).
+//! Based on checkpoints and exports that Keras 3.15 and Keras 2 (`layer_with_weights-0`) wrote.
 
 use super::path::ATTRIBUTES;
 
 /// Names of the lists in which Keras stores all variables of a model, an optimizer or a layer.
-/// `_all_variables` comes from a set, so its order differs between processes.
+/// Keras builds `_all_variables` from a set, so its order differs between processes.
 const MIXED_LISTS: [&str; 7] = [
     "_all_variables",
     "_non_trainable_variables",
@@ -17,15 +17,15 @@ const MIXED_LISTS: [&str; 7] = [
     "trainable_variables",
     "variables",
 ];
-/// Prefixes of layer numbers in keys of Keras 2.
+/// The parts before the layer numbers in Keras 2 keys.
 const NUMBERED: [&str; 2] = ["layer", "layer_with_weights"];
 
-/// Whether an object on the path of the key is only identified by a number.
+/// Whether an object on the path of the key is identified only by a number.
 pub(super) fn has_ordinal(key: &[u8]) -> bool {
     segments(key).is_some_and(|mut segments| segments.any(|segment| without_number(segment).is_some()))
 }
 
-/// Whether the key is a number in a list of variables of all kinds.
+/// Whether the key is a position in a list of mixed variables.
 pub(super) fn is_in_mixed_list(key: &[u8]) -> bool {
     let Some(mut segments) = segments(key).map(Iterator::rev) else { return false };
     let is_numbered = segments.next().is_some_and(|last| without_number(last).is_some());
@@ -44,8 +44,8 @@ fn segments(key: &[u8]) -> Option<impl DoubleEndedIterator<Item = &str>> {
     Some(key.rsplit_once(ATTRIBUTES).map_or(key, |(object, _)| object).split('/'))
 }
 
-/// Returns the text before the number of a segment, which is empty in a list, or `None` without a
-/// number.
+/// Returns the part of a segment before its number. This part is empty for a list element. Returns
+/// `None` if the segment has no number.
 fn without_number(segment: &str) -> Option<&str> {
     let name = segment.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_numbered = || name.strip_suffix('-').is_some_and(|name| NUMBERED.contains(&name));

@@ -1,18 +1,18 @@
 //! A path describes how an object is reached from the root: local names, joined with `/`.
 //!
 //! ```text
-//! model/dct/k..e.Sy                           .model .dct ["k.e/y"]: `.` is `..`, `/` is `.S`
+//! model/dct/k..e.Sy                           .model .dct ["k.e/y"]: `..` escapes `.`, `.S` escapes `/`
 //! model/b/.OPTIMIZER_SLOT/optimizer/m         the slot "m" of `optimizer` for `model/b`
 //! model/b/.ATTRIBUTES/VARIABLE_VALUE          the key of a value of `model/b`
 //! /.ATTRIBUTES/x                              the key of a value of the root
 //! ```
 //! Source: `tensorflow/python/trackable/trackable_utils.py`.
 
-/// The part of a key between the path of the object and the name of its value.
+/// The part of a key between the path of the object and the name of the value.
 pub(crate) const ATTRIBUTES: &str = "/.ATTRIBUTES/";
-/// The part of a path between a variable and the optimizer of its slot.
+/// The part of a path between a variable and the optimizer that owns the slot.
 pub(crate) const OPTIMIZER_SLOT: &str = "/.OPTIMIZER_SLOT/";
-/// The name of a variable's value.
+/// The name of the value of a variable.
 pub(crate) const VARIABLE_VALUE: &str = "VARIABLE_VALUE";
 
 /// Appends a local name to a path.

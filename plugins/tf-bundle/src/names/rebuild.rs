@@ -1,5 +1,5 @@
-//! Rebuilds the object graph of a checkpoint that is being written, from the original object graph
-//! of its tensors or from keys that are paths.
+//! Rebuilds the object graph of a checkpoint that is being written, either from the tensors'
+//! original object graph or from keys that are paths.
 
 use super::path::{ATTRIBUTES, OPTIMIZER_SLOT, VARIABLE_VALUE, name_of};
 use std::collections::{BTreeSet, HashMap};
@@ -9,13 +9,14 @@ use tensorferry_proto::trackable_object_graph::trackable_object::{
     ObjectReference, SerializedTensor, SlotVariableReference,
 };
 
-/// Returns the graph with only the values that the checkpoint contains. All objects and aliases
-/// stay.
+/// Returns the graph with only the values that the checkpoint contains. All objects and aliases are
+/// kept.
 ///
-/// References to slot variables stay even if their values are dropped. TensorFlow uses them to bind
-/// a program's slot variables, and `assert_consumed()` fails for unbound ones, but accepts objects
-/// without values. (Tested with TensorFlow 2.21: `tf.compat.v1.train.AdamOptimizer` and Keras 2.)
-/// References to missing objects are removed.
+/// References to slot variables are kept even if the values of the slot variables are dropped.
+/// TensorFlow uses these references to bind a program's slot variables. `assert_consumed()` fails
+/// if a slot variable is not bound, but accepts objects without values. (Tested with TensorFlow
+/// 2.21: `tf.compat.v1.train.AdamOptimizer` and Keras 2.) References to missing objects are
+/// removed.
 pub(crate) fn prune(graph: &TrackableObjectGraph, keys: &BTreeSet<&str>) -> TrackableObjectGraph {
     let mut graph = graph.clone();
     let count = graph.nodes.len();
@@ -30,17 +31,18 @@ pub(crate) fn prune(graph: &TrackableObjectGraph, keys: &BTreeSet<&str>) -> Trac
     graph
 }
 
-/// The value of a variable is one entry. The values of another object may be several entries whose
-/// keys begin with its key.
+/// Whether the checkpoint contains the value. A variable's value has exactly one entry. Any other
+/// value may have several entries whose keys begin with the value's key.
 fn has_entry(keys: &BTreeSet<&str>, attribute: &SerializedTensor) -> bool {
     let key = &*attribute.checkpoint_key;
     let next = keys.range(key..).next();
     next.is_some_and(|next| *next == key || (attribute.name != VARIABLE_VALUE && next.starts_with(key)))
 }
 
-/// Updates, where it is set, whether an object or one of its descendants has values. As in
-/// TensorFlow (`_add_checkpoint_values_check` in `tensorflow/python/checkpoint/util.py`), an
-/// optimizer with slot variables counts as having values.
+/// Updates the field `has_checkpoint_values` of each object that has it: whether the object or one
+/// of its descendants has values. As in TensorFlow (`_add_checkpoint_values_check` in
+/// `tensorflow/python/checkpoint/util.py`), an optimizer with slot variables counts as having
+/// values.
 fn mark_values(graph: &mut TrackableObjectGraph) {
     let mut parents: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];
     for (parent, node) in graph.nodes.iter().enumerate() {
@@ -66,8 +68,9 @@ fn mark_values(graph: &mut TrackableObjectGraph) {
     }
 }
 
-/// Builds the graph that the keys describe, if each is a path with an attribute. An object with
-/// several parents occurs in keys with only one path, so its aliases are lost.
+/// Builds the graph that the keys describe. Returns `None` unless every key is a path with an
+/// attribute. If an object has several parents, the keys contain only one of its paths, so the
+/// other paths are lost.
 pub(crate) fn from_keys(keys: &[&str]) -> Option<TrackableObjectGraph> {
     let mut builder = Builder::new();
     let mut slots = Vec::new();
@@ -112,7 +115,7 @@ impl Builder {
         self.graph.nodes.len() - 1
     }
 
-    /// Returns the object with a path, and creates missing objects on the way.
+    /// Returns the object with a path, and creates the missing objects on that path.
     fn node(&mut self, path: &str) -> Option<usize> {
         let mut node = 0;
         for segment in path.split('/').filter(|_| !path.is_empty()) {

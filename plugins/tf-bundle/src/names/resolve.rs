@@ -1,20 +1,18 @@
-//! Finds the keys under which the tensors of a catalog are written. The name of a tensor is looked
-//! up in this order:
+//! Finds the keys under which the tensors of a catalog are written. The *reference checkpoint*
+//! provides the keys: it is the template (`-o like=`), or the object graph that came with the
+//! tensors. The name of a tensor is looked up in this order:
 //!
-//! 1. in the key map that came with the tensors, if their own object graph is followed; for a
-//!    different checkpoint, the key map comes last;
-//! 2. among the keys of the followed checkpoint;
-//! 3. among the names that `names=auto` gives its tensors, which are full names if these are
-//!    unique;
+//! 1. in the key map that came with the tensors, if the reference is their own object graph; for a
+//!    different reference checkpoint, the key map comes last;
+//! 2. among the keys of the reference checkpoint;
+//! 3. among the names that `names=auto` gives the tensors of the reference checkpoint, which are
+//!    full names if these are unique;
 //! 4. among its full names, if only one tensor has the name;
 //! 5. among its paths.
 //!
-//! The followed checkpoint is the template (`-o like=`), or the object graph that the tensors came
-//! with.
-//!
 //! A key with an [ordinal](super::ordinal) may belong to a different variable in a different
-//! checkpoint. If both sides have full names, these decide. If they do not identify a variable, the
-//! tensor is rejected.
+//! checkpoint. If the tensor and the key both have a full name, the full names decide. If the full
+//! names do not identify a single variable, the tensor is rejected.
 
 use super::key_map::KeyMap;
 use super::key_text::key_text;
@@ -27,13 +25,13 @@ use std::collections::HashMap;
 use std::slice;
 use tensorferry_sdk::{Error, Result};
 
-/// The keys and the names of the followed checkpoint.
+/// The keys and the names of the reference checkpoint.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReferenceCheckpoint<'a> {
     keys: Vec<&'a [u8]>,
     by_key: HashMap<Cow<'a, str>, usize>,
     by_name: HashMap<&'a str, &'a [usize]>,
-    /// `None` if several tensors have the name.
+    /// The keys with a full name; `None` if several tensors have the name.
     by_full_name: HashMap<&'a str, Option<Cow<'a, [usize]>>>,
     by_path: HashMap<Cow<'a, str>, usize>,
     /// The full name of each key's variable, unless it is the default name.
@@ -41,19 +39,20 @@ pub(crate) struct ReferenceCheckpoint<'a> {
     /// The keys with ordinals, by pattern and full name.
     by_pattern: HashMap<(String, &'a str), Vec<usize>>,
     origin: Origin<'a>,
-    /// Whether the followed checkpoint has only these keys.
+    /// Whether the reference checkpoint contains no other keys.
     is_complete: bool,
 }
 
 /// The source of information about the tensors' original variables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Origin<'a> {
-    /// The followed object graph: a key belongs to the same variable.
+    /// The object graph of the reference checkpoint itself, in which a key always belongs to the
+    /// same variable.
     #[default]
     Same,
     /// A different object graph.
     Graph(&'a ObjectGraph<'a>),
-    /// No information.
+    /// No information about the original variables.
     Unknown,
 }
 
@@ -61,22 +60,24 @@ pub(crate) enum Origin<'a> {
 pub(crate) struct Resolved<'a> {
     /// The keys of each tensor; empty if the tensor is unknown.
     pub(crate) keys: Vec<Vec<Vec<u8>>>,
-    /// Names that are matched to variables by positions in lists, because they came without full
-    /// names.
+    /// Names of tensors that came without full names and whose keys are positions in lists, so that
+    /// the match cannot be confirmed.
     pub(crate) unconfirmed: Vec<&'a str>,
 }
 
-/// The match of a name in a different checkpoint.
+/// The result of matching a tensor to a different checkpoint.
 enum Match {
     Keys(Vec<usize>),
-    /// Keys whose variables have full names that cannot be confirmed.
+    /// Keys of variables with full names, which could not be compared because the tensor has no
+    /// full name.
     Unconfirmed(Vec<usize>),
     /// The reason why the match is ambiguous.
     Ambiguous(String),
 }
 
 impl<'a> ReferenceCheckpoint<'a> {
-    /// Follows a checkpoint with these variables, and the tensors that `names=auto` makes of them.
+    /// Creates a reference from the variables of a checkpoint, and the tensors that `names=auto`
+    /// makes of them.
     pub(crate) fn checkpoint(
         variables: &'a [Variable],
         tensors: &'a [NamedTensor],
@@ -96,7 +97,8 @@ impl<'a> ReferenceCheckpoint<'a> {
         followed
     }
 
-    /// Follows an object graph, whose variables are found by key, full name and path.
+    /// Creates a reference from an object graph. Its variables can be found by key, full name and
+    /// path.
     pub(crate) fn graph(graph: &'a ObjectGraph<'_>) -> Self {
         let mut followed = Self::default();
         for (place, value) in graph.values().iter().enumerate() {
@@ -129,7 +131,7 @@ impl<'a> ReferenceCheckpoint<'a> {
         known.and_modify(|known| *known = None).or_insert(Some(keys));
     }
 
-    /// Returns the keys of a tensor by its name only.
+    /// Returns the keys of the tensor with a name, considering only the name.
     fn named(&self, name: &str) -> Vec<usize> {
         let by_full_name = || self.by_full_name.get(name).and_then(Option::as_deref);
         let by_path = || self.by_path.get(name).map(slice::from_ref);
@@ -165,7 +167,8 @@ impl<'a> ReferenceCheckpoint<'a> {
         let Some(full_name) = full_name else {
             return if theirs.is_empty() { Match::Keys(found) } else { Match::Unconfirmed(found) };
         };
-        // A list of the program itself has the order of the program.
+        // Only Keras's mixed lists have an unreliable order. The program itself determines the
+        // order of its own lists.
         if is_full_name(full_name) && !found.iter().any(|&at| is_in_mixed_list(self.keys[at])) {
             return Match::Keys(found);
         }
@@ -310,8 +313,8 @@ mod tests {
         assert!(error.contains("tensor \"w\"") && error.contains("as \"v\""), "{error}");
     }
 
-    /// Returns the objects of a program that trains variables with these full names. Their keys are
-    /// positions in a list.
+    /// Returns the objects of a program that trains variables with these full names. The keys of
+    /// the variables are positions in a list.
     fn trained(full_names: &[&str]) -> Objects {
         let mut objects = Objects::new();
         let optimizer = objects.child(0, "optimizer");
@@ -327,7 +330,7 @@ mod tests {
         format!("optimizer/_trainable_variables/{place}/.ATTRIBUTES/VARIABLE_VALUE")
     }
 
-    /// Returns the keys in `like` of tensors that are named by these keys of `own`, and the
+    /// Returns the keys in `like` for tensors whose names are these keys of `own`, and the
     /// unconfirmed names.
     fn followed(
         own: Option<&Objects>,
@@ -357,12 +360,12 @@ mod tests {
         let expected = vec![one.clone(), zero.clone(), vec![keys[2].clone()]];
         let found = followed(Some(&own), &like, &names, &KeyMap::default()).unwrap();
         assert_eq!(found, (expected, Vec::new()));
-        // User-defined names, with keys in the map.
+        // The names are user-defined, and the key map contains the keys.
         let mut map = KeyMap::default();
         map.add("mine", [keys[0].as_bytes()]);
         let (found, _) = followed(Some(&own), &like, &["mine", "a/w"], &map).unwrap();
         assert_eq!(found, [one.clone(), zero.clone()]);
-        // Without any information about the original variables.
+        // No information about the original variables is available.
         let (found, unconfirmed) = followed(None, &like, &names, &KeyMap::default()).unwrap();
         assert_eq!((&found[0], &*unconfirmed), (&zero, &keys[..2]));
     }

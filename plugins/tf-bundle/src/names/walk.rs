@@ -2,13 +2,13 @@
 //! the object belongs to, if any.
 //!
 //! An object belongs to an optimizer if every path from the root to it passes through that
-//! optimizer. The walk is therefore breadth-first and has four rounds, and later rounds do not
-//! change what an earlier round has reached:
+//! optimizer. The walk is breadth-first and has four rounds. A later round does not change the
+//! objects that an earlier round has reached:
 //!
 //! 1. from the root, without entering an optimizer: the model, its metrics, counters;
 //! 2. into the optimizers, without the variables that they train;
 //! 3. trained variables that are not reachable in any other way, which also belong to the model;
-//! 4. slot variables, which no object has as a child.
+//! 4. slot variables, which are not children of any object.
 //!
 //! The root itself is never treated as an optimizer, because a user who saves only an optimizer
 //! wants its content.
@@ -37,7 +37,7 @@ struct Step<'a> {
     optimizer: Option<usize>,
 }
 
-/// The end of an object's path.
+/// The last step of the path to an object.
 #[derive(Clone, Copy)]
 enum Segment<'a> {
     Root,
@@ -47,7 +47,7 @@ enum Segment<'a> {
         optimizer: usize,
         name: &'a str,
     },
-    /// A slot of an unreachable variable.
+    /// A slot whose variable is unreachable.
     Unknown,
 }
 
@@ -140,7 +140,7 @@ impl<'a> GraphWalk<'a> {
                 }
                 Segment::Slot { optimizer, name, .. } => {
                     path.push_str(OPTIMIZER_SLOT);
-                    // No slot leads to a known optimizer, so this recursion ends here.
+                    // A slot is never inside its own optimizer's path, so this recursion ends.
                     path.push_str(&self.path(optimizer)?);
                     path.push('/');
                     push_name(&mut path, name);
@@ -179,8 +179,8 @@ impl<'a> GraphWalk<'a> {
         self.reach(edge.to, Segment::Child(edge), optimizer)
     }
 
-    /// Walks breadth-first from objects that have been reached, along the edges that `enter`
-    /// allows.
+    /// Walks breadth-first from the objects that have been reached, along the edges that `enter`
+    /// accepts.
     fn spread(
         &mut self,
         nodes: &'a [TrackableObject],

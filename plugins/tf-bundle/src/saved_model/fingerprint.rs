@@ -1,5 +1,5 @@
-//! A fingerprint contains hashes of the parts of a SavedModel, as TensorFlow wrote them. They are
-//! shown, but not verified.
+//! A fingerprint contains hashes of the parts of a SavedModel, as TensorFlow computed them. ferry
+//! displays the hashes, but does not verify them.
 
 use crate::document::Document;
 use tensorferry_proto::{FingerprintDef, Message};
@@ -9,7 +9,7 @@ const NAME: &str = "fingerprint.pb";
 /// Maximum length of a fingerprint, which usually has about 80 bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Reads the fingerprint next to a document, if there is one.
+/// Reads the fingerprint in the document's folder, if there is one.
 pub(super) fn read(
     source: &dyn Source,
     document: &Document,

@@ -1,5 +1,5 @@
-//! A meta graph is a graph of a SavedModel with its signatures, assets and objects. These are read
-//! into memory, while the nodes and functions of the graph are only counted.
+//! A meta graph is a graph of a SavedModel with its signatures, assets and objects. The signatures,
+//! assets and objects are read into memory, but the graph's nodes and functions are only counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -8,14 +8,14 @@ use tensorferry_proto::{AssetFileDef, CollectionDef, Message, SavedObjectGraph, 
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Context, Error, Limits, Result};
 
-/// Maximum growth of a message when it is decoded: an empty object takes two bytes encoded, and
-/// over a hundred in memory.
+/// Maximum ratio between the size of a decoded message and its encoded size. An empty object takes
+/// two encoded bytes, and over a hundred bytes in memory.
 const MESSAGE_GROWTH: u64 = 16;
 /// Number of nodes between two checks for cancellation.
 const NODES_PER_CHECK: u64 = 1 << 16;
-/// The collection of assets in TensorFlow 1.
+/// The name of the TensorFlow 1 collection that lists assets.
 const ASSETS: &str = "saved_model_assets";
-/// The collection of trainable variables in TensorFlow 1.
+/// The name of the TensorFlow 1 collection that lists trainable variables.
 const TRAINABLE: &str = "trainable_variables";
 
 /// The meta graphs in the document of a SavedModel.
@@ -29,14 +29,14 @@ pub(super) struct Graphs {
 #[derive(Debug, Default)]
 pub(super) struct MetaGraph {
     pub(super) tensorflow_version: String,
-    /// Number of nodes in the graph, without functions.
+    /// Number of nodes in the graph, not counting nodes of functions.
     pub(super) nodes: u64,
     /// Number of functions.
     pub(super) functions: u64,
     pub(super) signatures: BTreeMap<String, SignatureDef>,
     /// The names of the files in `assets/`.
     pub(super) assets: BTreeSet<String>,
-    /// The objects of TensorFlow 2.
+    /// The objects, if TensorFlow 2 wrote the graph.
     pub(super) objects: Option<SavedObjectGraph>,
     /// The names of trainable variables, if a TensorFlow 1 graph lists them.
     pub(super) trainable: Option<BTreeSet<String>>,
@@ -127,12 +127,12 @@ impl MetaGraph {
         let collection: CollectionDef = budget.decode(wire, &value, "a collection")?;
         let Some(Kind::BytesList(list)) = collection.kind else { return Ok(()) };
         if name == ASSETS {
-            // Each value is an Any with the asset in field 2.
+            // Each value is an `Any` message whose field 2 contains the asset.
             let assets = list.value.iter().filter_map(|any| nested(any, 2));
             let assets = assets.filter_map(|asset| AssetFileDef::decode(&*asset).ok());
             self.assets.extend(assets.map(|asset| asset.filename));
         } else {
-            // Each value is a VariableDef with the name of the variable in field 1.
+            // Each value is a `VariableDef` whose field 1 contains the name of the variable.
             let names = list.value.iter().filter_map(|variable| nested(variable, 1));
             let names = names.filter_map(|name| String::from_utf8(name).ok());
             let names = names.map(|name| name.strip_suffix(":0").unwrap_or(&name).to_owned());

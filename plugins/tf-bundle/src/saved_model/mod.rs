@@ -4,17 +4,17 @@
 //! ```text
 //! saved_model.pb             SavedModel {saved_model_schema_version = 1, meta_graphs = 2}
 //! saved_model.pbtxt          the same as text, as an alternative
-//! saved_model.cpb            the same in chunks, for models of over 2 GB; not supported
+//! saved_model.cpb            the same in chunks, for models larger than 2 GB; not supported
 //! fingerprint.pb             FingerprintDef: hashes of the other files
 //! variables/variables.*      the bundle; a model without variables has none
 //! assets/                    files that the graph reads
-//! assets.extra/              files that only servers read, such as requests to warm up with
+//! assets.extra/              files that only servers read, such as warm-up requests
 //!
 //! MetaGraphDef   meta_info_def = 1 {tags = 4, tensorflow_version = 5}, graph_def = 2, saver_def = 3,
 //!                collection_def = 4, signature_def = 5, asset_file_def = 6, object_graph_def = 7
 //! ```
-//! A graph is chosen by all of its tags. The graph itself may exceed the memory limit, so it is
-//! read in place.
+//! To choose a graph, the user specifies all of its tags. The graph itself may exceed the memory
+//! limit, so it is read in place.
 //!
 //! Sources: `tensorflow/cc/saved_model/loader.cc` and `constants.h`, and the messages in
 //! `tensorflow/core/protobuf`.

@@ -1,14 +1,14 @@
-//! Opens the document of a SavedModel, which is the message that describes the rest of the folder.
+//! Opens the document of a SavedModel: the message that describes the rest of the folder.
 
 use super::NAMES;
 use crate::document::Document;
 use crate::message_kind::{self, MessageForm, MessageKind};
 use tensorferry_sdk::{Entry, Error, Limits, Result, Source};
 
-/// The name of a document in chunks.
+/// The name of a document that is stored in chunks.
 const CHUNKED: &str = NAMES[2];
 
-/// Opens the document of the folder, or the document that the user named.
+/// Opens the document of the folder, or the document that the user specified.
 pub(super) fn open(source: &dyn Source, limits: &Limits) -> Result<Document> {
     let name = match source.entry() {
         Entry::File(name) => name.as_str(),
@@ -34,7 +34,7 @@ pub(super) fn open(source: &dyn Source, limits: &Limits) -> Result<Document> {
                 .hint("pass --from tf-graph to read its constants");
             return Err(error.file(name));
         }
-        // The document may begin with a different field than usual.
+        // The document may start with an unusual field, so only the file extension decides.
         None if name.ends_with(".pbtxt") => MessageForm::Text,
         None => MessageForm::Wire,
     };

@@ -9,9 +9,9 @@ use tensorferry_proto::tensor_info::Encoding;
 use tensorferry_proto::{FingerprintDef, SignatureDef, TensorInfo};
 use tensorferry_sdk::{CatalogSink, Node, NodeId, NodeKind, Result, Source};
 
-/// The prefix of signatures that the loader itself runs.
+/// The prefix of signatures that only TensorFlow's loader calls.
 const INTERNAL: &str = "__saved_model_";
-/// Classes that occur in every model and are not characteristic of it.
+/// Classes that occur in every model and say nothing about it.
 const PLAIN_CLASSES: [&str; 5] = [
     "_generic_user_object",
     "signature_map",
@@ -120,8 +120,8 @@ impl Outline<'_> {
         self.map(texts)
     }
 
-    /// Adds the hashes as decimal numbers, like TensorFlow shows them. They are text, because not
-    /// every JSON reader represents such numbers exactly.
+    /// Adds the hashes as decimal numbers, as TensorFlow displays them. They are stored as strings,
+    /// because some JSON readers cannot represent such large numbers exactly.
     fn fingerprint(&mut self, fingerprint: &FingerprintDef) -> Result<NodeId> {
         let texts = [
             ("checkpoint_hash", fingerprint.checkpoint_hash.to_string()),

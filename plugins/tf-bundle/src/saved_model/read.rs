@@ -1,5 +1,5 @@
-//! Reads a SavedModel. Its variables become tensors. The rest is shown, or reported as a loss for
-//! other formats.
+//! Reads a SavedModel. Its variables become tensors. The other parts are displayed by `inspect`, or
+//! reported as losses when converting to other formats.
 
 use super::meta_graph::{Graphs, MetaGraph};
 use super::open::open;
@@ -58,7 +58,7 @@ impl TensorReader for SavedModelReader {
     }
 }
 
-/// Checks that a model without an index of variables has no data files of variables either.
+/// Checks that a model without a variable index has no data files of variables either.
 fn no_variables(source: &dyn Source, prefix: &str) -> Result<()> {
     let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
     let data = format!("{prefix}.data-");

@@ -1,8 +1,8 @@
-//! Saved variables describe the variables in the bundle of a SavedModel.
+//! Finds the descriptions of the variables that the bundle of a SavedModel stores.
 //!
-//! The bundle has its own object graph with different numbers. The two graphs are joined by
-//! following the same names from their roots, and each object is joined at most once. A slot
-//! variable is joined if its optimizer and its variable are.
+//! The bundle has its own object graph, in which objects have different numbers. Objects of the two
+//! graphs are matched by following the same names from both roots, and each object is matched at
+//! most once. A slot variable is matched if its optimizer and its variable are matched.
 
 use super::meta_graph::MetaGraph;
 use crate::bundle_tensors::Labels;
@@ -22,8 +22,8 @@ pub(super) fn count(graph: &MetaGraph) -> usize {
     of_objects.max(graph.trainable.as_ref().map_or(0, BTreeSet::len))
 }
 
-/// Returns the labels of the variables, given the bundle's object graph, if any. The caller has
-/// checked that its references are in range.
+/// Returns the labels of the variables, given the bundle's object graph, if any. The caller must
+/// already have checked that the references of that graph are in range.
 pub(super) fn labels(graph: &MetaGraph, bundle: Option<&TrackableObjectGraph>) -> Labels {
     match (bundle, &graph.objects, &graph.trainable) {
         (Some(bundle), Some(objects), _) => {
@@ -57,7 +57,8 @@ fn variable(nodes: &[SavedObject], node: usize) -> Option<&SavedVariable> {
     }
 }
 
-/// Returns for each object of the bundle's graph the saved object that is reached in the same way.
+/// Returns, for each object of the bundle's graph, the saved object that is reached by the same
+/// names.
 fn join(saved: &[SavedObject], bundle: &TrackableObjectGraph) -> Vec<Option<usize>> {
     let mut joined: Vec<Option<usize>> = vec![None; bundle.nodes.len()];
     let mut is_joined = vec![false; saved.len()];

@@ -1,6 +1,6 @@
-//! Writes a copy of a SavedModel with different values in its variables. Graphs, signatures and
-//! objects are a program, which only TensorFlow can create, so they are copied from the SavedModel
-//! in `-o like=`.
+//! Writes a copy of a SavedModel with different values in its variables. The graphs, signatures and
+//! objects form a program, which only TensorFlow can create, so they are copied from the SavedModel
+//! that `-o like=` specifies.
 //!
 //! ```text
 //! variables/variables.*    new: the same keys, the values of the catalog
@@ -23,11 +23,11 @@ use tensorferry_sdk::{
     SourceRange, Target, TensorPlan, TensorWriter,
 };
 
-/// A file that is not copied, because readers cannot detect that it is outdated.
+/// This file is not copied, because readers could not detect that it is outdated.
 const FINGERPRINT: &str = "fingerprint.pb";
-/// The folder with new files.
+/// The folder in which all files are new.
 const VARIABLES_FOLDER: &str = "variables";
-/// Maximum depth of folders, because links may form cycles.
+/// Maximum depth of subfolders. Without a limit, links that form a cycle would never end.
 const MAX_FOLDERS: usize = 16;
 
 #[derive(Debug)]
@@ -81,8 +81,8 @@ impl TensorWriter for SavedModelWriter {
     }
 }
 
-/// Returns the entries of the new variables: each key of the template, with the values of the
-/// tensor with its name.
+/// Returns the entries of the new variables. There is one for each key of the template, with the
+/// values of the tensor that has the variable's name.
 fn substitute(
     template: &Template,
     missing: MissingValues,
@@ -120,7 +120,7 @@ fn substitute(
     Ok(entries)
 }
 
-/// Plans copies of all files except the variables.
+/// Plans copies of all files except those of the variables and the fingerprint.
 fn carry_files(
     like: &str,
     source: &dyn Source,

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Error, Result};
 
-/// Returns the index of the graph with the wanted tags; if none are given, the only graph.
+/// Returns the index of the graph with the wanted tags. If no tags are wanted, returns the only
+/// graph.
 pub(super) fn choose(graphs: &[Vec<String>], wanted: Option<&[String]>) -> Result<usize> {
     let sets: Vec<BTreeSet<&str>> =
         graphs.iter().map(|tags| tags.iter().map(String::as_str).collect()).collect();

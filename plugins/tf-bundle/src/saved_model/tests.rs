@@ -36,7 +36,8 @@ fn variable(name: &str, trainable: bool) -> SavedObject {
     SavedObject { kind: Some(Kind::Variable(variable)), ..SavedObject::default() }
 }
 
-/// The order of the objects differs from that in the bundle, whose graph is built from [`KEYS`].
+/// Returns the saved objects. Their order differs from the order in the bundle's graph, which is
+/// built from [`KEYS`].
 fn objects() -> SavedObjectGraph {
     let class = SavedUserObject { identifier: "_tf_keras_layer".to_owned(), ..SavedUserObject::default() };
     let root = SavedObject {
@@ -84,12 +85,13 @@ fn document(graphs: Vec<MetaGraphDef>) -> Vec<u8> {
     SavedModel { saved_model_schema_version: 1, meta_graphs: graphs }.encode_to_vec()
 }
 
-/// Returns only the document.
+/// Returns the files of a SavedModel that consists only of the document.
 fn only(graphs: Vec<MetaGraphDef>) -> Files {
     files(&[("saved_model.pb", document(graphs))])
 }
 
-/// Returns the variables, each with two floats, and the object graph.
+/// Returns the files of a bundle: one variable of two floats per key, and optionally the object
+/// graph.
 fn variables(keys: &[&str], has_graph: bool) -> Files {
     let mut bundle = BundleBytes::default();
     for key in keys {
