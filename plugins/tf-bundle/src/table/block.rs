@@ -6,13 +6,13 @@ use tensorferry_proto::masked_crc;
 use tensorferry_proto::wire::take_exact_varint;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range, crc32c};
 
-/// Maximum expansion by snappy: no element produces more than 64 bytes from 3.
+/// Maximum expansion by snappy: every three compressed bytes produce at most 64 bytes.
 const MAX_EXPANSION: usize = 22;
 
 #[derive(Debug)]
 pub(super) struct Block {
     bytes: Vec<u8>,
-    /// The start of the restarts.
+    /// The offset at which the entries end and the restarts begin.
     entries_end: usize,
 }
 
@@ -61,8 +61,8 @@ impl Block {
                 .expected(format!("at most {}", rest.len() / 4))
                 .found(count));
         };
-        // A seek starts at the first restart, and a full read at the first byte, so they must be
-        // the same.
+        // Some readers start at the first restart and others at the first byte, so the first
+        // restart must be the first byte.
         let first = rest[entries_end..].first_chunk().map(|first| u32::from_le_bytes(*first));
         match first {
             None => Ok(Self { bytes, entries_end: 0 }),
@@ -135,7 +135,7 @@ impl<'a> Entries<'a> {
                 .found(format!("{unshared} and {value_len}")));
         };
         let suffix = &rest[..unshared];
-        // Both keys begin with the same `shared` bytes.
+        // Both keys begin with the same `shared` bytes, so only the rest is compared.
         if !is_first && suffix <= tail {
             return Err(Error::malformed("a key of the table is not greater than the previous key"));
         }

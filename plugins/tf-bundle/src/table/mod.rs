@@ -1,16 +1,16 @@
-//! A table is a file of sorted keys and their values in LevelDB's format. It stores the index of a
-//! bundle, and a whole V1 checkpoint.
+//! A table is a file that contains sorted keys and their values in LevelDB's format. The index of a
+//! bundle is a table, and so is each file of a V1 checkpoint.
 //!
 //! ```text
 //! data blocks    consecutive, each with its trailer; blocks may begin at any offset
 //! metaindex      a block; TensorFlow writes it empty, and ferry does not read it
-//! index block    for each data block a key that is not below its last one, and its handle
+//! index block    for each data block: a key that is not below the block's last key, and the handle
 //! footer         48 bytes: the handles of metaindex and index, zeros up to byte 40,
 //!                u64 magic 0xdb4775248b80fb57
 //!
 //! handle         varint offset, varint size: a block without its trailer
 //! trailer        u8 compression (0 none, 1 snappy), u32 masked CRC-32C of block and compression
-//! block          entries, u32 restarts[k], u32 k: where entries with a whole key begin
+//! block          entries, u32 restarts[k], u32 k: the offsets of entries that store their whole key
 //! entry          varint shared, varint unshared, varint value length, unshared bytes of key, value;
 //!                the key's first `shared` bytes are those of the entry before it
 //! ```

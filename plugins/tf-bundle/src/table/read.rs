@@ -9,9 +9,9 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Bytes of the footer before its magic.
 const HANDLES_LEN: usize = 40;
-/// Maximum key bytes: `KEY_GROWTH` for each byte of a block, and `KEY_BYTES_ALLOWANCE` in addition.
-/// Writers store a whole key at least every 16 entries, so the other keys cannot share more than 15
-/// times its length.
+/// Limits on the total length of keys: `KEY_GROWTH` bytes for each byte of a block, plus
+/// `KEY_BYTES_ALLOWANCE`. Writers store a whole key at least every 16 entries, so a stored key is
+/// shared by at most 15 other entries.
 const KEY_GROWTH: u64 = 64;
 const KEY_BYTES_ALLOWANCE: u64 = 1 << 20;
 
@@ -24,7 +24,7 @@ pub(crate) struct Table {
     limits: Limits,
 }
 
-/// The position of a value: its block, and the range in the decompressed block.
+/// The position of a value: its block, and its range in the decompressed block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ValuePosition {
     pub(crate) block: Handle,
@@ -73,13 +73,13 @@ impl Table {
     pub(crate) fn for_each(&self, source: &dyn Source, visit: &mut Visit<'_>) -> Result<()> {
         let mut last_key = Vec::new();
         let mut is_first = true;
-        // Writers place blocks in order. With this check, an index that names a block repeatedly
-        // costs no more than a single read of the file.
+        // Writers store blocks in order. This check rejects an index that names the same block
+        // repeatedly, so that reading a table never costs more than reading the file once.
         let mut floor = 0;
         let (mut key_bytes, mut most_key_bytes) = (0, KEY_BYTES_ALLOWANCE);
         let mut index = self.index.entries();
         while let Some(value) = self.step(&mut index, self.index_handle)? {
-            // Bytes after a handle are tolerated, because LevelDB reserves room there.
+            // Bytes after a handle are ignored, because LevelDB reserves that space for extensions.
             let Some(handle) = Handle::take(&mut index.value(value)) else {
                 let error = Error::malformed("an entry of the table index has no handle");
                 return Err(self.at(error, self.index_handle, index.key()));
@@ -120,7 +120,7 @@ impl Table {
         Ok(())
     }
 
-    /// Reads a value again; this reads and verifies its block again.
+    /// Reads a value at a known position. This reads and verifies the value's block again.
     pub(crate) fn value(&self, source: &dyn Source, place: ValuePosition) -> Result<Vec<u8>> {
         let block = Block::read(source, self.file, place.block, &self.limits)?;
         let end = place.start.saturating_add(place.len);

@@ -60,7 +60,8 @@ fn a_table_may_be_empty() {
     assert_eq!(read(&TableBytes::default().finish()).unwrap(), []);
     let mut block = BlockBytes::default();
     block.entry(b"not reached", b"");
-    // LevelDB treats a block without restarts as empty, whatever bytes precede them.
+    // LevelDB treats a block without restarts as empty, even if other bytes precede the restart
+    // count.
     assert_eq!(read(&of_block(&block.finish_with(&[0]))).unwrap(), []);
     assert_eq!(read(&of_block(&BlockBytes::default().finish())).unwrap(), []);
 }
@@ -96,7 +97,7 @@ fn handles_stay_in_the_file() {
     let mut cut = TableBytes::default();
     cut.index.push((b"k".to_vec(), vec![0x80]));
     assert!(error(&cut.finish()).contains("no handle"));
-    // The handle of the index itself, in the footer.
+    // Damages the handle of the index in the footer.
     let good = table(&entries(5), 3, 0);
     for bad in [handle(1 << 40, 8), handle(u64::MAX - 4, 100), handle(0, u64::MAX)] {
         let mut footer = [handle(0, 8), bad].concat();
@@ -137,7 +138,7 @@ fn keys_increase() {
         let error = within(&keys);
         assert!(error.contains("not greater") && error.contains("offset 0"), "{error}");
     }
-    // Across the boundary of two blocks.
+    // The keys are out of order across the boundary of two blocks.
     for second in [&b"b"[..], b"a"] {
         let mut table = TableBytes::default();
         for key in [&b"b"[..], second] {
@@ -145,7 +146,7 @@ fn keys_increase() {
             block.entry(key, b"");
             table.data(key, &block.finish(), 0);
         }
-        // The keys of the index increase, so that only the blocks are wrong.
+        // The keys in the index increase, so only the keys in the blocks are in the wrong order.
         table.index[0].0 = b"b".to_vec();
         table.index[1].0 = b"c".to_vec();
         assert!(error(&table.finish()).contains("not greater"));
@@ -201,7 +202,7 @@ fn keys_that_share_all_but_everything_are_refused() {
         read(&of_block(&block.finish()))
     };
     assert_eq!(of_keys(60).unwrap().len(), 60);
-    // A table of 100 kB with 600 MB of keys.
+    // A table of 100 kB whose keys take 600 MB.
     assert_eq!(of_keys(10_000).unwrap_err().kind(), ErrorKind::Limit);
 }
 
@@ -236,7 +237,7 @@ fn compression_is_known_and_bounded() {
     };
     assert!(error(&claiming(0xffff_fff0)).contains("claims more"));
     assert_eq!(read(&claiming(1 << 60)).unwrap_err().kind(), ErrorKind::Malformed);
-    // Possible with snappy, but above the limit.
+    // Snappy allows this expansion, but the limit does not.
     let zeros = snap::raw::Encoder::new().compress_vec(&[0; 100_000]).unwrap();
     let small = limits(|limits| limits.header_bytes = 50_000);
     let error = read_within(&stored(&zeros, 1), &small).unwrap_err();

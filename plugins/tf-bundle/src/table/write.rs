@@ -1,9 +1,9 @@
-//! Writes the same table as TensorFlow's own writer, byte for byte. It receives entries in key
-//! order, and keeps only one block in memory.
+//! Writes a table with exactly the bytes that TensorFlow's own writer would produce. The writer
+//! receives entries in key order, and keeps only one block in memory.
 //!
-//! A data block ends at 262,144 bytes, and stores every sixteenth key in full. The index block
-//! stores all keys in full. It names a data block by the shortest key between its last key and the
-//! first key of the next block. Blocks are not compressed.
+//! A data block ends when it reaches 262,144 bytes, and stores every sixteenth key in full. The
+//! index block stores all keys in full. Its key for a data block is the shortest key between the
+//! last key of that block and the first key of the next block. Blocks are not compressed.
 //!
 //! Sources: `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` for the options, and
 //! `tensorflow/core/lib/io/table_builder.cc`, `block_builder.cc` and `format.cc` for the bytes.
@@ -13,12 +13,12 @@ use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteSink, Error, Result, crc32c, crc32c_append};
 
-/// Bytes at which a data block ends.
+/// Length at which a data block ends.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Number of keys in a run of a data block: a full key, and the keys that share a prefix with the
-/// previous key.
+/// Number of keys from one full key of a data block to the next. The keys after a full key share a
+/// prefix with the previous key.
 const KEYS_OF_A_DATA_RUN: usize = 16;
-/// The same for the index block.
+/// The same number for the index block, in which all keys are full.
 const KEYS_OF_AN_INDEX_RUN: usize = 1;
 /// Bytes of the footer before its magic.
 const HANDLES_LEN: usize = 40;
@@ -29,7 +29,7 @@ pub(crate) struct TableWriter<'a> {
     data: BlockBuilder,
     index: BlockBuilder,
     last_key: Option<Vec<u8>>,
-    /// The last written block, until its name in the index is known.
+    /// The last written block, until the key for it in the index is known.
     unnamed: Option<Handle>,
 }
 
@@ -170,15 +170,15 @@ impl BlockBuilder {
     }
 }
 
-/// Converts a length to the form in a block.
+/// Converts a length to the width that blocks store.
 fn length(bytes: usize) -> Result<u32> {
     u32::try_from(bytes).map_err(|_| {
         Error::unsupported("an entry is too long for a table").expected("at most 32 bits").found(bytes)
     })
 }
 
-/// Returns the shortest key from `last` on that sorts before `next`, or `last` if shortening is not
-/// simple.
+/// Returns the shortest key that is at least `last` and sorts before `next`, or `last` if it has no
+/// simple shorter form.
 fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
     match (last.get(common), next.get(common)) {
@@ -189,7 +189,7 @@ fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns a short key that sorts after `last`, or `last`.
+/// Returns a short key that sorts after `last`, or `last` itself if there is none.
 fn successor(last: &[u8]) -> Vec<u8> {
     match last.iter().position(|&byte| byte != u8::MAX) {
         Some(at) => [&last[..at], &[last[at] + 1]].concat(),

@@ -1,4 +1,4 @@
-//! Collects elements, writes them in chunks, and repeats the last element.
+//! Collects elements, writes them in chunks, and can repeat the last element.
 
 use tensorferry_sdk::{ByteSink, Result};
 
@@ -9,7 +9,7 @@ const CHUNK: usize = 64 << 10;
 pub(crate) struct Emitter<'a> {
     output: &'a mut dyn ByteSink,
     buffer: Vec<u8>,
-    /// The last written bytes, as many as an element has.
+    /// The last written bytes; the length is that of an element.
     last: Vec<u8>,
     width: usize,
 }
@@ -19,14 +19,14 @@ impl<'a> Emitter<'a> {
         Self { output, buffer: Vec::with_capacity(CHUNK), last: vec![0; width], width }
     }
 
-    /// Appends bytes, which may end within an element.
+    /// Appends bytes, which may end in the middle of an element.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.last.extend_from_slice(&bytes[bytes.len().saturating_sub(self.width)..]);
         self.last.drain(..self.last.len() - self.width);
         self.append(bytes)
     }
 
-    /// Appends the low bytes of an integer, as many as an element has.
+    /// Appends an element made of the low bytes of an integer.
     pub(crate) fn push_low(&mut self, value: u64) -> Result<()> {
         let width = self.width.min(8);
         self.push(&value.to_le_bytes()[..width])

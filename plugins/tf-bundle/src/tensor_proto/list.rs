@@ -1,4 +1,4 @@
-//! A list is the repeated field of a `TensorProto` with the values of its dtype.
+//! A list is a repeated field of a `TensorProto` that contains the values of one dtype.
 
 use tensorferry_sdk::Dtype;
 
@@ -22,13 +22,13 @@ pub(crate) enum Item {
     },
     /// A varint that is zero or nonzero.
     Bool,
-    /// A byte; the list is a single field of bytes.
+    /// A byte. The whole list is a single field of type `bytes`.
     Byte,
     Text,
 }
 
 impl List {
-    /// Returns the list for values of a dtype.
+    /// Returns the list that contains values of a dtype.
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         let varint = |bits: u32| Item::Varint { mask: u64::MAX >> (64 - bits) };
         let (field, item) = match dtype {
@@ -60,7 +60,7 @@ impl List {
 }
 
 impl Item {
-    /// Returns the bits of the element for a varint.
+    /// Returns the bits of the element that a varint represents.
     pub(crate) fn element(self, varint: u64) -> u64 {
         match self {
             Self::Bool => u64::from(varint != 0),

@@ -17,9 +17,9 @@
 //!   12  dcomplex_val  c128: real, imaginary
 //! ```
 //!
-//! If a list is shorter than the tensor, its last value is repeated; an empty list means zeros or
-//! empty strings. A `tensor_content` that is not empty takes precedence over lists. An integer of
-//! less than a byte takes one byte, with zeros in the upper bits.
+//! If a list is shorter than the tensor, its last value is repeated. An empty list means that all
+//! elements are zeros or empty strings. A `tensor_content` that is not empty takes precedence over
+//! lists. An integer of less than eight bits takes one byte, whose upper bits are zero.
 //!
 //! Sources: `tensorflow/core/framework/tensor.proto`, and `tensor.cc` there for the forms that
 //! readers accept (`Tensor::FromProto`, `FromProtoField`). TensorFlow ignores surplus values in a

@@ -1,5 +1,5 @@
-//! A `tensor_content` of strings: first a varint with the length of each string, then the
-//! concatenated strings.
+//! Reads a `tensor_content` of strings. It contains the length of each string as a varint, and then
+//! the concatenated strings.
 //!
 //! Source: `EncodeStringList` in `tensorflow/core/platform/coding.cc` and `tstring`'s `Encode` in
 //! `tensorflow/core/framework/tensor.cc`.
@@ -9,7 +9,7 @@ use std::ops::Range;
 use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteSink, Result};
 
-/// Returns the ranges of the lengths and of the bytes in a content.
+/// Splits a content, and returns the ranges of the lengths and of the concatenated strings.
 pub(super) fn split(
     wire: &mut Wire<'_>,
     content: &Range<u64>,
@@ -17,7 +17,7 @@ pub(super) fn split(
 ) -> Result<(Range<u64>, Range<u64>)> {
     let mut rest = content.clone();
     let mut sum = 0_u64;
-    // This fails at the end of the content, however many elements are claimed.
+    // This loop fails at the end of the content, even if the tensor claims more elements.
     for _ in 0..elements {
         sum = sum.saturating_add(wire.varint(&mut rest)?);
     }

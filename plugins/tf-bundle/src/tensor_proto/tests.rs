@@ -128,7 +128,7 @@ fn lists_that_do_not_fit_are_refused() {
     assert!(of(&ints(&[1, 2]), DataType::DtInt8, 1).unwrap_err().message().contains("more values"));
     assert!(of(&ints(&[1]), DataType::DtInt64, u64::MAX).is_err());
     assert!(of(&ints(&[1]), DataType::DtString, u64::MAX).is_err());
-    // An int_val as eight bytes, and as packed varints of which the last one is not terminated.
+    // An `int_val` stored as eight bytes, and one whose last packed varint is not terminated.
     assert!(logical(&[0x39, 1, 0, 0, 0, 0, 0, 0, 0], Dtype::I32, 1).is_err());
     assert!(logical(&[0x3a, 2, 1, 0x80], Dtype::I32, 2).is_err());
     assert!(logical(&[[0x3a, 11].as_slice(), &[0xff; 10], &[1]].concat(), Dtype::I32, 2).is_err());
@@ -139,7 +139,7 @@ fn packed_and_single_values_mix() {
     assert_eq!(logical(&[0x38, 5, 0x3a, 2, 6, 7, 0x38, 8], Dtype::U8, 5).unwrap(), [5, 6, 7, 8, 8]);
     let floats = [&[0x2d][..], &1_f32.to_le_bytes(), &[0x2a, 4], &2_f32.to_le_bytes()].concat();
     assert_eq!(logical(&floats, Dtype::F32, 2).unwrap(), [1_f32.to_le_bytes(), 2_f32.to_le_bytes()].concat());
-    // For a field of bytes that is not a list, the last one counts.
+    // A field of type `bytes` is not a list, so its last occurrence counts.
     assert_eq!(logical(&[0x92, 1, 1, 9, 0x92, 1, 2, 1, 2], Dtype::F8_E4M3, 2).unwrap(), [1, 2]);
 }
 

@@ -1,4 +1,5 @@
-//! The elements of a tensor in a `TensorProto`, which are found and counted before any is returned.
+//! Finds the elements of a tensor in a `TensorProto`. All elements are found and counted before any
+//! element is returned.
 
 use super::emit::Emitter;
 use super::list::{Item, List};
@@ -7,12 +8,11 @@ use std::ops::Range;
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{ByteSink, Dtype, Error, Limits, Result};
 
-/// The values of a tensor. There may be fewer than elements, in which case the last value is
-/// repeated.
+/// The values of a tensor. If there are fewer values than elements, the last value is repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Values {
     elements: u64,
-    /// Bytes of an element; for strings, bytes of the length before each.
+    /// Bytes of an element. For strings, this is the size of the length before each string.
     width: u64,
     /// Logical bytes of all elements.
     len: u64,
@@ -32,7 +32,7 @@ enum Form {
 /// The items of a list that were found in a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct FoundItems {
-    /// For `Fixed` items, their bytes; otherwise, their number.
+    /// For `Fixed` items, the number of bytes; otherwise, the number of items.
     items: u64,
     /// Bytes of all strings.
     text: u64,
@@ -104,7 +104,7 @@ impl Values {
         self.len
     }
 
-    /// Returns the number of logical bytes that only repeat a value.
+    /// Returns the number of logical bytes that are repetitions of the last value.
     pub(crate) fn repeated_len(&self) -> u64 {
         match &self.form {
             Form::Listed { list, found, .. } => {
@@ -115,7 +115,7 @@ impl Values {
         }
     }
 
-    /// Returns the range of the logical bytes, if they are stored unchanged.
+    /// Returns the range that contains the logical bytes, if they are stored unchanged.
     pub(crate) fn stored_range(&self) -> Option<&Range<u64>> {
         match &self.form {
             Form::Content(range) => Some(range),
@@ -128,8 +128,8 @@ impl Values {
         }
     }
 
-    /// Returns the only element of a tensor whose values are all the same, unless it is a string
-    /// tensor.
+    /// Returns the value that all elements have, if they are known to be equal. Strings are not
+    /// supported.
     pub(crate) fn constant(&self, wire: &mut Wire<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
         match &self.form {
             Form::Listed { list, found, .. } if found.items <= 1 && list.item != Item::Text => {
@@ -155,7 +155,7 @@ impl Values {
                 let mut emitter = Emitter::new(usize::try_from(self.width).unwrap_or(0), output);
                 let mut rest = message.clone();
                 while let Some(field) = wire.next(&mut rest)? {
-                    // For a field that is not a list, the last one counts.
+                    // A field that is not a list counts only at its last occurrence.
                     let counts = list.item != Item::Byte || field.value == Value::Bytes(found.last.clone());
                     if field.number == list.field && counts {
                         push(wire, list.item, field.value, &mut emitter)?;
@@ -200,7 +200,7 @@ impl FoundItems {
         Ok(())
     }
 
-    /// Returns the number of elements in the items.
+    /// Returns the number of elements that the items represent.
     fn count(&self, wire: &Wire<'_>, message: &Range<u64>, item: Item, width: u64) -> Result<u64> {
         if !matches!(item, Item::Fixed4 | Item::Fixed8) {
             return Ok(self.items);
@@ -230,7 +230,7 @@ fn push(wire: &mut Wire<'_>, item: Item, value: Value, emitter: &mut Emitter<'_>
         Value::Fixed32(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Fixed64(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Varint(value) => emitter.push_low(item.element(value)),
-        // Counting the values has rejected groups.
+        // Groups cannot occur here: they were rejected when the values were counted.
         Value::Group => Ok(()),
         Value::Bytes(range) => match item {
             Item::Varint { .. } | Item::Bool => {

@@ -16,7 +16,7 @@ pub(crate) struct BundleBytes {
     pub(crate) entries: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The contents of the data files.
     pub(crate) data: Vec<Vec<u8>>,
-    /// The number of data files in their names.
+    /// The total number of data files that the file names state.
     pub(crate) count: usize,
 }
 
@@ -42,7 +42,7 @@ impl BundleBytes {
         self.insert(key, &proto);
     }
 
-    /// Adds an entry without changing it.
+    /// Adds an entry as it is.
     pub(crate) fn insert(&mut self, key: &[u8], proto: &BundleEntryProto) {
         self.entries.insert(key.to_vec(), proto.encode_to_vec());
     }
@@ -96,7 +96,7 @@ impl BundleBytes {
         self.insert(key, &proto);
     }
 
-    /// Returns the files with a prefix.
+    /// Returns the files of the bundle, with `prefix` in their names.
     pub(crate) fn files(&self, prefix: &str) -> Files {
         let entries: Vec<(Vec<u8>, Vec<u8>)> = self.entries.clone().into_iter().collect();
         let name = |shard: usize| format!("{prefix}.data-{shard:05}-of-{:05}", self.count);
@@ -106,7 +106,7 @@ impl BundleBytes {
         files
     }
 
-    /// Returns the files with the prefix `b`, and the index as the entry.
+    /// Returns a source with the files of the bundle `b`, whose entry is the index file.
     pub(crate) fn source(&self) -> MemorySource {
         MemorySource::new(file("b.index"), self.files("b"))
     }

@@ -1,4 +1,4 @@
-//! Shared helpers of the tests, which build inputs by hand and read them.
+//! Shared test helpers, which build inputs by hand and read them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bundle;
@@ -53,7 +53,7 @@ pub(crate) fn tensors(view: &MemoryView<'_>) -> Result<BTreeMap<String, Tensor>>
     names.map(|name| Ok((name.clone(), view.tensor_named(&name)?))).collect()
 }
 
-/// Returns the default limits with a change.
+/// Returns the default limits, modified by `change`.
 pub(crate) fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
     let mut limits = Limits::default();
     change(&mut limits);

@@ -1,4 +1,4 @@
-//! Builds object graphs in the way that TensorFlow does.
+//! Builds object graphs in the same way as TensorFlow.
 
 use crate::names::naming::Variable;
 use tensorferry_proto::TrackableObjectGraph;
@@ -29,7 +29,7 @@ impl Objects {
         self.0.nodes[parent].children.push(ObjectReference { node_id, local_name: name.to_owned() });
     }
 
-    /// Adds a variable, with the key that follows from the name of its first parent.
+    /// Adds a variable. Its key follows from the path through its first parent.
     pub(crate) fn variable(&mut self, parent: usize, name: &str, full_name: &str) -> usize {
         let node = self.child(parent, name);
         self.value(node, &format!("{parent}.{name}/.ATTRIBUTES/VARIABLE_VALUE"), full_name);

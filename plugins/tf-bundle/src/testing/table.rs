@@ -1,5 +1,5 @@
-//! Builds tables byte by byte in the layout of `table/mod.rs`, with options for content that
-//! TensorFlow does not write.
+//! Builds tables byte by byte in the layout that `table/mod.rs` describes. They can also contain
+//! what TensorFlow does not write.
 
 use crate::table;
 use tensorferry_proto::masked_crc;
@@ -19,7 +19,7 @@ impl BlockBytes {
         self.entry_sharing(shared, key, value);
     }
 
-    /// Adds an entry that shares this many bytes of its key.
+    /// Adds an entry whose key shares its first `shared` bytes with the previous key.
     pub(crate) fn entry_sharing(&mut self, shared: usize, key: &[u8], value: &[u8]) {
         for number in [shared, key.len() - shared, value.len()] {
             put_varint(&mut self.bytes, number as u64);
@@ -34,7 +34,7 @@ impl BlockBytes {
         self.finish_with(&[0, 1])
     }
 
-    /// Returns the block, with these numbers as its restarts and their count.
+    /// Returns the block with these numbers as its restarts, followed by their count.
     pub(crate) fn finish_with(mut self, restarts: &[u32]) -> Vec<u8> {
         self.bytes.extend(restarts.iter().flat_map(|restart| restart.to_le_bytes()));
         self.bytes

@@ -1,7 +1,7 @@
 //! Converts the text form to wire form, field by field.
 //!
-//! The encoder keeps a stack of open messages instead of recursing, so that nested text cannot
-//! overflow the call stack.
+//! The encoder keeps a stack of open messages instead of recursing, so that deeply nested messages
+//! cannot overflow the call stack.
 
 use super::lexer::{Kind, Lexer, Token};
 use super::literal;
@@ -20,7 +20,7 @@ pub(crate) struct Encoder<'a> {
     wire: Vec<u8>,
 }
 
-/// A message that has begun and not ended.
+/// A message whose end has not been reached.
 struct OpenMessage<'a> {
     /// The field that contains the message; `None` if the field is unknown and skipped.
     field: Option<&'a FieldDescriptorProto>,
@@ -30,7 +30,7 @@ struct OpenMessage<'a> {
     close: u8,
     /// Whether the message is an element of a list.
     in_list: bool,
-    /// The start of its content in the wire form, after one byte for its length.
+    /// The offset of its content in the wire form. One byte for the length is reserved before it.
     start: usize,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Reads a field: its name, and then its value, a list of values, or the start of a message.
+    /// Reads the name of a field, and then its value, a list of values, or the start of a message.
     fn field(&mut self, message: Option<&'a DescriptorProto>) -> Result<()> {
         let field = self.field_name(message)?;
         let colon = self.lexer.take_sign(b':')?;
@@ -95,7 +95,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Reads values up to the end of the field, or up to the first message, which it opens.
+    /// Reads values up to the end of the field. If a message starts first, opens the message.
     fn values(&mut self, field: Option<&'a FieldDescriptorProto>, in_list: bool, colon: bool) -> Result<()> {
         loop {
             let close = match self.lexer.peek() {
@@ -176,8 +176,8 @@ impl<'a> Encoder<'a> {
             Type::String | Type::Bytes => self.text(field),
             _ => self.number(field),
         }?;
-        // The length of the text is limited, but the wire form of a list of numbers may be several
-        // times as long.
+        // The length of the text is limited, but a list of numbers may take several times as many
+        // bytes in wire form.
         if self.wire.len() as u64 > self.limits.header_bytes {
             return Err(Error::limit("the message in text form is too long to hold in memory")
                 .hint("raise the limit with --limit header_bytes=N")
@@ -245,7 +245,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// Reads a name or a number. Also returns whether a minus precedes it.
+    /// Reads a name or a number, and returns whether a minus sign precedes it.
     fn signed(&mut self) -> Result<(bool, Token)> {
         let negative = self.lexer.take_sign(b'-')?;
         match self.lexer.peek() {
@@ -266,8 +266,8 @@ pub(super) enum Number {
     Fixed32([u8; 4]),
 }
 
-/// Parses a number of a field type. Returns `None` if the text is not valid for the type.
-/// TensorFlow's messages have no fields of the types that are not handled here.
+/// Parses a number for a field of type `kind`. Returns `None` if the text is not valid for the
+/// type, or if the type is not handled here because TensorFlow's messages do not use it.
 pub(super) fn number(kind: Type, negative: bool, text: &[u8]) -> Option<Number> {
     let sign = if negative { -1 } else { 1 };
     let integer = || Some(i128::from(literal::integer(text)?) * sign);

@@ -11,9 +11,10 @@ pub(crate) struct Token {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A letter or `_`, then letters, digits and `_`.
+    /// A letter or `_`, followed by letters, digits and `_`.
     Name,
-    /// Digits, a point, an exponent, an `f`. The parser checks the spelling.
+    /// A sequence of digits, points, exponents and suffixes `f`. The parser checks whether it is
+    /// valid.
     Number,
     /// A string literal with its quotes.
     Text,
@@ -31,7 +32,7 @@ pub(crate) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Starts at the beginning of `text`; errors name `file`.
+    /// Creates a lexer at the beginning of `text`. Errors name `file`.
     pub(crate) fn new(text: &'a [u8], file: &'a str) -> Result<Self> {
         let next = Token { kind: Kind::End, range: 0..0 };
         let mut lexer = Self { text, file, next };
@@ -71,7 +72,8 @@ impl<'a> Lexer<'a> {
 
     /// Returns an error at a token.
     pub(crate) fn error(&self, token: &Token, message: &str) -> Error {
-        // Shows only the beginning, because a string literal may be a whole tensor.
+        // The message contains only the beginning of the token, because a string literal may be a
+        // whole tensor.
         let shown = String::from_utf8_lossy(self.text(token)).chars().take(40).collect::<String>();
         let found = if token.kind == Kind::End { "the end".to_owned() } else { format!("{shown:?}") };
         self.at(token.range.start, message).found(found)
@@ -127,7 +129,7 @@ fn is_letter_or_digit(byte: u8) -> bool {
     is_letter(byte) || byte.is_ascii_digit()
 }
 
-/// Returns the length of letters, digits, points and the sign of an exponent.
+/// Returns the number of leading letters, digits, points and exponent signs.
 fn number_len(rest: &[u8]) -> usize {
     let hex = matches!(rest, [b'0', b'x' | b'X', ..]);
     let mut before = 0;

@@ -14,7 +14,7 @@ pub(crate) fn unescape(literal: &[u8], output: &mut Vec<u8>) -> Result<(), &'sta
     Ok(())
 }
 
-/// Parses an escape without its backslash, and returns the rest.
+/// Parses an escape whose backslash was already taken, and returns the rest of the literal.
 fn escape<'a>(rest: &'a [u8], output: &mut Vec<u8>) -> Result<&'a [u8], &'static str> {
     let (&first, after) = rest.split_first().ok_or("a string ends in a backslash")?;
     let plain = match first {
@@ -47,7 +47,7 @@ fn escape<'a>(rest: &'a [u8], output: &mut Vec<u8>) -> Result<&'a [u8], &'static
     Ok(after)
 }
 
-/// Parses `\u` with 4 digits or `\U` with 8 digits. Two `\u` may be a surrogate pair.
+/// Parses `u` with 4 digits or `U` with 8 digits. Two `\u` escapes may form a surrogate pair.
 fn character(kind: u8, rest: &[u8]) -> Option<(char, &[u8])> {
     let len = if kind == b'u' { 4 } else { 8 };
     let (value, after) = digits(rest, 16, len, len)?;
@@ -79,8 +79,8 @@ pub(crate) fn integer(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// Returns an unsigned number in Rust's spelling. Rust rounds it once, to the width that it is
-/// parsed as.
+/// Converts an unsigned number to Rust's notation. When Rust parses it as a float of the target
+/// width, it is rounded only once.
 pub(crate) fn number(text: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(text).ok()?;
     let lower = text.to_ascii_lowercase();

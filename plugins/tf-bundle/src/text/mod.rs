@@ -1,13 +1,13 @@
-//! The text form of a protobuf message, with readable field names and values (`.pbtxt` graphs and
-//! SavedModels, the file `checkpoint`). It is converted to wire form, which the rest of this crate
-//! reads.
+//! Reads the text form of a protobuf message, which contains readable field names and values.
+//! Examples are `.pbtxt` graphs and SavedModels, and the file `checkpoint`. The text form is
+//! converted to wire form, which the rest of this crate reads.
 //!
 //! ```text
 //! message   field*
 //! field     name ":" value | name [":"] "{" message "}" | name [":"] "<" message ">"
 //!           | name [":"] "[" a list of values or messages, with commas "]"
 //!           each may end in "," or ";"
-//! name      a field's name; a number or "[" a type's name "]" for a field that is skipped
+//! name      a field name; a number, or a type name in "[" and "]", for a field that is skipped
 //! value     a string: literals in "" or '', concatenated if adjacent, with C's escapes and \u, \U
 //!           an integer (decimal, 0x, 0), a number (also inf, nan, 1.5f), true, false, the name of
 //!           an enumeration's value; "-" before any number
@@ -15,8 +15,8 @@
 //! comment   "#" to the end of the line
 //! ```
 //!
-//! A field without a descriptor is skipped with all its content, because ferry's messages are a
-//! subset of TensorFlow's.
+//! ferry's messages contain only some of the fields that TensorFlow's messages have, so a field
+//! without a descriptor is skipped with all of its content.
 //!
 //! Source: the specification at protobuf.dev/reference/protobuf/textformat-spec, and protobuf's
 //! `src/google/protobuf/text_format.cc` for extensions that parsers accept.
@@ -31,8 +31,8 @@ use schema::SCHEMA;
 use tensorferry_proto::Message;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Parses `text` as the message with the full name `message`, such as `tensorflow.CheckpointState`.
-/// Errors name `file`.
+/// Parses `text` as a message of type `M`, whose full name is `message`, such as
+/// `tensorflow.CheckpointState`. Errors name `file`.
 pub(crate) fn parse<M: Message + Default>(
     text: &[u8],
     message: &str,
@@ -44,7 +44,7 @@ pub(crate) fn parse<M: Message + Default>(
         .map_err(|error| Error::malformed("invalid message").file(file).expected(message).found(error))
 }
 
-/// Converts `text` to the wire form of a message. Repeated scalars are not packed.
+/// Converts `text` to the wire form of a message. Repeated scalars are written unpacked.
 pub(crate) fn to_wire(text: &[u8], message: &str, file: &str, limits: &Limits) -> Result<Vec<u8>> {
     let described = SCHEMA.messages.get(&format!(".{message}"));
     let described = described.ok_or_else(|| Error::plugin(format!("no message {message}")))?;

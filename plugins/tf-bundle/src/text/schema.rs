@@ -1,6 +1,6 @@
-//! The schema maps field names to fields, because the text form has names where the wire form has
-//! numbers. It consists of the descriptors that were compiled with TensorFlow's messages, by full
-//! name.
+//! The schema maps field names to fields, because the text form contains names where the wire form
+//! contains numbers. It consists of the descriptors that the build created from TensorFlow's
+//! messages.
 
 use prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use tensorferry_proto::{DESCRIPTORS, Message as _};
 
 /// TensorFlow's messages and enumerations.
 pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-    // The build wrote these bytes, and every test of the text form reads them.
+    // The build created these bytes, and every test of the text form decodes them.
     let files = FileDescriptorSet::decode(DESCRIPTORS).expect("the build wrote valid descriptors");
     let mut schema = Schema::default();
     for file in files.file {
@@ -19,8 +19,8 @@ pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     schema
 });
 
-/// Messages and enumerations by their full names in descriptors of fields, such as
-/// `.tensorflow.GraphDef`.
+/// Messages and enumerations by their full names. The names have the form that field descriptors
+/// use, such as `.tensorflow.GraphDef`.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     pub(super) messages: HashMap<String, DescriptorProto>,
@@ -44,15 +44,14 @@ impl Schema {
         self.messages.get(field.type_name())
     }
 
-    /// Returns the number of a value of a field's enumeration.
+    /// Returns the number of an enumeration value, given its name and the field that contains it.
     pub(super) fn enum_value(&self, field: &FieldDescriptorProto, name: &[u8]) -> Option<i32> {
         let mut values = self.enums.get(field.type_name())?.value.iter();
         values.find(|value| value.name().as_bytes() == name).map(|value| value.number())
     }
 }
 
-/// Returns the field with this name. The entries of a map are messages with the fields `key` and
-/// `value`.
+/// Returns the field with this name. Map entries are messages with the fields `key` and `value`.
 pub(super) fn field_of<'a>(message: &'a DescriptorProto, name: &[u8]) -> Option<&'a FieldDescriptorProto> {
     message.field.iter().find(|field| field.name().as_bytes() == name)
 }

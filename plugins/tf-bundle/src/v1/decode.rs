@@ -1,5 +1,5 @@
-//! Decodes the encoded storages of a V1 checkpoint: a slice of numbers, or the strings of a whole
-//! tensor.
+//! Decodes the encoded storages of a V1 checkpoint. A storage is a slice of numbers, or all strings
+//! of a tensor.
 
 use crate::bundle::Runs;
 use crate::table::{Table, ValuePosition};
@@ -24,7 +24,7 @@ pub(super) struct Encoded {
 #[derive(Debug)]
 pub(super) enum EncodedData {
     Slice(Slice),
-    /// All strings of a tensor, because the strings of a catalog cannot be in blocks.
+    /// All strings of a tensor, because a catalog cannot represent strings in blocks.
     Strings {
         shape: Vec<u64>,
         parts: Vec<(Region, Slice)>,
@@ -34,11 +34,11 @@ pub(super) enum EncodedData {
 /// The position of a slice's values.
 #[derive(Debug, Clone)]
 pub(super) struct Slice {
-    /// The index of the file in the checkpoint.
+    /// The index of the table file in the checkpoint.
     pub(super) table: usize,
-    /// The position of its message in the table.
+    /// The position of the slice's message in the table.
     pub(super) place: ValuePosition,
-    /// The position of its values in the message.
+    /// The position of the slice's values in the message.
     pub(super) values: Values,
 }
 
@@ -95,7 +95,7 @@ impl V1Storages {
             runs.extend(Runs::new(region, shape).map(|(first, count)| (first, count, part)));
         }
         runs.sort_unstable();
-        // The runs of a part are in the order of its own elements.
+        // The runs of a part are in the same order as the elements of the part.
         for (_, count, part) in runs {
             let (bytes, at) = &mut texts[part];
             let start = *at;

@@ -1,5 +1,5 @@
-//! The list of tensors at the empty key: the type of each tensor, and the slices of it that the
-//! file contains.
+//! Reads the list of tensors, which is the value of the empty key. It contains the dtype and shape
+//! of each tensor, and the slices of the tensor that the file contains.
 
 use crate::tensor_proto::read_shape;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub(super) struct ListedTensor {
     pub(super) slices: Vec<TensorSliceProto>,
 }
 
-/// Visits every tensor of the list in `value`; errors name `file`.
+/// Visits every tensor in the list `value`. Errors name `file`.
 pub(super) fn each_listed(
     value: &[u8],
     file: &str,

@@ -1,17 +1,17 @@
-//! A V1 checkpoint is a table that contains the tensors themselves, or several such tables, each
-//! with some of the slices. `tf.train.Saver` wrote this format before bundles, and still writes it
-//! on request.
+//! A V1 checkpoint is a table that contains the tensors themselves. It may also consist of several
+//! tables that each contain some slices of the tensors. `tf.train.Saver` wrote this format before
+//! bundles, and still writes it on request.
 //!
 //! ```text
 //! ""          SavedTensorSlices { meta = 1 { tensor = 1 { name = 1, shape = 2, type = 3, slice = 4 },
-//!             versions = 2 } }: the tensors, and which slices of them are in this file
+//!             versions = 2 } }: the tensors, and the slices that are in this file
 //! slice key   SavedTensorSlices { data = 2 { name = 1, slice = 2, data = 3 } }: a slice's values, a
 //!             TensorProto without dtype and shape
 //! ```
 //!
-//! A tensor that is not partitioned has a single slice, which covers it. Blocks are usually
-//! compressed with snappy, so the values are not directly in the file. Each slice is decoded on its
-//! own when it is requested.
+//! A tensor that is not partitioned has a single slice, which covers the whole tensor. Blocks are
+//! usually compressed with snappy, so the values cannot be read directly from the file. Each slice
+//! is decoded separately when it is requested.
 //!
 //! Sources: `tensorflow/core/util/saved_tensor_slice.proto`, `tensor_slice_writer.cc` and
 //! `tensor_slice_reader.cc`.

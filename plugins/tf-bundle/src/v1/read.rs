@@ -1,4 +1,5 @@
-//! Reads a V1 checkpoint: the listed tensors, with each slice as a block.
+//! Reads a V1 checkpoint: the tensors that its files list. Each slice becomes a block of its
+//! tensor.
 
 use super::decode::{Encoded, EncodedData, Slice, V1Storages};
 use super::meta::{ListedTensor, each_listed};
@@ -15,7 +16,7 @@ use tensorferry_sdk::{
 };
 
 /// Reads the checkpoint in `files`. The result decodes the encoded storages of the catalog, which
-/// hold all of its tensors.
+/// contain all of its tensors.
 pub(crate) fn read_v1(
     source: &dyn Source,
     files: &[String],
@@ -93,7 +94,7 @@ impl FileReading<'_> {
         self.slice(&wanted, value, place).map_err(|error| error.tensor(key_text(&wanted.tensor)))
     }
 
-    /// Adds a listed tensor, which a previous file may have listed already.
+    /// Adds a listed tensor. A previous file may already have listed the same tensor.
     fn list(&mut self, listed: ListedTensor) -> Result<()> {
         for slice in &listed.slices {
             let region = slice_region(slice, &listed.shape)?;
@@ -143,9 +144,10 @@ impl FileReading<'_> {
         Ok(())
     }
 
-    /// Returns the slices that are not listed. Returns an error if a listed slice is missing.
+    /// Returns the slices that the table contains but does not list. Returns an error if a listed
+    /// slice is missing.
     fn finish(self) -> Result<Vec<String>> {
-        // The error always names the same slice, the one with the lowest key.
+        // The error names the missing slice with the lowest key, so that it is always the same.
         if let Some((_, missing)) = self.wanted.into_iter().min_by(|a, b| a.0.cmp(&b.0)) {
             return Err(Error::malformed("a listed slice is missing from the checkpoint")
                 .file(self.file)

@@ -1,9 +1,9 @@
 //! Lays out the data files of a bundle.
 //!
-//! Numbers are stored row-major and little-endian, in key order. The host copies them and the bytes
-//! of another bundle, and computes checksums at the same time. String tensors are stored in a
-//! special form. Up to [`MAX_TEXT_BYTES`] of strings are read and written during planning; further
-//! ones get their own data file, which comes last.
+//! Numbers are stored row-major and little-endian, in key order. The host copies numbers and the
+//! bytes of other bundles, and computes checksums while copying. String tensors are encoded in a
+//! special form. Up to [`MAX_TEXT_BYTES`] of strings are encoded during planning. All further
+//! string tensors are in a separate data file, which comes last.
 
 use super::entry::{CopiedBytes, Entry, EntryData};
 use super::files::Prefix;
@@ -18,16 +18,16 @@ use tensorferry_sdk::{
     element_count,
 };
 
-/// Maximum bytes of strings in memory, in all tensors together.
+/// Maximum bytes of strings in memory, for all tensors together.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// The data files of a bundle, laid out.
+/// The data files of a bundle after they have been laid out.
 pub(super) struct DataFiles {
     /// The number of data files.
     pub(super) count: usize,
     /// Their contents, in key order.
     pub(super) entries: Vec<PositionedEntry>,
-    /// The last data file, if there are too many strings.
+    /// The last data file, which contains the strings that are too long to keep in memory.
     pub(super) strings: StringsFile,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct PositionedEntry {
 pub(super) enum DataPosition {
     /// The entry has no bytes.
     Empty,
-    /// In a file that the host copies.
+    /// In a data file that the host copies.
     Copied { shard: usize, offset: u64, len: u64, crc: Crc },
-    /// In the file of strings, as the tensor with this number.
+    /// In the strings file, as the tensor with this number.
     Strings(usize),
 }
 
@@ -55,14 +55,14 @@ pub(super) enum DataPosition {
 pub(super) enum Crc {
     Known(u32),
     Pending(DigestId),
-    /// The checksum in the source, and the digest of the copied bytes.
+    /// The checksum that the source states, and the digest of the copied bytes to compare with it.
     Expected {
         crc: u32,
         digest: DigestId,
     },
 }
 
-/// Lays out the bytes of entries, which are sorted by key, in files with this prefix.
+/// Lays out the bytes of entries in files with this prefix. The entries are sorted by key.
 pub(super) fn lay_out(
     entries: Vec<Entry>,
     prefix: &Prefix,
@@ -115,7 +115,7 @@ pub(super) fn lay_out(
     Ok(DataFiles { count, entries: entries.collect(), strings })
 }
 
-/// Contiguous bytes of one or more entries.
+/// Contiguous bytes that belong to one or more entries.
 enum DataSegment {
     /// A tensor that the host copies.
     Tensor(TensorId),
@@ -165,12 +165,12 @@ impl DataSegment {
     }
 }
 
-/// Finds the stretch of each entry. Tied tensors share a stretch.
+/// Assigns each entry to a stretch. Tied tensors share a stretch.
 struct DataSegments<'a> {
     catalog: &'a dyn CatalogView,
     all: Vec<DataSegment>,
-    /// For a tensor that others are tied to: the number of their stretch, and the tensor that is
-    /// written there.
+    /// For each tensor that other tensors are tied to: the number of their common stretch, and the
+    /// tensor whose bytes are written.
     of_tied: HashMap<TensorId, (usize, TensorId)>,
     aliases: HashSet<TensorId>,
     text_bytes: u64,
@@ -215,8 +215,8 @@ impl<'a> DataSegments<'a> {
         Ok(Some(number))
     }
 
-    /// Returns the stretch of a string tensor, which is encoded in memory as long as there are few
-    /// strings.
+    /// Returns the stretch of a string tensor. Its strings are encoded in memory until the total of
+    /// all tensors reaches the limit.
     fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<DataSegment> {
         let view = self.catalog.tensor(tensor);
         self.text_bytes = self.text_bytes.saturating_add(view.bytes);
@@ -230,7 +230,8 @@ impl<'a> DataSegments<'a> {
         Ok(DataSegment::Encoded { bytes, crc })
     }
 
-    /// Returns the stretch of a string tensor without elements, which still has a checksum.
+    /// Returns the stretch of a string tensor without elements. Its stored form still contains a
+    /// checksum.
     fn no_strings(&mut self) -> Result<usize> {
         let mut bytes = Vec::new();
         let crc = strings::write(0, 0, &|_, _| Ok(()), &mut bytes)?.crc;

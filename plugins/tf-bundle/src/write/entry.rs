@@ -1,4 +1,4 @@
-//! An entry is a key and a value of a bundle that is being written.
+//! A key and a value of a bundle that is being written.
 
 use tensorferry_proto::DataType;
 use tensorferry_sdk::{SourceRange, TensorId};
@@ -30,10 +30,10 @@ pub(crate) enum EntryData {
 #[derive(Debug, Clone)]
 pub(crate) struct CopiedBytes {
     pub(crate) from: SourceRange,
-    /// The unmasked checksum of their entry.
+    /// The unmasked checksum that the other bundle's entry contains.
     pub(crate) crc: u32,
-    /// Whether the checksum covers the stored bytes and can be verified. The checksums of strings
-    /// and variants do not.
+    /// Whether the checksum covers the stored bytes, so that it can be verified. For strings and
+    /// variants, it does not.
     pub(crate) is_of_bytes: bool,
 }
 

@@ -12,8 +12,8 @@ const DEFAULT_PREFIX: &str = "model.ckpt";
 pub(crate) struct Prefix(pub(crate) String);
 
 impl Prefix {
-    /// Returns the prefix for a target. If the target is the name of an index, this is the part
-    /// before the extension.
+    /// Returns the prefix for a target. If the target is the name of an index file, the prefix is
+    /// the part before the extension.
     pub(crate) fn of(target: &Target) -> Result<Self> {
         let Target::File(path) = target else { return Ok(Self(DEFAULT_PREFIX.to_owned())) };
         let prefix = path.strip_suffix(INDEX_SUFFIX).unwrap_or(path);
@@ -34,13 +34,13 @@ impl Prefix {
         ShardName::format(&format!("{}{DATA_INFIX}", self.0), shard as u64, count as u64, "")
     }
 
-    /// Returns a glob that matches data files with any count in their names, or `None` if the
-    /// prefix has special characters of globs.
+    /// Returns a glob that matches data files of this prefix with any file count in their names.
+    /// Returns `None` if the prefix contains glob characters.
     pub(crate) fn superseded(&self) -> Option<String> {
         ShardName::glob(&format!("{}{DATA_INFIX}", self.0), "")
     }
 
-    /// Returns the path of the state file, and the name of this checkpoint in it.
+    /// Returns the path of the state file, and the name under which it lists this checkpoint.
     pub(crate) fn state_file(&self) -> (String, &str) {
         match self.0.rsplit_once('/') {
             Some((folder, name)) => (format!("{folder}/{STATE_FILE}"), name),

@@ -10,8 +10,7 @@ use std::collections::BTreeSet;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Limits, Loss, LossKind, Result, Severity};
 
-/// An object graph and the bytes that it was decoded from, which may have fields that ferry does
-/// not know.
+/// An object graph and its encoded bytes. The bytes may contain fields that ferry does not know.
 #[derive(Debug, Clone)]
 pub(crate) struct Graph {
     pub(crate) proto: TrackableObjectGraph,
@@ -29,13 +28,13 @@ impl Graph {
         Self { bytes: proto.encode_to_vec(), proto }
     }
 
-    /// Whether the graph was decoded from these bytes.
+    /// Whether these are the bytes of the graph.
     pub(crate) fn is(&self, bytes: &[u8]) -> bool {
         self.bytes == bytes
     }
 
-    /// Returns the graph without the values that are not among these entries. A graph that does not
-    /// change keeps its bytes.
+    /// Returns the graph without the values that have none of these entries. If nothing is removed,
+    /// the graph keeps its original bytes.
     pub(crate) fn pruned(self, entries: &[Entry]) -> Self {
         let keys: BTreeSet<&str> =
             entries.iter().filter_map(|entry| std::str::from_utf8(&entry.key).ok()).collect();
@@ -47,8 +46,8 @@ impl Graph {
         Entry::text(OBJECT_GRAPH_KEY, self.bytes)
     }
 
-    /// Returns a loss that lists the entries without an object in the graph, or `None` if all have
-    /// one.
+    /// Returns a loss that lists the entries without an object in the graph, or `None` if every
+    /// entry has an object.
     pub(crate) fn unknown_entries(&self, entries: &[Entry], limits: &Limits) -> Result<Option<Loss>> {
         let graph = ObjectGraph::new(&self.proto, limits)?;
         let unknown_entries = entries.iter().filter(|entry| graph.find(&entry.key).is_none());
@@ -63,7 +62,7 @@ impl Graph {
         Ok(Some(Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why).severity(Severity::Changed)))
     }
 
-    /// Whether the graph leads to no value at all.
+    /// Whether the graph refers to no values at all.
     pub(crate) fn has_no_values(&self) -> bool {
         self.proto.nodes.iter().all(|node| node.attributes.is_empty())
     }

@@ -1,4 +1,5 @@
-//! Writes the index of a bundle: a table of its entries, with the header at the empty key.
+//! Writes the index of a bundle: a table that contains the entries, with the header at the empty
+//! key.
 
 use super::data::{Crc, DataFiles, DataPosition, PositionedEntry};
 use crate::names::key_text::key_text;
@@ -9,7 +10,7 @@ use tensorferry_proto::tensor_shape_proto::Dim;
 use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message, TensorShapeProto, VersionDef};
 use tensorferry_sdk::{ByteSink, Digests, Error, OutputId, Result, SealSink};
 
-/// The written version of the bundle format.
+/// The version of the bundle format that ferry writes.
 const VERSION: i32 = 1;
 
 /// Writes the index, once all lengths and checksums are known.
@@ -67,13 +68,14 @@ fn encode(entry: &PositionedEntry, data: &DataFiles, digests: &dyn Digests) -> R
     })
 }
 
-/// Converts a number to the signed type of its field in the index.
+/// Converts a number to the signed type of its field in the index, or returns an error if it does
+/// not fit.
 fn narrow<N: Copy + std::fmt::Display, M: TryFrom<N>>(number: N) -> Result<M> {
     M::try_from(number)
         .map_err(|_| Error::unsupported("a number is too large for the index of a bundle").found(number))
 }
 
-/// Writes bytes to a late file.
+/// Writes bytes to a late file, which is a file that is written after the data files.
 struct LateFile<'a> {
     file: OutputId,
     sink: &'a mut dyn SealSink,

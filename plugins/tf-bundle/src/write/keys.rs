@@ -1,10 +1,11 @@
-//! Chooses the keys for the tensors of a catalog, and the object graph that identifies them for a
-//! program.
+//! Chooses the keys for the tensors of a catalog, and the object graph by which a program finds
+//! them.
 //!
-//! `tf.train.Checkpoint` finds variables only by the graph, and does not report variables that it
-//! does not find. A real graph therefore takes precedence: from another checkpoint of the program,
-//! or from the metadata of the tensors. A graph made from names lacks the aliases of objects.
-//! Without a graph, only `tf.compat.v1.train.Saver` and readers by name find anything.
+//! `tf.train.Checkpoint` finds variables only through the graph, and does not report variables that
+//! it does not find. An original graph therefore takes precedence: it comes from another checkpoint
+//! of the program, or from the metadata of the tensors. A graph that is built from names lacks the
+//! aliases of objects. Without a graph, only `tf.compat.v1.train.Saver` and programs that read by
+//! name find the variables.
 
 use super::entry::{Entry, EntryData};
 use super::graph::Graph;
@@ -24,29 +25,29 @@ use tensorferry_sdk::{
     CatalogView, Context, ErrorKind, LayoutSink, Limits, Loss, LossKind, Purpose, Result, Severity,
 };
 
-/// The keys of each tensor, and the related data.
+/// The keys of each tensor, and what else the checkpoint needs.
 struct KeyChoice {
     keys: Vec<Vec<Vec<u8>>>,
     graph: Option<Graph>,
     source: GraphSource,
-    /// Texts that describe objects, by key.
+    /// Strings that describe objects, by key.
     texts: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Entries that are copied from another checkpoint.
+    /// Entries that are copied from the template checkpoint.
     kept: Vec<Entry>,
 }
 
-/// The origin of the object graph.
+/// The source of the object graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GraphSource {
-    /// A checkpoint of the program.
+    /// Another checkpoint of the program, or the metadata of the tensors.
     Program,
-    /// Names that happen to be keys.
+    /// Tensor names that happen to be keys.
     Names,
-    /// Names, as requested by the user.
+    /// Tensor names, because the user requested it.
     RequestedNames,
-    /// None, and none is needed.
+    /// There is no graph, and none is needed.
     NotNeeded,
-    /// None, although one would be needed.
+    /// There is no graph, although the program may need one.
     Missing,
 }
 
@@ -76,7 +77,8 @@ pub(super) fn assign(
              tf.train.Checkpoint may silently restore only a part; \
              -o like=CHECKPOINT takes the graph of a checkpoint of the program, -o graph=names accepts this graph",
         )),
-        // A copied checkpoint has the same graph as before, so unknown entries are not new losses.
+        // A copied checkpoint has the same graph as the original, so its unknown entries are not
+        // new losses.
         (Some(_), _) | (None, GraphSource::NotNeeded) => None,
         (None, _) => Some(loss(
             "it is missing, and names are used as keys: tf.train.Checkpoint may not match them; \
@@ -89,7 +91,8 @@ pub(super) fn assign(
     Ok(entries)
 }
 
-/// No value is lost, but a program may not find its own values again.
+/// Returns a loss of the object graph. Its severity is `Changed`: all values are written, but a
+/// program may not find them.
 fn loss(why: &str) -> Loss {
     Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why).severity(Severity::Changed)
 }
@@ -153,13 +156,14 @@ fn choose(
     Ok(KeyChoice { texts: map.strings, ..found(names, keys, source) })
 }
 
-/// Uses names as keys.
+/// Uses the names of the tensors as their keys.
 fn as_named(names: &[&str], source: GraphSource) -> KeyChoice {
     let keys = names.iter().map(|name| vec![name.as_bytes().to_vec()]).collect();
     KeyChoice { keys, graph: None, source, texts: BTreeMap::new(), kept: Vec::new() }
 }
 
-/// Turns names into keys that are paths, with an object for each part.
+/// Converts names to keys that are object paths, and builds a graph with an object for each part of
+/// a path.
 fn spelled(names: &[&str]) -> KeyChoice {
     let spell = |name: &&str| {
         if from_keys(&[name]).is_some() {
@@ -177,7 +181,7 @@ fn spelled(names: &[&str]) -> KeyChoice {
     KeyChoice { graph: from_keys(&keys).map(Graph::new), ..as_named(&keys, GraphSource::RequestedNames) }
 }
 
-/// Uses the keys that were found, and the name of a tensor as its key if none was found.
+/// Uses the keys that were found. A tensor without keys gets its name as its key.
 fn found(names: &[&str], mut keys: Vec<Vec<Vec<u8>>>, source: GraphSource) -> KeyChoice {
     for (keys, name) in keys.iter_mut().zip(names) {
         if keys.is_empty() {

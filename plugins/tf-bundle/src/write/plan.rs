@@ -1,4 +1,4 @@
-//! The plan of a bundle: its data files are laid out, and its index is written after them.
+//! Plans a bundle: lays out the data files, and schedules the index to be written after them.
 
 use super::data::{self, DataFiles};
 use super::entry::Entry;

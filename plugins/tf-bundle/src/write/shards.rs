@@ -1,11 +1,11 @@
-//! A shard is a data file with a part of a bundle's bytes. Each shard contains consecutive keys, so
-//! that the split only depends on names and lengths.
+//! A shard is a data file that contains a part of a bundle's bytes. Each shard contains consecutive
+//! keys, so the split depends only on the names and lengths of tensors.
 
 use crate::options::Sharding;
 use std::ops::Range;
 
-/// Splits stretches with these lengths into runs, one for each shard. Returns no runs if there are
-/// no stretches.
+/// Splits consecutive stretches of bytes into runs, one run for each shard. Returns no runs if
+/// there are no stretches.
 pub(super) fn split(lengths: &[u64], sharding: Sharding) -> Vec<Range<usize>> {
     match sharding {
         Sharding::Whole => into(lengths, 1),
@@ -14,8 +14,8 @@ pub(super) fn split(lengths: &[u64], sharding: Sharding) -> Vec<Range<usize>> {
     }
 }
 
-/// Splits into `count` runs, or one for each stretch if there are fewer. Each run ends as close as
-/// possible to its share of the bytes that earlier runs have left.
+/// Splits stretches into `count` runs, or into one run per stretch if there are fewer stretches.
+/// Each run ends as close as possible to an equal share of the remaining bytes.
 fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     let count = count.min(lengths.len());
     let mut left: u128 = lengths.iter().map(|&len| u128::from(len)).sum();
@@ -23,7 +23,7 @@ fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     let mut start = 0;
     for shards_left in (1..=count).rev() {
         let share = left / shards_left as u128;
-        // Each of the following shards needs a stretch.
+        // Each of the remaining shards needs at least one stretch.
         let last_end = lengths.len() - (shards_left - 1);
         let mut end = start + 1;
         let mut bytes = u128::from(lengths[start]);

@@ -1,20 +1,21 @@
-//! Encodes a string tensor in the form of a data file:
+//! Encodes a string tensor in the form that data files use:
 //!
 //! ```text
 //! varint[N]       the lengths of the elements
-//! u32             the masked CRC-32C of the lengths, each as a u32, or as a u64 if it needs one
+//! u32             the masked CRC-32C of the lengths, each as a u32, or as a u64 if it is too large
 //! bytes           the concatenated elements
 //! ```
 //!
-//! The CRC of the entry continues the CRC of the lengths with the four bytes and the elements.
-//! Source: `WriteStringTensor` in `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
+//! The CRC in the entry starts as the CRC of the lengths, and continues over the four bytes of the
+//! stored CRC and the elements. Source: `WriteStringTensor` in
+//! `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
 
 use crate::bundle::append_length;
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteOrder, ByteSink, Error, Result, crc32c_append};
 
-/// Bytes of a tensor that are in memory at a time.
+/// Number of bytes of a tensor that are in memory at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
 /// Bytes of output that are collected before they are written.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -26,9 +27,9 @@ pub(super) struct OutputText {
     pub(super) crc: u32,
 }
 
-/// Writes `count` strings. `read` fills a buffer with their logical bytes, starting at an offset.
-/// The logical bytes of a string are its length as a u64, then its contents; all strings together
-/// have `len` of them. They are read twice, because the bundle stores all lengths first.
+/// Writes `count` strings. Their logical bytes have the length `len`: each string is its length as
+/// a u64 followed by its contents. `read` fills a buffer with the logical bytes from an offset on.
+/// The logical bytes are read twice, because a bundle stores all lengths before the strings.
 pub(super) fn write(
     count: u64,
     len: u64,
@@ -102,7 +103,7 @@ struct LogicalStrings<'a> {
 }
 
 impl LogicalStrings<'_> {
-    /// Returns the length at `offset`, after checking that the string fits in the tensor.
+    /// Returns the string length at `offset`, after checking that the string fits in the tensor.
     fn length_at(&mut self, offset: u64) -> Result<u64> {
         let window = self.window_at(offset, 8)?;
         let len = window.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));

@@ -1,5 +1,5 @@
-//! The data file of string tensors that are too long to keep in memory. Their encoded lengths are
-//! known once each has been encoded.
+//! Plans the data file that contains the string tensors that are too long to keep in memory. The
+//! encoded length of each tensor is known only after the tensor has been encoded.
 
 use super::strings::{self, OutputText};
 use tensorferry_sdk::{
@@ -7,17 +7,17 @@ use tensorferry_sdk::{
     element_count,
 };
 
-/// Not written if it is empty.
+/// The strings file. It is not written if it contains no tensors.
 #[derive(Default)]
 pub(super) struct StringsFile {
-    /// Its number among the shards.
+    /// The number of this file among the shards.
     shard: usize,
     tensors: Vec<TensorId>,
 }
 
 impl StringsFile {
-    /// Plans the file with at least one tensor. It contains all encoded segments of the layout, so
-    /// the number of a segment is the index of its tensor.
+    /// Plans the file for one or more tensors. Only this file contains encoded segments, so the
+    /// number of a segment is the index of its tensor.
     pub(super) fn plan(
         path: &str,
         shard: usize,
@@ -31,7 +31,7 @@ impl StringsFile {
         Ok(Self { shard, tensors })
     }
 
-    /// Encodes a tensor, and returns its checksum as the note.
+    /// Encodes a tensor, and returns its checksum as the note of its segment.
     pub(super) fn encode(
         &self,
         id: EncodedId,

@@ -1,5 +1,5 @@
-//! A template is the checkpoint in `-o like=`. The new checkpoint takes its keys and its object
-//! graph, but has its own values.
+//! A template is the checkpoint that `-o like=` specifies. The new checkpoint uses the template's
+//! keys and object graph, but contains its own values.
 
 use super::entry::{CopiedBytes, Entry, EntryData};
 use super::graph::Graph;
@@ -21,38 +21,38 @@ use tensorferry_sdk::{
     ByteOrder, CatalogView, Context, Dtype, Error, LayoutSink, Loss, LossKind, Result, Source, SourceRange,
 };
 
-/// Maximum bytes of a string that is read into memory.
+/// Maximum length of a string that is read into memory.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
-/// The key of the number of saves, which `tf.train.Checkpoint` counts itself.
+/// The key of the save counter, which `tf.train.Checkpoint` maintains itself.
 const SAVE_COUNTER_KEY: &[u8] = b"save_counter/.ATTRIBUTES/VARIABLE_VALUE";
 
-/// The checkpoint whose keys and object graph a new one takes.
+/// The checkpoint whose keys and object graph a new checkpoint uses.
 pub(crate) struct Template {
-    /// The value of `-o like=`.
+    /// The path in `-o like=`.
     path: String,
     source: Arc<dyn Source>,
     pub(crate) index: BundleIndex,
     pub(crate) graph: Option<Graph>,
 }
 
-/// The entries of a template without a tensor.
+/// The template entries that no tensor matches.
 #[derive(Debug, Default)]
 pub(crate) struct UnmatchedEntries<'a> {
     /// Values for which the program has no other source.
     pub(crate) variables: Vec<&'a BundleEntry>,
     /// The path and the values of each optimizer.
     pub(crate) state: Vec<(String, Vec<&'a BundleEntry>)>,
-    /// Counters of saves.
+    /// Save counters.
     pub(crate) counters: Vec<&'a BundleEntry>,
-    /// Texts that describe objects.
+    /// Strings that describe objects.
     pub(crate) texts: Vec<&'a BundleEntry>,
-    /// Strings, and entries whose dtype tensors cannot have.
+    /// Other strings, and entries whose dtype tensors cannot have.
     pub(crate) strings: Vec<&'a BundleEntry>,
 }
 
 impl<'a> UnmatchedEntries<'a> {
-    /// Returns the variables to keep, and notes them: all if they may be kept. Otherwise, returns
-    /// an error if there are any.
+    /// Returns the variables that keep the template's values, and reports them as a note. If
+    /// keeping is not allowed, returns an error unless there are no such variables.
     pub(crate) fn kept_variables(
         &self,
         choice: MissingValues,
@@ -74,7 +74,8 @@ impl<'a> UnmatchedEntries<'a> {
         Ok(&self.variables)
     }
 
-    /// Returns the entries to keep that are neither variables nor optimizer state, and notes them.
+    /// Returns the kept entries that are neither variables nor optimizer state, and reports them as
+    /// notes.
     pub(crate) fn kept_others(&self, context: &dyn Context) -> impl Iterator<Item = &'a BundleEntry> {
         note_kept("counters", &self.counters, context);
         note_kept("texts of objects", &self.texts, context);
@@ -82,7 +83,7 @@ impl<'a> UnmatchedEntries<'a> {
         [&self.counters, &self.texts, &self.strings].into_iter().flatten().copied()
     }
 
-    /// Returns all entries to keep except variables, and notes them.
+    /// Returns all kept entries except variables, and reports them as notes.
     pub(crate) fn kept_state(&self, context: &dyn Context) -> impl Iterator<Item = &'a BundleEntry> {
         for (optimizer, state) in &self.state {
             note_kept(&format!("values of {optimizer:?}"), state, context);
@@ -90,7 +91,7 @@ impl<'a> UnmatchedEntries<'a> {
         self.state.iter().flat_map(|(_, state)| state).copied().chain(self.kept_others(context))
     }
 
-    /// Returns the losses if only variables are kept.
+    /// Returns the losses that occur if only variables are kept.
     pub(crate) fn losses(&self) -> impl Iterator<Item = Loss> {
         let state = self.state.iter().map(|(optimizer, state)| {
             let why = format!(
@@ -138,7 +139,7 @@ impl Template {
         open().map_err(|error: Error| error.context(format!("-o like={path}")))
     }
 
-    /// Reads the bundle of a prefix in an input that was opened by its path.
+    /// Reads the bundle with a prefix from an opened source.
     pub(crate) fn bundle(
         path: &str,
         source: Arc<dyn Source>,
@@ -151,8 +152,8 @@ impl Template {
         Ok(Self { path: path.to_owned(), source, index, graph })
     }
 
-    /// Returns an entry for the output: a short string as text, and any other value as unchanged
-    /// bytes.
+    /// Returns an entry for the output: a short string as a value in memory, and any other value as
+    /// unchanged bytes of the template.
     pub(crate) fn carry(&self, entry: &BundleEntry, context: &dyn Context) -> Result<Entry> {
         let is_short = u64::try_from(entry.proto.size).is_ok_and(|size| size <= MAX_TEXT_BYTES);
         if entry.is_string_scalar() && is_short {
@@ -179,7 +180,8 @@ impl Template {
         Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })
     }
 
-    /// Returns the entries with none of these keys, except the object graph and the metadata.
+    /// Returns the entries whose key is not in `taken`. The object graph and the metadata are
+    /// excluded.
     pub(crate) fn rest(&self, taken: &HashSet<&[u8]>, context: &dyn Context) -> Result<UnmatchedEntries<'_>> {
         let graph = self.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
         let graph = graph.transpose()?;
@@ -208,8 +210,8 @@ impl Template {
         self.index.entries.iter().filter(move |entry| !own.contains(&&*entry.key))
     }
 
-    /// Returns the keys for each of these tensors, from the key map that came with the tensors or
-    /// from names in the template. A tensor with an unknown name has no keys.
+    /// Returns the keys for each tensor. They come from the key map that came with the tensors, or
+    /// from the names in the template. A tensor with an unknown name has no keys.
     pub(crate) fn resolve(
         &self,
         tensors: &[Writable],
@@ -226,7 +228,7 @@ impl Template {
         Ok(keys)
     }
 
-    /// Checks that a tensor has the dtype and the shape of a key.
+    /// Checks that a tensor has the dtype and the shape that the template has for a key.
     fn check(&self, key: &[u8], writable: Writable, catalog: &dyn CatalogView) -> Result<()> {
         let entry = self.index.find(key).ok_or_else(|| Error::plugin("unknown key"))?;
         let tensor = catalog.tensor(writable.tensor);
@@ -284,7 +286,7 @@ impl Template {
     }
 }
 
-/// Turns an error in the object graph that came with the tensors into a loss.
+/// Converts an error in the object graph that came with the tensors to a loss.
 fn unless_broken<T>(result: Option<Result<T>>, layout: &mut dyn LayoutSink) -> Result<Option<T>> {
     result.transpose().or_else(|error| {
         layout.loss(Loss::new(LossKind::Metadata, OBJECT_GRAPH, error.to_string()))?;

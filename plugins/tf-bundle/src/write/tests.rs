@@ -58,7 +58,7 @@ fn a_few_strings_lie_among_the_numbers() {
     let (_, entries) = index(&output, "m.index");
     let sizes: Vec<_> = entries.iter().map(|(_, e)| (e.shard_id, e.offset, e.size)).collect();
     assert_eq!(sizes, [(0, 0, 1), (0, 1, 4), (0, 5, 10), (0, 15, 8)]);
-    // TensorFlow's bytes for an empty string tensor and for a scalar "hello".
+    // The checksums that TensorFlow computes for an empty string tensor and for the scalar "hello".
     assert_eq!(entries[1].1.crc32c, 1_678_557_686);
     assert_eq!(entries[2].1.crc32c, 700_506_348);
 }
@@ -127,7 +127,7 @@ fn what_tensorflow_has_no_place_for_is_omitted() {
     assert_eq!(losses.len(), 8, "{losses:?}");
     assert!(losses.iter().all(|loss| loss.kind == LossKind::Tensor));
     let why = losses.iter().find(|loss| loss.what == "i4").unwrap();
-    // Elements of less than a byte cannot be cast.
+    // Elements of less than a byte cannot be cast, so the message must not suggest it.
     assert!(!why.why.contains("cast"), "{why}");
 }
 

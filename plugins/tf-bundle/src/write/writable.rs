@@ -8,14 +8,15 @@ use tensorferry_sdk::{CatalogView, Dtype, LayoutSink, Result, TensorId, TensorVi
 /// Maximum number of dimensions in a TensorFlow shape.
 const MAX_DIMENSIONS: usize = 254;
 
-/// A tensor that a bundle can store, and TensorFlow's number for its dtype.
+/// A tensor that a bundle can store, and TensorFlow's number for the tensor's dtype.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writable {
     pub(crate) tensor: TensorId,
     pub(crate) dtype: i32,
 }
 
-/// Returns the tensors that a bundle can store. The others are omitted with a reason.
+/// Returns the tensors that a bundle can store. All other tensors are reported as omitted, with a
+/// reason.
 pub(crate) fn writable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<Writable>> {
     let mut kept = Vec::new();
     for tensor in catalog.tensor_ids() {
@@ -60,7 +61,7 @@ fn reserved(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns a way to keep tensors with this dtype.
+/// Returns advice on how to keep tensors of this dtype.
 fn remedy(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F8_E8M0 => "cast it to F32",

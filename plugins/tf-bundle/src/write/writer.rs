@@ -1,4 +1,4 @@
-//! Writes bundles: the entries, and the files around them.
+//! Writes a bundle: its entries, and the files next to them.
 
 use super::entry::Entry;
 use super::files::Prefix;

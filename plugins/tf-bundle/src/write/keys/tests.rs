@@ -35,7 +35,7 @@ fn graph_losses(output: &MemoryOutput) -> usize {
     output.layout.losses().iter().filter(|loss| loss.kind == LossKind::Graph).count()
 }
 
-/// Adds the metadata that a converted checkpoint has in another format.
+/// Adds the metadata that a checkpoint has after conversion to another format.
 fn with_metadata(mut sample: Sample, graph: Vec<u8>) -> Sample {
     let mut map = KeyMap::default();
     map.object_graph = Some(graph);
@@ -57,7 +57,7 @@ fn the_way_back_is_in_the_metadata() {
     assert_eq!(graph_losses(&output), 0);
     let b = TensorId(1);
     assert_eq!(output.layout.names(b).unwrap(), [B, ALSO_B]);
-    // A tensor has a single position.
+    // Both entries refer to the same position.
     let places = index(&output, "m.index").1.into_iter().filter(|(key, _)| key == B || key == ALSO_B);
     let offsets: Vec<_> = places.map(|(_, entry)| entry.offset).collect();
     assert_eq!(offsets[0], offsets[1]);
@@ -114,12 +114,12 @@ fn another_checkpoint_gives_keys_and_graph() {
     assert_eq!(graph_losses(&output), 0);
     let error = sample(&["w"]).write(&[("like", "nothing")], &target, &context).unwrap_err();
     assert!(error.to_string().contains("like=nothing"), "{error}");
-    // Two names of the same variable.
+    // Both names refer to the same variable.
     assert!(sample(&["model/w", W]).write(&[("like", "like")], &target, &context).is_err());
 }
 
-/// A variable of the template without a tensor is an error, or keeps its value and is listed.
-/// Variables that only optimizers and savers need are not required.
+/// A template variable without a tensor is an error. With `missing=keep`, it keeps its value and is
+/// listed. Variables that only optimizers and savers need may be missing.
 #[test]
 fn a_variable_of_another_checkpoint_needs_its_tensor() {
     const STEP: &str = "optimizer/beta1_power/.ATTRIBUTES/VARIABLE_VALUE";
@@ -164,8 +164,8 @@ fn one_key_is_for_one_tensor() {
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
 
-/// Returns tensors whose keys are positions in a list, as in a copied checkpoint, and whose
-/// variables have these full names.
+/// Returns tensors whose keys are positions in a list, as in a copied checkpoint. Their variables
+/// have these full names.
 fn places(full_names: &[&str]) -> Sample {
     const KEYS: [&str; 2] = [
         "optimizer/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE",
