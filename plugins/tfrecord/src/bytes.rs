@@ -15,7 +15,8 @@ pub(crate) use snappy::SnappyDecoder;
 
 use tensorferry_sdk::Result;
 
-/// Bytes read at once; a window of this size stays in the L2 cache while it is processed.
+/// Number of bytes that are read at once. A window of this size stays in the L2 cache while it is
+/// processed.
 pub(crate) const WINDOW: usize = 256 << 10;
 
 /// Gives access to bytes by ascending offset.
@@ -23,7 +24,7 @@ pub(crate) trait Window {
     /// Returns the bytes from `offset` on: at min `least` bytes, or all bytes up to the end.
     fn at(&mut self, offset: u64, min: usize) -> Result<&[u8]>;
 
-    /// Returns the total number of bytes, if it is known before they are read.
+    /// Returns the total number of bytes, if it is known without reading all of them.
     fn len(&self) -> Option<u64>;
 }
 

@@ -1,12 +1,12 @@
-//! The compression of whole files.
+//! Detects the compression of whole files, and opens decompressed windows on them.
 
 use crate::bytes::{DecodedWindow, Decoder, DeflateDecoder, Input, PlainWindow, SnappyDecoder, Window};
 use crate::frame::{HEADER, length};
 use std::ops::Deref;
 use tensorferry_sdk::{ErrorKind, FileId, Limits, Result, Source};
 
-/// Number of decompressed bytes that are examined to detect the codec. Even a long block of snappy
-/// starts with its first record.
+/// Number of decompressed bytes that are examined to detect the codec. They always include the
+/// start of the first record, even in a long snappy block.
 const LOOK: usize = 16;
 
 /// The compression of a file.
@@ -17,14 +17,15 @@ pub(crate) enum Codec {
     Gzip,
     /// A zlib stream.
     Zlib,
-    /// TensorFlow's blocks of snappy.
+    /// Snappy blocks in TensorFlow's format.
     Snappy,
 }
 
 impl Codec {
     const COMPRESSED: [Self; 3] = [Self::Gzip, Self::Zlib, Self::Snappy];
 
-    /// Opens a window on the decompressed bytes of a file. `limits` bounds the length of a block.
+    /// Opens a window on the decompressed bytes of a file. `limits` restricts the length of a
+    /// block.
     pub(crate) fn window<'s, S: SharedSource + 's>(
         self,
         source: &S,
@@ -44,7 +45,7 @@ impl Codec {
     }
 }
 
-/// A source that is borrowed for a call or shared by streams.
+/// A source that is either borrowed for a call or shared by streams.
 pub(crate) trait SharedSource: Deref<Target: Source> + Clone + Send {}
 
 impl<S: Deref<Target: Source> + Clone + Send> SharedSource for S {}
@@ -52,10 +53,10 @@ impl<S: Deref<Target: Source> + Clone + Send> SharedSource for S {}
 /// The result of examining the start of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sniffed {
-    /// The codec. A file of no known codec is read as plain, so that the error refers to its first
-    /// length.
+    /// The codec. If no codec is recognized, the file is read as uncompressed, so that the error is
+    /// about its first record length.
     pub(crate) codec: Codec,
-    /// Whether the file starts with a length with a valid checksum.
+    /// Whether the decompressed file starts with a length that has a valid checksum.
     pub(crate) is_certain: bool,
 }
 
@@ -66,8 +67,8 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
         Err(_) => Ok(Start { is_sound: false, is_header: false }),
     };
-    // The header is sufficient for a plain file. A window would fetch much of a file that may have
-    // a different format.
+    // For an uncompressed file, the first header is sufficient. A window would read many bytes of a
+    // file that may have a different format.
     let first = first_bytes(&**source, file)?;
     if length(&first).is_some() {
         return Ok(Sniffed { codec: Codec::None, is_certain: true });
@@ -78,7 +79,7 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
         }
     }
     let codec = match magic(first) {
-        // A file without records, or a damaged file.
+        // No valid record header was found. The file contains no records, or is damaged.
         Codec::Zlib if starts(Codec::Zlib)?.is_sound => Codec::Zlib,
         Codec::Gzip => Codec::Gzip,
         _ => Codec::None,
@@ -101,7 +102,8 @@ fn magic(first: [u8; HEADER]) -> Codec {
     }
 }
 
-/// Returns as many bytes as the header of a record has, with zeros after the end of the file.
+/// Returns the first bytes of a file, as many as a record header has. If the file is shorter, zeros
+/// follow.
 fn first_bytes<S: Source + ?Sized>(source: &S, file: FileId) -> Result<[u8; HEADER]> {
     let mut first = [0; HEADER];
     let there = usize::try_from(source.len(file)).map_or(HEADER, |len| len.min(HEADER));

@@ -1,14 +1,14 @@
-//! A column holds one feature of every record as an Arrow array.
+//! A column contains one feature of every record as an Arrow array.
 //!
 //! | Feature | Column |
 //! |---|---|
 //! | always one value | the value |
 //! | a fixed shape set by the user | `FixedSizeList`, nested for each dimension |
 //! | any number of values | `List` |
-//! | a list of features | `List` of one of these |
-//! | missing, or without a kind | null |
+//! | a list of features | `List` of one of the types above |
+//! | missing, or without a kind | null in the column |
 //! | an empty list | an empty list |
-//! | only features without a kind | `Null` |
+//! | no feature has a kind | `Null` |
 
 mod builder;
 mod leaf;
@@ -22,21 +22,21 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Schema metadata key: the message type of the records. In a schema file that the host prints, the
-/// keys that start with `ferry.` are fields without this prefix.
+/// Schema metadata key: the message type of the records. In a schema file that the host prints,
+/// metadata keys that start with `ferry.` become fields, without this prefix.
 pub(crate) const MESSAGE: &str = "ferry.message";
-/// Field metadata key: the map of a SequenceExample that contains the feature.
+/// Field metadata key: the part of the message (see [`Part`]) that contains the feature.
 pub(crate) const PART: &str = "ferry.part";
 pub(crate) const PART_LISTS: &str = "feature_lists";
 pub(crate) const PART_CONTEXT: &str = "context";
 /// Whole records as bytes.
 pub(crate) const PART_RAW: &str = "raw";
-/// Field metadata key: the name of the feature, if it differs from the name of the column.
+/// Field metadata key: the name of the feature, if the column has a different name.
 pub(crate) const KEY: &str = "ferry.key";
-/// The only column of records that are not decoded.
+/// The name of the only column if records are not decoded.
 pub(crate) const RAW_COLUMN: &str = "record";
 
-/// How a feature becomes a column.
+/// A column, and how a feature is converted to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
     /// The name of the column.
@@ -45,38 +45,39 @@ pub(crate) struct Column {
     pub(crate) part: Part,
     /// The name of the feature.
     pub(crate) key: Box<[u8]>,
-    /// The kind of its list; `None` if it never has one.
+    /// The kind of the feature's list; `None` if no record has a list.
     pub(crate) kind: Option<Kind>,
-    /// The shape of the values, per step if it is a list of features.
+    /// The shape of the values. If the feature is a list of features, this is the shape of each
+    /// step.
     pub(crate) shape: Shape,
     /// The type of a value.
     pub(crate) leaf: DataType,
-    /// The replacement for a missing feature.
+    /// The treatment of records without the feature.
     pub(crate) missing: Missing,
 }
 
 /// The shape of a feature's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Exactly these dimensions, row-major. An empty list means a single value.
+    /// A fixed shape with these dimensions, row-major. No dimensions mean a single value.
     Fixed(Vec<usize>),
-    /// Any number of elements with these dimensions.
+    /// Any number of elements, each of which has these dimensions.
     Ragged(Vec<usize>),
 }
 
 impl Shape {
-    /// Returns the number of values of an element, or of the whole feature if the shape is fixed.
+    /// Returns the number of values in one element, or in the whole feature if the shape is fixed.
     pub(crate) fn product(&self) -> usize {
         let (Self::Fixed(dims) | Self::Ragged(dims)) = self;
         dims.iter().product()
     }
 }
 
-/// The replacement for a missing feature.
+/// The treatment of records without the feature.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Missing {
     Null,
-    /// None: a missing feature is an error.
+    /// A missing feature is an error.
     Refused,
     Values(DefaultValues),
 }
@@ -101,7 +102,7 @@ impl Column {
         if self.part == Part::Lists { list(value) } else { value }
     }
 
-    /// Returns the field of the column in an Example or a SequenceExample.
+    /// Returns the Arrow field of the column. `is_sequence` is set for SequenceExamples.
     fn field(&self, is_sequence: bool) -> Field {
         let mut metadata = HashMap::new();
         if is_sequence {
@@ -116,7 +117,7 @@ impl Column {
     }
 }
 
-/// Returns the field of list elements, with the name that Arrow uses everywhere.
+/// Returns the field of list elements, with the name that Arrow uses by default.
 pub(crate) fn item(data_type: DataType) -> Arc<Field> {
     Arc::new(Field::new_list_field(data_type, true))
 }
@@ -128,7 +129,7 @@ fn list(item_type: DataType) -> DataType {
 /// Returns nested lists of fixed lengths, with the last dimension innermost.
 fn fixed(leaf: DataType, dims: &[usize]) -> DataType {
     dims.iter().rev().fold(leaf, |inner, &dim| {
-        // Reading the schema has checked that dimensions fit.
+        // The dimension fits, because it was checked when the schema was read.
         DataType::FixedSizeList(item(inner), i32::try_from(dim).unwrap_or(i32::MAX))
     })
 }

@@ -6,11 +6,11 @@ use tensorferry_sdk::{Context, Entry, Error, FileId, Limits, Result, ShardName, 
 
 /// Extensions of record files.
 pub(crate) const SUFFIXES: [&str; 3] = [".tfrecord", ".tfrecords", ".tfrec"];
-/// Further extensions of compressed record files.
+/// Additional extensions of compressed record files.
 const COMPRESSED: [&str; 5] = [".gz", ".gzip", ".zlib", ".zz", ".snappy"];
-/// Extensions that follow the name of the indexed file in the name of an index file.
+/// Extensions of index files. An extension is appended to the name of the indexed file.
 pub(crate) const INDEX_SUFFIXES: [&str; 2] = [".idx", ".index"];
-/// Maximum number of names in an error.
+/// Maximum number of names that an error lists.
 const MAX_LISTED: usize = 8;
 
 /// A file of records.
@@ -18,7 +18,7 @@ const MAX_LISTED: usize = 8;
 pub(crate) struct InputFile {
     pub(crate) name: String,
     pub(crate) id: FileId,
-    /// The length of the stored file.
+    /// The length of the file as stored.
     pub(crate) len: u64,
     pub(crate) codec: Codec,
 }
@@ -50,7 +50,7 @@ pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Lim
     }
 }
 
-/// Returns all files whose path relative to the folder matches.
+/// Returns all files whose path relative to the folder matches the glob.
 fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Result<Vec<String>> {
     let matcher = GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| {
         Error::usage(format!("option files: {}", error.kind())).found(format!("{glob:?}"))
@@ -81,13 +81,13 @@ fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Resu
     Ok(names)
 }
 
-/// Parses the shard number in a file name. Some programs write four digits.
+/// Parses the shard number in a file name. Some programs write shard numbers with four digits.
 fn shard_of(name: &str) -> Option<ShardName<'_>> {
     let ends_well = |ending: &str| ending.is_empty() || ending.starts_with('.');
     ShardName::parse_short(name, 4).filter(|shard| shard.number < shard.count && ends_well(shard.ending))
 }
 
-/// Returns all shards of a set.
+/// Returns all shards of the set that a shard belongs to.
 fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<String>> {
     let mut names = source.list(&format!("{}-", shard.stem))?;
     names.retain(|name| shard_of(name).is_some_and(|other| other.is_of_set(&shard)));
@@ -104,7 +104,7 @@ fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<St
     Ok(names)
 }
 
-/// Returns the shards of a prefix, or the only file that starts with it.
+/// Returns the shards of a prefix, or the only file whose name starts with the prefix.
 fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>> {
     let base = prefix.strip_suffix('-').unwrap_or(prefix);
     let mut names = Vec::new();
@@ -119,7 +119,8 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
             sets.push(shard);
         }
     }
-    // `data` means the set `data-?????-of-?????` even if there is a set for `data2`.
+    // The prefix `data` means the set `data-?????-of-?????`, even if there is also a set
+    // `data2-...`.
     if let Some(exact) = sets.iter().position(|set| set.stem == base) {
         let others = sets.iter().filter(|set| set.stem == base).count();
         if others == 1 {
@@ -141,8 +142,8 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
     }
 }
 
-/// Returns the files of a folder that have a known extension; if none has, the files that start
-/// with a record.
+/// Returns the files of a folder that have a known extension. If there are none, returns the files
+/// that start with a record.
 fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>> {
     let mut called = Vec::new();
     let mut others = Vec::new();
@@ -162,7 +163,7 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>
     if called.is_empty() {
         return Err(Error::malformed("the folder contains no TFRecord files"));
     }
-    // An incomplete set is an error here too.
+    // As with a prefix, an incomplete set is an error.
     for name in &called {
         if let Some(shard) = shard_of(name)
             && shard.number
@@ -180,7 +181,7 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>
     Ok(called)
 }
 
-/// Whether a file is the index of a different file in the folder.
+/// Whether a file is the index of another file in the folder.
 fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> Result<bool> {
     for of in INDEX_SUFFIXES.iter().filter_map(|suffix| name.strip_suffix(suffix)) {
         if source.contains(of)? {
@@ -190,8 +191,8 @@ fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a name is typical of record files: by its extension, or by the name of the set that it
-/// is a shard of.
+/// Whether a name is typical of a record file: by its extension, or, if the file is a shard, by the
+/// name of its set.
 pub(crate) fn has_record_name(name: &str) -> bool {
     let name = &*name.to_ascii_lowercase();
     let name = COMPRESSED.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);

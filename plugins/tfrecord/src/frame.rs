@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! u64 LE   the length of the data
-//! u32 LE   the masked CRC-32C of these eight bytes
+//! u32 LE   the masked CRC-32C of the eight bytes of the length
 //! ...      the data
 //! u32 LE   the masked CRC-32C of the data
 //! ```
@@ -20,7 +20,7 @@ use tensorferry_sdk::crc32c;
 
 /// Bytes of the length and its checksum.
 pub(crate) const HEADER: usize = 12;
-/// Bytes of a frame besides the data.
+/// Bytes of a frame in addition to the data.
 pub(crate) const OVERHEAD: u64 = 16;
 /// Bytes of the checksum of the data.
 pub(crate) const FOOTER: usize = 4;

@@ -4,16 +4,17 @@
 //! <offset> <length of the whole frame>\n      in decimal, the length with its 16 bytes of framing
 //! ```
 //!
-//! Source: `tfrecord2idx` of NVIDIA DALI and the `tfrecord` package, which agree. An index next to
-//! a file may be outdated or belong to a different file. It is therefore compared with the file
-//! before it is used, and the records read through it must end where it states.
+//! Sources: `tfrecord2idx` in NVIDIA DALI and in the `tfrecord` package, which write the same
+//! format. An index may be outdated, or belong to a different file than the one next to it. ferry
+//! therefore compares the index with the file before using it. When ferry reads records by means of
+//! the index, the records must end at the offsets that the index states.
 
 use crate::files::INDEX_SUFFIXES;
 use crate::frame::{HEADER, OVERHEAD, length};
 use crate::scan::{RecordError, Tally};
 use tensorferry_sdk::{FileId, Limits, Result, Source};
 
-/// The lines for a part of a file.
+/// The lines of an index that describe a part of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     pub(crate) text: Vec<u8>,
@@ -37,7 +38,7 @@ impl Tally for Lines {
 pub(crate) struct IndexSegment {
     /// The offset of its first record.
     pub(crate) start: u64,
-    /// The offset of the record after it.
+    /// The offset of the record after the stretch.
     pub(crate) end: u64,
     /// The number of its first record.
     pub(crate) first: u64,
@@ -48,13 +49,13 @@ pub(crate) struct IndexSegment {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AdjacentIndex {
     Nothing,
-    /// The name of an index that does not match the file or is invalid.
+    /// The name of an index that is invalid or does not match the file.
     Unfit(String),
     /// The file, cut into stretches of about the requested length.
     Stretches(Vec<IndexSegment>),
 }
 
-/// Looks for an index next to a file, and uses it to cut the file into stretches.
+/// Looks for an index next to a file, and uses it to divide the file into stretches.
 pub(crate) fn find_adjacent(
     source: &dyn Source,
     file: FileId,

@@ -1,6 +1,6 @@
-//! Finds the number of a feature by its name. Programs write the features of each record in the
-//! same order. A name is therefore compared with the name at the same position in the previous
-//! record, and looked up only if it differs.
+//! Assigns a number to each feature name. Programs usually write the features of each record in the
+//! same order. A name is therefore first compared with the name at the same position in the
+//! previous record, and is only looked up if the two names differ.
 
 use crate::message::Part;
 use std::collections::HashMap;
@@ -10,9 +10,9 @@ use std::collections::HashMap;
 pub(crate) struct Keys {
     names: Vec<(Part, Box<[u8]>)>,
     numbers: [HashMap<Box<[u8]>, usize>; 2],
-    /// The features of the previous record, in order.
+    /// The numbers of the features in the previous record, in their order.
     order: Vec<usize>,
-    /// Number of features of this record that have been found.
+    /// Number of features of the current record that have been found.
     place: usize,
 }
 
@@ -60,8 +60,8 @@ impl Keys {
     }
 }
 
-/// Compares two names. Names of up to sixteen bytes are compared here, because a call would take
-/// longer.
+/// Compares two names. Names of up to sixteen bytes are compared inline, because a function call
+/// would take longer.
 #[inline]
 fn is_same(known: &[u8], key: &[u8]) -> bool {
     fn ends<const N: usize>(name: &[u8]) -> Option<(&[u8; N], &[u8; N])> {

@@ -1,4 +1,4 @@
-//! TFRecord files of Examples and SequenceExamples, without TensorFlow.
+//! Reads and writes TFRecord files of Examples and SequenceExamples, without TensorFlow.
 //!
 //! | Task | Modules |
 //! |---|---|

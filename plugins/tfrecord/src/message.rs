@@ -1,5 +1,5 @@
-//! An Example is a map from names to features. A SequenceExample has such a map, its context, and a
-//! second map from names to lists of features.
+//! An Example is a map from names to features. A SequenceExample contains a map from names to
+//! features, which is called its context, and a second map from names to lists of features.
 //!
 //! ```text
 //! Example          1 features: Features
@@ -12,9 +12,9 @@
 //! map<K, V>        repeated entry { 1 key, 2 value }
 //! ```
 //!
-//! Source: tensorflow/core/example/example.proto and feature.proto. A message that is stored in
-//! several pieces is their concatenation, as protobuf merges them. If several entries have the same
-//! key, the last one counts.
+//! Source: tensorflow/core/example/example.proto and feature.proto. If a message is stored in
+//! several pieces, protobuf concatenates the pieces. If several entries have the same key, the last
+//! one counts.
 
 use tensorferry_proto::wire::{Fields, Value, WireError, take_len, take_varints};
 
@@ -60,9 +60,9 @@ pub(crate) enum Part {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageKind {
-    /// Only features.
+    /// A message with a single map of features.
     Example,
-    /// A context and lists of features.
+    /// A message with a context and feature lists.
     Sequence,
 }
 
@@ -77,13 +77,13 @@ pub(crate) struct MapEntry<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pieces<'a> {
     bytes: &'a [u8],
-    /// The number of the fields that are the pieces. 0 means that the bytes are the only piece. An
-    /// enum would be passed through memory, which is slower.
+    /// The field number of the pieces. 0 means that `bytes` is the only piece. An enum would be
+    /// passed through memory, which is slower.
     number: u32,
 }
 
 impl<'a> Pieces<'a> {
-    /// Returns a message in one piece, as all programs write it.
+    /// Returns a message in one piece. All programs write messages in this form.
     #[inline]
     pub(crate) fn one(bytes: &'a [u8]) -> Self {
         Self { bytes, number: 0 }
@@ -100,8 +100,8 @@ impl<'a> Pieces<'a> {
         self.number == 0
     }
 
-    /// Returns the kind and the list of a feature that consists of exactly one list, as all
-    /// programs write it.
+    /// Returns the kind and the list, if the feature consists of exactly one list. All programs
+    /// write features in this form.
     #[inline]
     pub(crate) fn list(self) -> Option<(Kind, &'a [u8])> {
         let (tag, mut rest) = self.bytes.split_first()?;
@@ -121,7 +121,8 @@ impl<'a> Pieces<'a> {
         self,
         mut visit: impl FnMut(&'a [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // `visit` has a single call here and in the functions below, so that it is inlined.
+        // `visit` is called at a single location here and in the functions below, so that the
+        // compiler inlines it.
         let mut fields = Fields(self.bytes);
         loop {
             let piece = if self.is_single() {
@@ -141,7 +142,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Visits every entry of the maps of a record, in order.
+/// Visits every entry of a record's maps, in order.
 #[inline]
 pub(crate) fn entries<'a, E: From<WireError>>(
     record: &'a [u8],
@@ -169,7 +170,7 @@ pub(crate) fn entries<'a, E: From<WireError>>(
 #[expect(clippy::inline_always, reason = "as of `Fields::next`")]
 #[inline(always)]
 fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, WireError> {
-    // The form that all programs write: only the key and the value.
+    // All programs write an entry in this form: only the key and the value.
     if let [0x0a, rest @ ..] = bytes {
         let mut rest = rest;
         let key = take_len(&mut rest)?;
@@ -196,7 +197,8 @@ fn last_key(bytes: &[u8]) -> Result<&[u8], WireError> {
     Ok(key)
 }
 
-/// Visits every list in a piece of a feature, with its kind. Programs write exactly one list.
+/// Visits every list in a piece of a feature, with the kind of the list. Programs write exactly one
+/// list.
 #[inline]
 pub(crate) fn lists<'a, E: From<WireError>>(
     feature: &'a [u8],
@@ -228,7 +230,8 @@ pub(crate) fn bytes_values<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8])) 
     Ok(())
 }
 
-/// Visits the floats of a list as runs of four little-endian bytes each. Packed floats are one run.
+/// Visits the floats of a list in runs. Each float is four little-endian bytes. Packed floats are a
+/// single run.
 #[inline]
 pub(crate) fn float_runs(list: &[u8], mut visit: impl FnMut(&[[u8; 4]])) -> Result<(), WireError> {
     let mut fields = Fields(list);
@@ -277,7 +280,7 @@ pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, WireError> {
                         if run.last().is_some_and(|&byte| byte >= 0x80) {
                             return Err(WireError::Truncated);
                         }
-                        // Each varint has exactly one byte without the high bit.
+                        // The last byte of each varint is the only one without the high bit.
                         count += run.iter().map(|&byte| u64::from(byte < 0x80)).sum::<u64>();
                     }
                     (1, Value::Varint(_)) => count += 1,
@@ -294,15 +297,15 @@ pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, WireError> {
 pub(crate) enum Fit {
     /// The record does not match.
     No,
-    /// The record has features, and also fields that the message type does not have.
+    /// The record has features, but also fields that the message type does not have.
     WithOthers,
     /// The record has no unknown fields.
     Exact,
 }
 
-/// Returns how well a record matches a message type, down to the lists. TensorFlow skips unknown
-/// fields, and accepts the fields of a map entry in any order. Other messages usually differ in a
-/// field that this message type has.
+/// Returns how well a record matches a message type, including its nested messages down to the
+/// lists. TensorFlow skips unknown fields, and accepts the fields of a map entry in any order.
+/// Messages of other types usually contain a field that this message type does not have.
 pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, WireError> {
     let max = if message == MessageKind::Sequence { 2 } else { 1 };
     let mut fit = only_messages(record, max)?;
@@ -330,13 +333,13 @@ pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, WireError>
             Pieces::fields(1, piece).each(|feature| check(feature, &mut fit))
         })
     })?;
-    // Without a feature, only the fields decide. A SequenceExample without feature lists is an
-    // Example.
+    // A record without features is not evidence for a type. A SequenceExample without feature lists
+    // looks like an Example.
     let is_told = features > 0 && (message == MessageKind::Example || has_lists);
     Ok(if fit == Fit::WithOthers && !is_told { Fit::No } else { fit })
 }
 
-/// Returns how well a message matches a type whose fields have numbers up to `max` and contain
+/// Returns how well a message matches a type whose fields have the numbers 1 to `most` and contain
 /// messages.
 fn only_messages(message: &[u8], max: u32) -> Result<Fit, WireError> {
     let mut fields = Fields(message);

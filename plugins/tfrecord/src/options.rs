@@ -6,7 +6,7 @@ use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
-/// The names of codecs; `auto` detects the codec.
+/// The names of codecs in options. `auto` means that the codec is detected.
 const CODECS: [(&str, Option<Codec>); 5] = [
     ("auto", None),
     ("none", Some(Codec::None)),
@@ -142,13 +142,14 @@ pub(crate) struct ReadOptions {
     pub(crate) decode: Decode,
     /// The path of a schema file.
     pub(crate) schema: Option<String>,
-    /// Number of records to infer the schema from; `None` for all.
+    /// Number of records from which to infer the schema; `None` for all records.
     pub(crate) infer: Option<u64>,
     /// Whether to read `bytes_list` features as text.
     pub(crate) utf8: bool,
-    /// Maximum number of damaged records to skip; `None` to stop at the first one.
+    /// Maximum number of damaged records to skip. `None` means that the first damaged record is an
+    /// error.
     pub(crate) skip: Option<u64>,
-    /// Whether to ignore stray bytes at the end of a file.
+    /// Whether to ignore extra bytes at the end of a file.
     pub(crate) allows_tail: bool,
     /// Whether to verify the checksums of record data.
     pub(crate) checksums: bool,

@@ -8,21 +8,22 @@ use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Skipped;
 
-/// The treatment of faults, and the faults that were tolerated.
+/// The treatment of faults, and the faults that have been tolerated.
 #[derive(Debug)]
 pub(crate) struct FaultPolicy {
     skips: bool,
     /// Whether to ignore a truncated header at the end of a file, as TensorFlow does.
     allows_tail: bool,
     max: u64,
-    /// Keyed by file and offset, because records are read more than once but reported once.
+    /// The tolerated faults by file and offset. Records may be read several times, but a fault is
+    /// reported only once.
     met: Mutex<ToleratedFaults>,
 }
 
 #[derive(Debug, Default)]
 struct ToleratedFaults {
     skipped: BTreeMap<(usize, u64), Skipped>,
-    /// Number of skipped records that count against the limit.
+    /// Number of skipped records, excluding ignored bytes at the end of a file.
     damaged: u64,
 }
 
@@ -64,8 +65,8 @@ impl FaultPolicy {
         Ok(())
     }
 
-    /// Like [`handle`](Self::handle), but also moves `walk` past the record if the fault is tolerated.
-    /// Returns whether the walk can continue.
+    /// Works like [`handle`](Self::handle), and also moves `walk` past the record if the fault is
+    /// tolerated. Returns whether the walk can continue.
     pub(crate) fn handle_and_skip<W: Window>(
         &self,
         walk: &mut Frames<W>,
@@ -80,7 +81,7 @@ impl FaultPolicy {
         Ok(next.is_some())
     }
 
-    /// Returns the faults that were tolerated so far, in order.
+    /// Returns the faults that have been tolerated so far, by file and offset.
     pub(crate) fn skipped(&self) -> Vec<Skipped> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner).skipped.values().cloned().collect()
     }

@@ -1,11 +1,13 @@
-//! Scores whether an input has this format. A valid checksum of the first length in a file is
-//! decisive, also for compressed files. Otherwise, the file name counts.
+//! Scores whether an input is in this format. If the first length in a file has a valid checksum,
+//! the probe is certain; this also works for compressed files. Otherwise, the score depends on the
+//! file name.
 
 use crate::codec::sniff;
 use crate::files::{find, has_record_name};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// Low for folders, because a model takes precedence over the files next to it.
+/// The score of a folder. It is low, because a model in the same folder takes precedence over
+/// record files.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
 /// Maximum number of files that are examined in a folder.
 const MAX_FILES: usize = 4;
@@ -13,7 +15,7 @@ const MAX_FILES: usize = 4;
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let names = match find(&source, None, context.limits()) {
         Ok(names) => names,
-        // The user has to choose files, or a shard is missing. The reader reports it.
+        // The user has to choose files, or a shard is missing. The reader reports the error.
         Err(error) if error.kind() == ErrorKind::Usage => return Ok(in_folder(source, Score::MAYBE)),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
         Err(_) => {
@@ -32,7 +34,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         if sniff(&source, file, context.limits())?.is_certain {
             return Ok(in_folder(source, Score::CERTAIN));
         }
-        // An empty or damaged file is recognized by its name.
+        // The name shows that an empty or damaged file is a record file.
         if has_record_name(name) {
             score = score.max(if source.len(file) == 0 { Score::LIKELY } else { Score::MAYBE });
         }
@@ -85,7 +87,7 @@ mod tests {
         assert_eq!(score_of(Entry::Folder, &[("a.tfrecord", &record)]), IN_A_FOLDER);
         assert_eq!(score_of(Entry::Folder, &[("a", b"text")]), Score::NO);
         assert_eq!(score_of(Entry::Prefix("a".into()), &[("a.tfrecord", &record)]), Score::CERTAIN);
-        // The reader reports which files of an incomplete set are missing.
+        // The set is incomplete. The reader reports which files are missing.
         let part = [("a.tfrecord-00000-of-00002", &record[..])];
         assert_eq!(score_of(Entry::Folder, &part), IN_A_FOLDER);
         assert_eq!(score_of(Entry::Prefix("a".into()), &part), Score::MAYBE);

@@ -1,5 +1,5 @@
 //! A profile summarizes the features of many records: their names, kinds and numbers of values. The
-//! schema is built from it.
+//! schema is derived from the profile.
 
 use crate::columns::{Column, Missing, Shape};
 use crate::keys::Keys;
@@ -14,8 +14,8 @@ use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
 #[derive(Debug, Clone)]
 pub(crate) struct Profile {
     message: MessageKind,
-    /// Whether to validate a record before it counts, so that a damaged record has no effect on the
-    /// profile.
+    /// Whether to validate each record before adding it, so that a damaged record has no effect on
+    /// the profile.
     is_careful: bool,
     most_columns: u64,
     most_name: u64,
@@ -31,15 +31,15 @@ struct RecordPosition {
     offset: u64,
 }
 
-/// A feature and the state to restore if a record contains it twice. If a map has several entries
-/// with the same key, the last one counts.
+/// The summary of a feature. If a map has several entries with the same key, the last entry counts.
+/// The earlier state is therefore kept, and restored if a record contains the feature twice.
 #[derive(Debug, Clone)]
 struct FeatureProfile {
     known: FeatureSummary,
     /// The state before the record `changed_in`.
     before: FeatureSummary,
     changed_in: u64,
-    /// The last record with this feature.
+    /// The last record that contains this feature.
     seen_in: u64,
 }
 
@@ -51,9 +51,10 @@ struct FeatureSummary {
     /// The minimum and maximum number of values, per step if the feature is a list.
     min: u64,
     max: u64,
-    /// Number of records, or steps of a list, in which the feature has no kind.
+    /// Number of records in which the feature has no kind. For feature lists, the number of such
+    /// steps.
     unset: u64,
-    /// Number of records in which the feature is a list without steps.
+    /// Number of records in which the feature list has no steps.
     no_steps: u64,
 }
 
@@ -69,8 +70,8 @@ impl Profile {
         }
     }
 
-    /// Adds the profile of the records that follow, which start at record `first` of the file
-    /// `file`.
+    /// Adds the profile of the records that follow. The first of them is record `first` of the file
+    /// with the index `file`.
     pub(crate) fn append(&mut self, other: &Self, file: usize, first: u64) -> Result<()> {
         for ((part, key), added) in other.keys.names().iter().zip(&other.features) {
             self.keys.begin();
@@ -94,8 +95,8 @@ impl Profile {
         Ok(())
     }
 
-    /// Returns columns that can hold all records, sorted by name; features come before lists of the
-    /// same name.
+    /// Returns columns that can represent all records, sorted by name. If a feature and a feature
+    /// list have the same name, the feature comes first.
     pub(crate) fn columns(&self, utf8: bool, name: impl Fn(usize) -> String) -> Result<Vec<Column>> {
         let mut named: Vec<(&(Part, Box<[u8]>), &FeatureProfile)> =
             self.keys.names().iter().zip(&self.features).collect();
@@ -103,7 +104,7 @@ impl Profile {
         let mut columns: Vec<Column> = Vec::with_capacity(named.len());
         let mut taken = HashSet::with_capacity(named.len());
         for ((part, key), feature) in named {
-            // `add` has checked that names are UTF-8.
+            // `add` has already checked that names are UTF-8.
             let key_text = String::from_utf8_lossy(key).into_owned();
             let feature = &feature.known;
             let kind = feature.kind().map_err(|error| error(&key_text, &name))?;
@@ -132,8 +133,8 @@ impl Profile {
         self.message
     }
 
-    /// Whether every feature has a kind, so that the columns can also hold the features of later
-    /// records.
+    /// Whether the kind of every feature is known. If it is, the columns can also represent the
+    /// features of later records.
     pub(crate) fn all_kinds_known(&self) -> bool {
         !self.features.is_empty() && self.features.iter().all(|feature| feature.known.kinds != [None; 3])
     }
@@ -191,10 +192,10 @@ impl Profile {
     }
 }
 
-/// The description of a feature that has no list in a record.
+/// The description of a feature whose list is missing in a record.
 pub(crate) const WITHOUT_KIND: &str = "a feature without a kind";
 
-/// Returns the loss for values that become nulls although their feature is not missing.
+/// Returns the loss for values that become nulls although the feature is present.
 pub(crate) fn null(column: &str, count: u64, what: &str) -> Loss {
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
     Loss::new(LossKind::Record, column, format!("{times}, {what} is read as null, like a missing feature"))
@@ -253,7 +254,7 @@ impl FeatureProfile {
         seen_in: u64::MAX,
     };
 
-    /// Prepares for an entry of a record.
+    /// Prepares for an entry of the record with this number.
     #[inline]
     fn begin(&mut self, record: u64) {
         if self.seen_in == record && self.changed_in == record {
@@ -262,7 +263,7 @@ impl FeatureProfile {
         self.seen_in = record;
     }
 
-    /// Changes the summary, which is rare after the first records.
+    /// Changes the summary. After the first records, this rarely happens.
     #[cold]
     fn change(&mut self, record: u64, change: impl FnOnce(&mut FeatureSummary)) {
         if self.changed_in != record {
@@ -304,8 +305,8 @@ impl FeatureProfile {
 impl FeatureSummary {
     const NEW: Self = Self { kinds: [None; 3], min: u64::MAX, max: 0, unset: 0, no_steps: 0 };
 
-    /// Returns the kind of all lists of the feature, or a function that builds an error if there
-    /// are several kinds.
+    /// Returns the kind of the feature's lists. If there are several kinds, returns a function that
+    /// builds the error.
     fn kind(&self) -> Result<Option<Kind>, impl FnOnce(&str, &dyn Fn(usize) -> String) -> Error> {
         let mut found: Vec<(RecordPosition, Kind)> =
             Kind::ALL.into_iter().filter_map(|kind| Some((self.kinds[kind as usize]?, kind))).collect();

@@ -1,5 +1,4 @@
-//! The reader. It opens the files, determines one schema for all of them, and divides them into
-//! splits.
+//! The reader. It opens the files, determines a common schema, and divides the files into splits.
 
 mod guess;
 mod pieces;
@@ -58,8 +57,8 @@ impl RecordReader for TfRecordReader {
         };
         let Opened { mut table, pieces, are_checked } = opening.open()?;
         table.losses.drain(..).try_for_each(|loss| losses.loss(loss))?;
-        // Records that have been verified once are not verified again, because the host ensures
-        // that the files do not change.
+        // Records that have been verified are not verified again, because the host ensures that the
+        // files do not change between reads.
         let are_right = are_checked && policy.skipped().is_empty();
         let checks = Checks { data: options.checksums && !are_right, ..opening.checks };
         Ok(Box::new(TfRecordSet::new(source, files, table, pieces, policy, checks, context.limits().clone())))
@@ -116,9 +115,9 @@ impl RecordReader for TfRecordReader {
 pub(crate) struct Table {
     /// The schema of all splits.
     pub(crate) schema: SchemaRef,
-    /// `None` if records stay bytes.
+    /// How to decode records; `None` if records are returned as bytes.
     pub(crate) decoding: Option<Decoding>,
-    /// The message type for showing records as JSON.
+    /// The message type used to display records as JSON.
     pub(crate) shown: Option<MessageKind>,
     /// Losses that follow from the schema.
     pub(crate) losses: Vec<Loss>,
@@ -131,10 +130,10 @@ pub(crate) struct Decoding {
     pub(crate) columns: Arc<[Column]>,
     /// Whether a feature without a column is an error.
     pub(crate) is_closed: bool,
-    /// Whether to count features without a kind while decoding. If not set, they have been counted
-    /// already.
+    /// Whether to count features without a kind while decoding. If not set, they have already been
+    /// counted.
     pub(crate) counts_unset: bool,
-    /// Whether the columns come from a part of the records.
+    /// Whether the columns were guessed from only some of the records.
     pub(crate) is_guess: bool,
 }
 
@@ -177,8 +176,8 @@ impl Opening<'_> {
             },
         };
         if self.context.purpose().has(Purpose::LINES) {
-            // Records can be shown one by one even if they contradict each other or later records
-            // are damaged.
+            // Records can be displayed one by one, even if they contradict each other or if later
+            // records are damaged.
             let table = Table { shown: message, ..Table::raw() };
             return Ok(Opened { table, pieces: pieces::undivided(self.files), are_checked: false });
         }
@@ -204,7 +203,7 @@ impl Opening<'_> {
     fn guess_message(&self) -> Result<MessageGuess> {
         let mut guess = MessageGuess::NoRecords;
         for file in self.files {
-            // Damage is reported later, when the records are read.
+            // Damage is not reported here, but when the records are read.
             let mut walk = Frames::new(self.window(file), 0, self.checks);
             if sniff_message::try_next(&mut walk, &mut guess) {
                 break;
@@ -213,7 +212,7 @@ impl Opening<'_> {
         Ok(guess)
     }
 
-    /// Divides an input whose schema does not depend on all records.
+    /// Divides an input into splits. The schema must not depend on all records.
     fn divided(&self, table: Table) -> Result<Opened> {
         let pieces = pieces::divide(self)?;
         Ok(Opened { table, pieces, are_checked: false })

@@ -1,12 +1,12 @@
-//! A scan visits every record of all files on many threads, and returns the results for each part
-//! of a file in order.
+//! A scan visits every record of all files on several threads. It returns the results of the parts
+//! of each file in order.
 //!
 //! An uncompressed file is cut into units. The exact start of the first record of a unit is known
-//! only after all earlier records have been walked, so a thread guesses it: the first position with
-//! a length that has a valid checksum and leads to a second such length. The walk over the previous
-//! unit ends at the true start. If the guess was wrong (a record may contain a whole TFRecord
-//! file), the unit is walked again from the true start. The result is therefore always that of a
-//! single walk from the start.
+//! only after all earlier records have been walked, so a thread guesses the start. It takes the
+//! first position that contains a length with a valid checksum, provided that another such length
+//! follows the record. The walk over the previous unit ends at the true start. If the guess was
+//! wrong (a record may contain a whole TFRecord file), the unit is walked again from the true
+//! start. The result is therefore always the same as that of a single walk over the whole file.
 
 mod attempts;
 mod guess;
@@ -22,10 +22,10 @@ use attempts::Attempts;
 use tensorferry_proto::wire::WireError;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
-/// Bytes of a unit: large enough that starting one costs little, and small enough that threads
-/// finish together.
+/// Length of a unit in bytes. It is long enough that the cost of starting a unit is low, and short
+/// enough that all threads finish at about the same time.
 pub(crate) const UNIT: u64 = 4 << 20;
-/// Maximum number of units per thread that wait to be taken.
+/// Maximum number of results per thread that may wait for the exact walk.
 const AHEAD: usize = 4;
 
 /// Collects results from records.
@@ -33,8 +33,8 @@ pub(crate) trait Tally: Send {
     /// Whether the tally needs the data of records.
     const DATA: bool;
 
-    /// Visits the record at `offset`; `number` counts from the first record of the unit. `data` is
-    /// empty unless `DATA` is set. `whole` is the length of the frame.
+    /// Visits the record at `offset`. `number` counts from the first record of the unit. `data` is
+    /// empty unless `DATA` is set. `whole` is the length of the record's frame.
     fn record(&mut self, number: u64, offset: u64, data: &[u8], whole: u64) -> Result<(), RecordError>;
 }
 
@@ -53,7 +53,7 @@ impl From<WireError> for RecordError {
     }
 }
 
-/// Collects nothing; the scan itself returns the offsets of records.
+/// A tally that collects nothing. The scan itself returns the offsets of records.
 impl Tally for () {
     const DATA: bool = false;
 
@@ -67,11 +67,11 @@ impl Tally for () {
 pub(crate) struct ScannedPart<T> {
     /// The index of the file.
     pub(crate) file: usize,
-    /// The offset of its first record, in decompressed bytes.
+    /// The offset of the part's first record, in decompressed bytes.
     pub(crate) start: u64,
-    /// The offset of the record after its last one.
+    /// The offset after the part's last record.
     pub(crate) end: u64,
-    /// The number of its first record in the file.
+    /// The number of the part's first record in the file.
     pub(crate) first: u64,
     /// Number of records, including skipped ones.
     pub(crate) records: u64,
@@ -94,7 +94,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) only: Option<usize>,
 }
 
-/// A part of a file. One thread visits the records that start in it.
+/// A part of a file. One thread visits all records that start in the unit.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
     file: usize,
@@ -122,7 +122,7 @@ impl Scan<'_> {
         let units = self.units();
         let total: u64 = units.iter().map(|unit| self.len_of(*unit)).sum();
         let mut done = 0;
-        // Without parallelism, only the exact walk runs.
+        // If there is only one thread or one unit, only the exact walk runs.
         let threads = if self.threads < 2 || units.len() < 2 { 0 } else { self.threads.min(units.len()) };
         let ahead = Attempts::new(units.len(), AHEAD * threads);
         std::thread::scope(|scope| {
@@ -173,7 +173,8 @@ impl Scan<'_> {
             loop {
                 let end = start + UNIT;
                 if end >= input.len {
-                    // The last unit has no end, so that it includes a truncated record.
+                    // The last unit has no end, so that a truncated record at the end of the file
+                    // belongs to it.
                     units.push(Unit { file, start, end: u64::MAX });
                     break;
                 }
@@ -184,11 +185,11 @@ impl Scan<'_> {
         units
     }
 
-    /// Walks unit after unit, each from its guessed start.
+    /// Walks one unit after another, each from its guessed start.
     fn attempt<T: Tally>(&self, units: &[Unit], ahead: &Attempts<Attempt<T>>, new: &(impl Fn() -> T + Sync)) {
         while let Some(mut claim) = ahead.claim() {
             let unit = units[claim.unit];
-            // Errors are dropped here, because the exact walk meets them again if they are real.
+            // Errors are ignored here. If an error is real, the exact walk finds it again.
             let Ok(Some(start)) = self.guess(unit) else { continue };
             claim.made = self.walk(unit, start, new).ok();
         }
@@ -242,7 +243,8 @@ impl Scan<'_> {
         attempt
     }
 
-    /// Reports the faults of an attempt to the policy, once its start has been confirmed.
+    /// Reports the faults of an attempt to the policy. The start of the attempt must have been
+    /// confirmed.
     fn confirm<T>(&self, at: &mut Position, attempt: Attempt<T>) -> Result<ScannedPart<T>> {
         let name = &self.files[at.file].name;
         let skipped = attempt.faults.len() as u64;
@@ -268,7 +270,7 @@ impl Scan<'_> {
     }
 }
 
-/// The end of the part that has been confirmed.
+/// The end of the confirmed part of the input.
 struct Position {
     file: usize,
     offset: u64,

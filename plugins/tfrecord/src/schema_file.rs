@@ -1,4 +1,5 @@
-//! A schema file is a JSON file with the columns that records are read into or written from.
+//! A schema file is a JSON file that defines columns. Records are read into these columns, or
+//! written from them.
 //!
 //! ```json
 //! {
@@ -18,15 +19,15 @@
 //! |---|---|
 //! | `message` | `example` (the default) or `sequence` |
 //! | `name` | the column |
-//! | `key` | the name of the feature, if it differs |
+//! | `key` | the name of the feature, if it differs from `name` |
 //! | `part` | see below |
 //! | `type` | see below |
 //! | `shape` | see below |
-//! | `default` | the replacement for a missing feature: one value, which fills a fixed shape, or a list of all values; bytes as text |
+//! | `default` | replaces a missing feature: one value for a whole fixed shape, or a list; bytes as text |
 //! | `required` | a missing feature is an error |
 //!
-//! `part` is `context` by default, and `feature_lists` for a list of features of a SequenceExample.
-//! A single column with the part `raw` stands for records that are not decoded.
+//! `part` is `context` by default, and `feature_lists` for a feature list of a SequenceExample. If
+//! the only column has the part `raw`, records are not decoded.
 //!
 //! `type` depends on the kind of the feature:
 //!
@@ -36,9 +37,9 @@
 //! - `bytes_list`: `binary` or `bytes`, `utf8` or `string`
 //! - `null` if no record has a value
 //!
-//! `shape` is `[]` by default, which is a single value. Numbers are a fixed shape, and `null` as
-//! the first dimension allows any number of elements. For a list of features the first dimension is
-//! `null`, and the others are the shape of each step.
+//! `shape` is `[]` by default, which means a single value. Numbers define a fixed shape, and `null`
+//! as the first dimension allows any number of elements. For a feature list, the first dimension is
+//! `null`, and the other dimensions are the shape of each step.
 
 use crate::columns::{Column, DefaultValues, Missing, Shape};
 use crate::message::{Kind, MessageKind, Part};
@@ -144,7 +145,7 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
         })?;
         let dims = match (part, &entry.shape[..]) {
             (Part::Features, dims) | (Part::Lists, [None, dims @ ..]) => dims,
-            // The shape of a feature that never occurs is unknown.
+            // The feature never occurs, so its shape is unknown.
             (Part::Lists, []) if kind.is_none() => &[],
             (Part::Lists, _) => {
                 return Err(wrong("is a list of features, so its shape must begin with null"));
@@ -171,7 +172,7 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
     Ok(SchemaFile { message: Some(message), columns })
 }
 
-/// Returns the type with this name, and the kind of list that holds its values.
+/// Returns the type with this name, and the kind of list that contains its values.
 fn data_type(word: &str) -> Option<(Option<Kind>, DataType)> {
     let leaf = type_named(word)?;
     let kind = match &leaf {

@@ -1,5 +1,5 @@
-//! The writer. Columns become features of Examples or SequenceExamples, which are framed and
-//! compressed as pieces on many threads.
+//! The writer. It converts columns to features of Examples or SequenceExamples. Pieces of the
+//! output are framed and compressed on several threads.
 
 mod compress;
 mod encode;
@@ -62,7 +62,7 @@ struct TfRecordPlan {
     files: ShardFiles,
     layout: Layout,
     compressor: Compressor,
-    /// The shapes in all pieces so far.
+    /// The shapes in all pieces that have been encoded so far.
     shapes: Mutex<Shapes>,
 }
 

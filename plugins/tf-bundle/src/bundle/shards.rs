@@ -20,8 +20,7 @@ pub(crate) fn data_file(name: &str) -> Option<(&str, i32)> {
 }
 
 fn data_file_name(prefix: &str, shard: i32, count: i32) -> String {
-    // Replaces a number that does not fit by one that fails to match. File names never contain
-    // negative numbers.
+    // A negative number becomes `u64::MAX`, which results in a name that no file has.
     let [shard, count] = [shard, count].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
     ShardName::format(&format!("{prefix}{DATA_INFIX}"), shard, count, "")
 }

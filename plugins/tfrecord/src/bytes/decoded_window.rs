@@ -1,5 +1,5 @@
-//! A window on the output of a decoder. It grows with the data, not with the sizes that a file
-//! claims.
+//! A window on the output of a decoder. The window grows with the data that was actually decoded,
+//! not with the sizes that a file claims.
 
 use super::{WINDOW, Window};
 use tensorferry_sdk::{Error, Result};
@@ -16,7 +16,7 @@ pub(crate) struct DecodedWindow<D> {
     /// The offset of the buffer's first byte in the decoded data.
     start: u64,
     ended: bool,
-    /// The error that ended decoding, returned when more bytes are requested.
+    /// The error that ended decoding. It is returned when further bytes are requested.
     failed: Option<Error>,
 }
 
@@ -25,7 +25,8 @@ impl<D: Decoder> DecodedWindow<D> {
         Self { decoder, buffer: Vec::new(), start: 0, ended: false, failed: None }
     }
 
-    /// Drops the bytes before `offset`, and decodes until `min` bytes follow it.
+    /// Drops the bytes before `offset`, and decodes until the buffer contains at least `least`
+    /// bytes.
     #[cold]
     fn advance(&mut self, offset: u64, min: usize) -> Result<()> {
         loop {

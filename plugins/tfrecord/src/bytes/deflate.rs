@@ -1,7 +1,7 @@
-//! Deflated bytes: a zlib stream, or consecutive gzip members.
+//! Decodes deflated files, which are a zlib stream or consecutive gzip members.
 //!
-//! flate2's own readers are not suitable: they end silently where a zlib stream is truncated, and
-//! drop the bytes that a call decoded before it failed.
+//! flate2's own readers are not suitable. They do not report a truncated zlib stream, and when a
+//! call fails, they drop the bytes that the call has already decoded.
 
 use super::decoded_window::Decoder;
 use super::{Input, gzip_header};
@@ -18,13 +18,13 @@ pub(crate) struct DeflateDecoder<S> {
 
 enum Wrapping {
     Zlib,
-    /// With the checksum of the member so far.
+    /// The checksum of the current member so far.
     Gzip(crc32fast::Hasher),
 }
 
 #[derive(PartialEq)]
 enum StreamState {
-    /// Before a gzip member or the end of the file.
+    /// Before a gzip member, or at the end of the file.
     Between,
     Inside,
     Ended,
@@ -97,7 +97,7 @@ impl<S: Deref<Target: Source> + Send> Decoder for DeflateDecoder<S> {
                     let bytes = self.input.fill()?;
                     let is_end = bytes.is_empty();
                     let status = self.inflate.decompress_vec(bytes, output, FlushDecompress::None);
-                    // Not greater than the length of `bytes`.
+                    // The difference is at most the length of `bytes`, so it fits.
                     let taken = usize::try_from(self.inflate.total_in() - taken_before).unwrap_or(0);
                     let given = output.len() - begin;
                     self.input.consume(taken);

@@ -5,8 +5,8 @@
 //! u8         flags: 2 header CRC, 4 extra, 8 name, 16 comment
 //! 6 bytes    time, extra flags, system
 //! u16 n, n   if extra
-//! ... 0      if name; if comment
-//! u16        if header CRC: the low half of the CRC-32 of all before
+//! ... 0      if name; the same again if comment
+//! u16        if header CRC: the low half of the CRC-32 of the preceding bytes
 //! ```
 //!
 //! Source: RFC 1952.

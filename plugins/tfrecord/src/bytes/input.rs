@@ -5,11 +5,11 @@ use tensorferry_sdk::{FileId, Result, Source};
 
 const BUFFER: u64 = 128 << 10;
 
-/// A position in a file, with the bytes that have been read from there on.
+/// A position in a file, and a buffer with the bytes that were read from this position on.
 pub(crate) struct Input<S> {
     source: S,
     file: FileId,
-    /// The offset of the bytes after the buffer.
+    /// The offset of the first byte after the buffer.
     next: u64,
     buffer: Vec<u8>,
     taken: usize,
@@ -25,12 +25,12 @@ impl<S: Deref<Target: Source>> Input<S> {
         self.next - (self.buffer.len() - self.taken) as u64
     }
 
-    /// Returns the number of remaining bytes.
+    /// Returns the number of bytes from the position to the end of the file.
     pub(crate) fn left(&self) -> u64 {
         self.source.len(self.file) - self.position()
     }
 
-    /// Returns the next bytes. The result is empty only at the end.
+    /// Returns the next bytes. The result is empty only at the end of the file.
     pub(crate) fn fill(&mut self) -> Result<&[u8]> {
         if self.taken == self.buffer.len() {
             let len = BUFFER.min(self.source.len(self.file) - self.next);
@@ -56,7 +56,7 @@ impl<S: Deref<Target: Source>> Input<S> {
         Ok(byte)
     }
 
-    /// Returns the next `N` bytes, or the number of remaining bytes if there are fewer.
+    /// Returns the next `N` bytes. If fewer bytes remain, returns their number as the inner error.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<Result<[u8; N], usize>> {
         let mut array = [0; N];
         for (index, slot) in array.iter_mut().enumerate() {

@@ -1,12 +1,12 @@
-//! TensorFlow's SNAPPY compression: independent blocks.
+//! Decodes TensorFlow's SNAPPY compression, which consists of independent blocks.
 //!
 //! ```text
 //! u32 BE   the length of the compressed bytes
-//! ...      a varint with the decompressed length, then snappy's elements
+//! ...      a varint with the decompressed length, then snappy elements
 //! ```
 //!
-//! TensorFlow writes blocks of at most 256 KiB, unless a record is longer. It cannot read such a
-//! longer block back, but this decoder can. Source:
+//! TensorFlow writes blocks of at most 256 KiB, except for longer records. TensorFlow cannot read
+//! these longer blocks back, but this decoder can. Source:
 //! tensorflow/core/lib/io/snappy/snappy_outputbuffer.cc.
 
 use super::Input;
@@ -14,7 +14,8 @@ use super::decoded_window::Decoder;
 use std::ops::Deref;
 use tensorferry_sdk::{Error, Result, Source};
 
-/// Maximum number of decompressed bytes per compressed byte: a copy of 64 bytes takes three bytes.
+/// Maximum number of decompressed bytes per compressed byte. A copy element takes three bytes and
+/// produces up to 64 bytes.
 const MAX_EXPANSION: u64 = 22;
 
 pub(crate) struct SnappyDecoder<S> {

@@ -1,4 +1,4 @@
-//! A builder collects one column's feature of each record into an array.
+//! Collects one feature of each record into the array of its column.
 
 use super::leaf::{self, BadValue};
 use super::values::Values;
@@ -14,26 +14,27 @@ pub(super) struct Builder {
     column: Column,
     product: usize,
     values: Values,
-    /// For lists of features, the end of each step, in elements of the shape. Unused if the shape
-    /// is fixed.
+    /// For lists of features: the index at which each step ends, counted in elements. Unused if the
+    /// shape is fixed.
     step_ends: Vec<i32>,
     step_validity: NullBufferBuilder,
-    /// The end of each row, in elements or in steps. Unused if the shape is fixed.
+    /// The index at which each row ends, counted in elements, or in steps for lists of features.
+    /// Unused if a row has a fixed shape.
     ends: Vec<i32>,
     validity: NullBufferBuilder,
     rows: usize,
-    /// The lengths before the last row was started.
+    /// The numbers of values and steps before the last row.
     before: Filled,
-    /// The lengths at the end of the last complete row.
+    /// The numbers of values and steps after the last complete row.
     whole: Filled,
     /// Number of features without a kind.
     unset: u64,
-    /// The cached array of a batch in which no row had the feature. Most batches have the same
-    /// length.
+    /// The array for batches in which no row has the feature. It is kept for reuse, because most
+    /// batches have the same length.
     absent: Option<ArrayRef>,
 }
 
-/// The numbers of values and steps.
+/// Numbers of values and steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Filled {
     values: usize,
@@ -83,7 +84,7 @@ impl Builder {
         }
     }
 
-    /// Returns the minimum size of a row in bytes, which the record may exceed.
+    /// Returns the minimum number of bytes that a row takes. It may be larger than the record.
     pub(super) fn row_bytes(&self) -> u64 {
         match (&self.column.shape, self.column.part) {
             (Shape::Fixed(_), Part::Features) => 8 * self.product as u64,
@@ -91,8 +92,8 @@ impl Builder {
         }
     }
 
-    /// Returns the bytes of the last row beyond the record's own bytes: one-byte integers become
-    /// eight bytes.
+    /// Returns by how many bytes the last row may exceed the record: an integer that takes one byte
+    /// in the record takes eight bytes in the array.
     #[inline]
     pub(super) fn widened(&self) -> u64 {
         let values = self.whole.values.saturating_sub(self.before.values) as u64;
@@ -104,7 +105,7 @@ impl Builder {
         std::mem::take(&mut self.unset)
     }
 
-    /// Sets the feature of a row. If a row has several, the last one counts.
+    /// Sets the feature of a row. If a row has the feature several times, the last one counts.
     #[inline]
     pub(super) fn set(&mut self, row: usize, feature: Pieces<'_>) -> Result<(), FeatureMismatch> {
         if self.rows > row {
@@ -153,13 +154,15 @@ impl Builder {
         Ok(Some(kind))
     }
 
-    /// Like [`feature`](Self::feature), for features in a form that programs do not usually write.
+    /// Works like [`feature`](Self::feature), for features in a form that programs do not usually
+    /// write.
     #[cold]
     fn any_feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, WireError> {
         let mut seen = None;
         feature.each(|piece| {
             lists(piece, |kind, list| {
-                // The last member of a oneof counts, and pieces of the same message are merged.
+                // The last member of a oneof counts. However, if several pieces contain the same
+                // member, their lists are concatenated.
                 if seen.is_some_and(|seen| seen != kind) {
                     self.values.truncate(before);
                 }
@@ -179,7 +182,8 @@ impl Builder {
         let values = self.values.len();
         self.check(kind, values - self.before.values)?;
         if let Shape::Ragged(_) = self.column.shape {
-            // Most elements are single values, and a division takes as long as a short list.
+            // Most elements are single values. This avoids the division, which takes as long as
+            // appending a short list.
             self.ends.push(length(if self.product == 1 { values } else { values / self.product }));
         }
         self.complete_row(Filled { values, ..self.before });
@@ -212,7 +216,7 @@ impl Builder {
 
     fn end_list(&mut self) -> Result<(), FeatureMismatch> {
         if self.column.kind.is_none() {
-            // The steps have no values, so an array of nulls cannot hold them.
+            // The steps have no values, and a column of type `Null` cannot represent steps.
             return self.pad(self.rows + 1);
         }
         self.ends.push(length(self.step_validity.len()));
@@ -251,7 +255,7 @@ impl Builder {
         FeatureMismatch::Contradiction { expected, found: format!("{count} values") }
     }
 
-    /// Appends replacements for missing features, up to a row.
+    /// Appends replacements for missing features up to the row `row`.
     #[inline]
     fn pad(&mut self, row: usize) -> Result<(), FeatureMismatch> {
         if self.rows < row { self.pad_rows(row) } else { Ok(()) }
@@ -291,7 +295,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Ends `count` rows at the end of the current values.
+    /// Appends `count` rows without values.
     fn end_missing(&mut self, count: usize) {
         let end = match (self.column.part, &self.column.shape) {
             (Part::Lists, _) => length(self.step_validity.len()),
@@ -301,18 +305,18 @@ impl Builder {
         self.ends.resize(self.ends.len() + count, end);
     }
 
-    /// Returns the array of `rows` rows, and resets the builder.
+    /// Returns an array with `rows` rows, and resets the builder.
     pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, FeatureMismatch> {
         if self.rows == 0 && self.column.missing == Missing::Null {
-            // If each record has few of thousands of features, this applies to most columns of a
-            // batch.
+            // If the schema has thousands of features and each record has only a few, most columns
+            // of a batch take this branch.
             let absent = self.absent.take().filter(|absent| absent.len() == rows);
             let absent = absent.unwrap_or_else(|| new_null_array(&self.column.data_type(), rows));
             self.absent = Some(absent.clone());
             return Ok(absent);
         }
         self.pad(rows)?;
-        // Batches of an input have similar sizes.
+        // The batches of an input have similar sizes, so the capacities of this batch are reused.
         let mut fresh = Self::new(self.column.clone(), rows);
         fresh.values = self.values.fresh();
         fresh.ends.reserve(self.ends.len());
@@ -358,7 +362,7 @@ fn fixed(leaf: ArrayRef, dims: &[usize], validity: Option<&NullBuffer>) -> Array
     let mut array = leaf;
     for (index, &dim) in dims.iter().enumerate().rev() {
         let nulls = if index == 0 { validity.cloned() } else { None };
-        // Reading the schema has checked that dimensions fit.
+        // The dimension fits, because it was checked when the schema was read.
         let dim = i32::try_from(dim).unwrap_or(i32::MAX);
         let field = item(array.data_type().clone());
         array = Arc::new(FixedSizeListArray::new(field, dim, array, nulls));
@@ -377,12 +381,12 @@ fn nulls(validity: &mut NullBufferBuilder) -> Option<NullBuffer> {
     validity.finish().filter(|nulls| nulls.null_count() > 0)
 }
 
-/// Returns the index of the range that contains an element.
+/// Returns the index of the range that contains an element, given the ends of the ranges.
 fn after(ends: &[i32], element: usize) -> usize {
     ends.partition_point(|&end| usize::try_from(end).is_ok_and(|end| end <= element))
 }
 
-/// Converts a number of values of a batch; `rows.rs` keeps it below 2^31.
+/// Converts a number of values in a batch to an offset. `rows.rs` keeps the number below 2^31.
 #[inline]
 fn length(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)

@@ -1,4 +1,5 @@
-//! A leaf is the array of a column's values, in the type that the schema requires.
+//! Builds the innermost array of a column, which contains the values in the type that the schema
+//! requires.
 
 use super::values::Values;
 use arrow_array::types::{
@@ -11,10 +12,10 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 use arrow_schema::{DataType, TimeUnit};
 use std::sync::Arc;
 
-/// A value that does not fit the type.
+/// A value that does not fit the type of the column.
 #[derive(Debug)]
 pub(super) struct BadValue {
-    /// The index among all values.
+    /// The index of the value among all values.
     pub(super) index: usize,
     pub(super) expected: String,
     pub(super) found: String,
@@ -105,7 +106,7 @@ fn bytes(
     let offsets: Vec<i32> = std::iter::once(0).chain(ends.iter().copied()).collect();
     if *leaf == DataType::Utf8 {
         let is_text = |range: &[i32]| {
-            // The ends ascend and are within the data.
+            // The ends are in ascending order and do not exceed the length of the data.
             let place = |end: i32| usize::try_from(end).unwrap_or(0);
             std::str::from_utf8(&data[place(range[0])..place(range[1])]).is_ok()
         };

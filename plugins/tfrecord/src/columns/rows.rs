@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tensorferry_proto::wire::WireError;
 use tensorferry_sdk::Error;
 
-/// Maximum bytes of a batch, so that offsets fit 32 bits with room for one more row.
+/// Maximum bytes of a batch. 32-bit offsets are then sufficient, even with one more row.
 const MAX_BYTES: u64 = i32::MAX as u64 - 1;
 
 #[derive(Debug)]
@@ -19,12 +19,13 @@ pub(crate) struct Rows {
     message: MessageKind,
     names: Vec<String>,
     keys: Keys,
-    /// For each key, the index of its builder, if its column is wanted.
+    /// For each key, the index of its builder; `None` if the column is not wanted.
     places: Vec<Option<usize>>,
     builders: Vec<Builder>,
-    /// Whether a feature that the schema lacks is an error.
+    /// Whether a feature that is missing from the schema is an error.
     is_closed: bool,
-    /// The number and the offset of each row's record, for errors that are found later.
+    /// The number and the offset of the record of each row, for errors that are found after
+    /// decoding.
     records: Vec<(u64, u64)>,
     bytes: u64,
     row_bytes: u64,
@@ -35,8 +36,8 @@ pub(crate) struct Rows {
 pub(crate) enum RowError {
     /// The record is damaged.
     Broken(WireError),
-    /// The record contradicts the schema. `record` has its number and offset, unless it is the
-    /// record that was passed last.
+    /// The record contradicts the schema. `record` is the record's number and offset, or `None` for
+    /// the record that was pushed last.
     Contradiction { error: Error, record: Option<(u64, u64)> },
 }
 
@@ -47,8 +48,8 @@ impl From<WireError> for RowError {
 }
 
 impl Rows {
-    /// Creates an empty batch. `wanted` lists the decoded columns in ascending order, and `schema`
-    /// contains only these.
+    /// Creates an empty batch. `wanted` contains the indices of the decoded columns in ascending
+    /// order, and `schema` contains only these columns.
     pub(crate) fn new(
         columns: &[Column],
         wanted: &[usize],
@@ -90,7 +91,7 @@ impl Rows {
         self.bytes
     }
 
-    /// Whether a record of this length must wait for the next batch.
+    /// Whether the batch is too full for another record of this length.
     pub(crate) fn is_full_for(&self, length: usize) -> bool {
         self.bytes + length as u64 + self.row_bytes > MAX_BYTES && !self.records.is_empty()
     }
@@ -133,12 +134,13 @@ impl Rows {
         Ok(())
     }
 
-    /// Drops a record from the columns that it has, because there may be many more columns.
+    /// Drops a record. This visits only the columns that the record has, because there may be many
+    /// more columns.
     #[cold]
     fn rollback(&mut self, record: &[u8], row: usize) {
         let Self { keys, places, builders, message, .. } = self;
         keys.begin();
-        // This visits at least the entries that were decoded.
+        // The iteration visits at least those entries that were decoded before the failure.
         let _ = entries::<WireError>(record, *message, |part, entry| {
             if let Some(place) = keys.find(part, entry.key).and_then(|key| places[key]) {
                 builders[place].rollback(row);
@@ -147,7 +149,7 @@ impl Rows {
         });
     }
 
-    /// Returns the batch, and removes its rows.
+    /// Returns the rows as a batch, and resets this batch.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, RowError> {
         let rows = self.records.len();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.builders.len());
@@ -168,14 +170,14 @@ impl Rows {
         })
     }
 
-    /// Returns the number of features without a kind for each column, and resets the counts.
+    /// Returns, for each column, the number of features without a kind. Resets the counts.
     pub(crate) fn take_unset(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.builders.iter_mut().map(Builder::take_unset)
     }
 }
 
-/// The last entry of each key of a record, or `None` if the record is broken. Only the last entry
-/// of a key counts, so the others may contradict the schema.
+/// The last entry of each key in a record, or `None` if the record is broken. Only the last entry
+/// of a key counts, so earlier entries may contradict the schema.
 struct LastEntries<'a>(Option<HashMap<(Part, &'a [u8]), *const u8>>);
 
 impl<'a> LastEntries<'a> {

@@ -1,4 +1,4 @@
-//! The values of a column, of all rows in order.
+//! The values of a column, for all rows in order.
 
 use super::DefaultValues;
 use crate::message::{Kind, bytes_values, float_runs, int_values};
@@ -21,8 +21,8 @@ impl Values {
         }
     }
 
-    /// Returns empty values with slightly more capacity than these use, so that a somewhat longer
-    /// batch does not reallocate.
+    /// Returns an empty list of values, with slightly more capacity than this list uses. A batch
+    /// that is a little longer then does not reallocate.
     pub(super) fn fresh(&self) -> Self {
         let room = |len: usize| len + len / 16;
         match self {
@@ -67,7 +67,7 @@ impl Values {
         }
     }
 
-    /// Appends `count` placeholder values for a null in a fixed shape.
+    /// Appends `count` placeholder values, which represent a null if the shape is fixed.
     pub(super) fn fill(&mut self, count: usize) {
         let len = self.len() + count;
         match self {
@@ -77,7 +77,7 @@ impl Values {
         }
     }
 
-    /// Appends the replacement for missing values.
+    /// Appends the default values of a missing feature.
     pub(super) fn extend(&mut self, default: &DefaultValues) {
         match (self, default) {
             (Self::Ints(values), DefaultValues::Ints(default)) => values.extend(default),
@@ -85,7 +85,8 @@ impl Values {
             (Self::Bytes { data, ends }, DefaultValues::Bytes(default)) => {
                 default.iter().for_each(|value| push(data, ends, value));
             }
-            // Reading the schema rejects defaults of a different kind.
+            // This case does not occur, because defaults of a different kind are rejected when the
+            // schema is read.
             _ => {}
         }
     }
@@ -97,7 +98,7 @@ fn push(data: &mut Vec<u8>, ends: &mut Vec<i32>, value: &[u8]) {
     ends.push(end_of(data));
 }
 
-/// Converts the length of a batch's data; `rows.rs` keeps it below 2^31.
+/// Converts the length of a batch's data to an offset. `rows.rs` keeps the length below 2^31.
 #[inline]
 fn end_of(data: &[u8]) -> i32 {
     i32::try_from(data.len()).unwrap_or(i32::MAX)

@@ -21,9 +21,9 @@ pub(crate) enum FaultKind {
     Length,
     /// The file ends inside a record.
     Truncated {
-        /// The length in the header.
+        /// The data length in the header.
         length: u64,
-        /// The number of bytes that the file has for the whole frame.
+        /// The number of bytes that the file contains from the start of the frame on.
         available: u64,
     },
     /// The checksum of the data does not match.

@@ -5,8 +5,8 @@ use crate::bytes::Window;
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::crc32c_append;
 
-/// The checks during a walk. Checksums of lengths are always verified, because the frames of a file
-/// cannot be found without them.
+/// The checks during a walk. The checksum of each length is always verified, because frames cannot
+/// be found without valid lengths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checks {
     /// Whether to verify the checksums of the data.
@@ -15,7 +15,7 @@ pub(crate) struct Checks {
     pub(crate) max: u64,
 }
 
-/// A position between two records.
+/// An iterator over the records, positioned between two records.
 pub(crate) struct Frames<W> {
     window: W,
     checks: Checks,
@@ -69,7 +69,8 @@ impl<W: Window> Frames<W> {
         Ok(Some(data))
     }
 
-    /// Skips the next record, whatever its length, and returns its offset, or `None` at the end.
+    /// Skips the next record, whatever its length. Returns the offset of the skipped record, or
+    /// `None` at the end.
     #[inline]
     pub(crate) fn skip(&mut self) -> Result<Option<u64>, Fault> {
         let offset = self.offset;

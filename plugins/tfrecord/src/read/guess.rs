@@ -1,14 +1,16 @@
 //! Guesses the schema and the splits from a few sampled records, for an input that is read only
 //! once.
 //!
-//! A stream reports a contradiction as [`Error::wrong_guess`](tensorferry_sdk::Error::wrong_guess),
-//! and the host then reads the input again without guessing. Contradictions are an unknown feature,
-//! a different kind, a different number of values where all samples had the same number, and a
-//! split that does not end at the guessed start of the next split.
+//! If a record contradicts the guess, the stream returns
+//! [`Error::wrong_guess`](tensorferry_sdk::Error::wrong_guess), and the host reads the input again
+//! without guessing. Contradictions are an unknown feature, a different kind, a different number of
+//! values where all samples had the same number, and a split that does not end at the guessed start
+//! of the next split.
 //!
-//! If a split has a fault, its start may have been guessed wrongly. The fault is reported only
-//! after the records before it have been counted, which includes walking over splits that no stream
-//! has read to the end. The result is therefore the same as that of reading all records first.
+//! If a split has a fault, the reason may be that its start was guessed wrongly. Before a stream
+//! reports the fault, it counts all earlier records of the file. To do so, it walks over the splits
+//! that no stream has read to the end. Errors are therefore the same as if all records had been
+//! read first.
 
 use super::pieces::{ABOUT, Piece, WORTH_DIVIDING};
 use super::{Decoding, Opened, Opening};
@@ -23,10 +25,10 @@ use tensorferry_sdk::{Purpose, Result};
 const RECORDS: u64 = 32;
 
 impl Opening<'_> {
-    /// Returns a guessed table and pieces, or `None` if guessing is not allowed or the samples are
-    /// insufficient.
+    /// Returns a guessed table and pieces. Returns `None` if guessing is not allowed or the samples
+    /// are not sufficient.
     pub(super) fn guessed(&self, message: MessageKind) -> Result<Option<Opened>> {
-        // The user sees how many records were skipped, so the count must be exact.
+        // If damaged records are skipped, the user sees their number, so it must be exact.
         if !self.context.purpose().has(Purpose::ONCE) || self.policy.skips() {
             return Ok(None);
         }
@@ -36,8 +38,8 @@ impl Opening<'_> {
             return Ok(None);
         }
         let Ok(mut table) = self.table_of(&profile, message) else { return Ok(None) };
-        // All features have a kind, so only features without a kind in some records are lost.
-        // Decoding counts these.
+        // All features have a kind, so the only loss is features without a kind in individual
+        // records. Decoding counts these features.
         table.losses.clear();
         table.decoding =
             table.decoding.map(|decoding| Decoding { counts_unset: true, is_guess: true, ..decoding });

@@ -1,4 +1,4 @@
-//! A piece is the part of a file that a split reads. It starts and ends between records.
+//! A piece is the part of a file that one split covers. It starts and ends between records.
 
 use super::Opening;
 use crate::codec::Codec;
@@ -11,7 +11,7 @@ use tensorferry_sdk::records::Split;
 
 /// Approximate bytes of a piece of an uncompressed file.
 pub(super) const ABOUT: u64 = 16 << 20;
-/// Minimum bytes of a file that is divided.
+/// Minimum length of a file that is divided.
 pub(super) const WORTH_DIVIDING: u64 = 4 * ABOUT;
 
 /// A part of a file.
@@ -21,11 +21,11 @@ pub(crate) struct Piece {
     pub(crate) file: usize,
     /// The offset of its first record, in decompressed bytes.
     pub(crate) start: u64,
-    /// The offset of the record after it; `None` for the end of the file.
+    /// The offset of the record after the piece; `None` for the end of the file.
     pub(crate) end: Option<u64>,
     /// The number of its first record in the file.
     pub(crate) first: u64,
-    /// Number of rows, if they have been counted.
+    /// Number of rows, if the rows have been counted.
     pub(crate) records: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct PieceBuilder {
 }
 
 impl PieceBuilder {
-    /// Adds a unit that a scan has walked.
+    /// Adds a part that a scan has walked.
     pub(super) fn add<T>(&mut self, walked: &ScannedPart<T>) {
         let rows = walked.records - walked.skipped;
         if let Some(last) = self.pieces.last_mut()
@@ -83,8 +83,9 @@ pub(super) fn undivided(files: &[InputFile]) -> Vec<Piece> {
     (0..files.len()).map(Piece::whole).collect()
 }
 
-/// Divides files whose records have not been read, by an index or by reading the lengths of all
-/// records. If there are enough files to occupy all threads, they are not divided.
+/// Divides files whose records have not been read. The boundaries come from an index, or from
+/// reading the lengths of all records. If there are enough files to occupy all threads, the files
+/// are not divided.
 pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
     let Opening { files, context, options, source, .. } = opening;
     let is_many = files.len() >= 4 * context.threads();
@@ -101,7 +102,8 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
                     context.note(&format!("{index:?} does not match {:?} and is ignored", input.name));
                 }
                 AdjacentIndex::Stretches(stretches) => {
-                    // The index also counts damaged records that are skipped.
+                    // An index also counts damaged records that will be skipped, so its number of
+                    // rows is only used if nothing is skipped.
                     let has_all_rows = options.skip.is_none();
                     all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch, has_all_rows)));
                     continue;

@@ -1,4 +1,4 @@
-//! An opened input: its schema, its splits, and the losses found while reading.
+//! An opened input: its schema, its splits, and the losses so far.
 
 use super::Table;
 use super::pieces::Piece;
@@ -53,11 +53,11 @@ impl RecordSet for TfRecordSet {
         &self.splits
     }
 
-    /// Skipped rows are not decoded.
+    /// Rows before the requested rows are skipped without decoding.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let piece = self.piece(split)?.clone();
         let request = scan.batches();
-        // If damaged records are skipped, the row of a record is known only after decoding.
+        // If damaged records are skipped, the row number of a record is known only after decoding.
         if self.shared.policy.skips() {
             let all = RowStream::open(self.shared.clone(), piece, &request, 0, None);
             return narrowed(all, &self.schema(), scan);

@@ -1,4 +1,4 @@
-//! State that the streams of an input share. It outlives the calls that create them.
+//! State that is shared by the streams of an input. It outlives the calls that create the streams.
 
 use super::Table;
 use super::pieces::Piece;
@@ -16,10 +16,11 @@ pub(super) struct Shared {
     pub(super) policy: FaultPolicy,
     pub(super) checks: Checks,
     pub(super) limits: Limits,
-    /// Number of features without a kind in each column, unless they have been counted before.
+    /// Number of features without a kind in each column, unless they have already been counted.
     pub(super) unset: Mutex<Vec<u64>>,
     pub(super) pieces: Vec<Piece>,
-    /// Number of records of each piece, once a stream has reached its end at the expected offset.
+    /// Number of records in each piece. It is set once a stream has ended the piece at the expected
+    /// offset.
     pub(super) counted: Mutex<Vec<Option<u64>>>,
 }
 
@@ -30,8 +31,9 @@ impl Shared {
         Frames::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
     }
 
-    /// Skips the first records of a piece without checking their data. Returns their number and the
-    /// offset of the next record. Framing faults are left to the reader that follows.
+    /// Skips the first records of a piece without checking their data. Returns the number of
+    /// skipped records and the offset of the next record. Invalid frames are reported by the stream
+    /// that reads on from there.
     pub(super) fn skip_records(&self, piece: &Piece, records: u64) -> (u64, u64) {
         let file = &self.files[piece.file];
         let window = file.codec.window(&self.source, file.id, &self.limits);
@@ -46,7 +48,7 @@ impl Shared {
         (passed, walk.offset())
     }
 
-    /// Turns an error into a wrong guess if the schema and splits are guessed.
+    /// Converts an error to a wrong guess, if the schema and splits are guessed.
     pub(super) fn as_wrong_guess(&self, error: Error) -> Error {
         if self.is_guess() { Error::wrong_guess(error.to_string()) } else { error }
     }
@@ -55,7 +57,7 @@ impl Shared {
         self.table.decoding.as_ref().is_some_and(|decoding| decoding.is_guess)
     }
 
-    /// Stores the number of records of a piece that ended at the expected offset.
+    /// Stores the number of records in a piece. The piece must have ended at the expected offset.
     pub(super) fn keep_count(&self, piece: &Piece, records: u64) {
         let place =
             self.pieces.iter().position(|other| (other.file, other.start) == (piece.file, piece.start));
@@ -65,9 +67,9 @@ impl Shared {
         }
     }
 
-    /// Returns the number of the first record of a piece. For a guessed piece, counts the records
-    /// before it that no stream has counted, and returns `None` if no record begins at the guessed
-    /// offset.
+    /// Returns the number of the first record in a piece. If the pieces are guessed, this counts
+    /// the earlier records that no stream has counted. Returns `None` if no record begins at the
+    /// guessed offset.
     pub(super) fn first_record(&self, piece: &Piece) -> Option<u64> {
         if !self.is_guess() {
             return Some(piece.first);
@@ -78,7 +80,7 @@ impl Shared {
         before.try_fold(0, |first, (other, count)| Some(first + count.or_else(|| self.count(other))?))
     }
 
-    /// Counts the records of a piece. Returns `None` unless it ends where the next piece begins.
+    /// Counts the records in a piece. Returns `None` unless they end where the next piece begins.
     fn count(&self, piece: &Piece) -> Option<u64> {
         let (file, end) = (&self.files[piece.file], piece.end?);
         let window = file.codec.window(&self.source, file.id, &self.limits);
@@ -91,7 +93,7 @@ impl Shared {
         (walk.offset() == end).then_some(records)
     }
 
-    /// Adds the counts of a stream for some columns.
+    /// Adds the counts that a stream found for some columns.
     pub(super) fn count_unset(&self, columns: &[usize], counts: impl Iterator<Item = u64>) {
         let mut unset = self.unset.lock().unwrap_or_else(PoisonError::into_inner);
         for (&column, count) in columns.iter().zip(counts) {

@@ -1,24 +1,25 @@
 //! Guesses whether records are Examples, SequenceExamples or other bytes.
 //!
-//! A record with features or feature lists decides, preferably one without unknown fields. An empty
-//! record decides nothing: it may be a message without features or an empty byte string.
+//! The guess is based on a record with features or feature lists, preferably one without unknown
+//! fields. An empty record is not evidence: it may be a message without features or an empty byte
+//! string.
 
 use crate::bytes::Window;
 use crate::frame::Frames;
 use crate::message::{Fit, MessageKind, fit};
 
-/// Maximum number of records to examine for feature lists.
+/// Maximum number of records that are searched for feature lists.
 const MAX_RECORDS: usize = 256;
-/// Maximum bytes of a file to examine.
+/// Maximum number of bytes of a file that are examined.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The guessed type of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageGuess {
-    /// No record decides.
+    /// No record determines the type.
     NoRecords,
     Message(MessageKind),
-    /// Messages of this kind, at least one of which has unknown fields.
+    /// Messages of this type, at least one of which has unknown fields.
     WithOthers(MessageKind),
     Bytes,
 }
@@ -37,7 +38,8 @@ pub(super) fn try_next<W: Window>(walk: &mut Frames<W>, guess: &mut MessageGuess
             }
             Some((MessageKind::Example, is_exact)) => *guess = guess.and(MessageKind::Example, is_exact),
             None => {
-                // After a message, this is damage, which the reader reports.
+                // If messages have been found, this record is damaged. The reader reports the
+                // damage.
                 if *guess == MessageGuess::NoRecords {
                     *guess = MessageGuess::Bytes;
                 }
@@ -52,7 +54,7 @@ pub(super) fn try_next<W: Window>(walk: &mut Frames<W>, guess: &mut MessageGuess
 }
 
 impl MessageGuess {
-    /// Combines the guess with a record of this kind.
+    /// Updates the guess with a record of this type.
     fn and(self, kind: MessageKind, is_exact: bool) -> Self {
         if is_exact && !matches!(self, Self::WithOthers(_)) {
             Self::Message(kind)
@@ -66,7 +68,7 @@ impl MessageGuess {
 fn of_record(record: &[u8]) -> Option<(MessageKind, bool)> {
     let fits = |kind| fit(record, kind).unwrap_or(Fit::No);
     let (example, sequence) = (fits(MessageKind::Example), fits(MessageKind::Sequence));
-    // An Example does not have the feature lists of a SequenceExample.
+    // A record that contains feature lists is not an exact Example, because Examples have none.
     let kind = if example == Fit::Exact || sequence == Fit::No {
         MessageKind::Example
     } else {

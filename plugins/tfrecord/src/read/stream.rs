@@ -1,4 +1,4 @@
-//! Returns the rows of a split in order, in batches.
+//! Returns the rows of a split in batches, in order.
 
 use super::Decoding;
 use super::pieces::Piece;
@@ -28,7 +28,7 @@ pub(super) struct RowStream {
     most_bytes: u64,
     /// Number of rows that are still wanted.
     left: u64,
-    /// Whether only the error in `failed` is left to return.
+    /// Whether all rows have been returned. Only the error in `failed` may be left.
     ended: bool,
     failed: Option<Error>,
 }
@@ -40,8 +40,8 @@ enum Batch {
 }
 
 impl RowStream {
-    /// Opens a stream of at most `limit` rows that starts at record `first_row` of the piece. Each
-    /// record before it counts as a row.
+    /// Opens a stream of at most `limit` rows. The stream starts at record `first_row` of the
+    /// piece, so each earlier record counts as a row.
     pub(super) fn open(
         shared: Arc<Shared>,
         piece: Piece,
@@ -82,7 +82,7 @@ impl RowStream {
             self.failed = self.fill().err();
             self.ended |= self.failed.is_some();
         }
-        // Rows before an error are returned first.
+        // The rows before an error are returned before the error.
         if self.batch.len() > 0 {
             let batch = self.finish_batch();
             self.ended |= batch.is_err();
@@ -183,8 +183,8 @@ fn placed(error: Error, file: &str, number: u64, offset: u64) -> Error {
     error.record(number).file(file).offset(offset)
 }
 
-/// Checks that a piece ends at the expected offset. It does not if the index belongs to a different
-/// file.
+/// Checks that a piece ends at the expected offset. If the index belongs to a different file, the
+/// check fails.
 fn at_end(offset: u64, end: u64, file: &str) -> Result<()> {
     if offset == end {
         return Ok(());
@@ -235,7 +235,8 @@ impl Batch {
             Self::Decoded(rows) => rows.push(record, number, offset),
             Self::Raw(rows) => {
                 rows.data.extend_from_slice(record);
-                // Less than 2^31, see `is_full_for`; a single record is below the memory limit.
+                // The length is less than 2^31: `is_full_for` ensures it for batches, and the
+                // memory limit for a single record.
                 rows.ends.push(i32::try_from(rows.data.len()).unwrap_or(i32::MAX));
                 Ok(())
             }
@@ -257,7 +258,7 @@ impl RawRows {
         let rows = ends.len() - 1;
         let array =
             BinaryArray::new(OffsetBuffer::new(ScalarBuffer::from(ends)), Buffer::from_vec(data), None);
-        // Empty if the column is not wanted.
+        // There are no arrays if the column is not wanted.
         let arrays: Vec<ArrayRef> =
             self.schema.fields().iter().map(|_| Arc::new(array.clone()) as ArrayRef).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));

@@ -1,5 +1,6 @@
-//! Walks units in advance on many threads, from guessed starts. The results wait for the exact
-//! walk, which knows where each unit begins. The number of waiting results is bounded.
+//! Walks units in advance on several threads, from guessed starts. The results are kept until the
+//! exact walk, which knows the true start of each unit, takes them. The number of kept results is
+//! limited.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -37,7 +38,8 @@ impl<A> Attempts<A> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next unit for a thread to attempt, as soon as there is room for its result.
+    /// Returns the next unit that a thread should attempt. Waits until there is room for the
+    /// result.
     pub(super) fn claim(&self) -> Option<Claim<'_, A>> {
         let mut state = self.state();
         while !state.is_stopped && state.next < self.units {
@@ -50,7 +52,8 @@ impl<A> Attempts<A> {
         None
     }
 
-    /// Returns the result of a unit. Units are taken in order, each once.
+    /// Returns the result of a unit. The caller must take the units in order, and each unit only
+    /// once.
     pub(super) fn take(&self, unit: usize) -> Option<A> {
         if self.max == 0 {
             return None;
@@ -66,13 +69,13 @@ impl<A> Attempts<A> {
         }
     }
 
-    /// Returns a guard that ends all claims when it is dropped.
+    /// Returns a guard. When the guard is dropped, no more units can be claimed.
     pub(super) fn until_dropped(&self) -> Stop<'_, A> {
         Stop(self)
     }
 }
 
-/// A unit that a thread attempts. Dropping it stores the result.
+/// A unit that a thread has claimed. Dropping the claim stores the result.
 pub(super) struct Claim<'a, A> {
     ahead: &'a Attempts<A>,
     pub(super) unit: usize,

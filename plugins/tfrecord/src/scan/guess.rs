@@ -1,17 +1,17 @@
-//! Guesses where the first record of a unit starts.
+//! Guesses the offset of the first record in a unit.
 
 use crate::bytes::WINDOW;
 use crate::frame::{HEADER, OVERHEAD, length};
 use tensorferry_sdk::{FileId, Result, Source};
 
-/// Maximum bytes to search. The exact walk skips longer records.
+/// Maximum number of bytes to search. If a record is longer, the exact walk handles the unit.
 const MAX_GUESSES: u64 = 512 << 10;
 
-/// Bytes of the first read, which is small because most records are short.
+/// Number of bytes in the first read. It is small, because most records are short.
 const FIRST: usize = 16 << 10;
 
-/// Returns the first offset between `start` and `end` with a length that has a valid checksum and
-/// leads to a second such length or to the end of the file.
+/// Returns the first offset between `start` and `end` that contains a length with a valid checksum,
+/// provided that another such length or the end of the file follows the record.
 pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u64) -> Result<Option<u64>> {
     let len = source.len(file);
     let end = end.min(start + MAX_GUESSES).min(len);
@@ -43,8 +43,8 @@ pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u
 fn next_of(header: &[u8], offset: u64, len: u64) -> Option<u64> {
     let claimed = u64::from_le_bytes(*header.first_chunk()?);
     let next = offset.checked_add(claimed)?.checked_add(OVERHEAD)?;
-    // Nearly all bytes that are not a length give a number that is too large, which saves the
-    // checksum.
+    // If the bytes are not a length, they nearly always give a number that is too large. Checking
+    // this first avoids computing the checksum.
     if next > len { None } else { length(header).map(|_| next) }
 }
 

@@ -1,9 +1,9 @@
-//! Compresses pieces independently, so that they form a single stream when they are concatenated.
+//! Compresses pieces independently. The concatenated pieces form a single valid stream.
 //!
 //! | Codec | A piece | Around the pieces |
 //! |---|---|---|
 //! | gzip | a member | |
-//! | zlib | deflated blocks, none of them final, padded to a byte | the header; an empty final block and the checksum of all |
+//! | zlib | deflated blocks, none of them final, padded to a byte | the header; an empty final block and the checksum of all data |
 //! | snappy | blocks of at most 256 KiB before compression | |
 
 use crate::codec::Codec;
@@ -13,7 +13,7 @@ use std::io::Write;
 use tensorferry_sdk::records::PlacedPiece;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// Deflate with a window of 32 KiB and the default level.
+/// The header of a zlib stream: deflate with a window of 32 KiB and the default level.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x9c];
 /// An empty final block with fixed codes.
 const LAST_BLOCK: [u8; 2] = [3, 0];
@@ -34,7 +34,7 @@ impl Compressor {
         if self.codec == Codec::Zlib { &ZLIB_HEADER } else { &[] }
     }
 
-    /// Writes a piece, and returns the note about it that `tail` needs.
+    /// Writes a piece, and returns the note about the piece that `tail` needs.
     pub(super) fn piece(self, bytes: &[u8], output: &mut dyn ByteSink) -> Result<Vec<u8>> {
         match self.codec {
             Codec::None => {
@@ -96,7 +96,7 @@ impl Compressor {
             output.reserve(64 << 10);
             let status =
                 deflate.compress_vec(&bytes[taken..], &mut output, FlushCompress::Sync).map_err(failed)?;
-            // The flush is complete if the output has unused room.
+            // The flush is complete if there is unused room in the output.
             if status == Status::BufError
                 || (deflate.total_in() == bytes.len() as u64 && output.len() < output.capacity())
             {
@@ -121,7 +121,8 @@ fn joined(first: u32, second: u32, len: u64) -> u32 {
     let halves = |adler: u32| (u64::from(adler & 0xffff), u64::from(adler >> 16));
     let ((low1, high1), (low2, high2)) = (halves(first), halves(second));
     let len = len % ADLER;
-    // The low half starts at 1 in both checksums, but must count it once.
+    // The low half of both checksums starts at 1, but the combined checksum must include this 1
+    // only once.
     let low = (low1 + low2 + ADLER - 1) % ADLER;
     let high = (high1 + high2 + len * ((low1 + ADLER - 1) % ADLER)) % ADLER;
     // Both halves are below 2^16.

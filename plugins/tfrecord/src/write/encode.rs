@@ -1,5 +1,5 @@
-//! Encodes rows as messages. A length precedes the bytes that it counts, so each row is measured
-//! first.
+//! Encodes rows as messages. In a message, each length precedes the bytes that it counts, so the
+//! encoder measures each row first.
 
 use super::layout::{Feature, Layout};
 use super::leaf::Leaf;
@@ -13,14 +13,14 @@ use std::ops::Range;
 use tensorferry_proto::wire::{put_varint, varint_len};
 use tensorferry_sdk::{Error, Result};
 
-/// The tags of fields 1 and 2 that contain messages, strings or packed numbers.
+/// The tags of the fields 1 and 2 for values with a length: messages, strings and packed numbers.
 const FIELD_1: u8 = 0x0a;
 const FIELD_2: u8 = 0x12;
 
 pub(super) struct Encoder<'a> {
     layout: &'a Layout,
     views: Vec<View>,
-    /// The lengths of the features in the current row; `None` if the feature is missing.
+    /// The lengths of the features in the current row; `None` for a missing feature.
     measured: Vec<Option<Measured>>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Encoder<'a> {
         shapes: &mut Shapes,
     ) -> Result<()> {
         let Some(message) = self.layout.message else {
-            // The only column contains whole records, none of which is null.
+            // The only column contains whole records and has no nulls.
             if let Some(Leaf::Bytes(records)) = self.views.first().map(|view| &view.leaf) {
                 output.extend_from_slice(records.value(row));
             }
@@ -95,7 +95,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// Returns the lengths of a feature in a row.
+    /// Returns the lengths of the parts of a feature in a row.
     fn measure(
         &self,
         number: usize,
@@ -143,7 +143,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Returns the length of `len` bytes with their length prefix.
+/// Returns the number of bytes that `len` bytes take with their length prefix.
 fn prefixed(len: usize) -> usize {
     varint_len(len as u64) + len
 }
@@ -161,8 +161,8 @@ fn fits(feature: &Feature, count: usize) -> Result<()> {
     Err(error.expected(expected).found(format!("{count} values")))
 }
 
-/// Returns the lengths of the list in an element of a level, the number of its values, and the
-/// number of nulls that are dropped.
+/// Returns the lengths for the list in one element of a level, the number of values in the list,
+/// and the number of nulls that are dropped.
 fn measure_list(view: &View, level: usize, element: usize) -> (Measured, usize, u64) {
     let (mut payload, mut count) = (0, 0);
     let nulls = view.values(level, element, &mut |range: Range<usize>| {
@@ -198,7 +198,7 @@ fn append_entry(output: &mut Vec<u8>, feature: &Feature, view: &View, row: usize
     for (step, is_null) in view.steps(row) {
         output.push(FIELD_1);
         if is_null {
-            // A feature without a kind.
+            // The feature has no kind, so its message is empty.
             output.push(0);
             continue;
         }

@@ -13,7 +13,7 @@ use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 pub(super) struct Layout {
     /// The message type; `None` if the only column contains whole records.
     pub(super) message: Option<MessageKind>,
-    /// The features in the order in which they are written, with feature lists last.
+    /// The features in the order in which they are written. Feature lists come last.
     pub(super) features: Vec<Feature>,
 }
 
@@ -22,9 +22,9 @@ pub(super) struct Layout {
 pub(super) struct Feature {
     /// The name in the records.
     pub(super) key: String,
-    /// The name of the column, prefixed with the names of the structs that contain it.
+    /// The name of the column. If structs contain the column, their names precede it.
     pub(super) column: String,
-    /// The position of the column: the index in the schema, then in each struct.
+    /// The path to the column: its index in the schema, and then its index in each struct.
     pub(super) path: Vec<usize>,
     /// The map that contains the feature.
     pub(super) part: Part,
@@ -37,8 +37,8 @@ pub(super) struct Feature {
 }
 
 impl Layout {
-    /// Creates the layout for rows of a schema, restricted to a schema file if there is one. Also
-    /// returns the losses that follow from it.
+    /// Creates the layout for rows of a schema. A schema file, if there is one, selects the
+    /// features. Also returns the losses that follow from the schema.
     pub(super) fn new(
         schema: &SchemaRef,
         file: Option<SchemaFile>,
@@ -94,15 +94,16 @@ impl Feature {
 
 struct FeatureCollector {
     message: MessageKind,
-    /// Whether metadata of fields names the map of each feature.
+    /// Whether field metadata names the part of the message that contains each feature.
     has_parts: bool,
     features: Vec<Feature>,
     losses: Vec<Loss>,
 }
 
 impl FeatureCollector {
-    /// Adds the features of a column. The recursion over structs is as deep as the schema, which
-    /// files cannot make arbitrarily deep: Arrow's own checks recurse in the same way.
+    /// Adds the features of a column, recursively for structs. The recursion is as deep as the
+    /// schema. Files cannot make a schema arbitrarily deep, because Arrow's own checks recurse in
+    /// the same way.
     fn add(&mut self, field: &Field, path: &mut Vec<usize>, prefix: &str) {
         let name = format!("{prefix}{}", field.name());
         if let DataType::Struct(fields) = field.data_type() {
@@ -117,7 +118,7 @@ impl FeatureCollector {
         }
         let (depth, leaf) = depth(field.data_type());
         let Some(kind) = kind_of(leaf) else {
-            // A column of nulls is a feature that no record has.
+            // A top-level column of nulls is a feature that no record contains.
             if *leaf != DataType::Null || depth.all > 0 {
                 let why =
                     format!("a column of type {} cannot be stored in features", type_text(field.data_type()));
@@ -156,7 +157,7 @@ impl FeatureCollector {
         self.losses.push(Loss::new(kind, column.to_owned(), why));
     }
 
-    /// Reports that the values are stored in a different form.
+    /// Reports that values are stored in a different form.
     fn change(&mut self, kind: LossKind, column: &str, why: impl Into<String>) {
         self.losses.push(Loss::new(kind, column.to_owned(), why).severity(Severity::Changed));
     }
@@ -165,7 +166,7 @@ impl FeatureCollector {
 /// The number of lists around a value.
 struct Depth {
     all: usize,
-    /// The lists of variable length among them.
+    /// The number of these lists that have a variable length.
     ragged: usize,
 }
 
@@ -185,7 +186,7 @@ fn depth(mut data_type: &DataType) -> (Depth, &DataType) {
     }
 }
 
-/// Returns the kind of list for values of a type.
+/// Returns the kind of list that stores values of a type.
 fn kind_of(leaf: &DataType) -> Option<Kind> {
     Some(match leaf {
         DataType::Dictionary(_, values) => return kind_of(values),
@@ -201,7 +202,7 @@ fn kind_of(leaf: &DataType) -> Option<Kind> {
     })
 }
 
-/// Returns the type that values are written as, if it does not preserve their meaning.
+/// Returns the type that values are written as, if converting to it loses their meaning.
 fn lossy_type(leaf: &DataType) -> Option<&'static str> {
     match leaf {
         _ if leaf.is_temporal() => Some("int64"),
@@ -210,7 +211,7 @@ fn lossy_type(leaf: &DataType) -> Option<&'static str> {
     }
 }
 
-/// Returns the features that a schema file names, in the form that it requires.
+/// Returns the features that a schema file specifies, in the form that it requires.
 fn chosen(found: &[Feature], file: SchemaFile) -> Result<Vec<Feature>> {
     let mut features = Vec::with_capacity(file.columns.len());
     for column in file.columns {

@@ -1,6 +1,6 @@
-//! A leaf holds the values inside all lists of a column, converted to the type of the feature's
-//! list. This module converts the few types of features itself, because arrow-cast would add ten
-//! megabytes to the plugin.
+//! Converts the values inside all lists of a column to the type of the feature's list. This module
+//! implements these few conversions itself, because arrow-cast would add ten megabytes to the
+//! plugin.
 
 use super::losses::Losses;
 use crate::message::Kind;
@@ -20,7 +20,7 @@ pub(super) enum Leaf {
     Bytes(BinaryArray),
 }
 
-/// Converts values to the type of their list.
+/// Converts values to the type that their list in the message has.
 pub(super) fn leaf(
     array: &ArrayRef,
     kind: Kind,
@@ -74,7 +74,7 @@ fn ints(array: &dyn Array) -> Result<ScalarBuffer<i64>, ArrowError> {
             values.iter().enumerate().map(fits).collect::<Result<Vec<_>, _>>()?.into()
         }
         DataType::Dictionary(..) => looked_up(array, &ints(array.as_any_dictionary().values())?),
-        // Times are written as their stored numbers.
+        // Dates and times are written as the numbers that represent them.
         other if other.primitive_width() == Some(4) => {
             stored::<i32>(array).iter().copied().map(i64::from).collect()
         }
@@ -95,7 +95,7 @@ fn floats(array: &dyn Array) -> Result<ScalarBuffer<f64>, ArrowError> {
     }
 }
 
-/// Returns the floats nearest to decimals, by parsing their text.
+/// Converts decimals to the nearest floats, by parsing their decimal text.
 fn decimals<T: DecimalType>(array: &dyn Array) -> Result<ScalarBuffer<f64>, ArrowError> {
     let array = array.as_primitive::<T>();
     let float = |row| {
@@ -140,7 +140,7 @@ fn each<T: ArrowPrimitiveType, V: ArrowNativeType>(
     array.as_primitive::<T>().values().iter().map(|&value| to(value)).collect()
 }
 
-/// Returns values of a fixed width as stored, whatever their meaning.
+/// Returns the stored numbers of a fixed-width array, ignoring its logical type.
 fn stored<V: ArrowNativeType>(array: &dyn Array) -> ScalarBuffer<V> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())

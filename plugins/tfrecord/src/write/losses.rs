@@ -1,4 +1,4 @@
-//! Counts the losses of values that become features.
+//! Counts what is lost when values become features.
 
 use super::layout::Layout;
 use tensorferry_sdk::{Loss, LossKind};
@@ -25,8 +25,8 @@ impl Losses {
         &mut self.features[feature]
     }
 
-    /// Counts the narrowing of `of` values of a feature: `imprecise` lost precision, and `infinite`
-    /// overflowed.
+    /// Counts a conversion of `of` values of a feature to a narrower type: `imprecise` values lost
+    /// precision, and `infinite` values overflowed.
     pub(super) fn narrowed(&mut self, feature: usize, imprecise: u64, infinite: u64, of: u64) {
         let lost = self.of(feature);
         lost.imprecise += imprecise;

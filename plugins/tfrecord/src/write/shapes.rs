@@ -1,10 +1,10 @@
-//! Notes features that have the same number of values in all records, except records in which they
-//! are empty or missing. A program that parses them with a fixed shape fails at these records.
+//! Notes features that always have the same number of values, but are empty or missing in some
+//! records. A program that parses such a feature with a fixed shape fails at these records.
 
 use super::layout::Layout;
 use crate::message::Part;
 
-/// The lengths of features, by feature number.
+/// The numbers of values of each feature, by feature number.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     features: Vec<FeatureLengths>,
@@ -14,7 +14,8 @@ pub(super) struct Shapes {
 struct FeatureLengths {
     missing: u64,
     empty: u64,
-    /// Number of records with values. `count` is their number of values, unless they `differ`.
+    /// Number of records in which the feature has values. Unless `differ` is set, `count` is the
+    /// number of values in each of these records.
     others: u64,
     count: Option<usize>,
     differ: bool,

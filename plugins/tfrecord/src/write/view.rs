@@ -1,5 +1,6 @@
-//! A view is a column in the form that the encoder needs: the consecutive values of all rows in the
-//! type of their list, and the positions of rows in them.
+//! A view is a column in the form that the encoder needs. It contains the values of all rows one
+//! after the other, converted to the type of the feature's list, and the position of each row in
+//! the values.
 
 use super::leaf::{Leaf, leaf};
 use super::losses::Losses;
@@ -11,7 +12,7 @@ use arrow_schema::{ArrowError, DataType};
 use std::ops::Range;
 
 pub(super) struct View {
-    /// Whether each row has the feature.
+    /// The rows in which the feature is missing.
     nulls: Option<NullBuffer>,
     /// The lists around a value, outermost first.
     levels: Vec<Level>,
@@ -22,7 +23,7 @@ pub(super) struct View {
 /// One level of lists around values.
 struct Level {
     lengths: ListLengths,
-    /// The null lists. At the outermost level, these are rows.
+    /// The lists that are null. At the outermost level, the lists are rows.
     nulls: Option<NullBuffer>,
 }
 
@@ -35,7 +36,7 @@ enum ListLengths {
 impl Level {
     /// Returns the range of the elements of some lists.
     fn elements(&self, lists: &Range<usize>) -> Range<usize> {
-        // Offsets of an array in memory are not negative and fit `usize`.
+        // The offsets of an array in memory are not negative and fit in `usize`.
         let place = |offset: i64| usize::try_from(offset).unwrap_or(0);
         match &self.lengths {
             ListLengths::Small(ends) => place(ends[lists.start].into())..place(ends[lists.end].into()),
@@ -75,7 +76,7 @@ impl View {
                 }
                 DataType::FixedSizeList(_, len) => {
                     let list = array.as_fixed_size_list();
-                    // The length is not negative.
+                    // The length of a `FixedSizeList` is not negative.
                     (ListLengths::Fixed(usize::try_from(*len).unwrap_or(0)), list.values().clone())
                 }
                 _ => break,
@@ -83,7 +84,7 @@ impl View {
             levels.push(Level { lengths, nulls: array.nulls().cloned() });
             array = values;
         }
-        // In a column without lists, nulls are rows.
+        // In a column without lists, the nulls are missing rows.
         let leaf_nulls =
             if levels.is_empty() { None } else { array.logical_nulls().filter(|n| n.null_count() > 0) };
         let leaf = leaf(&array, kind, feature, losses)?;
@@ -96,8 +97,8 @@ impl View {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
 
-    /// Returns the steps of a row's list of features, each a list at the next level, and whether
-    /// each step is null.
+    /// Returns the steps of a row's feature list. Each step is the index of a list at the next
+    /// level, and whether this list is null.
     pub(super) fn steps(&self, row: usize) -> impl Iterator<Item = (usize, bool)> + '_ {
         let steps = self.levels.first().map_or(row..row + 1, |level| level.elements(&(row..row + 1)));
         let nulls = match self.levels.get(1) {
@@ -107,8 +108,8 @@ impl View {
         steps.map(move |step| (step, nulls.is_some_and(|nulls| nulls.is_null(step))))
     }
 
-    /// Visits the values of an element of a level (0: a row) as ranges of values, in order. Returns
-    /// the number of nulls that were dropped.
+    /// Visits the values of one element of a level as ranges, in order. Level 0 contains the rows.
+    /// Returns the number of nulls that were dropped.
     #[inline]
     pub(super) fn values(&self, level: usize, element: usize, visit: &mut dyn FnMut(Range<usize>)) -> u64 {
         let Some(first) = self.levels.get(level) else {
@@ -119,7 +120,7 @@ impl View {
         self.walk(level + 1, elements, visit)
     }
 
-    /// Visits the values of some elements of a level.
+    /// Visits the values of several elements of a level.
     fn walk(&self, level: usize, elements: Range<usize>, visit: &mut dyn FnMut(Range<usize>)) -> u64 {
         let (inner, nulls) = match self.levels.get(level) {
             Some(inner) => (Some(inner), inner.nulls.as_ref()),

@@ -1,4 +1,4 @@
-//! Builds inputs from bytes, and reads and writes them in memory.
+//! Helpers that build inputs from bytes, and that read and write them in memory.
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -92,7 +92,7 @@ pub(crate) fn refused(source: MemorySource, given: &[(&str, &str)], context: &dy
     }
 }
 
-/// Returns all rows, and the error that ended reading, if any.
+/// Returns all rows until an error, and the error, if there was one.
 pub(crate) fn rows(set: &dyn RecordSet, batches: &Batches) -> (Vec<RecordBatch>, Option<Error>) {
     let mut all = Vec::new();
     for split in 0..set.splits().len() {
@@ -130,7 +130,7 @@ pub(crate) fn column_of_ints(batches: &[RecordBatch], name: &str) -> Vec<i64> {
     batches.iter().flat_map(values).collect()
 }
 
-/// Returns every record as JSON, and the error that ended reading, if any.
+/// Returns every record as JSON until an error, and the error, if there was one.
 pub(crate) fn lines(set: &dyn RecordSet) -> (Vec<serde_json::Value>, Option<Error>) {
     struct Lines(Vec<serde_json::Value>);
     impl tensorferry_sdk::ByteSink for Lines {
@@ -165,7 +165,7 @@ impl Output {
     }
 }
 
-/// Writes each batch as a piece, and distributes the pieces over the files in turn.
+/// Writes each batch as a piece. The pieces are assigned to the files in a round-robin order.
 pub(crate) fn write(
     batches: &[RecordBatch],
     given: &[(&str, &str)],
@@ -177,7 +177,7 @@ pub(crate) fn write(
     Ok(Output { files: output.files, losses: output.losses })
 }
 
-/// Returns the checksum of a frame, computed without the crate.
+/// Returns the checksum in a frame, computed independently of the crate.
 pub(crate) fn masked(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }

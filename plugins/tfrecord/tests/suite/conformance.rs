@@ -1,4 +1,4 @@
-//! Runs the SDK's conformance suite.
+//! Runs the SDK's conformance suite on this format.
 
 use crate::common::{bytes, example, file, floats, frames, gzip, ints, sequence};
 use std::collections::BTreeMap;

@@ -25,10 +25,10 @@ fn folder(path: &Path) -> MemorySource {
     MemorySource::folder(files_below(path))
 }
 
-/// Restricts a case to its data files.
+/// The option that restricts a case to its data files.
 const FILES: (&str, &str) = ("files", "data*");
 
-/// Converts a feature of the JSON mapping to the form of the expectations.
+/// Converts a feature from protobuf's JSON mapping to the form of the expectations.
 fn feature(feature: &Value) -> Value {
     let Some((kind, list)) = feature.as_object().unwrap().iter().next() else { return json!({"kind": null}) };
     let values: Vec<Value> = list.get("value").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -51,7 +51,7 @@ fn float(value: &Value) -> f32 {
         Some("NaN") => f32::NAN,
         Some("Infinity") => f32::INFINITY,
         Some(_) => f32::NEG_INFINITY,
-        // The value nearest to the printed float.
+        // Parsing gives the `f32` that is nearest to the printed number.
         None => value.to_string().parse().unwrap(),
     }
 }
@@ -156,7 +156,7 @@ fn nothing_is_lost_before_the_damage() {
         let set =
             open(folder(&path), &[FILES, ("on_error", "skip"), ("decode", "example")], &threads(2)).unwrap();
         let rows = count_rows(&all_rows(&*set));
-        // The frames after a record can be found only if just its data is damaged.
+        // If only the data of a record is damaged, the frames after it can still be found.
         let before = expected["records_before_error"].as_u64().unwrap();
         let expected = if case == "bad_flip_data" { 19 } else { before };
         assert_eq!(rows as u64, expected, "{case}");

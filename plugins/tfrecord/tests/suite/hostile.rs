@@ -1,5 +1,5 @@
-//! Damaged and hostile files give typed errors with a position, and the memory use does not depend
-//! on claimed sizes.
+//! Damaged and hostile files cause typed errors that contain a position. The memory use does not
+//! depend on the sizes that files claim.
 
 use crate::common::{
     self, Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, lines, masked,
@@ -46,12 +46,12 @@ fn a_bomb_stops_at_the_limit() {
     let set = open(MemorySource::file("f", bomb), &[("decode", "raw")], &context).unwrap();
     let error = rows(&*set, &Batches::default()).1.unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    // A length that exceeds the stream.
+    // A length that exceeds the decompressed stream.
     let len = (1_u64 << 29).to_le_bytes();
     let claim = gzip(&[&len[..], &masked(&len).to_le_bytes(), b"data"].concat());
     let error = refused(&claim, &[("decode", "raw")]);
     assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
-    // A block that claims more bytes than snappy can decompress it to.
+    // A block that claims a decompressed size that snappy cannot reach.
     let block = [&6_u32.to_be_bytes()[..], &[0xff, 0xff, 0xff, 0x7f, 0, 0]].concat();
     let error = refused(&block, &[("compression", "snappy")]);
     assert!(error.to_string().contains("length is impossible"), "{error}");
@@ -80,7 +80,7 @@ fn messages_that_are_none_are_named_and_skipped() {
         assert_eq!(count_rows(&all_rows(&*set)), 2);
         let skipped = set.skipped();
         assert_eq!((skipped.len(), skipped[0].record), (1, Some(1)));
-        // The records can still be shown one by one.
+        // The records can still be displayed one by one.
         let (lines, error) = lines(&*open_lines(MemorySource::file("f", file), &[]).unwrap());
         assert!(error.is_none() && lines.len() == 3 && lines[1].get("raw").is_some(), "{lines:?}");
     }
@@ -106,7 +106,7 @@ fn damage_is_skipped_up_to_a_limit() {
     assert_eq!(offsets, [2, 5, 6].map(|record| (whole * record) as u64));
     let error = refused(&file, &given("2"));
     assert!(error.to_string().contains("more than 2") && error.to_string().contains("record 6"), "{error}");
-    // Without the checksums, the damage is not detected.
+    // If checksums are not verified, the damage is not detected.
     let unchecked = open_file(&file, &[("checksums", "false"), ("decode", "raw")]).unwrap();
     assert_eq!(count_rows(&all_rows(&*unchecked)), 10);
 }
@@ -149,7 +149,7 @@ fn a_schema_that_records_contradict_is_an_error() {
         example(&[("a", ints(&[1, 2]))]),
         example(&[("a", ints(&[1])), ("b", ints(&[1]))]),
     ];
-    // The schema of the first record has a single value.
+    // The schema is inferred from the first record, in which the feature has a single value.
     let error = refused(&file(&messages), &[("infer", "1")]);
     let reported = error.to_string();
     assert!(
@@ -201,7 +201,7 @@ fn columns_are_limited() {
     let file_of = |range: std::ops::Range<i64>| file(&range.map(one_of).collect::<Vec<_>>());
     let wide = (0..100).map(|i| (format!("k{i}"), ints(&[i]))).collect::<Vec<_>>();
     let wide = example(&wide.iter().map(|(key, feature)| (&**key, feature.clone())).collect::<Vec<_>>());
-    // Each of the two files has few enough columns.
+    // Each of the two files is below the limit for columns.
     let two = [("a.tfrecord", file_of(0..60)), ("b.tfrecord", file_of(40..100))];
     for (files, given, purpose) in [
         (&[("a.tfrecord", file_of(0..100))][..], &[][..], Purpose::SHOW),

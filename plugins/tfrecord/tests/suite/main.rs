@@ -1,4 +1,4 @@
-//! Tests the format from the point of view of a host.
+//! Tests the format through the interface that a host uses.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

@@ -1,5 +1,5 @@
-//! An input that is read once is read with a guessed schema. If the guess is wrong, a stream
-//! reports it.
+//! If an input is read only once, its schema is guessed. If the guess is wrong, a stream reports
+//! it.
 
 use crate::common::{
     Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, open, rows, source,
@@ -22,7 +22,7 @@ fn guessed(source: MemorySource) -> OpenedRecords {
     set
 }
 
-/// Whether the splits are guessed: a reader that has read all records knows their number.
+/// Whether the splits are guessed. A reader that has read all records knows the number of rows.
 fn is_guess(set: &dyn RecordSet) -> bool {
     set.splits().iter().all(|split| split.records.is_none())
 }
@@ -31,7 +31,7 @@ fn one(n: i64) -> Example {
     example(&[("n", ints(&[n])), ("x", floats(&[0.5, n as f32])), ("s", bytes(&[b"word"]))])
 }
 
-/// Returns equal records, more than are sampled, and then a different one.
+/// Returns more equal records than are sampled, followed by a different record.
 fn alike_and(last: Example) -> Vec<u8> {
     file(&(0..200).map(one).chain([last]).collect::<Vec<_>>())
 }
@@ -87,7 +87,7 @@ fn a_feature_without_a_kind_is_counted() {
     assert_eq!(count_rows(&all_rows(&*set)), 201);
     let losses = set.losses().unwrap();
     assert!(losses.len() == 1 && losses[0].why.contains("without a kind"), "{losses:?}");
-    // The same holds for a sampled record.
+    // The same applies to a sampled record.
     let set = guessed(MemorySource::file("f", file(&[one(0), example(&[("n", Feature { kind: None })])])));
     assert_eq!(count_rows(&all_rows(&*set)), 2);
     let losses = set.losses().unwrap();
@@ -109,7 +109,7 @@ fn nothing_is_guessed_where_the_first_records_tell_too_little() {
     ] {
         match open(MemorySource::file("f", bytes), &given, &once()) {
             Ok(set) => assert!(!is_guess(&*set)),
-            // Reading all records has found it.
+            // A reader that reads all records first has already found the contradiction.
             Err(error) => assert!(error.to_string().contains("record 1"), "{error}"),
         }
     }
@@ -123,7 +123,8 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     let mut total = 0;
     let inner = frames(&vec![pad(100); 10_000]);
     while total < 5 * SPLIT {
-        // A record that contains records covers the offset at which the second split is searched.
+        // One record contains records itself. It covers the offset at which the start of the second
+        // split is searched.
         let is_here = (total..total + inner.len() / 2).contains(&SPLIT);
         let record = if is_here { example(&[("s", bytes(&[&inner]))]).encode_to_vec() } else { pad(400_000) };
         total += record.len() + 16;
@@ -136,7 +137,7 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     assert!(set.splits().len() > 3);
     let (_, error) = rows(&*set, &Batches::default());
     assert!(error.unwrap().is_wrong_guess());
-    // Without that record, the guessed splits are correct.
+    // Without the record that contains records, the guessed splits are correct.
     records.retain(|record| record.len() < 1_000_000);
     let set = guessed(MemorySource::file("f", frames(&records)));
     assert!(set.splits().len() > 3);
@@ -150,16 +151,16 @@ fn a_fault_far_into_a_file_is_told_with_its_place() {
     let record = example(&[("s", bytes(&[&vec![7; 40_000]]))]).encode_to_vec();
     let whole = record.len() + 16;
     let good = frames(&vec![record; (70 << 20) / 40_000]);
-    // After the sampled records of its split.
+    // The damaged record comes after the sampled records of its split.
     let bad = (50 << 20) / whole;
-    // The checksum of data, and the checksum of a length.
+    // Damages the checksum of the data, and then the checksum of the length.
     for at in [bad * whole + 1000, bad * whole + 9] {
         let mut bytes = good.clone();
         bytes[at] ^= 1;
         let set = guessed(MemorySource::file("f", bytes));
         let damaged = set.splits().iter().rposition(|split| split.offset <= (bad * whole) as u64).unwrap();
         assert!(damaged > 1);
-        // The result does not depend on whether the earlier splits have been read.
+        // The result is the same whether or not the earlier splits have been read.
         for _ in 0..2 {
             let stream = set.stream(damaged, &Batches::default()).unwrap();
             let error = stream.filter_map(Result::err).map(from_stream).next().unwrap();

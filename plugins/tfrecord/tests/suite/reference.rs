@@ -1,4 +1,4 @@
-//! Decoded records equal those that prost decodes, in whatever form the messages are written.
+//! Compares decoded records with those that prost decodes, for messages in all valid forms.
 
 use crate::common::{
     self, all_rows, bytes, column_of_ints, count_rows, example, file, floats, frames, ints, lines, open_file,
@@ -17,8 +17,8 @@ use tensorferry_proto::feature::Kind;
 use tensorferry_proto::{Example, Feature, Message};
 use tensorferry_sdk::records::Batches;
 
-/// Returns a feature whose kind depends on the first letter of its name, so that each name has one
-/// kind.
+/// Returns a feature of this kind. Callers derive the kind from the first letter of the feature's
+/// name, so that each name has only one kind.
 fn feature_of(kind: u8) -> BoxedStrategy<Feature> {
     match kind {
         0 => vec(any::<i64>(), 0..4).prop_map(|values| ints(&values)).boxed(),
@@ -55,7 +55,7 @@ fn examples() -> impl Strategy<Value = Vec<Example>> {
     )
 }
 
-/// Returns the feature of a row in the batches.
+/// Returns the feature of a row in a batch.
 fn of_row(batch: &RecordBatch, name: &str, row: usize) -> Option<Feature> {
     let column = batch.column_by_name(name)?;
     if column.is_null(row) || column.data_type().is_null() {
@@ -84,7 +84,7 @@ proptest! {
         for (row, example) in examples.iter().enumerate() {
             let features = &example.features.as_ref().unwrap().feature;
             for (name, feature) in features {
-                // Compares bits, because NaN does not equal itself.
+                // This compares encoded bytes, because NaN does not equal itself.
                 let expected = feature.kind.as_ref().map(|_| feature.encode_to_vec());
                 prop_assert_eq!(of_row(batch, name, row).map(|f| f.encode_to_vec()), expected, "{} {}", row, name);
             }
@@ -137,7 +137,7 @@ fn float(value: f32) -> Value {
     if value.is_infinite() {
         return (if value > 0.0 { "Infinity" } else { "-Infinity" }).into();
     }
-    // Python tries six digits, and adds digits until the float is reproduced.
+    // Like Python, tries six digits first, and adds digits until the text parses to the same float.
     let digits =
         (5..9).map(|digits| format!("{value:.digits$e}")).find(|text| text.parse() == Ok(value)).unwrap();
     json!(digits.parse::<f64>().unwrap())
@@ -164,7 +164,7 @@ fn odd_examples() -> Vec<Vec<u8>> {
         field(1, &entry(b"a", &unpacked)),
         field(1, &entry(b"a", &mixed)),
         field(1, &entry(b"a", &negative)),
-        // The value before the key, and unknown fields around everything.
+        // The value precedes the key, and unknown fields surround everything.
         field(1, &field(1, &[field(2, &packed), field(1, b"a")].concat())),
         [
             &group[..],
@@ -172,17 +172,17 @@ fn odd_examples() -> Vec<Vec<u8>> {
             &[0x7d, 1, 2, 3, 4],
         ]
         .concat(),
-        // Features, a list and a feature, each in two pieces.
+        // The features message, a list and a feature are each stored in two pieces.
         [field(1, &entry(b"a", &packed)), field(1, &entry(b"b", &float_list))].concat(),
         field(1, &entry(b"a", &[packed.clone(), unpacked.clone()].concat())),
         field(1, &field(1, &[field(1, b"a"), field(2, &packed), field(2, &unpacked)].concat())),
-        // The last member of a oneof counts, and the last value of a key.
+        // The last member of a oneof counts, and so does the last value in a map entry.
         field(1, &entry(b"b", &[packed.clone(), float_list.clone()].concat())),
         field(1, &[entry(b"a", &unpacked), entry(b"a", &negative), entry(b"b", &float_list)].concat()),
         field(1, &[entry(b"a", &packed), entry(b"a", &field(3, &[]))].concat()),
         field(1, &[entry(b"a", &packed), entry(b"a", &[])].concat()),
         field(1, &entry(b"b", &unpacked_floats)),
-        // No key, no value, and neither.
+        // Entries without a key, without a value, and without either.
         field(1, &field(1, &field(2, &packed))),
         field(1, &field(1, &field(1, b"a"))),
         field(1, &field(1, &[])),

@@ -1,4 +1,5 @@
-//! Written rows are read back unchanged, with every codec, shards, schemas and both message types.
+//! Checks that written rows are read back unchanged, for every codec, with shards and schemas, and
+//! for both message types.
 
 use crate::common::{
     Output, all_rows, bytes, column_of_ints, example, floats, frames, ints, open, sequence, threads, write,
@@ -96,7 +97,7 @@ fn shards_are_one_input() {
         names,
         ["f.tfrecord-00000-of-00003", "f.tfrecord-00001-of-00003", "f.tfrecord-00002-of-00003"]
     );
-    // Pieces are distributed over the shards in turn.
+    // The pieces are assigned to the shards in a round-robin order.
     let expected: Vec<i64> = [0, 3, 1, 4, 2, 5].iter().flat_map(|n| vec![*n; 10]).collect();
     assert_eq!(column_of_ints(&read(&output, &[]), "n"), expected);
 }
@@ -110,7 +111,7 @@ fn nothing_is_a_file_too() {
     }
 }
 
-/// Returns the message that a batch of one row becomes.
+/// Returns the message that a batch with a single row is written as.
 fn written<M: Message + Default>(
     batch: &RecordBatch,
     given: &[(&str, &str)],
@@ -203,7 +204,7 @@ fn lists_within_lists_are_sequences_if_asked_for() {
     let (message, losses): (Example, _) = written(&row, &[]);
     assert_eq!(message, example(&[("id", ints(&[1])), ("steps", ints(&[1, 2]))]));
     assert_eq!(losses[0], (LossKind::Record, "steps".to_owned()));
-    // Records that were read as a sequence are written as a sequence.
+    // The records were read as sequences, so they are written as sequences.
     let output = write(std::slice::from_ref(&row), &[("message", "sequence")], &threads(1)).unwrap();
     let back = read(&output, &[]).remove(0);
     let again = write(&[back], &[], &threads(1)).unwrap();
@@ -234,7 +235,7 @@ fn a_schema_chooses_and_holds_to_its_shapes() {
     let file = &output.files["f.tfrecord"];
     let expected = example(&[("vector", floats(&[1.0, 2.0]))]);
     assert_eq!(Example::decode(&file[12..file.len() - 4]).unwrap(), expected);
-    // The reader returns the shape in the schema.
+    // The reader uses the shape in the schema.
     let set = open(output.source(), &[("schema", "s")], &context).unwrap();
     let list = DataType::FixedSizeList(Arc::new(Field::new_list_field(DataType::Float32, true)), 2);
     assert_eq!(set.schema().field(0).data_type(), &list);

@@ -1,4 +1,5 @@
-//! Any number of threads reads the same records in the same order, even from records that contain records.
+//! Checks that any number of threads reads the same records in the same order, even if records
+//! contain records.
 
 use crate::common::{
     self, Threaded, all_rows, column_of_ints, count_rows, example, file, frames, ints, open, threads,
@@ -13,8 +14,8 @@ use tensorferry_sdk::{Entry, Format, MemorySource, Side};
 use tensorferry_test_kit::random::Random;
 use tensorferry_tfrecord::TfRecord;
 
-/// Returns records of all lengths, some of which contain whole TFRecord files, over more than three
-/// units of a scan.
+/// Returns records of various lengths, some of which contain whole TFRecord files. Together, they
+/// span more than three units of a scan.
 fn mixed() -> Vec<Vec<u8>> {
     let mut random = Random::new(7);
     let inner = frames(&(0..3000_u32).map(|n| n.to_le_bytes().repeat(9)).collect::<Vec<_>>());
@@ -118,7 +119,7 @@ fn the_schema_is_the_same_whatever_the_number_of_threads() {
     }
     assert_eq!(seen[0].0.fields().len(), 2 + 9);
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
-    // The first contradiction is reported, whichever one a thread finds first.
+    // The same contradiction is always reported, even if another thread finds a later one earlier.
     let mut broken = messages;
     for at in [20_000, 40_000] {
         broken[at] = example(&[("n", common::floats(&[1.0]))]);
@@ -131,8 +132,8 @@ fn the_schema_is_the_same_whatever_the_number_of_threads() {
 
 #[test]
 fn an_index_of_another_file_is_found_out() {
-    // The index has no gap, and each of its offsets has a length with a valid checksum, but one
-    // offset is within a record.
+    // The index has no gaps, and at each of its offsets there is a length with a valid checksum.
+    // However, one of the offsets is inside a record.
     let inner = frames(&vec![vec![1; 1000]; 40_000]);
     let records = vec![inner.clone(), vec![2; 40 << 20]];
     let bytes = frames(&records);

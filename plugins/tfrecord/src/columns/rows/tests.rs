@@ -35,7 +35,8 @@ fn number(key: &str) -> Vec<u8> {
     entry(key, feature::Kind::Int64List(Int64List { value: vec![7] }))
 }
 
-/// Returns the shortest of several runs, because other load on the machine only makes runs longer.
+/// Returns the shortest duration of several runs. Other load on the machine can only make a run
+/// longer.
 fn shortest(mut run: impl FnMut()) -> Duration {
     let time = || {
         let start = Instant::now();
@@ -96,7 +97,8 @@ fn a_column_that_no_row_has_costs_no_row_anything() {
         let arrays = all.iter().map(|batch| batch.column(column));
         made += 1 + arrays.clone().zip(arrays.skip(1)).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
     }
-    // The batch of each column, and the nulls before and after it, which are a single array.
+    // Each column has an array of values in one batch, and nulls in the batches before and after
+    // it. The nulls share a single array.
     assert_eq!(made, 20 * 3 - 2);
     assert_eq!((all[7].column(7).null_count(), all[7].column(8).null_count()), (0, 10));
 }
