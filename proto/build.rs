@@ -1,12 +1,12 @@
-//! Compiles the `.proto` files to Rust with `protox` instead of `protoc`, so that a build needs
-//! only cargo.
+//! Compiles the `.proto` files to Rust. The build uses `protox` instead of `protoc`, so it needs no
+//! tools other than cargo.
 
 #[cfg(feature = "messages")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use prost::Message;
 
     const ROOT: &str = "proto";
-    /// The files that no other file imports; the compiler adds their imports.
+    /// The files that no other file imports. The compiler adds the files that they import.
     const FILES: [&str; 6] = [
         "tensorflow/core/example/example.proto",
         "tensorflow/core/protobuf/fingerprint.proto",
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(FILES, [ROOT])?;
     let folder = std::path::PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is set by cargo")?);
     std::fs::write(folder.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    // Sorted maps, so that the same message always has the same bytes.
+    // Maps are sorted, so that encoding a message always gives the same bytes.
     prost_build::Config::new().btree_map(["."]).compile_fds(descriptors)?;
     Ok(())
 }

@@ -1,18 +1,18 @@
 //! TensorFlow's protobuf messages for checkpoints, graphs, SavedModels and records.
 //!
-//! Names and field numbers are those of the `.proto` files that TensorFlow publishes (release
-//! 2.21). The files in `proto/` have the same paths and contain only the messages and fields that
+//! The names and field numbers come from the `.proto` files of TensorFlow 2.21. The files in
+//! `proto/` have the same paths as in TensorFlow, but contain only the messages and fields that
 //! ferry reads. They are compiled during the build.
 //!
-//! Decoding drops unknown fields, because prost does not keep them: decoding and encoding a message
-//! may shorten it. A program that copies a message must copy its bytes. Enumerations are open: a
-//! field contains the number, and `DataType::try_from` finds the name.
+//! Decoding drops unknown fields, because prost does not keep them. A program that copies a message
+//! must therefore copy its bytes instead of decoding and encoding it. Fields of enumeration types
+//! contain numbers, which may be unknown; `DataType::try_from` converts a number to a known value.
 //!
 //! This crate does not validate values. Lengths and offsets are signed, and the product of a shape
 //! may exceed 64 bits.
 //!
-//! Messages that may be as long as a file are read in place with [`wire`]. A program that needs
-//! only [`wire`] disables the feature `messages`.
+//! The module [`wire`] reads messages in place, for messages that may be as long as a file. A
+//! program that needs only [`wire`] can disable the feature `messages`.
 #![forbid(unsafe_code)]
 
 pub mod masked_crc;
@@ -24,8 +24,9 @@ mod messages {
 
     include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
 
-    /// The messages' descriptors, as a serialized `google.protobuf.FileDescriptorSet`. Readers of
-    /// the text form need it, because that form has names where the binary form has numbers.
+    /// The descriptors of the messages, as a serialized `google.protobuf.FileDescriptorSet`.
+    /// Readers of the text form need the descriptors, because the text form contains names where
+    /// the binary form contains numbers.
     pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 }
 

@@ -1,18 +1,18 @@
-//! Masked checksums: TensorFlow rotates and shifts each CRC-32C before it stores it, because the
-//! CRC of bytes that contain their own CRC is a poor checksum.
+//! Masked checksums. TensorFlow rotates each CRC-32C and adds a constant before storing it, because
+//! the CRC of data that contains its own CRC is a poor checksum.
 //!
 //! Source: `Mask` and `Unmask` of tensorflow/core/lib/hash/crc32c.h.
 
 const MASK_DELTA: u32 = 0xa282_ead8;
 
-/// Returns a CRC-32C in the form in which TensorFlow stores it.
+/// Returns a CRC-32C in the masked form that TensorFlow stores.
 #[must_use]
 #[inline]
 pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
-/// Returns the CRC-32C that is stored as `masked`.
+/// Returns the CRC-32C whose stored form is `masked`.
 #[must_use]
 #[inline]
 pub fn unmask(masked: u32) -> u32 {

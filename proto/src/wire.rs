@@ -9,9 +9,9 @@
 //!   5 fixed32   4 bytes, little-endian
 //! ```
 //!
-//! [`Fields`] iterates over a message in memory. For a message that is not in memory, a reader
-//! takes tags and numbers from the bytes that it has. A nested message is the content of a field;
-//! the caller limits the depth.
+//! [`Fields`] iterates over the fields of a message in memory. If a message is not completely in
+//! memory, a reader can use the functions that take tags and numbers from the front of a slice. A
+//! nested message is the content of a field; the caller limits the depth of nesting.
 //!
 //! Source: <https://protobuf.dev/programming-guides/encoding/>. Like protobuf's own readers,
 //! `Fields` treats a field with an unexpected wire type as an unknown field, and drops the bits of
@@ -26,7 +26,7 @@ pub const MAX_VARINT_BYTES: usize = 10;
 /// Maximum number of bytes before a field's content: a tag, and a varint or a length.
 pub const MAX_HEAD_BYTES: usize = 2 * MAX_VARINT_BYTES;
 
-/// Number of bytes whose high bits fit in a word.
+/// Number of bytes in a block. The high bits of a block fit in a `u64`.
 const BLOCK: usize = 64;
 const PADDED: usize = BLOCK + 8;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -40,7 +40,7 @@ pub enum WireError {
     Varint,
     /// A tag has an invalid number or wire type.
     Tag(u64),
-    /// A group ends that has not begun, or groups are nested too deeply.
+    /// A group ends that has not started, or groups are nested too deeply.
     Group,
     /// A name is not UTF-8.
     Text,
@@ -58,15 +58,15 @@ impl fmt::Display for WireError {
     }
 }
 
-/// Takes a tag from the front and returns the field's number and wire type. `take` reads the
-/// varint: [`take_varint`] or [`take_exact_varint`].
+/// Takes a tag from the front of `bytes` and returns the field's number and wire type. `take` is
+/// the function that reads the varint: [`take_varint`] or [`take_exact_varint`].
 #[inline]
 pub fn take_tag(
     bytes: &mut &[u8],
     take: impl FnOnce(&mut &[u8]) -> Result<u64, WireError>,
 ) -> Result<(u32, u32), WireError> {
     let long = take(bytes)?;
-    // Protobuf's tags have 32 bits.
+    // Protobuf tags have at most 32 bits.
     let tag = u32::try_from(long).map_err(|_| WireError::Tag(long))?;
     if tag >> 3 == 0 { Err(WireError::Tag(long)) } else { Ok((tag >> 3, tag & 7)) }
 }
@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
     pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireError> {
         match self.0 {
             [] => Ok(None),
-            // Most fields have a low number and a length.
+            // Fast path: most fields have a low number and a length.
             [tag @ (0x08..0x80), rest @ ..] if tag & 7 == 2 => {
                 let mut rest = rest;
                 let content = take_len(&mut rest)?;
@@ -116,8 +116,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Returns the first field and the bytes after it. Here and below, functions that are not inlined
-/// take bytes and return the rest, so that their callers can keep the slice in registers.
+/// Returns the first field and the bytes after it. Functions here and below that are not inlined
+/// take bytes by value and return the rest, so that their callers can keep the slice in registers.
 #[inline(never)]
 fn field(mut bytes: &[u8]) -> Result<(u32, Value<'_>, &[u8]), WireError> {
     let (number, wire_type) = take_tag(&mut bytes, take_varint)?;
@@ -192,7 +192,7 @@ pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     Ok(value)
 }
 
-/// Appends all varints of `bytes` as signed integers. After an error, `values` may contain some of
+/// Appends all varints in `bytes` as signed integers. If this fails, `values` may contain some of
 /// them.
 #[inline]
 pub fn take_varints(bytes: &[u8], values: &mut Vec<i64>) -> Result<(), WireError> {
@@ -200,12 +200,12 @@ pub fn take_varints(bytes: &[u8], values: &mut Vec<i64>) -> Result<(), WireError
     take_any_varints(&bytes[place..], |some| values.extend(some.iter().map(|value| value.cast_signed())))
 }
 
-/// Appends varints of up to four bytes, which is nearly all of them, from at least 64 bytes.
-/// Returns the position of the remaining bytes.
+/// Appends varints as long as each has at most four bytes, which nearly all have.
+/// Appends nothing if there are fewer than 64 bytes. Returns the position of the remaining bytes.
 ///
-/// The start of a varint depends on the varints before it. The high bits of 64 bytes show at once
-/// where all varints in them end, so that no varint waits for the one before it. This takes two
-/// thirds of the time of [`take_any_varints`].
+/// The start of a varint depends on the lengths of the varints before it. The high bits of a block
+/// of 64 bytes show at once where all varints of the block end, so that decoding a varint does not
+/// have to wait for the previous one. This takes two thirds of the time of [`take_any_varints`].
 #[inline]
 fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
     let Some(last) = bytes.len().checked_sub(BLOCK) else { return 0 };
@@ -214,7 +214,7 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
     let mut short = [0; BLOCK];
     let mut place = 0;
     while place < bytes.len() {
-        // The last block overlaps the one before it.
+        // The last block may overlap the block before it.
         let from = place.min(last);
         let mut start = place - from;
         let block = match bytes[from..].first_chunk() {
@@ -237,12 +237,14 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
         }
         let count = ends.count_ones() as usize;
         place = from + BLOCK - ends.leading_zeros() as usize;
-        // Eight at a time, because the exit of a loop with a fixed count is easier to predict.
+        // Decodes eight varints per iteration, because the end of a loop with a fixed count is
+        // easier to predict.
         for group in short.as_chunks_mut::<8>().0.iter_mut().take(count.div_ceil(8)) {
             start %= BLOCK;
             for value in group {
                 *value = short_varint(block[start..].first_chunk().copied().unwrap_or_default());
-                // After the last varint this is an arbitrary position, and the value is dropped.
+                // After the last varint, `start` is an arbitrary position. The value that is read
+                // there is dropped.
                 start = (ends | 1 << (BLOCK - 1)).trailing_zeros() as usize + 1;
                 ends &= ends.wrapping_sub(1);
             }
@@ -277,8 +279,8 @@ fn short_varint(bytes: [u8; 4]) -> u32 {
 /// Takes all varints of `bytes` in order, and passes one or more at a time to `visit`.
 #[inline]
 fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), WireError> {
-    // Eight bytes at once: the length of a varint is unpredictable, so the code avoids branches on
-    // it.
+    // Reads eight bytes at a time. The length of a varint is unpredictable, so the code avoids
+    // branches that depend on it.
     let mut place = 0;
     while let Some(eight) = bytes[place..].first_chunk::<8>() {
         let word = u64::from_le_bytes(*eight);
@@ -288,9 +290,9 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), W
             visit(&eight.map(u64::from));
             place += 8;
         } else if others > 0 {
-            // The first varint ends at the first byte without the high bit, and the second one at
-            // the next such byte. The second one does not have to wait until the end of the first
-            // one is known.
+            // The first varint ends at the first byte without the high bit, and the second varint
+            // ends at the next such byte. Both ends are found from `ends`, so the second varint
+            // does not have to wait for the first.
             let first = up_to(ends);
             let second = (word & up_to(others) & !first) >> (ends.trailing_zeros() + 1);
             visit(&[join_septets(word & first), join_septets(second)]);
@@ -302,8 +304,8 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), W
         }
     }
     let mut left = bytes.len() - place;
-    // The last bytes, fewer than eight, are in the lower bytes of the word. No byte above them ends
-    // a varint.
+    // The last bytes, of which there are fewer than eight, are in the lower bytes of the word. No
+    // byte above these bytes ends a varint.
     let mut word = match bytes.last_chunk::<8>() {
         Some(last) if left > 0 => shift_in_ones(u64::from_le_bytes(*last), 64 - 8 * left),
         _ => bytes[place..].iter().rev().fold(u64::MAX, |word, &byte| word << 8 | u64::from(byte)),
@@ -327,13 +329,13 @@ fn up_to(bits: u64) -> u64 {
     bits ^ bits.wrapping_sub(1)
 }
 
-/// Shifts the word right and fills it with ones.
+/// Shifts the word to the right and fills the upper bits with ones.
 #[inline]
 fn shift_in_ones(word: u64, by: usize) -> u64 {
     word >> by | !(u64::MAX >> by)
 }
 
-/// Joins the lower seven bits of each byte; the first byte is the lowest.
+/// Joins the lower seven bits of each byte. The first byte contains the lowest bits.
 #[inline]
 fn join_septets(word: u64) -> u64 {
     let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
@@ -341,7 +343,7 @@ fn join_septets(word: u64) -> u64 {
     (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
 }
 
-/// Returns the first varint and its length.
+/// Returns the first varint and its encoded length.
 #[inline(never)]
 fn long_varint(bytes: &[u8]) -> Result<(u64, usize), WireError> {
     let mut value = 0;
@@ -376,7 +378,7 @@ pub fn put_varint(output: &mut Vec<u8>, mut value: u64) {
 #[must_use]
 #[inline]
 pub fn varint_len(value: u64) -> usize {
-    // One byte for every seven bits, and one byte for zero.
+    // Each byte stores seven bits, and zero takes one byte.
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
@@ -412,8 +414,8 @@ mod tests {
         let mut random = 1_u64;
         let mut values = Vec::new();
         for count in 0..500 {
-            // One-byte varints, varints of up to four bytes, varints of all lengths, and short ones
-            // with a few longer ones.
+            // The cases are one-byte varints, varints of up to four bytes, varints of all lengths,
+            // and short varints with a few longer ones among them.
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             values.push(
                 random

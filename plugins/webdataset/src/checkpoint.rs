@@ -1,15 +1,16 @@
-//! Distinguishes a tar of samples from a tar that contains a checkpoint, a model folder or tables,
-//! by the names of its members.
+//! Distinguishes a tar of samples from a tar that contains a checkpoint, a model folder or tables.
+//! Only the names of the members are examined.
 //!
 //! A sample may contain tensors (`0001.pth`), so an extension is not sufficient. A tar contains a
-//! checkpoint if one of its files has a typical name of a model file, or if it has exactly one file
-//! of weights and that sample has no other member. A sample may also contain a table (`0001.csv`).
-//! A tar contains tables if all other files are documents and the names of the tables are not
-//! numbers.
+//! checkpoint in two cases: one of its files has a typical name of a model file, or it contains
+//! exactly one file of weights and no other member of that sample. A sample may also contain a
+//! table (`0001.csv`). A tar contains tables if the names of its tables are not numbers and all
+//! other files are documents.
 
 use tensorferry_sdk::file_name::uncompressed;
 
-/// Names of model files, in lower case. `#` matches a number, and `*` matches any text.
+/// Names of model files, in lower case. In these patterns, `#` matches a number, and `*` matches
+/// any text.
 const MODEL_FILES: [&str; 38] = [
     "pytorch_model*.bin",
     "pytorch_model*.pt",
@@ -51,20 +52,20 @@ const MODEL_FILES: [&str; 38] = [
     "training_args.bin",
 ];
 
-/// Extensions of weights, which samples may have too.
+/// Extensions of weights. Samples may have members with these extensions.
 const WEIGHTS: [&str; 9] = ["pt", "pth", "pth.tar", "ckpt", "safetensors", "h5", "hdf5", "msgpack", "onnx"];
 
-/// Extensions of tables, which samples may have too.
+/// Extensions of tables. Samples may have members with these extensions.
 const TABLES: [&str; 9] = ["csv", "tsv", "jsonl", "ndjson", "parquet", "arrow", "feather", "avro", "orc"];
 
-/// The names of a tar's members, as far as they indicate its content.
+/// What the names of a tar's members reveal about its content.
 #[derive(Debug, Default)]
 pub(crate) struct ContentHints {
-    /// The first file with a typical name of a model file.
+    /// The first file whose name is typical of a model file.
     model_file: Option<String>,
     /// The first file of weights, and the number of such files.
     weights: Option<(String, u64)>,
-    /// The key of the first file of weights, and the number of files with this key.
+    /// The key of the first file of weights, and the number of files with the same key.
     sample: (String, u64),
     table: Option<String>,
     /// Whether a file other than tables and documents was found.
@@ -72,7 +73,7 @@ pub(crate) struct ContentHints {
 }
 
 impl ContentHints {
-    /// Adds a file by its path, with its key and extension if it has them.
+    /// Adds a file, given its path. `sample` is the file's key and extension, if it has them.
     pub(crate) fn add(&mut self, path: &str, sample: Option<(&str, &str)>) {
         let base = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
         if self.model_file.is_none() && MODEL_FILES.iter().any(|pattern| matches(pattern, &base)) {
@@ -80,7 +81,7 @@ impl ContentHints {
         }
         let Some((key, ending)) = sample else { return };
         self.add_table(path, &base, key, ending);
-        // `epoch=3-val.loss=0.2.ckpt` has dots before its extension.
+        // The extension may follow other dots, as in `epoch=3-val.loss=0.2.ckpt`.
         let is_weights = WEIGHTS.iter().any(|weights| ends_in(ending, weights));
         if is_weights {
             let (_, count) = self.weights.get_or_insert_with(|| (path.to_owned(), 0));
@@ -121,12 +122,12 @@ impl ContentHints {
     }
 }
 
-/// Whether `ending` is `last`, or ends in a dot and `last`.
+/// Whether `ending` is `last`, or ends with a dot followed by `last`.
 fn ends_in(ending: &str, last: &str) -> bool {
     ending.strip_suffix(last).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Whether a file describes a dataset.
+/// Whether a file describes a dataset, such as a readme.
 fn is_document(base: &str) -> bool {
     base.starts_with("readme")
         || base.starts_with("license")

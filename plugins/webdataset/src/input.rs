@@ -1,4 +1,5 @@
-//! Reads the bytes of a tar in order, from a plain file by position or from a compressed file.
+//! Reads the bytes of a tar in order. A plain file is read by position, and a compressed file is
+//! decompressed as a stream.
 
 use std::sync::Arc;
 use tensorferry_row_text::{Codec, Decompressed, SourceRead};

@@ -1,4 +1,4 @@
-//! WebDataset: tar files whose members are grouped into samples by name.
+//! Reads and writes WebDatasets: tar files whose members are grouped into samples by name.
 //!
 //! ```text
 //! a/0001.jpg   sample "a/0001", member "jpg"       a member: a header of 512 bytes, its bytes, zeros up to 512
@@ -6,15 +6,16 @@
 //! a/0002.jpg   the next sample
 //! ```
 //!
-//! A key ends at the first dot after the last slash. The rest is the name of the member, in lower
-//! case. Files without a dot, files that start with a dot, `__NAME__`, and everything that is not a
-//! plain file belong to no sample. As in `webdataset`, the folder of a file that starts with a dot
-//! is its key if the folder has no dot. Files that macOS adds (`._*`, `.DS_Store`, `__MACOSX`) are
+//! The key of a sample is the path up to the first dot after the last slash. The rest of the path,
+//! in lower case, is the name of the member. The following entries belong to no sample: files
+//! without a dot, paths below `__NAME__`, and everything that is not a plain file. As in
+//! `webdataset`, if a file name starts with a dot, the key is the folder. If that folder contains a
+//! dot, the file belongs to no sample. Files that macOS adds (`._*`, `.DS_Store`, `__MACOSX`) are
 //! skipped. ferry rejects a tar that contains a checkpoint or tables, unless `-i weights=samples`
 //! is passed. Only adjacent members are grouped: if a key occurs again later, it is a different
-//! sample, and ferry reports a loss. A missing member is a null. `tarfile` and `webdataset` read an
-//! archive without its end up to the last member. Such an archive may be truncated, so ferry
-//! reports a loss.
+//! sample, and ferry reports a loss. A missing member is a null. If an archive has no end blocks,
+//! `tarfile` and `webdataset` read it up to the last member. Such an archive may be truncated, so
+//! ferry reports a loss.
 //!
 //! | Member | Column |
 //! |---|---|
@@ -23,17 +24,17 @@
 //! | `cls`, `cls2`, `index`, `inx`, `id`, with `-i members=typed` | int64, as `webdataset` decodes them; leading zeros are lost, which ferry reports |
 //! | missing | null |
 //!
-//! The column `__key__` contains the keys. `-i key=NAME` sets a different name.
+//! The column `__key__` contains the keys. `-i key=NAME` sets a different name for this column.
 //!
 //! | Column | Written as |
 //! |---|---|
-//! | bytes, text | a member of that name, unchanged |
+//! | bytes, text | a member with the name of the column, unchanged |
 //! | numbers, booleans | text: `12`, `0.5`, `true` |
-//! | lists, structs, maps | JSON, as Python's `json` reads it |
+//! | lists, structs, maps | JSON that Python's `json` module can read |
 //! | a null | no member; a row of only nulls is dropped, and reported as a loss |
 //!
-//! A row needs a key: `__key__`, or `-o key=COLUMN`. The writer cannot number the rows, because it
-//! encodes pieces before their positions are known.
+//! Each row needs a key, from the column `__key__` or from the column that `-o key=COLUMN` names.
+//! The writer cannot number the rows, because it encodes pieces before their positions are known.
 //!
 //! Sources: `webdataset` (tariterators.py, writer.py), POSIX.1-2017 pax, the GNU tar manual.
 #![forbid(unsafe_code)]
@@ -50,7 +51,7 @@ mod tar;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// File extensions; outputs get the first one.
+/// File extensions. Outputs get the first extension.
 const SUFFIXES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];
 /// The default name of the key column.
 const KEY: &str = "__key__";

@@ -1,12 +1,12 @@
-//! Scores whether a source is a WebDataset, by the first file in a tar or by the names in a folder.
-//! Any tar could be one.
+//! Scores whether a source is a WebDataset, by the first file in a tar or by the file names in a
+//! folder. Scores are low, because any tar could be a WebDataset.
 
 use crate::input::{Input, codec_of};
 use crate::read::{has_tar_extension, is_member};
 use crate::tar::{self, Entry as TarEntry};
 use tensorferry_sdk::{Entry, Limits, Result, Score, Source};
 
-/// Low, because a tar next to a model's weights belongs to the model.
+/// The score of a folder. It is low, because a tar next to a model's weights belongs to the model.
 const IN_A_FOLDER: Score = Score(8);
 
 /// Scores a source by its first blocks, or by the names of its files.

@@ -1,5 +1,5 @@
-//! The reader. It first reads all headers to find the columns. Each run of samples is then a split;
-//! a compressed file is a single split.
+//! The reader. It first reads all headers to find the columns. It divides an uncompressed file into
+//! splits, each of which is a run of samples. A compressed file is a single split.
 
 mod stream;
 
@@ -20,9 +20,10 @@ use tensorferry_sdk::{
     Context, Error, Limits, Loss, LossKind, LossSink, Options, Purpose, Result, Severity, Source,
 };
 
-/// Minimum bytes of a split.
+/// Minimum length of a split in bytes.
 const SPLIT: u64 = 8 << 20;
-/// Number of copies of a column name in memory, here and in the program that reads the columns.
+/// Number of copies of a column name that are in memory, in this plugin and in the program that
+/// reads the columns.
 const COPIES_OF_A_NAME: u64 = 8;
 
 pub(crate) struct Reader {
@@ -110,17 +111,17 @@ impl Reader {
 struct HeaderScan {
     key_column: String,
     takes_weights: bool,
-    /// Number of files that macOS added.
+    /// Number of skipped files that macOS added.
     of_macos: u64,
     members: Members,
     splits: Vec<Split>,
     codecs: Vec<Codec>,
-    /// Digests of the keys so far. `apart` is the first key that occurred again.
+    /// Digests of the keys so far, to detect keys that occur again. `apart` is the first such key.
     keys: HashSet<u64>,
     apart: Option<String>,
     /// The first entry that belongs to no sample, and the number of such entries.
     others: Option<(String, u64)>,
-    /// The first file without end-of-archive blocks, and the number of such files.
+    /// The first tar file without end-of-archive blocks, and the number of such tar files.
     unended: Option<(String, u64)>,
 }
 
@@ -204,7 +205,8 @@ impl HeaderScan {
         }
         let is_nemo = name.to_ascii_lowercase().ends_with(".nemo");
         let checkpoint = evidence.checkpoint().or((is_nemo && !self.takes_weights).then_some(name));
-        // Output of ferry is read back even if its column names look like tables.
+        // When ferry reads back its own output, column names that look like tables are not an
+        // error.
         let table = evidence.table().filter(|_| !context.purpose().has(Purpose::COMPARE));
         let other = checkpoint.map(|file| ("a checkpoint", file)).or(table.map(|file| ("tables", file)));
         if let Some((what, file)) = other {
@@ -214,12 +216,12 @@ impl HeaderScan {
                 .hint("unpack the tar and pass its folder, or pass -i weights=samples")
                 .found(format!("{file:?}")));
         }
-        // The file ends right after the last entry, without any block of zeros.
+        // The tar ends right after the last entry, without any block of zeros.
         if input.offset() == end {
             self.unended.get_or_insert_with(|| (name.to_owned(), 0)).1 += 1;
         }
         if samples > 0 || !any {
-            // A split of a compressed file covers its stored bytes.
+            // A split of a compressed file covers all of its stored bytes.
             let end = if codec == Codec::Plain { input.offset() } else { source.len(source.open(name)?) };
             add(start, end, samples);
         }
@@ -227,7 +229,7 @@ impl HeaderScan {
     }
 }
 
-/// The members of all samples; each is a column.
+/// The members that occur in samples. Each member becomes a column.
 #[derive(Default)]
 struct Members {
     names: BTreeSet<String>,
@@ -236,8 +238,8 @@ struct Members {
 }
 
 impl Members {
-    /// Adds a member if it is new. The number of members is limited, because a file can name any
-    /// number of them.
+    /// Adds a member if it is new. The number of members is limited, because a hostile file can
+    /// name any number of them.
     fn add(&mut self, name: String, limits: &Limits) -> Result<()> {
         if self.names.contains(&name) {
             return Ok(());
@@ -285,7 +287,7 @@ impl RecordSet for Set {
         &self.splits
     }
 
-    /// Skipped samples and unrequested members are not read beyond their headers.
+    /// Only the headers of skipped samples and unrequested members are read.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let of = self.splits.get(split).zip(self.codecs.get(split));
         let (of, codec) = of.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
@@ -312,7 +314,7 @@ pub(crate) fn has_tar_extension(name: &str) -> bool {
     has_any_suffix(name, SUFFIXES)
 }
 
-/// Whether a file of a folder belongs to its data.
+/// Whether a file in a folder belongs to the dataset.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(name, SUFFIXES)
 }

@@ -6,11 +6,11 @@
 //! | 100 | 8, 8, 8 | mode, owner, group: octal |
 //! | 124 | 12 | size: octal, or big-endian binary if the first byte is 0x80 or above |
 //! | 136 | 12 | time |
-//! | 148 | 8 | the sum of the header's bytes, with this field as spaces |
+//! | 148 | 8 | the sum of the header's bytes, with this field counted as spaces |
 //! | 156 | 1 | kind: `0` or 0 a file, `5` a folder, `x` pax records of the next entry, `L` its name |
 //! | 257 | 8 | `ustar`, 0, `00`; GNU uses spaces |
 //! | 265 | 32, 32 | names of the owner and the group |
-//! | 345 | 155 | ustar: the part of the path before the name and a slash |
+//! | 345 | 155 | ustar: the part of the path that precedes the name and a slash |
 
 use crate::input::Input;
 use tensorferry_sdk::{Error, Limits, Result};
@@ -24,7 +24,7 @@ const MAX_PAX_BYTES: u64 = 1 << 20;
 pub(crate) struct Member {
     pub(crate) path: String,
     pub(crate) size: u64,
-    /// The offset of its first header.
+    /// The offset of the member's first header.
     pub(crate) offset: u64,
 }
 
@@ -84,13 +84,14 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
             kind => {
                 let is_file = matches!(kind, 0 | b'0' | b'7');
                 let path = match long_name.take() {
-                    // The header contains only the first 100 bytes, which may end within a
-                    // character.
+                    // The header contains only the first 100 bytes of the name, which may end in
+                    // the middle of a character.
                     Some(long) => long,
                     None if is_file => own_name(&header)?,
                     None => own_name(&header).unwrap_or_else(|_| lossy_name(&header)),
                 };
-                // In an old tar, a folder is a file whose name ends in a slash.
+                // In old tars, a folder is an entry of the type "file" whose name ends with a
+                // slash.
                 if is_file && (kind != 0 || !path.ends_with('/')) {
                     let size = long_size.unwrap_or(size);
                     return Ok(Some(Entry::File(Member { path, size, offset })));
@@ -110,7 +111,8 @@ pub(crate) fn padding(size: u64) -> u64 {
     (BLOCK - size % BLOCK) % BLOCK
 }
 
-/// Checks that only zeros follow the end, because a second archive there would be lost.
+/// Checks that only zeros follow the end of the archive. Otherwise, a second archive that follows
+/// the first one would be lost.
 fn check_end(input: &mut Input) -> Result<()> {
     // In a plain file, checks only as many blocks as tar may pad.
     let max = if matches!(input, Input::Plain(_)) { 40 } else { usize::MAX };
@@ -121,7 +123,7 @@ fn check_end(input: &mut Input) -> Result<()> {
                 return Err(Error::malformed("data after the end of the archive"));
             }
             Ok(None) => break,
-            // The last block is incomplete.
+            // The file ends in the middle of a block.
             Err(_) if matches!(input, Input::Plain(_)) => break,
             Err(error) => return Err(error),
         }
@@ -129,7 +131,7 @@ fn check_end(input: &mut Input) -> Result<()> {
     Ok(())
 }
 
-/// Returns the name, or an error if it is too long.
+/// Returns a copy of the name, or an error if the name is too long.
 fn bounded(name: &str, limits: &Limits) -> Result<String> {
     if name.len() as u64 <= limits.name_bytes {
         return Ok(name.to_owned());
@@ -197,13 +199,13 @@ fn own_name(header: &[u8; 512]) -> Result<String> {
     Ok(if is_ustar && !prefix.is_empty() { format!("{prefix}/{name}") } else { name.to_owned() })
 }
 
-/// Returns the name of an entry that is not read.
+/// Returns the name of an entry that is skipped.
 fn lossy_name(header: &[u8; 512]) -> String {
     let end = header[..100].iter().position(|byte| *byte == 0).unwrap_or(100);
     String::from_utf8_lossy(&header[..end]).into_owned()
 }
 
-/// Parses records of the form `LENGTH KEY=VALUE\n`, where the length covers the whole record.
+/// Parses pax records of the form `LENGTH KEY=VALUE\n`. The length covers the whole record.
 fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
     let wrong = || Error::malformed("invalid pax records");
     let mut records = Vec::new();
@@ -223,14 +225,14 @@ fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
     Ok(records)
 }
 
-/// Whether macOS adds files with this path to archives, next to the real files.
+/// Whether a path has the form of the metadata files that macOS adds to archives.
 pub(crate) fn is_macos_metadata(path: &str) -> bool {
     let base = path.rsplit('/').next().unwrap_or(path);
     base.starts_with("._") || base == ".DS_Store" || path.split('/').any(|folder| folder == "__MACOSX")
 }
 
-/// Splits a path into its key and member name. Returns `None` if it belongs to no sample. The
-/// library's pattern is `^((?:.*/|)[^.]+)[.]([^/]*)$`.
+/// Splits a path into its key and its member name. Returns `None` if the file belongs to no sample.
+/// The `webdataset` library uses the pattern `^((?:.*/|)[^.]+)[.]([^/]*)$`.
 pub(crate) fn split(path: &str) -> Option<(&str, String)> {
     let is_meta = path.strip_prefix("__").and_then(|rest| {
         let part = rest.split('/').next()?;
@@ -241,19 +243,20 @@ pub(crate) fn split(path: &str) -> Option<(&str, String)> {
     }
     let base = path.rfind('/').map_or(0, |slash| slash + 1);
     let dot = base + path[base..].find('.')?;
-    // For a name that starts with a dot, the pattern takes the folder as the key, if the folder has
-    // no dot.
+    // If the name starts with a dot, the pattern takes the folder as the key, provided that the
+    // folder contains no dot.
     let folder = path[..base].strip_suffix('/').map(|folder| folder.rsplit('/').next().unwrap_or(folder));
     let has_key = dot > base || folder.is_some_and(|folder| !folder.contains('.'));
     has_key.then(|| (&path[..dot], path[dot + 1..].to_lowercase()))
 }
 
-/// Returns the header of a plain file, preceded by a pax header if the name is too long.
+/// Returns the header of a plain file. If the name is too long for it, a pax header precedes the
+/// header.
 pub(crate) fn header(path: &str, size: u64) -> Result<Vec<u8>> {
     if path.len() <= 100 {
         return Ok(block(path, size, b'0')?.to_vec());
     }
-    // The length includes its own digits.
+    // The length in a pax record includes the digits of the length itself.
     let rest = format!(" path={path}\n");
     let mut len = rest.len();
     while len != rest.len() + len.to_string().len() {

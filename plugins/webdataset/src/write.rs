@@ -1,4 +1,4 @@
-//! The writer. A piece is a run of samples, and two blocks of zeros end a file.
+//! The writer. Each piece is a run of samples. Two blocks of zeros end each file.
 
 mod encode;
 
@@ -12,7 +12,7 @@ use tensorferry_sdk::file_name::split_suffix;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles, Sharding};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
-/// File sizes are padded to a multiple of this many bytes.
+/// File lengths are padded to a multiple of this number of bytes.
 const RECORD: u64 = 20 * tar::BLOCK;
 
 pub(crate) struct Writer {

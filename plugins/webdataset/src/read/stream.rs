@@ -1,4 +1,4 @@
-//! Streams the samples of a part of a tar.
+//! Reads the samples in a part of a tar as a stream.
 
 use crate::input::Input;
 use crate::tar::{self, Entry, Member};
@@ -11,11 +11,11 @@ use tensorferry_sdk::arrow_schema::{DataType, FieldRef, SchemaRef};
 use tensorferry_sdk::records::{Batched, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum bytes of a column in a batch, because offsets have 31 bits.
+/// Maximum bytes of a column in a batch. Arrow offsets have only 31 bits.
 const MAX_COLUMN_BYTES: u64 = 1 << 30;
-/// Bytes counted per row and column, even if the row lacks the member. This is half of an offset.
-/// The arrays of a batch take time and memory too, and with thousands of columns they would
-/// otherwise dominate shorter batches.
+/// Number of bytes that are counted for each row and column, even if the row lacks the member. The
+/// arrays of a batch take time and memory too. If there are thousands of columns, this cost would
+/// otherwise dominate batches of few bytes. The value is half the size of an offset.
 const ROW_OVERHEAD: u64 = 2;
 
 /// Streams the requested samples as batches.
@@ -100,7 +100,7 @@ impl Column {
         Ok(())
     }
 
-    /// Appends a null if the column has no value for the last row.
+    /// Appends a null to the column, unless it already has a value for the last row.
     fn fill(&mut self, rows: usize) {
         use tensorferry_sdk::arrow_array::builder::ArrayBuilder;
         match self {
@@ -131,16 +131,17 @@ struct Stream {
     input: Input,
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// The indices of the wanted columns. `zeros` has a flag for each column of the schema: whether
-    /// a number with leading zeros was read.
+    /// The indices of the wanted columns. `zeros` contains a flag for each column of the schema:
+    /// whether a number with leading zeros was read.
     wanted: Vec<usize>,
     zeros: Arc<[AtomicBool]>,
-    /// The index of the key column, if it is wanted. `places` has the indices of all wanted
-    /// columns.
+    /// The position of the key column, if it is wanted. `places` contains the positions of all
+    /// wanted columns.
     key: Option<usize>,
     places: HashMap<String, usize>,
     next: Option<Member>,
-    /// The number of samples to skip. `left` is the number of samples to return after them.
+    /// The number of samples to skip. `left` is the number of samples to return after the skipped
+    /// samples.
     skip: u64,
     left: u64,
     rows: usize,
@@ -165,7 +166,8 @@ impl Stream {
         Ok(None)
     }
 
-    /// Reads a sample into a row, or skips it. Returns its size in bytes, or `None` at the end.
+    /// Reads a sample into a row, or skips it if `row` is `None`. Returns the size of the sample in
+    /// bytes, or `None` at the end.
     fn sample(&mut self, row: Option<usize>) -> Result<Option<u64>> {
         let Some(first) = self.member()? else { return Ok(None) };
         let Some((key, _)) = tar::split(&first.path) else { return Ok(None) };

@@ -17,7 +17,7 @@ use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result, Severity};
 pub(super) struct Encoder {
     /// The index of the key column.
     key: usize,
-    /// The index of each other written column, with the name of its member.
+    /// The index of each written column except the key column, and the name of its member.
     members: Vec<(usize, String)>,
 }
 
@@ -77,7 +77,7 @@ impl Encoder {
                 _ if is_written(kind) => {
                     Some(format!("written as text: {} is read as bytes", type_text(kind)))
                 }
-                // Reported above.
+                // This loss was already reported.
                 _ => None,
             };
             let loss = |why| Loss::new(LossKind::Attribute, name, why).severity(Severity::Changed);
@@ -93,8 +93,8 @@ impl Encoder {
         Ok((Self { key, members }, losses))
     }
 
-    /// Returns the members of all rows, and a note with their length, the first key and the last
-    /// key.
+    /// Returns the encoded members of all rows, and a note. The note contains their length, the
+    /// first key and the last key.
     pub(super) fn encode(
         &self,
         batches: &[RecordBatch],
@@ -128,14 +128,13 @@ impl Encoder {
                 check_key(&key, last.as_deref(), keys.is_null(row))?;
                 let mut any = false;
                 for (member, column, texts) in &columns {
-                    // A column of type null does not mark its rows as null.
+                    // A column of type `Null` does not mark its rows as null.
                     if column.is_null(row) || *column.data_type() == DataType::Null {
                         continue;
                     }
                     value.clear();
                     match texts {
-                        // A single value is written as plain text without quotes, like the values
-                        // of other columns.
+                        // A single value is written as plain text without quotes.
                         Some(texts) if !column.data_type().is_nested() => {
                             let text = &texts[row];
                             let inner = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""));
@@ -172,8 +171,8 @@ fn key_is_renamed(schema: &Schema, key: usize) -> bool {
     schema.field(key).name() != KEY
 }
 
-/// Checks that no sample continues in the next piece, and returns the uncompressed length of all
-/// pieces.
+/// Checks that no sample continues in the next piece. Returns the total length of all pieces before
+/// compression.
 pub(super) fn check(pieces: &[PlacedPiece]) -> Result<u64> {
     let (mut all, mut before) = (0, String::new());
     for piece in pieces {
@@ -196,7 +195,7 @@ fn check_key(key: &str, before: Option<&str>, is_null: bool) -> Result<()> {
     if is_null {
         return refused("a sample has no key");
     }
-    // A key that ends in a slash is allowed: readers return it for `dir/.txt`.
+    // A key may end with a slash, because readers return such a key for `dir/.txt`.
     if key.is_empty() || base.contains('.') || key.contains('\0') {
         return refused("a key is empty, contains NUL or has a dot after its last slash");
     }
@@ -251,7 +250,7 @@ fn is_written(data_type: &DataType) -> bool {
     ) || data_type.is_integer()
 }
 
-/// Appends the bytes of a value.
+/// Appends the bytes that represent a value.
 fn text(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<()> {
     let mut number = String::new();
     macro_rules! plain {

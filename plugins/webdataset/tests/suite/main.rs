@@ -1,4 +1,5 @@
-//! WebDatasets that the tests write and read in memory, and files that the library wrote.
+//! Tests with WebDatasets that the tests themselves write, and with files that the `webdataset`
+//! library wrote.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -43,7 +44,7 @@ fn case(name: &str) -> MemorySource {
     MemorySource::new(entry, files)
 }
 
-/// The suite's tables have their keys, if any, in the column `id`.
+/// In the tables of the conformance suite, the column `id` contains the keys, if there are any.
 fn keyed_by_id() -> Preset<WebDataset> {
     Preset::new(WebDataset).with(Side::Reader, "key", "id").with(Side::Writer, "key", "id")
 }
@@ -139,7 +140,7 @@ fn header(name: &[u8], size: usize, kind: u8) -> Vec<u8> {
     block
 }
 
-/// Returns a tar in the form of GNU tar, with long names in entries of their own.
+/// Returns a tar in GNU format, in which long names are stored in separate entries.
 fn gnu_tar(members: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut put = |name: &[u8], content: &[u8], kind| {
@@ -166,7 +167,7 @@ fn keys(members: &[(&str, &str)]) -> Result<(Vec<String>, Vec<Loss>)> {
     Ok((batches.iter().flat_map(of).collect(), losses))
 }
 
-/// The 100 bytes of the name in a header end within a character.
+/// The 100 bytes of the name in the header end in the middle of a character.
 #[test]
 fn long_names_of_other_scripts_are_read() {
     let (folder, file) = (format!("{}/", "학습".repeat(20)), "日".repeat(40));
@@ -188,7 +189,8 @@ fn files_that_macos_adds_are_skipped() {
         ("train/b.jpg", "3"),
     ];
     assert_eq!(keys(&mac).unwrap(), (vec!["./a".to_owned(), "train/b".to_owned()], Vec::new()));
-    // Any other hidden file belongs to no sample, and does not end the sample around it.
+    // A hidden file that macOS did not add belongs to no sample. It does not end the sample around
+    // it.
     let (found, losses) = keys(&[("./a.jpg", "1"), ("./.note.txt", "x"), ("./a.txt", "2")]).unwrap();
     assert_eq!(found, ["./a"]);
     assert_eq!(losses.iter().map(|loss| &*loss.what).collect::<Vec<_>>(), ["./.note.txt"]);
@@ -202,7 +204,7 @@ fn a_checkpoint_is_not_a_data_set() {
     assert!(error.to_string().contains("contains a checkpoint"), "{error}");
     let source = || MemorySource::file("a.tar", gnu_tar(&members));
     assert_eq!(read(source(), &[("weights", "samples")]).unwrap().0[0].num_rows(), 2);
-    // A .nemo file is always treated as a tar of a checkpoint.
+    // A `.nemo` file is always treated as a tar that contains a checkpoint.
     assert!(read(MemorySource::file("a.nemo", gnu_tar(&[("a.txt", "")])), &[]).is_err());
 }
 
@@ -287,15 +289,15 @@ fn samples_come_back() {
     }
 }
 
-/// `tarfile` rejects an archive that ends within the padding of a member, and reads one that ends
-/// after it.
+/// `tarfile` rejects an archive that ends inside the padding of a member. It reads an archive that
+/// ends after the padding.
 #[test]
 fn an_archive_that_is_cut_off_is_refused_or_told() {
     let (bytes, _) = written("a.tar", &[rows(&["a", "b", "c"])], &[]).unwrap();
     let body = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
     let body = body.next_multiple_of(512);
     let opened = |len: usize| read(MemorySource::file("a.tar", bytes[..len].to_vec()), &[]);
-    // The last member's data fills a few bytes of its block, so both cuts are in the padding.
+    // The last member fills only a few bytes of its block, so both lengths end in the padding.
     for len in [body - 1, body - 500] {
         let error = opened(len).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{len}: {error}");
@@ -339,7 +341,7 @@ fn keys_that_would_be_read_as_others_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
 
-/// Reads a tar of these members with a changed limit.
+/// Reads a tar of these members, with a modified limit.
 fn read_within(
     members: &[(String, usize)],
     name: &str,
@@ -353,7 +355,7 @@ fn read_within(
             (path.split_once('.').unwrap().1, Arc::new(BinaryArray::from_vec(vec![&vec![0; *len]]))),
         ];
         let (one, _) = written("a.tar", &[RecordBatch::try_from_iter(keyed).unwrap()], &[]).unwrap();
-        // The bytes after the blocks of the member are the end of the archive.
+        // The bytes after the member's blocks are the end of the archive.
         let record = if path.len() > 100 { 512 + (path.len() + 13).next_multiple_of(512) } else { 0 };
         bytes.extend_from_slice(&one[..record + 512 + len.next_multiple_of(512)]);
     }
@@ -379,7 +381,7 @@ fn what_one_sample_holds_is_bounded() {
         for part in [name, "\"s\"", "\"m10\"", "header_bytes=N", "1100001", "100000"] {
             assert!(reported.contains(part), "{part}: {reported}");
         }
-        // Unrequested members are not held in memory.
+        // Members that are not requested are not kept in memory.
         read(1 << 20, Some(vec![0, 1, 30])).unwrap();
         assert_eq!(read(4 << 20, None).unwrap().len(), 1);
     }
@@ -403,7 +405,7 @@ fn long_names_and_columns_without_end_are_refused() {
         assert!(hint.is_some_and(|hint| hint.contains(reported)), "{error}");
         assert!(error.to_string().contains("offset"), "{error}");
     }
-    // Each row takes space in all columns, whatever members it has.
+    // Each row takes space in every column, even if it lacks the member.
     let request = Batches { bytes: 1000, ..Batches::default() };
     let batches = read_within(&others, "a.tar.zst", ("columns", 61), &request).unwrap();
     assert!(batches.len() > 6, "{}", batches.len());
