@@ -1,4 +1,5 @@
-//! An array as a msgpack extension: the location of its elements, and the header before them.
+//! An array, which is stored as a msgpack extension. The extension contains a header and the
+//! elements.
 
 use crate::cursor::Cursor;
 use crate::{ARRAY, SCALAR, SCALAR_CLASS, dtype};
@@ -7,25 +8,26 @@ use tensorferry_sdk::{
     CatalogSink, Dtype, Error, FileId, Limits, Node, Result, Storage, StorageRange, TensorId, element_count,
 };
 
-/// Maximum number of dimensions; the maximum of numpy.
+/// Maximum number of dimensions, which is also numpy's maximum.
 const MAX_DIMENSIONS: u64 = 64;
-/// Maximum length of a dtype's name; no dtype has a longer one.
+/// Maximum length of a dtype name. No dtype has a longer name.
 const MAX_NAME_BYTES: u64 = 64;
 
 /// An array in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
-    /// Offset of its extension, for errors.
+    /// Offset of the extension, for errors.
     pub place: u64,
     pub dtype: Dtype,
     pub shape: Vec<u64>,
-    /// Offset and length of its elements, or of each chunk's elements.
+    /// Offset and length of the elements, or of the elements of each chunk.
     pub ranges: Vec<(u64, u64)>,
     pub is_scalar: bool,
 }
 
 impl Array {
-    /// Reads the payload of an extension: the next `len` bytes of the cursor.
+    /// Reads an array from the next `len` bytes of the cursor, which are the payload of an
+    /// extension.
     pub(crate) fn read(
         cursor: &mut Cursor<'_>,
         place: u64,
@@ -77,7 +79,7 @@ impl Array {
         Ok(Self { place, dtype, shape, ranges: vec![(start, bytes)], is_scalar })
     }
 
-    /// Adds it to the catalog as a tensor, and returns the node of the tensor.
+    /// Adds the array to the catalog as a tensor, and returns the tensor's node.
     pub fn tensor(&self, file: FileId, name: &str, catalog: &mut dyn CatalogSink) -> Result<Node> {
         let mut describe = || -> Result<TensorId> {
             let mut storages = Vec::with_capacity(self.ranges.len());
@@ -103,7 +105,7 @@ pub fn bytes_of(dtype: Dtype, shape: &[u64]) -> Result<u64> {
     info.bytes_of(element_count(shape)?)
 }
 
-/// Returns the bytes before the elements of an array.
+/// Returns the bytes that precede the elements of an array.
 pub fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result<Vec<u8>> {
     let too_long = || Error::unsupported("the array is too long for one msgpack value").found(bytes);
     let mut inner = Vec::new();
@@ -125,7 +127,8 @@ pub fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result
     Ok(header)
 }
 
-/// Turns an encoder's error into a plugin error: writing to memory does not fail.
+/// Converts an encoder's error to a plugin error. Such errors do not occur, because writing to
+/// memory does not fail.
 pub fn encoded<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<()> {
     result.map(drop).map_err(|error| Error::plugin(format!("cannot encode msgpack: {error}")))
 }

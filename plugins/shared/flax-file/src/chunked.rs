@@ -1,20 +1,21 @@
-//! A chunked array is a map that represents one array. Flax writes it for arrays that are too long
-//! for one msgpack value.
+//! A chunked array is a map that represents a single array. Flax writes a chunked array if the
+//! array is too long for one msgpack value.
 
 use crate::array::{Array, bytes_of};
 use crate::document::{Document, Item, Key};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result, element_count};
 
-/// Key that marks a chunked array.
+/// The map key that marks a chunked array.
 pub const MARK: &str = "__msgpack_chunked_array__";
 
-/// Returns whether a map is a chunked array.
+/// Returns whether a map with these entries is a chunked array.
 pub fn is_chunked(entries: &[(Key, u32)]) -> bool {
     entries.iter().any(|(key, _)| matches!(key, Key::Text(text) if text == MARK))
 }
 
-/// Returns the array that a map represents, or an error if its chunks do not make up its shape.
+/// Returns the array that a map represents, or an error if the chunks do not match the array's
+/// shape.
 pub fn join(document: &Document, entries: &[(Key, u32)]) -> Result<Array> {
     let wrong = |what: &str| Error::malformed(format!("a chunked array {what}"));
     let part = |name: &str| {

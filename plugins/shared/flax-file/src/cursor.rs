@@ -1,4 +1,5 @@
-//! A cursor reads a file's headers: a few bytes at a time, skipping the elements in between.
+//! A cursor reads the headers in a file. It reads a few kilobytes at a time, and skips the elements
+//! between the headers.
 
 use rmp::Marker;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
@@ -17,7 +18,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at the beginning of a file.
+    /// Creates a cursor at the beginning of a file.
     pub(crate) fn new(source: &'a dyn Source, file: FileId) -> Self {
         Self { source, file, len: source.len(file), place: 0, window: Vec::new(), start: 0 }
     }
@@ -27,12 +28,13 @@ impl<'a> Cursor<'a> {
         self.place
     }
 
-    /// Returns the number of bytes that follow.
+    /// Returns the number of bytes from the cursor to the end of the file.
     pub(crate) fn rest(&self) -> u64 {
         self.len - self.place
     }
 
-    /// Checks that at least `len` bytes follow. `what` names the value that claims them.
+    /// Checks that at least `len` bytes follow. `what` describes the value that claims to have this
+    /// length.
     pub(crate) fn check_remaining(&self, len: u64, what: &str) -> Result<()> {
         if len <= self.rest() {
             return Ok(());
@@ -68,7 +70,7 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// Reads the first byte of the next value.
+    /// Reads the first byte of the next value, which determines the value's type.
     pub(crate) fn marker(&mut self) -> Result<Marker> {
         Ok(Marker::from_u8(self.bytes::<1>()?[0]))
     }
@@ -90,7 +92,7 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// Reads `len` bytes of UTF-8.
+    /// Reads `len` bytes as a UTF-8 string.
     pub(crate) fn text(&mut self, len: u64, limits: &Limits) -> Result<String> {
         let at = self.place;
         String::from_utf8(self.vec(len, limits)?).map_err(|error| {
@@ -99,7 +101,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads the length of a text, if the marker starts one.
+    /// If the marker starts a string, reads its length.
     pub(crate) fn text_len(&mut self, marker: Marker) -> Result<Option<u64>> {
         Ok(Some(match marker {
             Marker::FixStr(len) => len.into(),
@@ -110,7 +112,7 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// Reads the length of a byte string, if the marker starts one.
+    /// If the marker starts a byte string, reads its length.
     pub(crate) fn bin_len(&mut self, marker: Marker) -> Result<Option<u64>> {
         Ok(Some(match marker {
             Marker::Bin8 => self.length(1)?,
@@ -120,7 +122,7 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// Reads the number of items in a list, if the marker starts one.
+    /// If the marker starts a list, reads its number of items.
     pub(crate) fn list_len(&mut self, marker: Marker) -> Result<Option<u64>> {
         Ok(Some(match marker {
             Marker::FixArray(len) => len.into(),
@@ -130,7 +132,7 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// Reads an integer, if the marker starts one.
+    /// If the marker starts an integer, reads it.
     pub(crate) fn integer(&mut self, marker: Marker) -> Result<Option<i128>> {
         Ok(Some(match marker {
             Marker::FixPos(value) => value.into(),
@@ -147,7 +149,7 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// Reads a float and whether it has 32 bits, if the marker starts one.
+    /// If the marker starts a float, reads it. Also returns whether the float has 32 bits.
     pub(crate) fn float(&mut self, marker: Marker) -> Result<Option<(f64, bool)>> {
         Ok(Some(match marker {
             Marker::F32 => (f32::from_be_bytes(self.bytes()?).into(), true),

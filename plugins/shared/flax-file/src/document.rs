@@ -1,5 +1,5 @@
-//! A document is the tree of values in a file, without the elements of its arrays. It is read
-//! without recursion, because the file controls the nesting depth.
+//! A document is the tree of values in a file, without the elements of arrays. The reader does not recurse, because the
+//! file controls the nesting depth.
 
 use crate::array::Array;
 use crate::cursor::Cursor;
@@ -30,15 +30,15 @@ pub enum Item {
     /// A value without children.
     Leaf(Node),
     Array(Array),
-    /// Indices of its items.
+    /// A list, with the indices of its items.
     List(Vec<u32>),
-    /// Keys with indices of their values.
+    /// A map, with its keys and the indices of its values.
     Map(Vec<(Key, u32)>),
-    /// An extension type that Flax does not define.
+    /// An extension of a type that Flax does not define.
     Unknown(i8),
 }
 
-/// The values of a file. Children are before their parents, and the root is last.
+/// The values of a file. Children precede their parents, and the root is the last value.
 #[derive(Debug)]
 pub struct Document {
     pub items: Vec<Item>,
@@ -61,12 +61,12 @@ enum ItemStart {
     Container { is_map: bool, count: u64 },
 }
 
-/// A reader of one value after another.
+/// Reads the values of a file one after another.
 struct Walk<'a> {
     cursor: Cursor<'a>,
     context: &'a dyn Context,
     items: Vec<Item>,
-    /// Bytes of texts and byte strings in memory.
+    /// Bytes of strings and byte strings that are in memory.
     held: u64,
 }
 
@@ -151,7 +151,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads a leaf, or the header of a map or list.
+    /// Reads a value without children, or the header of a map or list.
     fn value(&mut self) -> Result<ItemStart> {
         let place = self.cursor.place();
         let marker = self.cursor.marker()?;
@@ -288,7 +288,7 @@ impl OpenContainer {
     }
 }
 
-/// Adds the offset of the value to errors without an offset.
+/// Adds the offset of a value to an error, unless the error already has an offset.
 fn at(error: Error, place: u64) -> Error {
     if error.details().any(|(name, _)| name == "offset") { error } else { error.offset(place) }
 }

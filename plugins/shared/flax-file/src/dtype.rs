@@ -1,8 +1,8 @@
-//! Names of dtypes: those of numpy and ml_dtypes, without a byte order.
+//! Names of dtypes as in numpy and ml_dtypes, without a byte order.
 
 use tensorferry_sdk::{Dtype, Error, Result};
 
-/// All known names. Elements of less than a byte occupy one byte each.
+/// All known names. If elements have less than eight bits, each element still occupies one byte.
 const NAMES: [(&str, Dtype); 26] = [
     ("bool", Dtype::BOOL),
     ("int8", Dtype::I8),
@@ -45,7 +45,7 @@ pub fn parse(name: &str) -> Result<Dtype> {
     })
 }
 
-/// Returns the name of a dtype; `None` if Flax does not have it.
+/// Returns the name of a dtype, or `None` if Flax does not support the dtype.
 pub fn name(dtype: Dtype) -> Option<&'static str> {
     NAMES.iter().find(|(_, known)| *known == dtype).map(|(name, _)| *name)
 }

@@ -1,8 +1,8 @@
 //! Reads and writes the msgpack encoding of `flax.serialization` for trees of arrays. Flax's own
 //! files use it, and so does the file `checkpoint` of Orbax and T5X.
 //!
-//! A file is one msgpack value, almost always a map. Lengths and numbers are big-endian, an array's
-//! elements little-endian:
+//! A file is one msgpack value, almost always a map. Lengths and numbers are big-endian, but the
+//! elements of arrays are little-endian:
 //!
 //! ```text
 //! 80-8f n, de, df       a map           a0-bf, d9, da, db     text
@@ -14,15 +14,15 @@
 //! type 3, a scalar      as type 1, without dimensions
 //! ```
 //!
-//! An array of more than 2^30 bytes is a map. Its chunks have one dimension and are joined in
-//! numeric order: `{"__msgpack_chunked_array__": true, "shape": {"0": n, ...}, "chunks": {"0":
-//! array, ...}}`.
+//! An array of more than 2^30 bytes is stored as a map: `{"__msgpack_chunked_array__": true,
+//! "shape": {"0": n, ...}, "chunks": {"0": array, ...}}`. The chunks are one-dimensional arrays,
+//! which are joined in numeric order.
 //!
 //! | Module | Contents |
 //! |---|---|
 //! | `document` | the tree of values in a file, without the elements of arrays |
 //! | `places` | the keys that lead to each value of a document |
-//! | `array`, `chunked` | an array, as one extension or as a map of several |
+//! | `array`, `chunked` | an array: a single extension, or a map that contains several |
 //! | `dtype` | dtypes by name |
 #![forbid(unsafe_code)]
 
@@ -39,18 +39,18 @@ pub const ARRAY: i8 = 1;
 pub const COMPLEX: i8 = 2;
 /// Extension type of a numpy scalar.
 pub(crate) const SCALAR: i8 = 3;
-/// Class of a numpy scalar's node. Nodes with this class are written as numpy scalars again.
+/// Class of the node for a numpy scalar. A node with this class is written as a numpy scalar again.
 pub const SCALAR_CLASS: &str = "numpy.generic";
-/// Maximum nesting of maps and lists. Python's msgpack allows 1024 levels; trees of modules have
-/// far fewer.
+/// Maximum nesting of maps and lists. Python's msgpack allows 1024 levels, but trees of modules
+/// have far fewer.
 pub const MAX_NESTING: usize = 64;
 
-/// Prefixes of strings that stand for an array in another file. Orbax and Flax's multi-process
-/// checkpoints use them.
+/// Prefixes of strings that represent an array in a different file. Orbax and Flax's multi-process
+/// checkpoints contain such strings.
 const PLACEHOLDERS: [&str; 4] =
     ["PLACEHOLDER://", "AGGREGATED://", "//GDAPlaceholder:", "//ArrayPlaceholder:"];
 
-/// Returns the name of the array in another file that a string stands for.
+/// If a string represents an array in a different file, returns the array's name.
 #[must_use]
 pub fn placeholder(text: &str) -> Option<&str> {
     PLACEHOLDERS.iter().find_map(|start| text.strip_prefix(start))

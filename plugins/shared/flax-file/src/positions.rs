@@ -1,4 +1,4 @@
-//! The keys that lead to each value of a document.
+//! Finds the keys that lead to each value of a document.
 
 use crate::chunked::is_chunked;
 use crate::document::{Document, Item};
@@ -10,12 +10,12 @@ pub struct Positions(Vec<Position>);
 /// The position of a value.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Position {
-    /// Index of its parent, and its number there.
+    /// Index of the parent, and the number of the value among the parent's children.
     pub parent: Option<(u32, u32)>,
-    /// Whether it is a map that represents an array. Flax recognizes such maps only inside maps,
-    /// not inside lists.
+    /// Whether the value is a map that represents an array. Flax recognizes such maps only inside
+    /// maps, not inside lists.
     pub is_chunked: bool,
-    /// Whether it is inside such a map.
+    /// Whether the value is inside a map that represents an array.
     pub is_in_chunked: bool,
     is_in_list: bool,
 }
@@ -25,7 +25,7 @@ impl Positions {
     #[must_use]
     pub fn of(document: &Document) -> Self {
         let mut places = vec![Position::default(); document.items.len()];
-        // Parents come after their children.
+        // The iteration is in reverse, because parents come after their children.
         for (id, item) in document.items.iter().enumerate().rev() {
             let parts: Vec<u32> = match item {
                 Item::List(parts) => parts.clone(),
@@ -55,7 +55,7 @@ impl Positions {
         self.0.get(id).copied().unwrap_or_default()
     }
 
-    /// Returns the keys that lead to a value, each with a flag that tells whether it is a number in
+    /// Returns the keys that lead to a value. The flag of each key is set if the key is an index in
     /// a list.
     #[must_use]
     pub fn keys(&self, document: &Document, id: usize) -> Vec<(String, bool)> {
@@ -72,7 +72,7 @@ impl Positions {
         keys
     }
 
-    /// Returns the same keys joined into one text.
+    /// Returns the keys that lead to a value, joined with `between`.
     #[must_use]
     pub fn path(&self, document: &Document, id: usize, between: &str) -> String {
         let keys: Vec<String> = self.keys(document, id).into_iter().map(|(key, _)| key).collect();

@@ -1,24 +1,25 @@
-//! Architectures of the Llama family and their names in GGUF and in transformers.
+//! Architectures of the Llama family, and their names in GGUF and in transformers.
 
-/// Name of the tensor that contains the factors of rotary frequencies.
+/// Name of the tensor that contains the scaling factors of the rotary frequencies.
 pub const FREQUENCIES: &str = "rope_freqs.weight";
 
 /// An architecture that both GGUF and transformers support.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// Value of `general.architecture`, which is also the prefix of its keys.
+    /// Value of `general.architecture` in GGUF, which is also the prefix of the architecture's
+    /// keys.
     pub gguf: &'static str,
-    /// Class in transformers.
+    /// Name of the model class in transformers.
     pub class: &'static str,
-    /// Value of `model_type`.
+    /// Value of `model_type` in `config.json`.
     pub model_type: &'static str,
-    /// Whether llama.cpp rotates neighboring numbers of a head. transformers rotates the halves of
-    /// a head, so the rows of Q and K are in a different order.
+    /// Whether llama.cpp rotates pairs of neighboring numbers in a head. transformers always pairs
+    /// numbers from the two halves of a head, so the rows of Q and K have a different order.
     pub(crate) is_interleaved: bool,
 }
 
-/// All known architectures. If several have the same name in GGUF, a GGUF file is read as the
-/// first: they compute the same.
+/// All known architectures. If several architectures have the same name in GGUF, a GGUF file is
+/// read as the first of them, because all of them compute the same function.
 const KNOWN: [Architecture; 4] = [
     Architecture { gguf: "llama", class: "LlamaForCausalLM", model_type: "llama", is_interleaved: true },
     Architecture { gguf: "llama", class: "MistralForCausalLM", model_type: "mistral", is_interleaved: true },
@@ -35,13 +36,13 @@ impl Architecture {
         KNOWN.iter().find(|known| known.model_type == model_type)
     }
 
-    /// Returns the architecture with this name in GGUF.
+    /// Returns the architecture that has this name in GGUF.
     #[must_use]
     pub fn of_gguf(word: &str) -> Option<&'static Self> {
         KNOWN.iter().find(|known| known.gguf == word)
     }
 
-    /// Lists the known names in GGUF.
+    /// Lists the names of all known architectures in GGUF.
     #[must_use]
     pub fn known() -> String {
         let mut words = KNOWN.map(|known| known.gguf).to_vec();
@@ -49,13 +50,13 @@ impl Architecture {
         words.join(", ")
     }
 
-    /// Lists the known classes of transformers.
+    /// Lists the class names of all known architectures in transformers.
     #[must_use]
     pub fn classes() -> String {
         KNOWN.map(|known| known.class).join(", ")
     }
 
-    /// Returns whether a tensor can be computed from the configuration: older versions of
+    /// Returns whether a tensor can be computed from the configuration. Older versions of
     /// transformers saved such tensors.
     #[must_use]
     pub fn is_computed(name: &str) -> bool {

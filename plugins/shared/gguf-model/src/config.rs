@@ -1,4 +1,5 @@
-//! Converts `config.json` to metadata: the `ARCHITECTURE.*` keys that llama.cpp's loader needs.
+//! Converts `config.json` to GGUF metadata: the `ARCHITECTURE.*` keys that llama.cpp's loader
+//! needs.
 
 use crate::architecture::Architecture;
 use crate::entries::Entries;
@@ -7,7 +8,7 @@ use crate::rope::Llama3;
 use serde_json::{Map, Value as Json};
 use tensorferry_sdk::{Error, Result};
 
-/// Defaults of transformers for missing keys (`LlamaConfig` of transformers 4).
+/// The values that transformers uses for missing keys (`LlamaConfig` of transformers 4).
 const DEFAULT_CONTEXT: u64 = 2048;
 const DEFAULT_EPSILON: f64 = 1e-6;
 pub(crate) const DEFAULT_THETA: f64 = 10_000.0;
@@ -75,8 +76,8 @@ impl Config {
         }
     }
 
-    /// Returns the scaling of rotary positions: `rope_parameters` of transformers 5, or
-    /// `rope_scaling` of earlier versions.
+    /// Returns the settings that scale rotary positions: `rope_parameters` in transformers 5, or
+    /// `rope_scaling` in earlier versions.
     fn rope(&self) -> Option<&Map<String, Json>> {
         ["rope_parameters", "rope_scaling"].iter().find_map(|key| self.json.get(*key)?.as_object())
     }
@@ -87,7 +88,7 @@ impl Config {
         Ok(own.or(in_rope).unwrap_or(DEFAULT_THETA))
     }
 
-    /// Returns the part of a head that is rotated.
+    /// Returns the fraction of a head that is rotated.
     fn rotary_part(&self) -> Result<Option<f64>> {
         let key = "partial_rotary_factor";
         let in_rope = self.rope().map(|rope| float(rope, key)).transpose()?.flatten();
@@ -99,7 +100,7 @@ impl Config {
         ["rope_type", "type"].iter().find_map(|key| rope.get(*key)?.as_str())
     }
 
-    /// Returns the factors of rotary frequencies, if the model has any.
+    /// Returns the scaling factors of the rotary frequencies, if the model has any.
     pub(crate) fn frequencies(&self) -> Result<Option<Vec<f32>>> {
         let Some(rope) = self.rope().filter(|_| self.rope_type() == Some("llama3")) else { return Ok(None) };
         let or = |key: &str, default: f64| Ok::<_, Error>(float(rope, key)?.unwrap_or(default));
@@ -112,8 +113,8 @@ impl Config {
         parameters.factors(self.theta()?, self.head()?).map(Some)
     }
 
-    /// Returns settings that GGUF has no key for in this architecture: the key, and the
-    /// consequence.
+    /// Returns the settings for which GGUF has no key in this architecture. Each setting is a key
+    /// and the consequence of losing it.
     pub(crate) fn unheld(&self) -> Result<Vec<(&'static str, String)>> {
         let Some(window) = self.window()? else { return Ok(Vec::new()) };
         let why = format!(
@@ -178,7 +179,7 @@ impl Config {
         let (Some(rope), Some(kind)) = (self.rope(), self.rope_type()) else { return Ok(()) };
         let float = |name: &str| float(rope, name);
         match kind {
-            // The factors of Llama 3 are written as a tensor.
+            // Llama 3's scaling factors are written as a tensor instead of metadata.
             "default" | "llama3" => return Ok(()),
             "linear" | "yarn" => {}
             other => return Err(refused("rope_scaling", other).expected("linear, yarn or llama3")),
@@ -216,7 +217,7 @@ fn number(json: &Map<String, Json>, key: &str) -> Result<Option<u64>> {
     match json.get(key) {
         None | Some(Json::Null) => Ok(None),
         Some(value) => {
-            // Some tools write whole numbers as 8192.0.
+            // Some tools write whole numbers as floats, such as 8192.0.
             let whole = value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..9e15).contains(number));
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
             let number = value.as_u64().or(whole.map(|number| number as u64));

@@ -1,4 +1,4 @@
-//! Entries of a GGUF file's metadata, each with the exact type that llama.cpp's loader expects.
+//! The entries of a GGUF file's metadata. llama.cpp's loader expects an exact type for each entry.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Dtype, Error, NodeKind, Result, Value};
@@ -61,7 +61,7 @@ impl IntoIterator for Entries {
     }
 }
 
-/// Metadata of a file that is read.
+/// The metadata of a GGUF file that is being read.
 pub(crate) struct MetadataView<'a>(pub(crate) &'a BTreeMap<String, Value>);
 
 impl MetadataView<'_> {
@@ -78,7 +78,8 @@ impl MetadataView<'_> {
         self.0.get(key)?.root().as_int().and_then(|number| u64::try_from(number).ok())
     }
 
-    /// Returns a float. A 32-bit number is converted to the shortest decimal that represents it.
+    /// Returns a float. A 32-bit float is converted to the 64-bit value of its shortest decimal
+    /// form.
     #[expect(clippy::cast_possible_truncation, reason = "it came from an F32")]
     pub(crate) fn float(&self, key: &str) -> Option<f64> {
         let node = self.0.get(key)?.root();

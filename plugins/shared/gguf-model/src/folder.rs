@@ -1,4 +1,4 @@
-//! Files of a model folder. They are as untrusted as any input.
+//! Reads the files of a model folder. These files are as untrusted as any other input.
 
 use serde_json::Value as Json;
 use tensorferry_sdk::{Error, Limits, Result, Source};
@@ -34,14 +34,14 @@ impl Folder<'_> {
         json.map(Some).map_err(|error| Error::malformed(format!("invalid JSON: {error}")).file(name))
     }
 
-    /// Reads a file as text.
+    /// Reads a file as a string.
     pub(crate) fn text(&self, name: &str) -> Result<Option<String>> {
         let text = self.bytes(name)?.map(String::from_utf8).transpose();
         text.map_err(|_| Error::malformed("the text is not UTF-8").file(name))
     }
 }
 
-/// Returns the error for a key of `config.json` with an impossible value.
+/// Returns the error for an invalid value of a `config.json` key.
 pub(crate) fn impossible_value(key: &str) -> Error {
     Error::malformed(format!("{key} has an impossible value")).file("config.json")
 }

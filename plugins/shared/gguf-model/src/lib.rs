@@ -1,16 +1,16 @@
 //! Converts the metadata of language models between GGUF files and Hugging Face model folders, in
-//! both directions. Metadata is everything but the weights.
+//! both directions. Metadata is everything except the weights.
 //!
 //! | File | Contents |
 //! |---|---|
 //! | `architecture.rs` | the known architectures and their recipes |
 //! | `weights.rs` | the names of weights, and a check of their shapes against `config.json` |
 //! | `folder.rs` | JSON and bytes of a model folder |
-//! | `config.rs` | `config.json` as metadata: the keys that llama.cpp's loader needs |
-//! | `rope.rs` | Llama 3's factors of rotary frequencies, which a GGUF file stores as a tensor |
-//! | `tokenizer.rs` | the tokenizer as metadata; its folder has a file for each kind |
-//! | `to_hf.rs` | metadata as `config.json`, `tokenizer.json` and `tokenizer_config.json` |
-//! | `entries.rs` | metadata that is written or read |
+//! | `config.rs` | conversion of `config.json` to the keys that llama.cpp's loader needs |
+//! | `rope.rs` | Llama 3's rotary frequency factors, which a GGUF file stores as a tensor |
+//! | `tokenizer.rs` | conversion of the tokenizer to metadata; `tokenizer/` has a file for each kind |
+//! | `to_hf.rs` | conversion of metadata to `config.json`, `tokenizer.json` and `tokenizer_config.json` |
+//! | `entries.rs` | typed access to the metadata that is written or read |
 //!
 //! Sources: llama.cpp's `convert_hf_to_gguf.py` (its `conversion/llama.py`, `conversion/qwen.py`,
 //! `conversion/base.py` and gguf-py's `vocab.py` of 2026), transformers' configurations for the
@@ -36,8 +36,8 @@ use folder::Folder;
 use serde_json::Value as Json;
 use tensorferry_sdk::{Limits, Result, Source};
 
-/// Returns the class or the model type that a folder's `config.json` names, if the folder is a
-/// model of transformers.
+/// If a folder contains a transformers model, returns the class or the model type in its
+/// `config.json`.
 pub fn family(source: &dyn Source, limits: &Limits) -> Result<Option<String>> {
     let Some(json) = (Folder { source, limits }).json("config.json")? else { return Ok(None) };
     let class = json.get("architectures").and_then(|classes| classes.get(0)).and_then(Json::as_str);
@@ -54,8 +54,8 @@ pub struct HfModel<'a> {
 }
 
 impl<'a> HfModel<'a> {
-    /// Opens a folder's `config.json`. Returns `None` if it is missing or names an unknown
-    /// architecture.
+    /// Opens a folder's `config.json`. Returns `None` if the file is missing, or if the
+    /// architecture in it is unknown.
     pub fn open(source: &'a dyn Source, limits: &'a Limits) -> Result<Option<Self>> {
         let folder = Folder { source, limits };
         let Some(json) = folder.json("config.json")? else { return Ok(None) };
@@ -67,27 +67,28 @@ impl<'a> HfModel<'a> {
         self.config.architecture
     }
 
-    /// Checks tensors, under the names of transformers or of GGUF, against the configuration: none
-    /// is missing, and each has the expected shape.
+    /// Checks tensors against the configuration: no tensor may be missing, and each must have the
+    /// expected shape. The tensors may have the names of transformers or those of GGUF.
     pub fn check_weights<'t>(&self, tensors: impl Iterator<Item = (&'t str, &'t [u64])>) -> Result<()> {
         weights::check(&self.config, tensors)
     }
 
-    /// Returns settings of `config.json` that GGUF has no key for: the key, and the consequence.
+    /// Returns settings of `config.json` for which GGUF has no key. Each setting is a key and the
+    /// consequence of losing it.
     pub fn unsupported_settings(&self) -> Result<Vec<(&'static str, String)>> {
         self.config.unheld()
     }
 
-    /// Returns the recipe that renames its tensors and reorders their rows for llama.cpp.
+    /// Returns the recipe that renames the model's tensors and reorders their rows for llama.cpp.
     #[must_use]
     pub fn recipe(&self) -> String {
         let (heads, kv_heads) = (self.config.heads, self.config.kv_heads);
         self.config.architecture.recipe_to_gguf(heads, kv_heads, self.config.width)
     }
 
-    /// Returns the metadata that a loader needs, including the tokenizer. `pre` overrides the name
-    /// for how a byte-level tokenizer splits text. Fails if a tokenizer or a scaling of rotary
-    /// frequencies has no counterpart in GGUF.
+    /// Returns the metadata that a loader needs, including the tokenizer. `pre` overrides the
+    /// llama.cpp name for how a byte-level tokenizer splits text. Fails if GGUF cannot represent
+    /// the tokenizer or the scaling of rotary frequencies.
     pub fn metadata(&self, pre: Option<&str>) -> Result<Entries> {
         let mut entries = Entries::default();
         self.config.add_to(&mut entries)?;
@@ -96,7 +97,8 @@ impl<'a> HfModel<'a> {
     }
 
     /// Returns the factors that divide the rotary frequencies, one for each pair of numbers in a
-    /// head: the F32 tensor [`FREQUENCIES`] of Llama 3.1 and later.
+    /// head. Llama 3.1 and later have these factors, and GGUF stores them as the F32 tensor
+    /// [`FREQUENCIES`].
     pub fn frequencies(&self) -> Result<Option<Vec<f32>>> {
         self.config.frequencies()
     }

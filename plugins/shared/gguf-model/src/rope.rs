@@ -1,13 +1,14 @@
-//! Llama 3's factors of rotary frequencies. The frequencies of long waves are divided by a factor,
-//! and those of short waves are unchanged, with a smooth transition in between
-//! (`_compute_llama3_parameters` in transformers' `modeling_rope_utils.py`). llama.cpp stores the
-//! factors as a tensor, computed once.
+//! Computes Llama 3's scaling factors for rotary frequencies. The frequencies of long waves are
+//! divided by a factor, and the frequencies of short waves are unchanged. In between, the
+//! transition is smooth (`_compute_llama3_parameters` in transformers' `modeling_rope_utils.py`).
+//! llama.cpp does not compute the factors, but reads them from a tensor.
 
 use crate::folder::impossible_value as malformed;
 use std::f32::consts::PI;
 use tensorferry_sdk::Result;
 
-/// Maximum head size, which bounds the factors in memory. Real heads have 64 to 256 numbers.
+/// Maximum size of a head, which limits the memory for the factors. Real heads have 64 to 256
+/// numbers.
 const MAX_HEAD: u64 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,12 +16,13 @@ pub(crate) struct Llama3 {
     pub(crate) factor: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// Context length of the original training.
+    /// Context length of the model before its context was extended.
     pub(crate) context: f64,
 }
 
 impl Llama3 {
-    /// Returns a factor for each pair of numbers in a head. `theta` is the base of the frequencies.
+    /// Returns a factor for each pair of numbers in a head. `theta` is the base of the rotary
+    /// frequencies.
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the factors are F32")]
     pub(crate) fn factors(&self, theta: f64, head: u64) -> Result<Vec<f32>> {
         let Self { factor, low, high, context } = *self;
@@ -47,8 +49,8 @@ impl Llama3 {
         Ok((0..head / 2).map(factor_of).collect())
     }
 
-    /// Returns the parameters that produce these factors, if they are among the parameters of
-    /// published models.
+    /// Returns the parameters that produce these factors. Only the parameters of published models
+    /// are tried.
     pub(crate) fn from_factors(factors: &[f32], theta: f64, head: u64) -> Option<Self> {
         let factor = f64::from(factors.iter().copied().fold(1.0, f32::max));
         let parameters = Self { factor, low: 1.0, high: 4.0, context: 8192.0 };

@@ -1,5 +1,5 @@
-//! Converts metadata to the files of a Hugging Face model folder: `config.json` here, the tokenizer
-//! in `tokenizer.rs`.
+//! Converts GGUF metadata to the files of a Hugging Face model folder. This file converts
+//! `config.json`, and `tokenizer.rs` converts the tokenizer.
 
 mod tokenizer;
 
@@ -11,30 +11,30 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result, Value};
 
-/// A model of a GGUF file in the form of transformers.
+/// The files of a transformers model that was converted from a GGUF file.
 pub struct HfFiles {
-    /// Recipe that renames its tensors and reorders their rows for transformers.
+    /// Recipe that renames the tensors and reorders their rows for transformers.
     pub recipe: String,
     /// Whether the recipe reorders the rows of queries and keys.
     pub reorders_rows: bool,
-    /// Names and texts of the files.
+    /// Names and contents of the files.
     pub files: Vec<(&'static str, String)>,
-    /// Parts without a counterpart, and the reason for each.
+    /// Parts of the metadata that transformers cannot represent, and the reason for each.
     pub losses: Vec<(&'static str, String)>,
-    /// Keys of the metadata that the files represent.
+    /// Metadata keys that the files represent.
     pub held: Vec<String>,
 }
 
-/// The facts about a GGUF file's tensors that the conversion needs.
+/// The properties of a GGUF file's tensors that the conversion needs.
 pub struct HfTensors<'a> {
     pub names: Vec<&'a str>,
-    /// The name in transformers of the dtype of most weights; `None` if they are quantized.
+    /// transformers' name for the dtype of most weights; `None` if they are quantized.
     pub dtype: Option<&'static str>,
-    /// Values of [`FREQUENCIES`](crate::FREQUENCIES).
+    /// Values of the tensor [`FREQUENCIES`](crate::FREQUENCIES).
     pub frequencies: Option<Vec<f32>>,
 }
 
-/// Keys about the GGUF file itself, which have no place in a model folder.
+/// Keys about the GGUF file itself, which are meaningless in a model folder.
 const FILE_KEYS: [&str; 5] = [
     "general.architecture",
     "general.type",
@@ -42,7 +42,7 @@ const FILE_KEYS: [&str; 5] = [
     "general.quantization_version",
     "general.alignment",
 ];
-/// Keys of an architecture that are read below or are redundant.
+/// Architecture keys that the code below reads, or that are redundant.
 const READ_KEYS: [&str; 20] = [
     "block_count",
     "context_length",
@@ -66,8 +66,8 @@ const READ_KEYS: [&str; 20] = [
     "expert_count",
 ];
 
-/// Converts metadata to the files of a model folder. Fails for unknown architectures and models
-/// with experts.
+/// Converts metadata to the files of a model folder. Fails if the architecture is unknown or the
+/// model has experts.
 pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Result<HfFiles> {
     let read = MetadataView(metadata);
     let word = read.text("general.architecture");
@@ -104,7 +104,7 @@ pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Res
     Ok(HfFiles { recipe, reorders_rows: architecture.is_interleaved, files, losses, held })
 }
 
-/// Formats JSON the way transformers does.
+/// Formats JSON in the same way as transformers.
 fn text(json: &Json) -> String {
     serde_json::to_string_pretty(json).unwrap_or_default() + "\n"
 }
@@ -117,8 +117,8 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// Returns the number of heads, the number of key/value heads, and the width of a layer's
-    /// input.
+    /// Returns the number of attention heads, the number of key/value heads, and the width of a
+    /// layer's input.
     fn attention(&self) -> Result<(u64, u64, u64)> {
         let heads = self.read.needed(&(self.key)("attention.head_count"))?;
         let kv_heads = self.read.number(&(self.key)("attention.head_count_kv")).unwrap_or(heads);

@@ -12,7 +12,7 @@ use crate::folder::Folder;
 use serde_json::Value as Json;
 use tensorferry_sdk::{Error, Result};
 
-/// Token types: the values of llama.cpp's `llama_token_type`.
+/// Token types, with the values of llama.cpp's `llama_token_type`.
 pub(crate) const NORMAL: i32 = 1;
 pub(crate) const UNKNOWN: i32 = 2;
 pub(crate) const CONTROL: i32 = 3;
@@ -22,13 +22,14 @@ pub(crate) const BYTE: i32 = 6;
 
 /// The character that sentencepiece uses for a space.
 pub(crate) const SPACE: &str = "\u{2581}";
-/// Scores of added and missing tokens, lower than those of the model's own tokens.
+/// Score of added and missing tokens. It is lower than the scores of the model's own tokens.
 const ADDED_SCORE: f32 = -1000.0;
 const MISSING_SCORE: f32 = -10_000.0;
-/// Maximum number of tokens, far above any vocabulary. It bounds the IDs of hostile files.
+/// Maximum number of tokens, which is far above that of any real vocabulary. It limits the IDs in
+/// hostile files.
 const MAX_TOKENS: u64 = 1 << 24;
 
-/// The tokens of a model, ordered by ID.
+/// The tokens of a model, in the order of their IDs.
 pub(crate) struct Vocabulary {
     pub(crate) tokens: Vec<String>,
     pub(crate) types: Vec<i32>,
@@ -37,7 +38,7 @@ pub(crate) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Returns a vocabulary of placeholders.
+    /// Returns a vocabulary of `len` placeholder tokens.
     fn of(len: u64) -> Result<Self> {
         if len > MAX_TOKENS {
             return Err(Error::limit("too many tokens").expected(format!("at most {MAX_TOKENS}")).found(len));
@@ -50,14 +51,15 @@ impl Vocabulary {
         })
     }
 
-    /// Defines a token. An ID beyond the model's vocabulary is ignored.
+    /// Sets the token with this ID. An ID beyond the vocabulary is ignored.
     fn set(&mut self, id: u64, token: &str, kind: i32, score: f32) {
         let Some(id) = usize::try_from(id).ok().filter(|id| *id < self.tokens.len()) else { return };
         token.clone_into(&mut self.tokens[id]);
         (self.types[id], self.scores[id]) = (kind, score);
     }
 
-    /// Defines an added token. It is a control token if it is special, or looks like one.
+    /// Sets an added token. It becomes a control token if it is marked as special, or if it looks
+    /// like a special token.
     fn set_added(&mut self, id: u64, token: &str, is_special: bool) {
         if is_special || looks_special(token) {
             self.set(id, token, CONTROL, ADDED_SCORE);
@@ -67,8 +69,8 @@ impl Vocabulary {
     }
 }
 
-/// Some models do not mark their control tokens as special (`does_token_look_special` of
-/// llama.cpp).
+/// Returns whether a token looks like a control token (`does_token_look_special` in llama.cpp).
+/// Some models do not mark their control tokens as special.
 fn looks_special(token: &str) -> bool {
     let is_between = |start: &str, end: &str| token.starts_with(start) && token.ends_with(end);
     matches!(token, "<pad>" | "<mask>" | "<2mass>" | "[@BOS@]")
@@ -116,8 +118,8 @@ pub(crate) fn add_to(
         }
     };
     let declared = settings["add_prefix_space"].as_bool().filter(|_| config.architecture.gguf == "llama");
-    // llama.cpp puts a space before texts with sentencepiece tokenizers, unless the file disables
-    // it.
+    // With a sentencepiece tokenizer, llama.cpp adds a space before each text, unless the file
+    // disables this.
     let lacks_space = || json.as_ref().filter(|json| !is_merged && !prepends(json)).map(|_| false);
     if let Some(adds) = declared.or_else(lacks_space) {
         entries.bool("tokenizer.ggml.add_space_prefix", adds);
@@ -133,7 +135,7 @@ pub(crate) fn add_to(
     special::add_to(entries, json.as_ref(), &settings, config, is_of_pieces)
 }
 
-/// Returns whether a sentencepiece tokenizer puts a space before a text.
+/// Returns whether a sentencepiece tokenizer adds a space before a text.
 fn prepends(json: &Json) -> bool {
     let is_prepend = |step: &Json| step["type"] == "Prepend";
     let is_metaspace = |step: &Json| {
@@ -190,7 +192,8 @@ fn empty(json: &Json, declared: Option<u64>) -> Result<Vocabulary> {
     }
 }
 
-/// Returns the pairs of `model.merges`. Each is a text with a space, or a list of two texts.
+/// Returns the pairs in `model.merges`. A pair is a string that contains a space, or a list of two
+/// strings.
 fn merges<'j>(json: &'j Json) -> Result<Vec<(&'j str, &'j str)>> {
     let merges = json["model"]["merges"].as_array().ok_or_else(|| malformed("model.merges is missing"))?;
     let pair = |merge: &'j Json| match merge {

@@ -1,13 +1,13 @@
-//! The weights of a model: their names on both sides, and the shapes that follow from
-//! `config.json`. Weights of other shapes would be split into the wrong heads, or give a file that
-//! llama.cpp cannot load.
+//! Defines the weights of a model: their names in transformers and in GGUF, and the shapes that
+//! follow from `config.json`. If a weight had a different shape, its rows would be divided into the
+//! wrong heads, or llama.cpp could not load the file.
 
 use crate::config::Config;
 use crate::folder::contradicts;
 use std::collections::HashSet;
 use tensorferry_sdk::Result;
 
-/// Prefixes of names in layers: in transformers, in GGUF.
+/// Prefixes of the names of weights in layers: in transformers, and in GGUF.
 const IN_LAYER: [&str; 2] = ["model.layers.", "blk."];
 
 /// A module with a weight and possibly a bias.
@@ -15,7 +15,7 @@ const IN_LAYER: [&str; 2] = ["model.layers.", "blk."];
 struct Module {
     /// Names in transformers and in GGUF.
     names: [&'static str; 2],
-    /// Shape of its weight. The first dimension is also that of its bias.
+    /// Shape of the weight. Its first dimension is also the length of the bias.
     shape: &'static [Dim],
 }
 
@@ -23,9 +23,9 @@ struct Module {
 enum Dim {
     Vocabulary,
     Width,
-    /// Number of heads times head size.
+    /// Number of heads multiplied by the head size.
     Queries,
-    /// Number of key/value heads times head size.
+    /// Number of key/value heads multiplied by the head size.
     Keys,
     Head,
     Inner,
@@ -56,10 +56,10 @@ const LAYER_MODULES: [Module; 11] = [
     module(["mlp.up_proj", "ffn_up"], &[Dim::Inner, Dim::Width]),
     module(["mlp.down_proj", "ffn_down"], &[Dim::Width, Dim::Inner]),
 ];
-/// Modules of attention that have a bias in Qwen 2.
+/// Attention modules that have a bias in Qwen 2.
 const WITH_BIAS: [&str; 3] = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
 
-/// The weight of a model that a tensor contains.
+/// The weight that a tensor contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Weight {
     layer: Option<u64>,
@@ -68,7 +68,7 @@ struct Weight {
 }
 
 impl Weight {
-    /// Returns the weight with this name in transformers (`side` 0) or GGUF (1).
+    /// Returns the weight that has this name in transformers (`side` 0) or in GGUF (`side` 1).
     fn named(name: &str, side: usize) -> Option<Self> {
         let (module, end) = name.rsplit_once('.')?;
         let is_bias = match end {
@@ -98,14 +98,15 @@ impl Weight {
     }
 }
 
-/// Returns whether a tensor of transformers has a name in GGUF.
+/// Returns whether GGUF has a name for a transformers tensor.
 #[must_use]
 pub fn has_name(name: &str) -> bool {
     Weight::named(name, 0).is_some()
 }
 
-/// Checks tensors, under the names of either side, against the configuration: none is missing, and
-/// each has the expected shape. Tensors without a known name are ignored.
+/// Checks tensors against the configuration: no tensor may be missing, and each must have the
+/// expected shape. The tensors may have the names of either side. Tensors without a known name are
+/// ignored.
 pub(crate) fn check<'t>(config: &Config, tensors: impl Iterator<Item = (&'t str, &'t [u64])>) -> Result<()> {
     let expected =
         Expected { config, layers: config.layers()?, head: config.head()?, inner: config.inner()? };
@@ -119,7 +120,7 @@ pub(crate) fn check<'t>(config: &Config, tensors: impl Iterator<Item = (&'t str,
     expected.check_all_are_there(&found)
 }
 
-/// The configuration's values that determine the shapes of weights.
+/// The values of the configuration that determine the shapes of weights.
 struct Expected<'a> {
     config: &'a Config,
     layers: u64,
@@ -158,7 +159,7 @@ impl Expected<'_> {
         }
     }
 
-    /// Returns the length of a dimension with the keys that define it.
+    /// Describes the length of a dimension by the configuration keys that define it.
     fn words(&self, dim: Dim) -> String {
         let Config { heads, kv_heads, .. } = self.config;
         let len = self.len(dim).map_or("any".to_owned(), |len| len.to_string());
@@ -242,7 +243,8 @@ mod tests {
         );
     }
 
-    /// A configuration of two layers with four heads of eight numbers, and two key/value heads.
+    /// Returns the configuration of a model with two layers, four heads of eight numbers, and two
+    /// key/value heads.
     fn config(kind: &str) -> Value {
         json!({
             "model_type": kind, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "head_dim": 8,

@@ -1,7 +1,7 @@
 //! Chooses the files of a source that make up the model.
 //!
-//! One shard is never read as the whole model: the user names the index or the folder, or passes
-//! `shard=alone`.
+//! ferry never reads a single shard as if it were the whole model. The user passes the index or the
+//! folder, or sets `shard=alone`.
 
 use crate::Naming;
 use crate::index::Index;
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use tensorferry_sdk::file_name::{base_of_variant, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, ShardName, Side, Source, TypedOption};
 
-/// Reader option: what to do if the input is one shard of a model.
+/// Reader option: what to do if the input is a single shard of a model.
 pub const SHARD_OPTION: TypedOption<bool> = TypedOption::choice(
     Side::Reader,
     "shard",
@@ -22,15 +22,16 @@ pub const SHARD_OPTION: TypedOption<bool> = TypedOption::choice(
 /// The files to read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// All files that the index of this name refers to.
+    /// The index with this name, and all files that it refers to.
     Index(String),
-    /// One file, or a complete set of shards without an index.
+    /// One file, or a complete set of shards that has no index.
     Files(Vec<String>),
 }
 
-/// Chooses the files by the source's entry. A file is read by itself. A shard is refused unless
-/// `shard_is_alone` is set or the model is only shown. In a folder the order is: the index or the
-/// file with the usual name, a single index, a single file, a complete set of shards.
+/// Chooses the files that the source's entry refers to. A file is read by itself. A shard is
+/// rejected, unless `shard_is_alone` is set or the model is only displayed. In a folder, the choice
+/// is the first of the following that exists: the index or file with the default name, the only
+/// index, the only file, a complete set of shards.
 ///
 /// Returns a usage error if the user has to choose.
 pub fn choose(
@@ -55,7 +56,7 @@ pub fn choose(
         }
         Entry::Prefix(prefix) => {
             let mut names = source.list(prefix)?;
-            // The index of a variant does not have the prefix of its shards.
+            // The index of a variant may not start with the prefix of its shards.
             for name in naming.indexes(prefix) {
                 if !name.starts_with(prefix) && source.contains(&name)? {
                     names.push(name);
@@ -71,7 +72,7 @@ pub fn choose(
     }
 }
 
-/// Checks that a single chosen file is not a part of a model.
+/// Returns an error if a single chosen file is only a part of a model.
 fn refuse_partial(
     choice: Choice,
     shard_is_alone: bool,
@@ -86,8 +87,8 @@ fn refuse_partial(
     Ok(choice)
 }
 
-/// Refuses a shard, because it is unclear whether the user means the whole model. If the model is
-/// only shown, notes it instead.
+/// Rejects a shard, because it is unclear whether the user means the whole model. If the model is
+/// only displayed, reports a note instead.
 fn refuse_shard(
     naming: &Naming,
     name: &str,
@@ -109,8 +110,8 @@ fn refuse_shard(
         .hint(format!("pass {whole} to read the whole model, or -i shard=alone to read only this file")))
 }
 
-/// Returns whether a model may be read from a file of a folder. Hidden files are skipped: macOS
-/// leaves `._model.safetensors` on foreign disks.
+/// Returns whether a file in a folder may be a part of a model. Hidden files are skipped, because
+/// macOS writes files such as `._model.safetensors` to disks with other file systems.
 #[must_use]
 pub fn is_member(naming: &Naming, name: &str) -> bool {
     !name.starts_with('.') && (has_suffix(name, naming.suffix) || naming.stem_of_index(name).is_some())
@@ -150,8 +151,8 @@ fn choose_among(
     })
 }
 
-/// Returns the names without variants of a model that is also present: `x.fp16.bin` next to
-/// `x.bin`.
+/// Returns the names without variants of models that are also present. For example, `x.fp16.bin` is
+/// a variant of `x.bin`.
 #[must_use]
 pub fn without_variants<'n>(naming: &Naming, names: &[&'n str]) -> Vec<&'n str> {
     let stem_of = |name: &str| {
@@ -167,7 +168,7 @@ pub fn without_variants<'n>(naming: &Naming, names: &[&'n str]) -> Vec<&'n str> 
     names.iter().copied().filter(|name| !is_variant(name)).collect()
 }
 
-/// Notes the files next to the chosen one that are not read.
+/// Reports a note about the files next to the chosen file, which are not read.
 fn note_others(
     naming: &Naming,
     choice: &str,
@@ -182,7 +183,7 @@ fn note_others(
         *name != choice && !is_shard
     };
     let mut others: Vec<&str> = members.iter().copied().filter(is_other).collect();
-    // An index may name files that do not have the names of shards.
+    // An index may refer to files whose names are not shard names.
     if stem.is_some() && !others.is_empty() {
         let index = Index::read(source, choice, context.limits())?;
         others.retain(|name| !index.names(name));
@@ -193,7 +194,7 @@ fn note_others(
     Ok(())
 }
 
-/// Chooses among several files: they must be all shards of one set.
+/// Chooses several files, which must be all shards of a single set.
 fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
     if are_ranks_of_one_model(files) && files.iter().all(|name| naming.shard(name).is_none()) {
         return Err(unjoinable_ranks(files));
@@ -205,8 +206,8 @@ fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
         return Err(several(files));
     }
     let numbers: BTreeSet<u64> = parsed.iter().map(|shard| shard.number).collect();
-    // A missing number is among the first N + 1, where N is the number of files, no matter how
-    // large the count is.
+    // If there are N shards and one is missing, its number is among the first N + 1. The search
+    // therefore does not depend on the count in the file names, which may be huge.
     let missing = (1..=first.count).take(numbers.len() + 1).find(|number| !numbers.contains(number));
     if let Some(missing) = missing {
         return Err(Error::malformed("a shard is missing, and so is the index")
@@ -229,7 +230,7 @@ fn no_model_error(naming: &Naming, names: &[String]) -> Error {
         .found(found.unwrap_or_else(|| "nothing".to_owned()))
 }
 
-/// Returns the error for files that are ranks of one model.
+/// Returns the error for files that contain the ranks of one model.
 #[must_use]
 pub fn unjoinable_ranks(names: &[&str]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
@@ -303,13 +304,13 @@ mod tests {
         let error = in_folder(&["m-00001-of-99999.safetensors", "m-00003-of-99999.safetensors"]).unwrap_err();
         assert!(error.to_string().contains("without number 2"), "{error}");
         assert!(in_folder(&["m-00001-of-00002.safetensors", "n-00002-of-00002.safetensors"]).is_err());
-        // A count below the shard's number does not make the shard a model.
+        // A count below the shard's own number does not make the shard a whole model.
         for name in ["m-00002-of-00000.safetensors", "m-00002-of-00001.safetensors"] {
             assert_eq!(in_folder(&[name]).unwrap_err().kind(), ErrorKind::Malformed, "{name}");
         }
     }
 
-    /// The hint names both ways to continue, and the index only if it exists.
+    /// The hint names both alternatives. It names the index only if the index exists.
     #[test]
     fn a_shard_is_not_taken_for_its_set() {
         let (name, index) = ("m-00002-of-00003.safetensors", "m.safetensors.index.json");
@@ -347,7 +348,8 @@ mod tests {
         assert!(notes[0].ends_with("not part of it: \"consolidated.safetensors\""), "{notes:?}");
     }
 
-    /// Shards of a run that replaces the set, or was replaced, do not form another model.
+    /// If a run replaced the set, or the set replaced a run's shards, these shards are not a
+    /// different model.
     #[test]
     fn shards_with_tags_are_of_the_index_of_their_stem() {
         let shard = "model-r0123abcd-00001-of-00002.safetensors";

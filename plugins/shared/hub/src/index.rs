@@ -1,5 +1,5 @@
-//! An index names the file of each tensor of a model in several files: `{"metadata": {"total_size":
-//! BYTES, ...}, "weight_map": {TENSOR: FILE, ...}}`.
+//! An index lists the tensors of a model that is stored in several files, with the file of each
+//! tensor: `{"metadata": {"total_size": BYTES, ...}, "weight_map": {TENSOR: FILE, ...}}`.
 
 use crate::json::{self, ParseState, Scalar, UniqueMap};
 use crate::listing::list;
@@ -9,24 +9,25 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, Source, check_name};
 
-/// Metadata that depends on the split and is recomputed for a new one.
+/// Metadata that depends on the tensors in the files. It is computed again when an index is
+/// written.
 const DERIVED: [&str; 2] = ["total_size", "total_parameters"];
 
 #[derive(Debug)]
 pub struct Index {
-    /// File name of the index itself.
+    /// File name of the index.
     name: String,
     /// The file of each tensor.
     weight_map: BTreeMap<String, String>,
-    /// Metadata of the model. huggingface_hub stores the metadata of a sharded model here, not in
-    /// the shards.
+    /// Metadata of the model. For a sharded model, huggingface_hub stores it in the index instead
+    /// of the shards.
     pub metadata: BTreeMap<String, String>,
-    /// Metadata keys with structured values, which have no counterpart elsewhere.
+    /// Metadata keys with structured values, which other formats cannot represent.
     pub structured: Vec<String>,
 }
 
 impl Index {
-    /// Reads an index and checks that the files it names are in its folder.
+    /// Reads an index, and checks that the files in it are in the same folder.
     pub fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
         let file = source.open(name)?;
         let bytes = source.read_vec(file, 0, source.len(file), limits)?;
@@ -63,7 +64,8 @@ impl Index {
         &self.name
     }
 
-    /// Returns the files that it names, sorted, or an error if any of them is missing.
+    /// Returns the files that the index refers to, sorted. Returns an error if any of them is
+    /// missing.
     pub fn files(&self, source: &dyn Source) -> Result<Vec<&str>> {
         let files: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
         let mut missing = Vec::new();
@@ -80,21 +82,21 @@ impl Index {
         }
     }
 
-    /// Returns whether it names this file.
+    /// Returns whether the index refers to this file.
     pub(crate) fn names(&self, file: &str) -> bool {
         self.weight_map.values().any(|named| named == file)
     }
 
-    /// Returns whether the tensor of this name is read from this file.
+    /// Returns whether the index assigns this tensor to this file.
     #[must_use]
     pub fn reads(&self, tensor: &str, file: &str) -> bool {
         self.weight_map.get(tensor).is_some_and(|named| named == file)
     }
 
-    /// Checks that the files contain the tensors that the index names. `held` is every tensor in a
-    /// file, with the file. `tied` is every other name for a tensor that the files themselves do
-    /// not contain. Reports tensors missing from the index as losses, and notes tensors that the
-    /// index reads from a different file.
+    /// Checks that the files contain the tensors that the index lists. `held` contains each tensor
+    /// of each file, with the name of the file. `tied` contains additional names of tensors, which
+    /// the files themselves do not contain. If a tensor is missing from the index, it is reported
+    /// as a loss. If the index assigns a tensor to a different file, this is reported as a note.
     pub fn check(
         &self,
         held: &HashSet<(&str, &str)>,
@@ -130,7 +132,8 @@ impl Index {
         Ok(())
     }
 
-    /// Encodes an index like the Hugging Face libraries: sorted keys, indented by two spaces.
+    /// Encodes an index as the Hugging Face libraries do: with sorted keys, and indented by two
+    /// spaces.
     pub fn encode(total_size: u64, weight_map: &BTreeMap<&str, &str>) -> Result<Vec<u8>> {
         #[derive(Serialize)]
         struct Metadata {
@@ -254,8 +257,8 @@ mod tests {
         assert_eq!(check(&[("a", "1")], "b"), Ok((nothing(), 0)));
         assert!(check(&[("a", "1")], "").unwrap_err().contains(r#"found "b" in "2""#));
         assert!(check(&[("a", "2"), ("b", "2")], "").unwrap_err().contains(r#"found "a" in "1""#));
-        // A tensor that a different file supersedes is noted, and a tensor that is not in the index
-        // is lost.
+        // If the index assigns a tensor to a different file, a note is reported. If the index does
+        // not list a tensor, the tensor is lost.
         assert_eq!(check(&[("a", "1"), ("a", "2"), ("b", "2")], ""), Ok((nothing(), 1)));
         assert_eq!(check(&[("a", "1"), ("b", "2"), ("c", "2")], ""), Ok((vec!["c".to_owned()], 0)));
         assert!(index.reads("a", "1") && !index.reads("a", "2") && !index.reads("c", "2"));

@@ -1,28 +1,28 @@
-//! Models in several files, named and split like those of the Hugging Face Hub: shards, and an
-//! index with the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use all
-//! of it; `numpy` and `onnx`, whose models are one file, use the rest.
+//! Models in several files, with the names that the Hugging Face Hub uses: shards, and an index
+//! that lists the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use these
+//! parts. `numpy` and `onnx`, whose models are a single file, use only the other parts.
 //!
 //! ```text
 //! model.safetensors                        pytorch_model.bin                        not split
 //! model-00001-of-00002.safetensors, ...    pytorch_model-00001-of-00002.bin, ...    the shards
-//! model-r0123abcd-00001-of-00002.safetensors                                     a shard with a tag of its run
+//! model-r0123abcd-00001-of-00002.safetensors                                     a shard with the tag of a run
 //! model.safetensors.index.json             pytorch_model.bin.index.json             the index
 //! model.fp16.safetensors, ...              pytorch_model.fp16.bin, ...              a variant
-//! model.safetensors.index.fp16.json        pytorch_model.bin.index.fp16.json        its index
+//! model.safetensors.index.fp16.json        pytorch_model.bin.index.fp16.json        the index of a variant
 //! ```
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `choose.rs` | the choice of an input's files that make up the model |
+//! | `choose.rs` | the choice of the input files that make up the model |
 //! | `index.rs` | the index: reading, checking against the files, writing |
 //! | `ranks.rs` | names of files that contain one rank's part of a model |
-//! | `shard.rs` | names of shards, and the split into them |
+//! | `shard.rs` | names of shards, and the split of a model into shards |
 //! | `json.rs` | JSON with unique keys and bounded lists |
-//! | `side_record.rs` | metadata of `ferry` for formats that have no place for it |
-//! | `listing.rs` | lists of several things in errors |
-//! | `only_file.rs` | the choice of a file, for formats (`numpy`, `onnx`) whose models are one file |
+//! | `side_record.rs` | ferry's metadata, for formats that cannot store it |
+//! | `listing.rs` | shortened lists in errors |
+//! | `only_file.rs` | the choice of a file, for formats whose models are a single file (`numpy`, `onnx`) |
 //!
-//! Sources: `huggingface_hub/serialization/_base.py`; for variants `_add_variant` in
+//! Sources: `huggingface_hub/serialization/_base.py`. For variants: `_add_variant` in
 //! `transformers/modeling_utils.py`.
 #![forbid(unsafe_code)]
 
@@ -46,22 +46,23 @@ pub use side_record::SideRecord;
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{ShardName, ShardTag};
 
-/// The file naming of models in one format.
+/// The file names that models in one format have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Naming {
-    /// Name of the format in messages: `safetensors`.
+    /// Name of the format in messages, such as `safetensors`.
     pub title: &'static str,
-    /// Default name of a model's files: `model`.
+    /// Default stem of file names, such as `model`.
     pub stem: &'static str,
-    /// Suffix of files with tensors: `.safetensors`.
+    /// Suffix of files with tensors, such as `.safetensors`.
     pub suffix: &'static str,
-    /// Suffix of an index: `.safetensors.index.json`.
+    /// Suffix of index files, such as `.safetensors.index.json`.
     pub index_suffix: &'static str,
 }
 
 impl Naming {
-    /// Returns the stem of a model's shards, given the name of its index; `None` if it is not an
-    /// index. An index has its variant before the last dot, shards have theirs before the suffix.
+    /// Returns the stem of a model's shards, given the name of its index. Returns `None` if the
+    /// name is not that of an index. A variant precedes the last dot of an index name, but the
+    /// suffix of a shard name.
     #[must_use]
     pub fn stem_of_index(&self, name: &str) -> Option<String> {
         if let Some(stem) = strip_suffix(name, self.index_suffix) {
@@ -72,18 +73,18 @@ impl Naming {
         Some(format!("{}.{variant}", strip_suffix(rest, usual)?))
     }
 
-    /// Parses the name of a shard; `None` if it is not a shard of this format.
+    /// Parses the name of a shard. Returns `None` if the file is not a shard of this format.
     #[must_use]
     pub fn shard<'a>(&self, name: &'a str) -> Option<ShardName<'a>> {
         ShardName::parse(name).filter(|shard| shard.ending.eq_ignore_ascii_case(self.suffix))
     }
 
-    /// Returns the stem that a shard shares with its index: without the tag of a run.
+    /// Returns the stem that a shard shares with its index. It does not contain the tag of a run.
     fn stem_of_shard<'a>(shard: &ShardName<'a>) -> &'a str {
         ShardTag::stem_without(shard.stem)
     }
 
-    /// Returns the possible names of an index, given the stem of its shards.
+    /// Returns the names that an index may have, given the stem of its shards.
     fn indexes(&self, stem: &str) -> Vec<String> {
         let mut names = vec![format!("{stem}{}", self.index_suffix)];
         let variant = stem.rsplit_once('.').zip(self.index_suffix.rsplit_once('.'));

@@ -1,8 +1,9 @@
-//! Lists several things in an error: the first few, and the number of others.
+//! Formats lists for errors: the first few items, and the number of remaining items.
 
 use tensorferry_sdk::listed;
 
-/// Lists the first few items, because a hostile file can make the list long; `None` if it is empty.
+/// Formats the first few items, because a hostile file can make a list long. Returns `None` if
+/// there are no items.
 pub fn list(items: impl Iterator<Item = String>) -> Option<String> {
     Some(listed(items, 5)).filter(|listed| !listed.is_empty())
 }

@@ -1,4 +1,5 @@
-//! Formats that store a model in one file. A folder is accepted if it contains one such file.
+//! Chooses the file of a model whose format stores models in a single file. The input may also be a
+//! folder that contains exactly one such file.
 
 use crate::choose::unjoinable_ranks;
 use crate::listing::list;
@@ -6,8 +7,8 @@ use crate::ranks::are_ranks_of_one_model;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
-/// Returns the file that the source's entry represents: the file itself, or the only file with one
-/// of these endings in a folder.
+/// Returns the file that the source's entry refers to. If the entry is a folder, returns the only
+/// file in it that has one of these endings.
 pub fn only_file(source: &dyn Source, endings: &[&str]) -> Result<String> {
     let named = endings.join(" or ");
     match source.entry() {

@@ -1,27 +1,27 @@
-//! Names of files that contain one rank's part of a model, as written by programs that train or
-//! serve on several devices.
+//! Recognizes files that contain one rank's part of a model. Programs that train or serve a model
+//! on several devices write such files.
 //!
-//! In a pattern `#` is a number, `@` is the number of ranks, `~` is a separator or nothing, and `*`
-//! is any text. Names match case-insensitively.
+//! In a pattern, `#` matches a number, `@` matches the number of ranks, `~` matches a separator or
+//! nothing, and `*` matches any text. Matching is case-insensitive.
 
 use tensorferry_sdk::{Context, Error, Limits, Purpose, Result, Source};
 
 /// Whether a file is a part of a model, if its name does not contain the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoneRank {
-    /// Always a part.
+    /// The file is always a part.
     IsPart,
-    /// A part if one of its numbers is not 0, or if other ranks are next to it. The only rank is a
-    /// whole model.
+    /// The file is a part if one of its numbers is not 0, or if other ranks are next to it. If rank
+    /// 0 is the only file, it is a whole model.
     FirstIsWhole,
-    /// A part if ranks 0 and 1 of its set exist. The number may be unrelated, such as the
-    /// rank of an adapter.
+    /// The file is a part only if ranks 0 and 1 of its set exist. Otherwise, the number may have a
+    /// different meaning, such as the rank of an adapter.
     IsWhole,
 }
 
-/// Patterns, from specific to general.
+/// The known patterns. The first match counts, so specific patterns precede general ones.
 const PATTERNS: [(&str, LoneRank); 44] = [
-    // DeepSpeed: partitions of ZeRO, and layers of pipelines.
+    // DeepSpeed: ZeRO partitions, and pipeline layers.
     ("zero_pp_rank_#_*_states.pt", LoneRank::IsPart),
     ("bf16_zero_pp_rank_#_*_states.pt", LoneRank::IsPart),
     ("fp16_zero_pp_rank_#_*_states.pt", LoneRank::IsPart),
@@ -45,23 +45,23 @@ const PATTERNS: [(&str, LoneRank); 44] = [
     ("tp#_sharded*.safetensors", LoneRank::FirstIsWhole),
     ("tp_rank_#_pp_rank_#.pt", LoneRank::FirstIsWhole),
     ("dp_rank_#_tp_rank_#_pp_rank_#.pt", LoneRank::FirstIsWhole),
-    // FSDP as written by verl and accelerate, and torch's distributed checkpoints.
+    // FSDP, as verl and accelerate write it, and torch's distributed checkpoints.
     ("*_world_size_@_rank_#.*", LoneRank::FirstIsWhole),
     ("pytorch_model*_rank#.bin", LoneRank::FirstIsWhole),
     ("__#_#.pt", LoneRank::FirstIsWhole),
-    // nanotron: names contain a rank for each kind of parallelism.
+    // nanotron: a name contains a rank for each kind of parallelism.
     ("*rank-#-of-@*rank-#-of-@*", LoneRank::FirstIsWhole),
-    // FSDP of torch_xla.
+    // FSDP in torch_xla.
     ("*rank~#~of~@*", LoneRank::FirstIsWhole),
     // metaseq, fairscale and fairseq.
     ("*-model_part-#*-shard#.pt", LoneRank::FirstIsWhole),
     ("*-model_part-#.pt", LoneRank::FirstIsWhole),
     ("checkpoint*-rank-#-shard#.pt", LoneRank::FirstIsWhole),
     ("checkpoint*-shard#.pt", LoneRank::FirstIsWhole),
-    // MLX's examples.
+    // The examples of MLX.
     ("weights.#.safetensors", LoneRank::IsWhole),
     ("weights.#.npz", LoneRank::IsWhole),
-    // Numbered parts with a count.
+    // Numbered parts whose names contain their count.
     ("*-#-of-@.*", LoneRank::IsWhole),
     ("*_#-of-@.*", LoneRank::IsWhole),
     ("*_#_of_@.*", LoneRank::IsWhole),
@@ -81,7 +81,7 @@ const PATTERNS: [(&str, LoneRank); 44] = [
     ("*_part~#.pt", LoneRank::IsWhole),
 ];
 
-/// TensorRT-LLM's configuration next to its ranks, and the maximum number of bytes read from it.
+/// TensorRT-LLM's configuration, which is next to its ranks, and the maximum length that is read.
 const CONFIG: &str = "config.json";
 const MAX_CONFIG: u64 = 1 << 20;
 
@@ -91,7 +91,7 @@ struct RankName {
     alone: LoneRank,
     numbers: Vec<u64>,
     count: Option<u64>,
-    /// The name with `#` for each number, which is the same for all files of a set.
+    /// The name with `#` in place of each number. It is the same for all files of a set.
     set: String,
 }
 
@@ -113,7 +113,7 @@ impl RankName {
                 let (numbers, set, count) = (self.numbers.len(), self.set.len(), self.count);
                 let ends = (0..=name.len()).filter(|&end| name.is_char_boundary(end));
                 for end in ends {
-                    // Do not split a number.
+                    // A match must not start in the middle of a number.
                     if rest.starts_with('#') && name[..end].ends_with(|c: char| c.is_ascii_digit()) {
                         continue;
                     }
@@ -151,14 +151,14 @@ impl RankName {
         }
     }
 
-    /// Returns the common prefix of all names in the set, in the case of `name`.
+    /// Returns the common prefix of all names in the set, spelled as in `name`.
     fn start<'n>(&self, name: &'n str) -> &'n str {
         &name[..self.set.find('#').unwrap_or(name.len())]
     }
 }
 
-/// Describes the part of a model that a file contains, by its name and the files next to it: `rank
-/// 0 of 2`. Returns `None` if it may be a whole model.
+/// Describes the part of a model that a file contains, based on its name and the files next to it.
+/// Returns `None` if the file may be a whole model.
 pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> {
     let base = name.rsplit('/').next().unwrap_or(name);
     let Some(rank) = RankName::parse(base) else { return Ok(None) };
@@ -175,7 +175,7 @@ pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> 
     }
     let others = others_of(&rank, source, folder, base)?;
     let is_first = rank.numbers.iter().all(|number| *number == 0);
-    // Numbers that do not start at 0 may not be ranks.
+    // If no file of the set has the number 0, the numbers may not be ranks.
     let counts = || is_first || others.iter().any(|(_, numbers)| numbers.iter().all(|number| *number == 0));
     let is_known = rank.alone == LoneRank::FirstIsWhole;
     Ok(match others.first() {
@@ -199,14 +199,14 @@ fn count_of_config(source: &dyn Source, folder: &str, rank: &RankName) -> Result
     Ok(config.and_then(|config| config.pointer("/mapping/world_size")?.as_u64()))
 }
 
-/// Returns the other files of a set, with their numbers.
+/// Returns the other files of a set, with the numbers in their names.
 fn others_of(
     rank: &RankName,
     source: &dyn Source,
     folder: &str,
     base: &str,
 ) -> Result<Vec<(String, Vec<u64>)>> {
-    // List only names with the prefix of the set.
+    // Lists only files whose names have the prefix of the set.
     let names = source.list(&format!("{folder}{}", rank.start(base)))?;
     let is_other = |name: String| {
         let other = name.strip_prefix(folder)?;
@@ -214,7 +214,7 @@ fn others_of(
         Some((other.to_owned(), parsed.numbers))
     };
     let mut others: Vec<_> = names.into_iter().filter_map(is_other).collect();
-    // Some sources cannot list files but can still open them.
+    // Some sources cannot list files, but can open a file by its name.
     if let (true, Some(next)) = (others.is_empty(), next_name(base, rank))
         && source.contains(&format!("{folder}{next}"))?
     {
@@ -223,7 +223,7 @@ fn others_of(
     Ok(others)
 }
 
-/// Returns the name of rank 1, if this is the name of rank 0 with one number.
+/// If a name is that of rank 0 and contains a single number, returns the name of rank 1.
 fn next_name(base: &str, rank: &RankName) -> Option<String> {
     let start = rank.start(base);
     let rest = &base[start.len()..];
@@ -231,7 +231,8 @@ fn next_name(base: &str, rank: &RankName) -> Option<String> {
     (rank.numbers == [0]).then(|| format!("{start}{:0digits$}{}", 1, &rest[digits..]))
 }
 
-/// Refuses a file that contains one rank's part of a model. If it is only shown, notes it instead.
+/// Rejects a file that contains one rank's part of a model. If the model is only displayed, reports
+/// a note instead.
 pub fn refuse_part(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
     match part_of_ranks(source, name)? {
         Some(part) => refuse(name, &part, context),
@@ -239,7 +240,8 @@ pub fn refuse_part(source: &dyn Source, name: &str, context: &dyn Context) -> Re
     }
 }
 
-/// Refuses a file as this part of a model. If it is only shown, notes it instead.
+/// Rejects a file that contains the part `part` of a model. If the model is only displayed, reports
+/// a note instead.
 pub fn refuse(name: &str, part: &str, context: &dyn Context) -> Result<()> {
     if context.purpose().has(Purpose::SHOW) {
         context.note(&format!("{name:?} contains only a part of a model: {part}"));

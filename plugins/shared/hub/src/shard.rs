@@ -10,15 +10,15 @@ use tensorferry_sdk::{Role, ShardName, ShardTag, Target};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     naming: Naming,
-    /// Name of the only file of an unsplit model.
+    /// Name of the file of an unsplit model.
     pub whole: String,
     stem: String,
     tag: ShardTag,
 }
 
 impl Names {
-    /// Returns the names for a target, with the stem of the file that the user named or the default
-    /// stem.
+    /// Returns the names for a target. The stem comes from the file name that the user specified;
+    /// otherwise, it is the default stem.
     #[must_use]
     pub fn of(naming: &Naming, target: &Target) -> Self {
         let Naming { suffix, index_suffix, .. } = *naming;
@@ -32,13 +32,14 @@ impl Names {
         Self { naming: *naming, whole, stem: stem.to_owned(), tag: ShardTag::default() }
     }
 
-    /// Adds a tag to the names of shards: `model-r0123abcd-00002-of-00005.safetensors`.
+    /// Adds the tag of a run to the names of shards, as in
+    /// `model-r0123abcd-00002-of-00005.safetensors`.
     #[must_use]
     pub fn tagged(self, tag: ShardTag) -> Self {
         Self { tag, ..self }
     }
 
-    /// Returns the name of file `number`, from 1, of `count` files.
+    /// Returns the name of file `number`, counted from 1, of `count` files.
     #[must_use]
     pub fn file(&self, number: usize, count: usize) -> String {
         if count == 1 {
@@ -49,8 +50,9 @@ impl Names {
         }
     }
 
-    /// Returns the names and globs of other splits of the same model, which `save_torch_state_dict`
-    /// of huggingface_hub deletes. The list is empty if the stem contains glob characters.
+    /// Returns names and globs that match other splits of the same model. `save_torch_state_dict`
+    /// in huggingface_hub deletes such files too. The list is empty if the stem contains glob
+    /// characters.
     #[must_use]
     pub fn superseded(&self) -> Vec<(String, Role)> {
         let suffix = self.naming.suffix;
@@ -154,7 +156,7 @@ mod tests {
     fn the_split_is_that_of_the_hub() {
         // The example of huggingface_hub's documentation: [6, 6, 2, 6, 2, 2] with 10.
         assert_eq!(sizes(&[6, 6, 2, 6, 2, 2], Some(10)), [vec![0], vec![1, 2], vec![3, 4, 5]]);
-        // A large tensor comes before the file that is being filled.
+        // The file of a large tensor comes before the file that is being filled.
         assert_eq!(sizes(&[4, 11, 4, 4], Some(10)), [vec![1], vec![0, 2], vec![3]]);
         assert_eq!(sizes(&[10, 0, 1], Some(10)), [vec![0, 1], vec![2]]);
         assert_eq!(sizes(&[11], Some(10)), [vec![0]]);

@@ -1,6 +1,6 @@
-//! The side record contains the parts of a catalog that a format of tensors has no place for:
-//! metadata, and the format that the tensors came from. Plugins store it where their format's own
-//! readers ignore it:
+//! The side record contains the parts of a catalog that a tensor format cannot store: the metadata,
+//! and the name of the format that the tensors came from. Plugins store the record in a location
+//! that other readers of their format ignore:
 //!
 //! ```json
 //! {"version": 1, "origin": "safetensors", "metadata": {"format": "pt"}}
@@ -20,7 +20,7 @@ pub struct SideRecord {
 }
 
 impl SideRecord {
-    /// Encodes the record. Equal content gives equal bytes.
+    /// Encodes the record. Equal records have equal bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let metadata = self.metadata.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
@@ -34,8 +34,8 @@ impl SideRecord {
         Value::Object(record).to_string().into_bytes()
     }
 
-    /// Parses a record. Unknown keys belong to later versions and are ignored. Errors refer to the
-    /// record as `title`.
+    /// Parses a record. Unknown keys are ignored, because later versions may define them. Errors
+    /// call the record `title`.
     pub fn parse(bytes: &[u8], title: &str) -> Result<Self> {
         let wrong = |what: &str| Error::malformed(format!("{title}: {what}"));
         let record: Value = serde_json::from_slice(bytes).map_err(|e| wrong("not JSON").found(e))?;

@@ -1,5 +1,6 @@
-//! Names in a `torch_dist` checkpoint. All layers of a stack are one tensor there, and so are all
-//! experts:
+//! Converts the names of parameters to and from their names in a `torch_dist` checkpoint. In a
+//! checkpoint, the parameters of all layers of a stack are combined into one tensor, and so are the
+//! parameters of all experts:
 //!
 //! | In the model | In the checkpoint | Additional leading dimensions |
 //! |---|---|---|
@@ -8,21 +9,22 @@
 //! | `decoder.layers.7.mlp.experts.linear_fc1.weight3` | the same | layers, experts |
 //! | `decoder.layers.7.input_layernorm.weight` | `decoder.layers.self_attention.linear_qkv.layer_norm_weight` | layers |
 //!
-//! Layers that are not alike keep their numbers, and so do experts of models with
-//! `singleton_local_shards`. In the latter, the halves of a gated MLP are separate tensors,
-//! `weight_w` and `weight_v`.
+//! If layers differ from each other, their names keep the layer numbers. In models with
+//! `singleton_local_shards`, names keep the expert numbers, and the halves of a gated MLP are
+//! separate tensors, `weight_w` and `weight_v`.
 //!
-//! The norm before a module has the name from Transformer Engine, which fuses it with the module.
+//! A norm before a module has the name that Transformer Engine uses, where the norm is fused with
+//! the module.
 
 use crate::names::{expert, is_counted, numbered};
 use std::collections::BTreeSet;
 
-/// Separates the modules of a layer from the modules of an expert, in a checkpoint.
+/// The part of a checkpoint name between the modules of a layer and the modules of an expert.
 const EXPERTS: &str = ".experts.experts.";
 const LOCAL_EXPERTS: &str = ".experts.local_experts.";
 
-/// Returns which leading dimensions a tensor of a checkpoint has, according to its name: layers,
-/// experts.
+/// Returns whether a tensor of a checkpoint has a leading dimension for layers, and whether it has
+/// one for experts, according to its name.
 #[must_use]
 pub fn stacked_dims(key: &str) -> [bool; 2] {
     let is_word =
@@ -32,8 +34,8 @@ pub fn stacked_dims(key: &str) -> [bool; 2] {
     [layers, experts]
 }
 
-/// Returns the name in the model of a slice of a checkpoint's tensor: of this layer and this
-/// expert, if it has such dimensions.
+/// Returns the model's name for a slice of a checkpoint's tensor. `layer` and `expert` are the
+/// numbers of the slice, if the tensor has these dimensions.
 #[must_use]
 pub fn slice_name(key: &str, layer: Option<u64>, expert: Option<u64>) -> String {
     let mut name = key.to_owned();
@@ -46,8 +48,8 @@ pub fn slice_name(key: &str, layer: Option<u64>, expert: Option<u64>) -> String 
     }
 }
 
-/// Returns the name of a gated MLP's first half without its suffix, and the name of its second
-/// half.
+/// If a name is that of a gated MLP's first half, returns the name without its suffix, and the name
+/// of the second half.
 #[must_use]
 pub fn halves(key: &str) -> Option<(&str, String)> {
     let whole = key.strip_suffix("_w")?;
@@ -55,17 +57,17 @@ pub fn halves(key: &str) -> Option<(&str, String)> {
         .then(|| (whole, format!("{whole}_v")))
 }
 
-/// Returns whether an entry is extra state of a module, not a parameter.
+/// Returns whether an entry is the extra state of a module instead of a parameter.
 #[must_use]
 pub fn is_extra_state(key: &str) -> bool {
     key.contains("._extra_state/shard_")
 }
 
-/// Returns the names of the extra state of modules, such as
+/// Returns the names of the modules' extra state, such as
 /// `decoder.layers.mlp.linear_fc1._extra_state/shard_7_32` for layer 7 of 32. Megatron looks for
-/// these entries even if they are empty. `slices` are the tensors' slices, with the numbers of
-/// layers and experts. Megatron and Transformer Engine differ in which modules have extra state;
-/// additional entries do no harm.
+/// these entries even if they are empty. Each item of `slices` is a parameter, with the numbers of
+/// layers and experts. Megatron and Transformer Engine differ in which modules have extra state,
+/// but additional entries do no harm.
 #[must_use]
 pub fn extra_states<'n>(slices: impl IntoIterator<Item = (&'n DistName, [u64; 2])>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
@@ -90,7 +92,7 @@ pub fn extra_states<'n>(slices: impl IntoIterator<Item = (&'n DistName, [u64; 2]
     names
 }
 
-/// Splits a name after `layers.`, where the number of a layer is or would be.
+/// Splits a name after `layers.`, which is where a layer number is or could be inserted.
 fn layers_in(key: &str) -> Option<(&str, &str)> {
     let mut from = 0;
     while let Some(found) = key.get(from..)?.find("layers.") {
@@ -106,22 +108,22 @@ fn layers_in(key: &str) -> Option<(&str, &str)> {
 /// The location of a parameter in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistName {
-    /// Name of the tensor that contains it as a slice.
+    /// Name of the tensor in the checkpoint that contains the parameter as a slice.
     pub key: String,
-    /// Its layer, unless the name contains it.
+    /// The layer of the slice; `None` if the name already contains the layer number.
     pub layer: Option<u64>,
     pub expert: Option<u64>,
-    /// Name of the parameter when the checkpoint is read again.
+    /// Name that the parameter gets when the checkpoint is read again.
     pub read_as: String,
 }
 
-/// Returns the location of a parameter in a checkpoint, whose layers are stacked or not. `has`
-/// tells whether the model has a parameter of a given name.
+/// Returns the location of a parameter in a checkpoint. `is_stacked` is set if layers are combined.
+/// `has` returns whether the model has a parameter with a given name.
 pub fn dist_name(name: &str, is_stacked: bool, has: impl Fn(&str) -> bool) -> DistName {
     let mut read_as = with_fused_norm(name, has);
     let mut key = read_as.clone();
     let number = expert(&read_as).map(|(before, number, after)| {
-        // Names of grouped experts end in the expert's number.
+        // The names of grouped experts end with the number of the expert.
         let (module, leaf) = match before.strip_suffix("local_experts.") {
             Some(module) => (module, after.trim_start_matches('.').to_owned()),
             None => {
@@ -141,8 +143,9 @@ pub fn dist_name(name: &str, is_stacked: bool, has: impl Fn(&str) -> bool) -> Di
     DistName { key, layer, expert, read_as }
 }
 
-/// Renames the norms of a model without Transformer Engine to its names. Models of Transformer
-/// Engine have norms that are not fused: before experts, and in attention with latent keys.
+/// Changes the name of a norm to that in Transformer Engine. In models without Transformer Engine,
+/// norms have different names. Some norms are never fused: before experts, and in attention with
+/// latent keys.
 fn with_fused_norm(name: &str, has: impl Fn(&str) -> bool) -> String {
     let Some((stack, number, after)) = numbered(name, "layers") else { return name.to_owned() };
     let layer = format!("{stack}.{number}.");
@@ -187,7 +190,7 @@ mod tests {
             (key.as_str(), layer, read_as.as_str()),
             ("decoder.layers.self_attention.linear_qkv.layer_norm_weight", Some(7), norm)
         );
-        // A norm of Transformer Engine before experts.
+        // A Transformer Engine norm before experts.
         assert_eq!(
             of("decoder.layers.1.pre_mlp_layernorm.weight", false).0,
             "decoder.layers.1.pre_mlp_layernorm.weight"

@@ -1,24 +1,24 @@
-//! The grid of ranks, and the folder of each.
+//! The grid of ranks, and the folder for each rank.
 
 /// The position of a rank in the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rank {
     /// Pipeline stage.
     pub stage: u64,
-    /// Rank of expert parallelism.
+    /// Expert-parallel rank.
     pub expert: u64,
-    /// Rank of tensor parallelism.
+    /// Tensor-parallel rank.
     pub tensor: u64,
 }
 
-/// The number of ranks of each kind.
+/// The size of the grid in each kind of parallelism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridSize {
-    /// Ranks of tensor parallelism.
+    /// Number of tensor-parallel ranks.
     pub tensor: u64,
-    /// Pipeline stages.
+    /// Number of pipeline stages.
     pub stages: u64,
-    /// Ranks of expert parallelism.
+    /// Number of expert-parallel ranks.
     pub experts: u64,
 }
 
@@ -32,7 +32,7 @@ impl GridSize {
         (0..self.stages).flat_map(in_stage)
     }
 
-    /// Returns the folder that Megatron uses for a rank.
+    /// Returns the name of the folder that Megatron uses for a rank.
     #[must_use]
     pub fn folder(self, rank: Rank) -> String {
         let stage = if self.stages > 1 { format!("_{:03}", rank.stage) } else { String::new() };

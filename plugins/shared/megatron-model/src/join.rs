@@ -1,5 +1,6 @@
-//! Joins the tensor ranks' parts into one tensor, whose blocks are read from the parts. Also finds
-//! the regions of a tensor that are a rank's part, by the same rules.
+//! Joins the parts from all tensor-parallel ranks into one tensor. The blocks of this tensor are
+//! read directly from the parts. The same rules determine which regions of a whole tensor are the
+//! part of a rank.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{
@@ -7,26 +8,26 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::Location;
 
-/// The rule for how the rows or columns of parts form the whole tensor.
+/// How the rows or columns of the parts form the whole tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinRule {
-    /// Next to each other along this dimension.
+    /// The parts are concatenated along this dimension.
     Along(usize),
-    /// The first halves of all parts' rows, followed by all second halves.
+    /// The first halves of all parts come first, followed by the second halves of all parts.
     Halves,
-    /// Rows of fused attention in an old order.
+    /// The parts contain rows of fused attention tensors, in the order of old versions.
     Fused {
         /// Number of heads in a part.
         heads: u64,
-        /// Number of fused tensors: three for query, key and value, two for key and value.
+        /// Number of fused tensors: three for query, key and value, or two for key and value.
         fused: u64,
-        /// Whether the heads of each fused tensor are contiguous (before version 1). Otherwise the
-        /// fused tensors are inside each head.
+        /// Whether the heads of each fused tensor are contiguous (before version 1). Otherwise, the
+        /// fused tensors of each head are contiguous.
         heads_inside: bool,
     },
 }
 
-/// Rows of a part, and their position in the whole.
+/// Rows of a part, and their position in the whole tensor.
 struct Rows {
     from: u64,
     /// Distance between rows in the part.
@@ -40,8 +41,8 @@ impl JoinRule {
         if let Self::Along(dim) = self { dim } else { 0 }
     }
 
-    /// Returns the regions of a tensor that are one rank's part, in the part's order. Fails if the
-    /// size is not divisible by the number of ranks, because all parts have the same size.
+    /// Returns the regions of a tensor that form the part of a rank, in the order of the part. All
+    /// parts have the same size, so this fails if the size is not divisible by the number of ranks.
     pub fn cut(self, shape: &[u64], ranks: u64, rank: u64) -> Result<Vec<Region>> {
         let dim = self.dim();
         let does_not_divide = |halves: u64| {
@@ -75,9 +76,9 @@ impl JoinRule {
     }
 }
 
-/// A writer of joined tensors into a catalog.
+/// Adds joined tensors to a catalog.
 pub struct JoinedCatalog<'o> {
-    /// Catalog of the files, which locations refer to.
+    /// Catalog of the files. Locations refer to the storages of this catalog.
     pub collected: &'o Catalog,
     /// Catalog that receives the tensors.
     pub catalog: &'o mut dyn CatalogSink,
@@ -89,14 +90,14 @@ impl<'o> JoinedCatalog<'o> {
         Self { collected, catalog, declared: HashMap::new() }
     }
 
-    /// Adds a tensor that one rank has completely.
+    /// Adds a tensor that a single rank contains completely.
     pub fn whole(&mut self, name: &str, location: &Location) -> Result<()> {
         let location = self.located(location)?;
         location.add(self.catalog, name).map(drop)
     }
 
-    /// Adds a tensor made of parts, cut after `max` rows if given. Fails if the dtypes or the
-    /// other dimensions of the parts differ.
+    /// Adds a tensor that consists of parts. If `most` is set, only the first `most` rows are kept.
+    /// Fails if the dtypes or the other dimensions of the parts differ.
     pub fn joined(
         &mut self,
         name: &str,
@@ -136,7 +137,7 @@ impl<'o> JoinedCatalog<'o> {
         self.catalog.tensor_of_blocks(name, dtype, &shape, blocks).map(drop)
     }
 
-    /// Maps a location to the storages of the output catalog.
+    /// Converts a location in the collected catalog to a location in the output catalog.
     fn located(&mut self, location: &Location) -> Result<Location> {
         let Some((id, offset)) = location.start else { return Ok(location.clone()) };
         let known = self.declared.get(&id).copied();
@@ -160,7 +161,7 @@ impl<'o> JoinedCatalog<'o> {
     }
 }
 
-/// Returns the shape of parts that are joined along a dimension.
+/// Returns the shape of the tensor that results from joining parts along a dimension.
 fn whole_shape(parts: &[&Location], dim: usize) -> Result<Vec<u64>> {
     let first = parts.first().ok_or_else(|| Error::plugin("the tensor has no parts"))?;
     let mut shape = first.shape.clone();
@@ -196,7 +197,8 @@ pub fn describe_location(location: &Location) -> String {
     format!("{} {:?}", location.dtype.info().map_or("?", |info| info.name()), location.shape)
 }
 
-/// Returns the rows of a part of length `len`, with `before` rows in earlier parts.
+/// Returns the positions of a part's rows in the whole. The part has the length `len`, and earlier
+/// parts have `before` rows.
 fn rows(joint: JoinRule, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
     Ok(match joint {
         JoinRule::Along(_) => vec![Rows { from: 0, step: 1, count: len, to: before }],

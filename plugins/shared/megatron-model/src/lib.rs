@@ -1,18 +1,19 @@
-//! Rules for the parts of a Megatron model, for the plugins `megatron` and `deepspeed`. The files
-//! do not describe which part of a parameter a rank has; it follows from the parameter's name.
+//! Rules for splitting and joining the parts of a Megatron model, for the plugins `megatron` and
+//! `deepspeed`. The files do not state which part of a parameter a rank contains, so the rules are
+//! derived from the name of the parameter.
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `names.rs` | numbers of layers and experts in names, the pipeline stage of a parameter |
+//! | `names.rs` | the layer and expert numbers in a name, and the pipeline stage of a parameter |
 //! | `placement.rs` | [`Placement`]: how the parts of a parameter form the whole |
-//! | `join.rs` | [`JoinRule`]: the parts as blocks of one tensor, and the regions of a tensor that are a part |
-//! | `same_bytes.rs` | whether copies have the same bytes |
+//! | `join.rs` | [`JoinRule`]: joins parts as blocks of a tensor, and finds the regions of a part |
+//! | `same.rs` | checks whether copies have the same bytes |
 //! | `grid.rs` | the ranks and their folders |
-//! | `split.rs` | [`Part`]: the parts that each rank has of a whole model |
+//! | `split.rs` | [`Part`]: the parts of a whole model that each rank gets |
 //! | `dist_names.rs` | names in a `torch_dist` checkpoint, in both directions |
 //!
-//! Sources: `megatron/core/tensor_parallel` and `megatron/core/transformer` of megatron-core
-//! 0.16.1, and for the old names `megatron/model` of Megatron-LM 23 and of Megatron-DeepSpeed.
+//! Sources: `megatron/core/tensor_parallel` and `megatron/core/transformer` in megatron-core
+//! 0.16.1. For the old names: `megatron/model` in Megatron-LM 23 and in Megatron-DeepSpeed.
 #![forbid(unsafe_code)]
 
 mod dist_names;

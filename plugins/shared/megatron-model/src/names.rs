@@ -1,23 +1,24 @@
-//! Numbers of layers and experts in the names of parameters, and the pipeline stage that has a
-//! parameter.
+//! Finds the layer and expert numbers in the names of parameters, and the pipeline stage that
+//! contains a parameter.
 
-/// Stacks whose layers `num_layers` counts.
+/// Layer stacks whose layers are included in the argument `num_layers`.
 const STACKS: [&str; 3] = ["decoder.layers", "encoder.layers", "transformer.layers"];
-/// Prefixes of the first pipeline stage's parameters outside of layers.
+/// Prefixes of parameters that are outside of layers and in the first pipeline stage.
 const FIRST: [&str; 1] = ["embedding."];
-/// Prefixes of the last pipeline stage's parameters outside of layers.
+/// Prefixes of parameters that are outside of layers and in the last pipeline stage.
 const LAST: [&str; 3] = ["decoder.final_layernorm.", "decoder.final_norm.", "output_layer."];
 
-/// The pipeline stage that has a parameter.
+/// The pipeline stage that contains a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StageOf<'n> {
     First,
     Last,
-    /// The stage of a layer: the stack, the number of the layer, and the rest of the name.
+    /// The stage that contains a layer: the name of the stack, the layer number, and the rest of
+    /// the name.
     Layer(&'n str, u64, &'n str),
 }
 
-/// Returns the stage that has the parameter of this name, if the name determines it.
+/// Returns the stage that contains the parameter with this name, if the name determines the stage.
 #[must_use]
 pub fn stage_of(name: &str) -> Option<StageOf<'_>> {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -29,19 +30,20 @@ pub fn stage_of(name: &str) -> Option<StageOf<'_>> {
     }
 }
 
-/// Returns whether a name is from Megatron-LM before megatron-core.
+/// Returns whether a name was used in Megatron-LM before megatron-core.
 #[must_use]
 pub fn is_before_core(name: &str) -> bool {
     name.starts_with("language_model.") || name.starts_with("word_embeddings_for_head.")
 }
 
-/// Returns whether `num_layers` counts the layers of this stack.
+/// Returns whether `num_layers` includes the layers of this stack.
 #[must_use]
 pub fn is_counted(stack: &str) -> bool {
     STACKS.iter().any(|end| stack.ends_with(end))
 }
 
-/// Finds a number after `marker` in a name: the text before it, the number, and the text after it.
+/// Finds a number after `marker` in a name. Returns the text before the number, the number, and the
+/// text after it.
 #[must_use]
 pub fn numbered<'n>(name: &'n str, marker: &str) -> Option<(&'n str, u64, &'n str)> {
     let mut from = 0;
@@ -59,13 +61,14 @@ pub fn numbered<'n>(name: &'n str, marker: &str) -> Option<(&'n str, u64, &'n st
     None
 }
 
-/// Finds the number of an expert in a name: the text before it, the number, and the text after it.
+/// Finds an expert number in a name. Returns the text before the number, the number, and the text
+/// after it.
 #[must_use]
 pub fn expert(name: &str) -> Option<(&str, u64, &str)> {
     if let Some((before, number, after)) = numbered(name, "local_experts") {
         return Some((&name[..=before.len()], number, &name[name.len() - after.len() - 1..]));
     }
-    // Grouped experts of Transformer Engine: `experts.linear_fc1.weight3`.
+    // Grouped experts in Transformer Engine have names such as `experts.linear_fc1.weight3`.
     let (path, leaf) = name.rsplit_once('.')?;
     path.rsplit_once('.').filter(|(above, _)| above.ends_with(".experts"))?;
     let kind = leaf.trim_end_matches(|c: char| c.is_ascii_digit());

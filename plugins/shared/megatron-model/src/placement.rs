@@ -1,33 +1,35 @@
-//! How the tensor ranks' parts of a parameter form the whole. The parameter's name determines it;
-//! for a gated MLP the shapes matter too.
+//! Determines how the parts of a parameter on the tensor-parallel ranks form the whole parameter.
+//! The name of the parameter determines this. For a gated MLP, the shapes matter too.
 //!
 //! | Module | Weight | Bias |
 //! |---|---|---|
-//! | column-parallel: query, key, value, the MLP's first | rows | rows |
-//! | row-parallel: attention's output, the MLP's second | columns | the same on all |
+//! | column-parallel: query, key, value, first MLP module | rows | rows |
+//! | row-parallel: attention output, second MLP module | columns | the same on all ranks |
 //! | embedding and output layer | rows of the vocabulary | rows |
-//! | norms, positions, routers, MLA's down projections | the same on all | the same on all |
+//! | norms, positions, routers, MLA down projections | the same on all ranks | the same on all ranks |
 //!
-//! Transformer Engine has a norm inside the module that follows it: `linear_qkv.layer_norm_weight`.
+//! In Transformer Engine, a norm is inside the module that follows it, as in
+//! `linear_qkv.layer_norm_weight`.
 
 use tensorferry_sdk::{Error, Result};
 
-/// The rule by which parts form the whole.
+/// How the parts of a parameter form the whole parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// All ranks have the same tensor.
+    /// All ranks contain the same tensor.
     Replicated,
-    /// Parts are next to each other along this dimension.
+    /// The parts are concatenated along this dimension.
     Along(usize),
-    /// Parts are rows of the vocabulary, which may be padded.
+    /// The parts are rows of the vocabulary, which may be padded.
     Vocabulary,
-    /// Parts are rows of the MLP's first module. If it is gated, the gates of all ranks come before
-    /// their other rows.
+    /// The parts are rows of the first MLP module. If the MLP is gated, the gate rows of all ranks
+    /// come before the other rows.
     MaybeGated,
-    /// The name does not determine it. The tensor is taken as replicated if it is the same on all
-    /// ranks.
+    /// The name does not determine the placement. If the tensor is the same on all ranks, it is
+    /// considered replicated.
     Unknown,
-    /// The tensor has several sections that are split separately; the text describes it.
+    /// The tensor consists of several sections that are split separately. The string describes the
+    /// tensor.
     Unsupported(&'static str),
 }
 
@@ -55,10 +57,10 @@ const REPLICATED: [&str; 7] = [
     "pooler",
     "rotary_pos_emb",
 ];
-/// Names of the MLP's first and second module.
+/// Pairs of names of the first and second MLP module.
 const MLP: [(&str, &str); 2] = [("linear_fc1", "linear_fc2"), ("dense_h_to_4h", "dense_4h_to_h")];
 
-/// Returns how the parts of the parameter of this name form the whole.
+/// Returns how the parts of the parameter with this name form the whole.
 #[must_use]
 pub fn placement(name: &str) -> Placement {
     let mut parts = name.rsplit('.');
@@ -94,7 +96,7 @@ pub fn placement(name: &str) -> Placement {
     }
 }
 
-/// Returns the weight of the MLP's second module that belongs to a parameter of its first.
+/// Given a parameter of the first MLP module, returns the name of the second module's weight.
 #[must_use]
 pub fn second_of_mlp(name: &str) -> Option<String> {
     let (path, leaf) = name.rsplit_once('.')?;
@@ -103,8 +105,8 @@ pub fn second_of_mlp(name: &str) -> Option<String> {
     Some(format!("{}{second}.{leaf}", path.strip_suffix(first)?))
 }
 
-/// Returns the number of tensors in an attention's fused rows, if earlier versions had a different
-/// order.
+/// Returns the number of fused tensors in an attention parameter, if earlier versions stored its
+/// rows in a different order.
 #[must_use]
 pub fn fused(name: &str) -> Option<u64> {
     let module = name.rsplit('.').nth(1)?;
@@ -115,7 +117,7 @@ pub fn fused(name: &str) -> Option<u64> {
     }
 }
 
-/// Returns whether the parameter is the output layer, which may be a copy of the embedding.
+/// Returns whether the parameter is the output layer, which may share the embedding.
 #[must_use]
 pub fn is_output(name: &str) -> bool {
     matches!(
@@ -124,16 +126,16 @@ pub fn is_output(name: &str) -> bool {
     )
 }
 
-/// Returns whether the parameter is the embedding that an output layer may share.
+/// Returns whether the parameter is the embedding, which the output layer may share.
 #[must_use]
 pub fn is_embedding(name: &str) -> bool {
     name.ends_with("embedding.word_embeddings.weight")
 }
 
-/// Returns whether an MLP's first module is gated: it then has twice as many rows as the second has
-/// columns. `shape_of` returns the shape of the second module's weight, and `declared` is the setting
-/// in the arguments. Fails if the sizes fit neither case or contradict the arguments, or if there
-/// is not enough information.
+/// Returns whether the first module of an MLP is gated. If it is, it has twice as many rows as the
+/// second module has columns. `shape_of` returns the shape of the second module's weight, and
+/// `said` is the setting in the arguments. Fails if the sizes fit neither case, if they contradict
+/// the arguments, or if there is not enough information.
 pub fn is_gated<'s>(
     name: &str,
     rows: Option<u64>,

@@ -1,8 +1,8 @@
-//! Compares replicated tensors of ranks, byte by byte and a part at a time. It needs only
-//! positional reads of a source.
+//! Compares the copies of a tensor on several ranks byte by byte, in chunks. The comparison needs
+//! only positional reads.
 //!
-//! Long tensors are compared by the checksums of their storages, if the archive has checksums. For
-//! example, every expert rank has a copy of a model's dense layers.
+//! If the archive contains checksums, long tensors are compared by the checksums of their storages.
+//! For example, each expert rank has a copy of a model's dense layers.
 
 use tensorferry_sdk::{
     Catalog, Context, Error, FileId, Result, Source, Storage, StorageLocation, element_count,
@@ -11,7 +11,7 @@ use tensorferry_torch_file::Location;
 
 /// Bytes of each tensor that are read at a time.
 const CHUNK: u64 = 1 << 20;
-/// Length in bytes above which equal checksums are enough.
+/// Length in bytes above which equal checksums are sufficient.
 const LONG: u64 = 16 << 20;
 
 /// The range of bytes that a tensor covers.
@@ -22,7 +22,7 @@ struct TensorExtent<'c> {
     storage: &'c Storage,
 }
 
-/// Returns whether two tensors of the same dtype and shape have the same bytes. Fails if their
+/// Returns whether two tensors with the same dtype and shape have the same bytes. Fails if their
 /// strides or byte orders differ.
 pub fn same_bytes(
     source: &dyn Source,
@@ -70,7 +70,7 @@ fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<TensorE
             "the values of the tensor are computed from others, as in conjugates",
         ));
     };
-    // The storage contains all its views, so none of these numbers is too large.
+    // All views are inside the storage, so these numbers cannot overflow.
     let elements = match &location.strides {
         None => element_count(&location.shape)?,
         Some(strides) => location.shape.iter().zip(strides).fold(1_u64, |reach, (&len, &stride)| {

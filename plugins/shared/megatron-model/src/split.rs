@@ -1,4 +1,5 @@
-//! Splits a whole model into the parts of a grid of ranks, by the same rules as parts are joined.
+//! Splits a whole model into parts for a grid of ranks. The rules are the same as for joining
+//! parts.
 
 use crate::grid::{GridSize, Rank};
 use crate::join::JoinRule;
@@ -7,13 +8,14 @@ use crate::placement::{Placement, is_embedding, is_gated, is_output, placement};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tensorferry_sdk::{CatalogView, Error, Region, Result, TensorId};
 
-/// Name of the embedding's copy in the last stage of a model whose output layer is the embedding.
+/// If the output layer shares the embedding, the last stage contains a copy of the embedding with
+/// this name.
 const OUTPUT: &str = "output_layer.weight";
 
-/// Reason why models with old names are not written.
+/// The reason why models with old names are not written.
 pub const OLD_NAME: &str = "only names of megatron-core can be written, and this name is older";
 
-/// Facts about the model from the arguments of a run.
+/// Properties of the model that come from the arguments of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelFacts {
     pub gated: Option<bool>,
@@ -34,9 +36,9 @@ pub struct Part {
     pub name: String,
     pub tensor: TensorId,
     pub shape: Vec<u64>,
-    /// Regions of the tensor that form the part, one after the other along its rows.
+    /// Regions of the tensor that form the part when they are concatenated along the rows.
     pub regions: Vec<Region>,
-    /// Whether an earlier rank has the same part. A copy is one region of whole rows.
+    /// Whether an earlier rank has the same part. A copy consists of a single region of whole rows.
     pub is_copy: bool,
 }
 
@@ -71,7 +73,7 @@ pub fn split(
     Ok(splitting.ranks)
 }
 
-/// Counts the layers, which must have no gap and match the arguments.
+/// Counts the layers. Their numbers must be consecutive, and the count must match the arguments.
 fn count_layers(catalog: &dyn CatalogView, facts: &ModelFacts) -> Result<u64> {
     let layer = |id| match stage_of(catalog.tensor(id).name) {
         Some(StageOf::Layer(_, number, _)) => Some(number),
@@ -147,7 +149,7 @@ impl Splitting<'_> {
         Ok(())
     }
 
-    /// Returns how the tensor is split; `None` if all ranks have all of it.
+    /// Returns how the tensor is split; `None` if each rank contains the whole tensor.
     fn joint(&self, name: &str, shape: &[u64]) -> Result<Option<JoinRule>> {
         let along = match placement(name) {
             _ if self.size.tensor == 1 => return Ok(None),

@@ -11,15 +11,16 @@ const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 const SCORES: &str = "tokenizer.ggml.scores";
 const MERGES: &str = "tokenizer.ggml.merges";
-/// Maximum sum of the squared token lengths, because each token is cut at every position.
-/// Sentencepiece's longest tokens have 16 characters of three bytes; 262,144 of them, Gemma's
-/// number, come to 600 MB.
+/// Maximum sum of the squared token lengths. The sum bounds the work, because each token is split
+/// at every position. Sentencepiece's longest tokens have 16 characters of three bytes. Gemma has
+/// 262,144 tokens; if all had this length, the sum would be 600 MB.
 const MAX_CUT_BYTES: usize = 1 << 30;
-/// Maximum merges per token (Llama and Gemma have two to three), plus a constant for short lists.
+/// Maximum number of merges per token (Llama and Gemma have two to three). Short lists may have up
+/// to `MIN_MERGE_LIMIT` merges.
 const MAX_MERGES: usize = 16;
 const MIN_MERGE_LIMIT: usize = 64 << 10;
 
-/// Returns whether the files represent a key.
+/// Returns whether the written files represent a metadata key.
 pub(super) fn holds(key: &str) -> bool {
     let is_of_tokens = |key: &str| {
         matches!(key, "model" | "pre" | "tokens" | "token_type" | "scores" | "merges" | "add_space_prefix")
@@ -54,7 +55,7 @@ struct Tokenizer<'a> {
 }
 
 impl Tokenizer<'_> {
-    /// Converts byte-level BPE.
+    /// Converts a byte-level BPE tokenizer.
     fn of_bytes(&self) -> Result<Json, String> {
         let word = self.read.text("tokenizer.ggml.pre").unwrap_or("default");
         let (pre, ignores_merges) = splits::of_word(word)
@@ -65,7 +66,7 @@ impl Tokenizer<'_> {
             .map(|merge| merge.split_once(' ').map(|(one, other)| json!([one, other])))
             .collect();
         let merges = merges.ok_or_else(|| format!("{MERGES} contains an entry that is not a pair"))?;
-        // The default of llama.cpp if the file has no setting.
+        // If the file has no setting, llama.cpp uses this default.
         let adds_bos = matches!(word, "llama-bpe" | "tekken");
         let byte_level =
             json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true});
@@ -93,7 +94,7 @@ impl Tokenizer<'_> {
         }))
     }
 
-    /// Converts a sentencepiece tokenizer, which merges by scores.
+    /// Converts a sentencepiece tokenizer, which merges tokens by their scores.
     fn of_pieces(&self) -> Result<Json, String> {
         let scores = self.read.f32s(SCORES).filter(|scores| scores.len() == self.tokens.len());
         let scores = scores.ok_or_else(|| format!("{SCORES} does not have a number for each token"))?;
@@ -134,7 +135,7 @@ impl Tokenizer<'_> {
         }))
     }
 
-    /// Returns all pairs of tokens that form a token, those with the highest score first.
+    /// Returns all pairs of tokens that form another token, in the order of descending scores.
     /// transformers converts sentencepiece models in the same way.
     fn merges_by(&self, scores: &[f32]) -> Result<Vec<Json>, String> {
         let is_piece = |id: usize| ![CONTROL, UNKNOWN, UNUSED, USER_DEFINED].contains(&self.types[id]);
@@ -186,7 +187,7 @@ impl Tokenizer<'_> {
         (0..self.tokens.len()).filter(is_added).map(token).collect()
     }
 
-    /// Returns the token for `bos`, `eos` and so on, with its ID.
+    /// Returns the token for a role such as `bos` or `eos`, and its ID.
     fn special(&self, word: &str) -> Option<(&str, usize)> {
         let (_, key) = SPECIAL.iter().find(|(known, _)| *known == word)?;
         let id = usize::try_from(self.read.number(key)?).ok()?;
@@ -198,7 +199,7 @@ impl Tokenizer<'_> {
         self.special(word).filter(|_| says)
     }
 
-    /// Returns the template of the tokens around texts; `None` if there are no such tokens.
+    /// Returns the template of the tokens that surround a text; `None` if there are no such tokens.
     fn template(&self, adds_bos: bool) -> Option<Json> {
         let (bos, eos) = (self.adds("bos", adds_bos), self.adds("eos", false));
         let around = |sequence: &str, kind: u32| -> Vec<Json> {
@@ -262,12 +263,13 @@ mod tests {
     fn merges_are_the_pairs_that_make_tokens() {
         let tokens = ["a", "b", "ab", "aab"].map(str::to_owned);
         assert_eq!(merges(&tokens).unwrap(), [json!(["a", "b"]), json!(["a", "ab"])]);
-        // A run of spaces can be formed in many ways.
+        // A long run of spaces can be split into shorter runs in many ways.
         let runs: Vec<String> = (1..=64).map(|len| SPACE.repeat(len)).collect();
         assert_eq!(merges(&runs).unwrap().len(), 63 * 64 / 2);
     }
 
-    /// Without limits, each of these inputs of a few megabytes would take seconds and gigabytes.
+    /// Without limits, each of these inputs would take seconds and gigabytes, although it has only
+    /// a few megabytes.
     #[test]
     fn tokens_that_are_cut_too_often_are_refused() {
         assert!(merges(&["a".repeat(80_000)]).unwrap_err().contains("too long"));

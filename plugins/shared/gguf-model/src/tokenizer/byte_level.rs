@@ -1,5 +1,5 @@
-//! Reads `tokenizer.json` of byte-level BPE: every byte is a character of its own, and merges are
-//! ordered.
+//! Reads the `tokenizer.json` of a byte-level BPE tokenizer. Each byte is represented by a
+//! character, and merges are ordered.
 
 use super::{NORMAL, added, empty, malformed, merges, refused, splits, vocab};
 use crate::entries::Entries;
@@ -14,7 +14,7 @@ pub(super) fn add_to(
 ) -> Result<()> {
     match &json["normalizer"] {
         Json::Null => {}
-        // Almost all texts are already in this form, and llama.cpp does not normalize.
+        // llama.cpp does not normalize, but almost all texts are already in this form.
         normalizer if normalizer["type"] == "NFC" => {}
         normalizer => return Err(refused(&format!("the normalizer {}", splits::shown(normalizer)))),
     }
@@ -37,8 +37,8 @@ pub(super) fn add_to(
     if merges.is_empty() {
         return Err(malformed("model.merges is empty"));
     }
-    // A space separates the two parts, so a space inside a part is replaced by the character for
-    // its byte.
+    // In GGUF, a space separates the two parts of a merge. A space inside a part is therefore
+    // replaced by the character that represents the byte of a space.
     let merge =
         |(one, other): &(&str, &str)| format!("{} {}", one.replace(' ', "Ġ"), other.replace(' ', "Ġ"));
     entries.text("tokenizer.ggml.model", "gpt2");

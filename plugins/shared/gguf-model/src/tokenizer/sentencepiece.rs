@@ -1,12 +1,13 @@
-//! Reads `tokenizer.model`: sentencepiece's pieces with their scores, and the added tokens.
+//! Reads `tokenizer.model`, which contains sentencepiece's pieces and their scores, and reads the
+//! added tokens.
 //!
 //! ```text
 //! ModelProto     1 pieces (repeated)     2 trainer_spec
 //! SentencePiece  1 piece (text)          2 score (f32)        3 type (default 1)
 //! TrainerSpec    3 model_type: 1 unigram (default), 2 BPE, 3 words, 4 characters
 //! ```
-//! Source: `sentencepiece_model.proto` of google/sentencepiece. Types have the same numbers as in
-//! llama.cpp.
+//! Source: `sentencepiece_model.proto` of google/sentencepiece. llama.cpp uses the same numbers for
+//! piece types.
 
 use super::{NORMAL, USER_DEFINED, Vocabulary};
 use serde_json::Value as Json;
@@ -33,7 +34,8 @@ pub(super) fn vocabulary(
     let mut vocabulary = Vocabulary::of(declared.unwrap_or(pieces.len() as u64))?;
     for (id, piece) in (0..).zip(&pieces) {
         let kind = i32::try_from(piece.kind).unwrap_or(NORMAL);
-        // Like llama.cpp's converter, treat sentencepiece's user-defined pieces as ordinary ones.
+        // As in llama.cpp's converter, user-defined sentencepiece pieces are treated as ordinary
+        // pieces.
         let kind = if (1..=6).contains(&kind) && kind != USER_DEFINED { kind } else { NORMAL };
         vocabulary.set(id, piece.text, kind, piece.score);
     }

@@ -1,24 +1,25 @@
-//! How byte-level tokenizers split text before they merge: `pre_tokenizer` of `tokenizer.json`, or
-//! a name in llama.cpp (`tokenizer.ggml.pre`). The expressions are those of the published
-//! tokenizers, as quoted in the comments of `llama-vocab.cpp`.
+//! Describes how byte-level tokenizers split text before they merge tokens. `tokenizer.json`
+//! describes this in `pre_tokenizer`, and llama.cpp has a name for each way (`tokenizer.ggml.pre`).
+//! The regular expressions are those of the published tokenizers, as quoted in the comments of
+//! `llama-vocab.cpp`.
 
 use serde_json::{Value as Json, json};
 
-/// A name in llama.cpp, and its meaning.
+/// A way to split text, with its name in llama.cpp.
 struct Split {
     word: &'static str,
-    /// The step that splits text before bytes become characters.
+    /// How text is split before its bytes are represented by characters.
     by: SplitRule,
-    /// Whether a piece that is already a token is not merged.
+    /// Whether a piece that is itself a token stays a single token, without applying merges.
     ignores_merges: bool,
 }
 
 enum SplitRule {
-    /// No separate step: the byte-level step also splits the text.
+    /// There is no separate step, because the byte-level step also splits the text.
     ByteLevel,
-    /// Single digits, followed by the split of `ByteLevel`.
+    /// Each digit is separate. The rest is split as for `ByteLevel`.
     Digits,
-    /// A regular expression.
+    /// A regular expression defines the pieces.
     Regex(&'static str),
 }
 
@@ -28,7 +29,7 @@ const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}
 
 const KNOWN: [Split; 6] = [
     Split { word: "llama-bpe", by: SplitRule::Regex(LLAMA3), ignores_merges: true },
-    // Smaug uses the same expression without ignore_merges.
+    // Smaug uses the same expression as Llama 3, but does not set `ignore_merges`.
     Split { word: "smaug-bpe", by: SplitRule::Regex(LLAMA3), ignores_merges: false },
     Split { word: "qwen2", by: SplitRule::Regex(QWEN2), ignores_merges: false },
     Split { word: "tekken", by: SplitRule::Regex(TEKKEN), ignores_merges: true },
@@ -36,12 +37,12 @@ const KNOWN: [Split; 6] = [
     Split { word: "gpt-2", by: SplitRule::ByteLevel, ignores_merges: false },
 ];
 
-/// Lists the names, for messages.
+/// Lists the known names, for messages.
 pub(crate) fn words() -> String {
     KNOWN.iter().map(|split| split.word).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the name for how a `tokenizer.json` splits text.
+/// Returns llama.cpp's name for the way in which a `tokenizer.json` splits text.
 pub(super) fn word_of(json: &Json) -> Option<&'static str> {
     let pre = &json["pre_tokenizer"];
     let steps: Vec<&Json> = match pre["type"].as_str()? {
@@ -49,7 +50,7 @@ pub(super) fn word_of(json: &Json) -> Option<&'static str> {
         _ => vec![pre],
     };
     let is_byte_level = |step: &Json, splits: bool| {
-        // A missing setting means true.
+        // If the setting `use_regex` is missing, it is true.
         step["type"] == "ByteLevel"
             && (step["use_regex"] != false) == splits
             && step["add_prefix_space"] == false
@@ -70,7 +71,7 @@ pub(super) fn word_of(json: &Json) -> Option<&'static str> {
     KNOWN.iter().filter(is_of).find(|split| split.ignores_merges == ignores).map(|split| split.word)
 }
 
-/// Returns the `pre_tokenizer` of `tokenizer.json` for a name, and whether it ignores merges.
+/// Returns the `pre_tokenizer` setting for a llama.cpp name, and the value of `ignore_merges`.
 pub(crate) fn of_word(word: &str) -> Option<(Json, bool)> {
     let split = KNOWN.iter().find(|split| split.word == word)?;
     let byte_level = |splits: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": splits});
@@ -87,7 +88,7 @@ pub(crate) fn of_word(word: &str) -> Option<(Json, bool)> {
     Some((pre, split.ignores_merges))
 }
 
-/// Formats JSON for a message, shortened to the length of a line.
+/// Formats JSON for a message, and shortens it to the length of a line.
 pub(super) fn shown(json: &Json) -> String {
     let text = json.to_string();
     if text.chars().count() <= 160 { text } else { text.chars().take(160).chain("...".chars()).collect() }
