@@ -1,5 +1,5 @@
-//! A document is the tree of values in a file, without the elements of arrays. The reader does not recurse, because the
-//! file controls the nesting depth.
+//! A document is the tree of values in a file, without the elements of arrays. The reader does not
+//! recurse, because the file controls the nesting depth.
 
 use crate::array::Array;
 use crate::cursor::Cursor;

@@ -1,5 +1,5 @@
-//! Helpers for graphs in files, for the plugins of TensorFlow and ONNX: [`Wire`] reads protobuf
-//! messages of any length directly from the file, and [`Names`] gives unique names to unnamed parts
+//! Helpers for reading graphs, for the TensorFlow and ONNX plugins. [`Wire`] reads protobuf
+//! messages of any length directly from the file. [`Names`] gives unique names to the unnamed parts
 //! of a graph.
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
-//! Unique names: a graph may have a node `f/x` and also a function `f` with a node `x`.
+//! Makes names unique. For example, a graph may have a node `f/x`, and also a function `f` with a
+//! node `x`.
 
 use std::collections::{HashMap, HashSet};
 
-/// The names in use, with the number of later requests for each.
+/// The names in use. The number counts how many later requests there were for the same name.
 #[derive(Debug, Default)]
 pub struct Names {
     taken: HashSet<String>,
@@ -10,7 +11,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the name itself, or the name with the first suffix that makes it unique: `x_1`.
+    /// Returns the name itself if it is unused. Otherwise, returns it with the first suffix that
+    /// makes it unique, such as `x_1`.
     pub fn unique(&mut self, name: &str) -> String {
         let mut unique = name.to_owned();
         while self.taken.contains(&unique) {

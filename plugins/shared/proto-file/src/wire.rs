@@ -1,9 +1,9 @@
 //! Reads protobuf messages that may be as long as their file. A message is a range of a file or of
 //! memory. A field with a length is returned as the range of its content.
 //!
-//! A length is checked against the enclosing range before it is used. The caller controls the
-//! recursion: reading a sub-message means reading its range. Groups (types 3 and 4) are skipped, as
-//! all readers do. The format is described in [`tensorferry_proto::wire`].
+//! A length is checked against the enclosing range before it is used. The reader never recurses; to
+//! read a nested message, the caller reads its range. As in all protobuf readers, groups (types 3
+//! and 4) are skipped. The format is described in [`tensorferry_proto::wire`].
 
 use std::ops::Range;
 use tensorferry_proto::wire::{
@@ -11,10 +11,10 @@ use tensorferry_proto::wire::{
 };
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
-/// Bytes per read from a file. Fields are close together except for the contents of tensors, which
-/// are skipped; a larger window would read more of those.
+/// Number of bytes per read from a file. Fields are close together, except for the contents of
+/// tensors, which are skipped. A larger window would mostly read more of these skipped contents.
 const WINDOW: u64 = 16 << 10;
-/// Bytes per read when a whole range is read.
+/// Number of bytes per read when a whole range is read.
 const CHUNK: u64 = 64 << 10;
 /// Maximum nesting of groups, as in protobuf's own readers.
 const MAX_GROUP_DEPTH: usize = 100;
@@ -36,7 +36,7 @@ enum Input<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     pub number: u32,
-    /// Offset of its tag.
+    /// Offset of the field's tag.
     pub at: u64,
     pub value: Value,
 }
@@ -54,7 +54,7 @@ pub enum Value {
     Group,
 }
 
-/// The start of a field after its number: its value, or the length of its content.
+/// What follows the number of a field: the value, or the length of the content.
 enum FieldStart {
     Whole(Value),
     Len(u64),
@@ -64,13 +64,13 @@ enum FieldStart {
 }
 
 impl<'a> Wire<'a> {
-    /// Reads messages of a file.
+    /// Creates a reader for the messages in a file.
     pub fn of_file(source: &'a dyn Source, file: FileId) -> Self {
         Self::new(Input::File { source, file })
     }
 
-    /// Reads messages in memory. Errors name the file `name` but contain no offset, because offsets
-    /// in `bytes` are not offsets in the file.
+    /// Creates a reader for messages in memory. Errors name the file `name`. They contain no
+    /// offset, because offsets in `bytes` are not offsets in the file.
     pub fn of_memory(bytes: &'a [u8], name: &'a str) -> Self {
         Self::new(Input::Memory { bytes, name })
     }
@@ -79,7 +79,8 @@ impl<'a> Wire<'a> {
         Self { input, window: Vec::new(), window_start: 0 }
     }
 
-    /// Creates another reader of the same bytes with its own window, to read two places in turn.
+    /// Creates another reader of the same bytes. It has its own window, so that two readers can
+    /// alternate between two positions.
     pub fn reopen(&self) -> Self {
         Self::new(self.input)
     }
@@ -117,7 +118,7 @@ impl<'a> Wire<'a> {
         Ok(Some(Field { number, at, value }))
     }
 
-    /// Reads the number of the field at the start of `rest`, and everything before its content.
+    /// Reads the first field of `rest` up to the start of its content. Returns the field's number.
     fn head(&mut self, rest: &mut Range<u64>) -> Result<(u32, FieldStart)> {
         self.take(rest, MAX_HEAD_BYTES, |bytes| {
             let (number, wire_type) = take_tag(bytes, take_exact_varint)?;
@@ -134,7 +135,7 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// Takes `len` bytes from the start of `rest`.
+    /// Takes the next `len` bytes of `rest`, and returns their range.
     fn content(&self, rest: &mut Range<u64>, len: u64) -> Result<Range<u64>> {
         let left = rest.end - rest.start;
         if len > left {
@@ -145,7 +146,7 @@ impl<'a> Wire<'a> {
         Ok(start..rest.start)
     }
 
-    /// Skips the rest of a group with this number, without recursion.
+    /// Skips the rest of the group with this number, without recursion.
     fn skip_group(&mut self, rest: &mut Range<u64>, number: u32) -> Result<()> {
         let mut open = vec![number];
         while let Some(&innermost) = open.last() {
@@ -163,8 +164,8 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// Returns the content of the next field in `rest` that has this number and a length, and
-    /// advances `rest` past it.
+    /// Returns the content of the next field in `rest` that has this number and a length. Advances
+    /// `rest` past that field.
     pub fn next_of(&mut self, rest: &mut Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         while let Some(field) = self.next(rest)? {
             match field.value {
@@ -175,8 +176,8 @@ impl<'a> Wire<'a> {
         Ok(None)
     }
 
-    /// Returns the content of the last field with this number in a message, which is the effective
-    /// one unless the field is repeated. Fails if a field of this number has no length.
+    /// Returns the content of the last field with this number in a message. If the field is not
+    /// repeated, its last occurrence counts. Fails if a field with this number has no length.
     pub fn last(&mut self, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         let mut found = None;
         let mut rest = message.clone();
@@ -199,7 +200,7 @@ impl<'a> Wire<'a> {
         self.take(rest, N, take_array)
     }
 
-    /// Passes each varint that is packed in a range to `visit`.
+    /// Passes each packed varint in a range to `visit`.
     pub fn each_varint(
         &mut self,
         range: &Range<u64>,
@@ -239,7 +240,7 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// Passes the bytes of a range of any length to `visit`, chunk by chunk and in order.
+    /// Passes the bytes of a range to `visit` in chunks, in order. The range may have any length.
     pub fn each_chunk(
         &mut self,
         range: &Range<u64>,
@@ -250,7 +251,8 @@ impl<'a> Wire<'a> {
         while !rest.is_empty() {
             let left = rest.end - rest.start;
             let chunk = match self.input {
-                // Long ranges bypass the window, which stays on the fields around them.
+                // Long ranges bypass the window, so that the window keeps the fields around the
+                // range.
                 Input::File { source, file } if left > WINDOW => {
                     buffer.resize(usize::try_from(left.min(CHUNK)).unwrap_or(0), 0);
                     source.read_at(file, rest.start, &mut buffer)?;
@@ -264,8 +266,8 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// Reads the start of `rest` with `take`, which needs at max `most` bytes, and advances
-    /// `rest`.
+    /// Reads a value at the start of `rest` with `take`, and advances `rest`. The value has at most
+    /// `most` bytes.
     fn take<T>(
         &mut self,
         rest: &mut Range<u64>,

@@ -1,4 +1,5 @@
-//! Compression of whole files, detected from their first bytes and not from their names.
+//! The compression of whole files. It is detected from the first bytes of a file, not from the
+//! name.
 
 use std::io::{self, BufRead, BufReader, Read};
 use tensorferry_sdk::file_name::strip_suffix;
@@ -20,23 +21,25 @@ pub enum Codec {
 pub(crate) const SUFFIXES: [(&str, Codec); 3] =
     [("", Codec::Plain), (".gz", Codec::Gzip), (".zst", Codec::Zstd)];
 
-/// Returns all suffixes of files that may be compressed, for each of a format's own suffixes.
+/// Returns all suffixes that files of a format may have, with and without compression. `own`
+/// contains the format's own suffixes.
 pub fn with_suffixes(own: &'static [&'static str]) -> impl Iterator<Item = String> + Clone {
     own.iter().flat_map(|own| SUFFIXES.into_iter().map(move |(suffix, _)| format!("{own}{suffix}")))
 }
 
-/// Returns the files of an output: `a.csv.gz`, or shards such as `a-00000-of-00002.csv.gz`. `own`
-/// are the format's suffixes, the default first.
+/// Returns the names of an output's files: `a.csv.gz`, or shards such as `a-00000-of-00002.csv.gz`.
+/// `own` contains the suffixes of the format, of which the first is the default.
 #[must_use]
 pub fn shard_files(name: &str, sharding: Sharding, own: &[&str]) -> ShardFiles {
-    // The suffix starts at the dot of the format's own suffix.
+    // The suffix of a file starts with the suffix of the format, and may end with the suffix of a
+    // codec.
     let lower = name.to_ascii_lowercase();
     let at = own.iter().find_map(|suffix| lower.rfind(suffix));
     let (stem, suffix) = name.split_at(at.unwrap_or(name.len()));
     ShardFiles::new(sharding, name, stem, if suffix.is_empty() { own[0] } else { suffix })
 }
 
-/// Removes the suffix of a compressed file.
+/// Returns the file name without the suffix of a codec.
 #[must_use]
 pub fn uncompressed_name(name: &str) -> &str {
     SUFFIXES.iter().rev().find_map(|(suffix, _)| strip_suffix(name, suffix)).unwrap_or(name)
@@ -71,7 +74,7 @@ impl Codec {
         Ok(Self::of_bytes(&source.beginning(source.open(name)?, 4)?))
     }
 
-    /// Decompresses `input`.
+    /// Returns a reader for the decompressed bytes of `input`.
     pub fn decompressed(self, input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::Plain => Box::new(input),
@@ -85,13 +88,14 @@ impl Codec {
     }
 }
 
-/// Detects a frame that Zstandard decoders skip: pzstd writes one before each frame of data.
+/// Returns whether the file begins with a frame that Zstandard decoders skip. pzstd writes such a
+/// frame before each frame of data.
 fn begins_with_skippable_frame(first: &[u8]) -> bool {
     matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// Decompresses the members of a gzip file, one after the other. Zeros after a member are padding,
-/// as in gzip and Python.
+/// Returns a reader that decompresses the members of a gzip file one after another. As in gzip and
+/// Python, zeros after a member are ignored as padding.
 fn gzip_members(input: impl BufRead) -> impl Read {
     GzipMembers(Some(flate2::bufread::GzDecoder::new(input)))
 }
@@ -112,7 +116,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
-/// Returns the next member, after any zeros.
+/// Returns a decoder for the next member, after skipping any zeros.
 fn next_member<R: BufRead>(mut input: R) -> io::Result<Option<flate2::bufread::GzDecoder<R>>> {
     loop {
         let filled = input.fill_buf()?;

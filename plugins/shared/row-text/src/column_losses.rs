@@ -1,15 +1,15 @@
-//! Losses that are found only while values are decoded.
+//! Collects losses that are only detected when values are decoded.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Loss, LossKind, LossSink, Result};
 
-/// The losses of each column so far, shared by the streams of a set.
+/// The losses of each column so far. All streams of a dataset share them.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnLosses(Arc<Mutex<BTreeMap<(String, &'static str), LossKind>>>);
 
 impl ColumnLosses {
-    /// Adds a loss, which is reported once per column.
+    /// Adds a loss. Each loss is reported only once per column.
     pub fn add(&self, column: &str, kind: LossKind, why: &'static str) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.insert((column.to_owned(), why), kind);

@@ -1,12 +1,12 @@
-//! Compression of outputs: the options of writers of text formats, and the encoding of each piece
-//! as a separate member or frame.
+//! Compression of outputs in text formats. This defines the options of writers, and encodes each
+//! piece as a separate member or frame.
 
 use crate::codec::{Codec, SUFFIXES};
 use tensorferry_sdk::Side::Writer;
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{ByteSink, Error, OptionSpec, Options, Result, TypedOption};
 
-/// If unset, the file name determines the codec.
+/// If the option is `auto`, the file name determines the codec.
 const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
     Writer,
     "compression",
@@ -16,7 +16,7 @@ const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
 const LEVEL: TypedOption<Option<u32>> =
     TypedOption::integer(Writer, "level", 0..=u64::MAX, "compression level for gzip (0-9) or zstd (1-22)");
 
-/// The compression options given to a writer.
+/// The compression options that the user set for a writer.
 #[derive(Debug, Clone, Copy)]
 pub struct CompressionOptions {
     codec: Option<Codec>,
@@ -24,7 +24,7 @@ pub struct CompressionOptions {
 }
 
 impl CompressionOptions {
-    /// Returns the options that a writer declares.
+    /// Returns the compression options, for the list of options that a writer declares.
     #[must_use]
     pub fn declared() -> [OptionSpec; 2] {
         [CODEC.spec(), LEVEL.spec()]
@@ -34,8 +34,8 @@ impl CompressionOptions {
         Ok(Self { codec: CODEC.get(options)?, level: LEVEL.get(options)? })
     }
 
-    /// Returns the compression of a file with this name. Fails if the codec does not support the
-    /// level.
+    /// Returns the compression for a file with this name. Fails if the codec does not support the
+    /// compression level.
     pub fn of_name(self, name: &str) -> Result<Compression> {
         let named = || SUFFIXES.into_iter().rev().find(|(suffix, _)| has_suffix(name, suffix));
         let codec = self.codec.or_else(|| named().map(|(_, codec)| codec)).unwrap_or(Codec::Plain);
@@ -60,7 +60,7 @@ impl CompressionOptions {
     }
 }
 
-/// The codec of an output with its level.
+/// The codec and the compression level of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compression {
     codec: Codec,
@@ -68,7 +68,7 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// Returns the default level of a codec.
+    /// Returns a codec with its default level.
     #[must_use]
     pub fn usual(codec: Codec) -> Self {
         let level = match codec {

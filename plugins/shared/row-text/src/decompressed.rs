@@ -1,4 +1,4 @@
-//! The bytes of a compressed file, in order.
+//! Reads the decompressed bytes of a compressed file, in order.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -6,17 +6,18 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// Expansion per byte that is always allowed. Deflate's maximum is 1032, and text expands far less.
+/// Decompressed bytes that are always allowed per compressed byte. The maximum for deflate is 1032,
+/// but text expands much less.
 const MAX_EXPANSION: u64 = 1000;
 
-/// Returns the maximum decompressed length of `len` bytes.
+/// Returns the maximum length to which `len` compressed bytes may expand.
 #[must_use]
 pub fn max_expanded_len(len: u64, limits: &Limits) -> u64 {
     len.saturating_mul(MAX_EXPANSION).saturating_add(limits.expanded_bytes)
 }
 
-/// Converts a codec's error: to the source's own error if it has one, and otherwise to one about a
-/// damaged file, which `noun` describes.
+/// Converts the error of a codec. If the error contains the source's own error, returns that one.
+/// Otherwise, returns an error about a damaged file, which `noun` describes.
 #[must_use]
 pub fn damaged(noun: &str, error: io::Error) -> Error {
     error.downcast::<Error>().unwrap_or_else(|codec| {
@@ -33,14 +34,14 @@ pub struct Decompressed {
     /// Maximum decompressed length.
     max: u64,
     header_bytes: u64,
-    /// Buffer whose first `held` bytes were read last.
+    /// A buffer. Its first `held` bytes are those that were read last.
     window: Vec<u8>,
     held: usize,
 }
 
 impl Decompressed {
-    /// Creates a reader of decompressed bytes from a file of `len` bytes. Errors call the file
-    /// `noun`.
+    /// Creates a reader for the decompressed bytes of a file, whose stored length is `len`. In
+    /// errors, `noun` describes the file.
     #[must_use]
     pub fn new(
         name: &str,
@@ -80,7 +81,8 @@ impl Decompressed {
         error.file(&self.name).offset(self.offset).expected(format!("{missing} more bytes"))
     }
 
-    /// Reads as many bytes as `buffer` holds, or fewer at the end.
+    /// Fills `buffer`. Returns the number of bytes read, which is less than requested only at the
+    /// end.
     pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -102,7 +104,7 @@ impl Decompressed {
         Ok(filled)
     }
 
-    /// Checks that `len` bytes may be held in memory.
+    /// Checks that `len` bytes may be kept in memory.
     pub fn check_held(&self, len: u64) -> Result<()> {
         if len <= self.header_bytes {
             return Ok(());
@@ -114,10 +116,11 @@ impl Decompressed {
             .found(len))
     }
 
-    /// Reads the next bytes into the [window](Self::window), and returns how many there were.
+    /// Reads up to `len` bytes into the [window](Self::window), and returns their number.
     pub fn advance(&mut self, len: u64) -> Result<u64> {
         let mut window = std::mem::take(&mut self.window);
-        // Grow the window with the data that exists, not to the length that is claimed.
+        // The window grows with the data that actually exists, because the claimed length may be
+        // wrong.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.held = 0;
         while self.held < len {
@@ -141,7 +144,7 @@ impl Decompressed {
     }
 }
 
-/// A reader of a range of a source's file.
+/// A reader for a range of a file in a source.
 pub struct SourceRead {
     source: Arc<dyn Source>,
     file: FileId,
@@ -150,7 +153,7 @@ pub struct SourceRead {
 }
 
 impl SourceRead {
-    /// Reads from `start` up to `end`.
+    /// Creates a reader that starts at `start` and ends at `end`.
     #[must_use]
     pub fn new(source: &Arc<dyn Source>, file: FileId, start: u64, end: u64) -> Self {
         Self { source: source.clone(), file, at: start, end }

@@ -1,5 +1,5 @@
-//! Checks whether a type can represent a text exactly. Arrow's kernels silently round decimals,
-//! truncate times to their unit, and turn floats that are too large into infinities.
+//! Checks whether a type can represent a string of digits exactly. Arrow's kernels silently round
+//! decimals, truncate times to their unit, and convert floats that are too large to infinities.
 
 use tensorferry_sdk::arrow_array::Array;
 use tensorferry_sdk::arrow_array::cast::AsArray;
@@ -7,8 +7,8 @@ use tensorferry_sdk::arrow_array::timezone::Tz;
 use tensorferry_sdk::arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 
-/// Returns whether a decimal, date or time type represents the text exactly. Returns true for
-/// invalid texts and other types.
+/// Returns whether a decimal, date or time type represents the string exactly. Returns true for
+/// invalid strings and for other types.
 #[must_use]
 pub fn is_exact(text: &str, data_type: &DataType) -> bool {
     match data_type {
@@ -35,7 +35,7 @@ pub fn is_exact(text: &str, data_type: &DataType) -> bool {
     }
 }
 
-/// Returns the first float that is infinite although its text is a number.
+/// Returns the index of the first float that is infinite although its string is a number.
 pub fn overflowed<'a>(floats: &dyn Array, text: impl Fn(usize) -> &'a str) -> Option<usize> {
     let is_infinite = |row: usize| match floats.data_type() {
         DataType::Float16 => floats.as_primitive::<Float16Type>().value(row).is_infinite(),
@@ -51,16 +51,16 @@ fn has_digit(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Reason for the loss if [`loses_digits`] is true for a column.
+/// The reason for the loss in a column for which [`loses_digits`] returned true.
 pub const LOST_DIGITS: &str = "numbers with more digits than a 64-bit float can represent are rounded: -i schema=FILE can give the column another type";
 
-/// Significant digits that a 64-bit float always represents, unless it is close to 0.
+/// Number of significant digits that a 64-bit float can always represent, unless it is close to 0.
 const EXACT_DIGITS: usize = 15;
 /// Maximum significant digits of a 64-bit float.
 const MAX_DIGITS: usize = 767;
 
-/// Returns whether a 64-bit float has other digits than its text, when both are printed with the
-/// same number of digits.
+/// Returns whether a 64-bit float has different digits than the string it was parsed from, when the
+/// float is printed with as many digits as the string has.
 #[must_use]
 pub fn loses_digits(text: &str, value: f64) -> bool {
     if !value.is_finite() || (value.is_normal() && text.len() <= EXACT_DIGITS) {
@@ -89,8 +89,9 @@ pub fn loses_digits(text: &str, value: f64) -> bool {
     !printed.bytes().filter(|byte| *byte != b'.').eq(digits.iter().copied())
 }
 
-/// Returns whether a float differs from a number of up to 17 digits by more than half of the last
-/// digit. Returns `None` if the calculation needs more than 128 bits, or if the last digit is zero.
+/// Returns whether a float differs from a number of up to 17 digits by more than half a unit of the
+/// last digit. Returns `None` if the calculation would need more than 128 bits, or if the last
+/// digit is zero.
 fn is_rounded(number: &str, exponent: &str, value: f64) -> Option<bool> {
     let (mut digits, mut count, mut places, mut is_behind_point) = (0_u64, 0, 0_i64, false);
     for byte in number.bytes() {
@@ -115,8 +116,8 @@ fn is_rounded(number: &str, exponent: &str, value: f64) -> Option<bool> {
     Some((u128::from(digits) << shift).abs_diff(held) > 1 << shift >> 1)
 }
 
-/// Returns a type with a UTC offset in place of a named time zone, because the library does not
-/// know zone names. The instants are the same.
+/// If a type has a named time zone, returns the type with a UTC offset instead, because the library
+/// does not support zone names. The instants are the same.
 #[must_use]
 pub fn with_utc_offset(data_type: &DataType) -> Option<DataType> {
     match data_type {
@@ -127,9 +128,10 @@ pub fn with_utc_offset(data_type: &DataType) -> Option<DataType> {
     }
 }
 
-/// Returns whether a text determines an instant in this type's time zone. A text without an offset
-/// is local time, which is unknown for a named zone. For a type without a zone, returns whether the
-/// text is a local time: the library converts a text with an offset to UTC.
+/// Returns whether a string determines an instant in the time zone of this type. A string without
+/// an offset is local time. For a named zone, the library does not know the instant of a local
+/// time. For a type without a zone, returns whether the string is a local time, because the library
+/// converts a string with an offset to UTC.
 #[must_use]
 pub fn is_instant(text: &str, data_type: &DataType) -> bool {
     let DataType::Timestamp(_, zone) = data_type else { return true };
@@ -142,7 +144,8 @@ pub fn is_instant(text: &str, data_type: &DataType) -> bool {
     matches!(&**zone, "UTC" | "Etc/UTC") || zone.parse::<Tz>().is_ok() || has_offset()
 }
 
-/// Returns how many decimal places a number needs; `None` if the text is not a number.
+/// Returns the number of decimal places that a number needs, or `None` if the string is not a
+/// number.
 fn decimal_places(text: &str) -> Option<i64> {
     let text = text.trim_start_matches(['+', '-']);
     let (number, exponent) = match text.split_once(['e', 'E']) {
@@ -158,13 +161,13 @@ fn decimal_places(text: &str) -> Option<i64> {
         return Some(i64::try_from(needed).ok()?.saturating_sub(exponent));
     }
     let zeros = whole.len() - whole.trim_end_matches('0').len();
-    // Zero needs no decimal places, in any notation.
+    // Zero needs no decimal places, however it is written.
     let is_zero = zeros == whole.len();
     (!is_zero)
         .then(|| 0_i64.saturating_sub(exponent).saturating_sub(i64::try_from(zeros).unwrap_or(i64::MAX)))
 }
 
-/// Returns the number of digits in the fraction of a second, without trailing zeros.
+/// Returns the number of digits after the decimal point of the seconds, without trailing zeros.
 fn second_digits(text: &str) -> usize {
     let Some((_, part)) = text.split_once('.') else { return 0 };
     let end = part.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(part.len());
@@ -237,7 +240,8 @@ mod tests {
 
     #[test]
     fn what_a_float_prints_is_held() {
-        // A Lehmer generator: every float is restored from its shortest digits, and from 17 digits.
+        // A Lehmer generator. Each float must be restored from its shortest digits, and from 17
+        // digits.
         let mut state = 1_u64;
         for _ in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,5 +1,5 @@
-//! Shared code of formats with rows of text: files that may be compressed as a whole (`.jsonl.gz`,
-//! `.csv.zst`), and JSON values within a row.
+//! Code shared by formats whose rows are text: files that may be compressed as a whole
+//! (`.jsonl.gz`, `.csv.zst`), and JSON values within a row.
 #![forbid(unsafe_code)]
 
 pub mod exact;

@@ -1,4 +1,4 @@
-//! Scans on several threads, with results in order.
+//! Scans the parts of an input on several threads, and keeps the results in order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tensorferry_sdk::{Context, Result};
@@ -17,8 +17,8 @@ pub fn scan_all<P: Sync, F: Send>(
             let Some(part) = parts.get(index) else { return done };
             let found = scan(part);
             if found.is_err() {
-                // Start no further parts. Earlier parts are already being scanned, and the first
-                // error is reported.
+                // Prevents further parts from being started. Earlier parts are already being
+                // scanned, and the error of the earliest part is reported.
                 next.fetch_max(parts.len(), Ordering::Relaxed);
             }
             done.push((index, found));

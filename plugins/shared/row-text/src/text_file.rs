@@ -1,4 +1,4 @@
-//! Reads a text file from any position, decompressed.
+//! Reads the decompressed bytes of a text file, from any position.
 
 use crate::codec::Codec;
 use crate::decompressed::{SourceRead, max_expanded_len};
@@ -44,12 +44,12 @@ impl TextFile {
         self.source.read_at(self.file, at, buffer)
     }
 
-    /// Returns a reader of a part of the stored bytes.
+    /// Returns a reader for a range of the stored bytes.
     pub fn stored(&self, start: u64, end: u64) -> impl Read + Send + use<> {
         SourceRead::new(&self.source, self.file, start, end)
     }
 
-    /// Returns a reader of a part of the file, decompressed. The reader fails if there are more
+    /// Returns a reader for the decompressed bytes of a range. The reader fails if there are more
     /// bytes than the limits allow.
     pub fn bytes(&self, start: u64, end: u64, limits: &Limits) -> Result<Box<dyn Read + Send>> {
         let stored = self.stored(start, end);
@@ -61,8 +61,8 @@ impl TextFile {
         Ok(Box::new(Bounded { bytes, max, left: max }))
     }
 
-    /// Converts an error of a reader: to the source's own error if it has one, and otherwise to one
-    /// about the compressed file.
+    /// Converts the error of a reader. If the error contains the source's own error, returns that
+    /// one. Otherwise, returns an error about the compressed file.
     #[must_use]
     pub fn failed(&self, error: io::Error) -> Error {
         let kind = error.kind();
@@ -78,7 +78,8 @@ impl TextFile {
     }
 }
 
-/// A reader that stops decompression bombs.
+/// A reader that fails after a maximum number of bytes, as a protection against decompression
+/// bombs.
 struct Bounded<R> {
     bytes: R,
     max: u64,

@@ -1,5 +1,5 @@
-//! Zip archives as torch writes them. All records are in one root folder, and those of tensors are
-//! not compressed.
+//! Opens zip archives that torch wrote. All records are in a single root folder, and the records of
+//! tensors are not compressed.
 
 pub use tensorferry_zip::{Archive, Directory, Entry, MAGIC, Method, Record};
 
@@ -7,7 +7,7 @@ use crate::Extent;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 use tensorferry_zip::Names;
 
-/// Reads an archive's directory and every local header. Fails if the record of a tensor is
+/// Reads an archive's directory and all local headers. Fails if the record of a tensor is
 /// compressed.
 pub fn open(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Archive> {
     let archive = Archive::open(source, extent, Names::UnderOneRoot, limits)?;
@@ -21,7 +21,7 @@ pub fn open(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Arch
     }
 }
 
-/// Reads only an archive's directory.
+/// Reads the directory of an archive, but no local headers.
 pub fn directory(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Directory> {
     Directory::read(source, extent, Names::UnderOneRoot, limits)
 }

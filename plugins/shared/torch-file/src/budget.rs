@@ -1,12 +1,14 @@
-//! Limits the bytes that a reader copies out of a graph. A pickle may store a text once and refer
-//! to it a million times. Such a text is small in the graph, but not if each use gets its own copy.
+//! Limits the bytes that a reader copies out of a graph. A pickle may store a string once and refer
+//! to it a million times. The graph contains the string only once, but a copy for each reference
+//! would be too large.
 
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Cost of each copy in addition to its bytes: its entry in a list, and the allocator's overhead.
+/// Bytes that each copy costs in addition to its content: an entry in a list, and the allocator's
+/// overhead.
 const OVERHEAD: u64 = 48;
 
-/// The bytes that may still be copied.
+/// The number of bytes that may still be copied.
 #[derive(Debug)]
 pub struct Budget {
     left: u64,
@@ -14,7 +16,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Allows as many bytes as a header may have.
+    /// Creates a budget that allows as many bytes as a header may have.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self { left: limits.header_bytes, name_bytes: limits.name_bytes }
@@ -32,7 +34,7 @@ impl Budget {
         Ok(text.to_owned())
     }
 
-    /// Counts a shape or a similar list, or returns an error if the budget is exhausted.
+    /// Counts a list of numbers, such as a shape. Returns an error if the budget is exhausted.
     pub fn numbers(&mut self, numbers: Vec<u64>) -> Result<Vec<u64>> {
         self.spend(8 * numbers.len() as u64)?;
         Ok(numbers)

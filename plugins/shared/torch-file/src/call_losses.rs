@@ -1,5 +1,5 @@
-//! Reports the calls in several files as losses. Each call is reported once, with the first file
-//! that contains it.
+//! Reports the calls in the pickles of several files as losses. Each call is reported once, with
+//! the first file that contains it.
 
 use crate::calls::texts;
 use crate::object_file::ObjectFile;
@@ -7,11 +7,11 @@ use crate::pickle::Graph;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{CatalogSink, Loss, LossKind, Result};
 
-/// The calls in files of which a reader uses only some values.
+/// The calls in files from which a reader takes only some values.
 #[derive(Debug, Default)]
 pub struct Calls(BTreeMap<String, CallPlaces>);
 
-/// The first file with a call, and the number of other files.
+/// The first file that contains a call, and the number of additional files.
 #[derive(Debug)]
 struct CallPlaces {
     first: String,
@@ -19,12 +19,12 @@ struct CallPlaces {
 }
 
 impl Calls {
-    /// Adds the calls in a file of `torch.save`.
+    /// Adds the calls in a file that `torch.save` wrote.
     pub fn add(&mut self, file: &str, object: &ObjectFile) {
         self.add_texts(file, texts(object.graph()).iter().chain(object.side_calls()));
     }
 
-    /// Adds the calls in a different pickle.
+    /// Adds the calls in any other pickle, given its graph.
     pub fn add_graph(&mut self, file: &str, graph: &Graph) {
         self.add_texts(file, &texts(graph));
     }
@@ -39,7 +39,8 @@ impl Calls {
         }
     }
 
-    /// Removes the calls of this function or class, whose result the reader knows.
+    /// Removes the calls of the function or class with this path, because the reader knows their
+    /// result.
     pub fn forget(&mut self, path: &str) {
         self.0.remove(path);
     }

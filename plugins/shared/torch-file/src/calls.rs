@@ -1,21 +1,21 @@
-//! Finds the calls of a pickle whose result is unknown. All of them are reported, wherever they are
-//! in a file, because a pickle loader would run them.
+//! Finds the calls in a pickle whose results are unknown. All of these calls are reported, wherever
+//! they are in a file, because a pickle loader would execute them.
 
 use crate::data_calls;
 use crate::pickle::{Call, CallKind, GlobalId, Graph, Value};
 use std::collections::{BTreeSet, HashSet};
 
-/// The target of a call whose arguments do not contain the result.
+/// The target of a call whose result is unknown, because the arguments do not contain it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum UnknownCall {
     /// A function or a class.
     Global(GlobalId),
-    /// The result of a call, to this function if there is one.
+    /// The result of another call. The ID is the function of that other call, if it is known.
     Result(Option<GlobalId>),
 }
 
 impl UnknownCall {
-    /// Returns the target of a call, unless the call is known to only hold data.
+    /// Returns the target of a call, or `None` if the call only represents data.
     pub(crate) fn of(graph: &Graph, call: &Call) -> Option<Self> {
         let id = |value| match graph.value(value) {
             Value::Global(id) => Some(*id),

@@ -1,12 +1,12 @@
-//! The containers that torch has used for a pickle and its storages. They are detected from the
-//! first bytes.
+//! Detects the container of a pickle and its storages from the first bytes of a file. torch has
+//! used the following containers:
 //!
 //! | Bytes | Container |
 //! |---|---|
 //! | `PK\3\4` at 0 | a zip archive (torch 1.6 and later; TorchScript; torch.export) |
-//! | `80 P`, from protocol 4 on a frame (`95`, u64), `8a 0a 6c fc 9c 46 f9 20 6a a8 50 19 2e` at 0 | a stream of pickles, then the storages (`_use_new_zipfile_serialization=False`, and before 1.6) |
-//! | `L119547037146038801333356L\n.` at 0 | the same, of protocol 0 or 1 |
-//! | `ustar` at 257, a first member of a known name | a tar archive (torch 0.1) |
+//! | `80`, protocol; a frame (`95`, u64) if the protocol is 4 or higher; `8a 0a 6c fc 9c 46 f9 20 6a a8 50 19 2e`, from 0 on | a stream of pickles, then the storages (`_use_new_zipfile_serialization=False`, and before 1.6) |
+//! | `L119547037146038801333356L\n.` at 0 | the same, with protocol 0 or 1 |
+//! | `ustar` at 257, and a known name of the first member | a tar archive (torch 0.1) |
 //! | `PYTORCH1` at 0 | a preview format that was never released |
 //!
 //! Sources: `torch/serialization.py`, `caffe2/serialize/inline_container.cc`.
@@ -14,12 +14,12 @@
 use crate::{Extent, archive, tar};
 use tensorferry_sdk::{Error, Result, Source};
 
-/// The first pickle of a stream, after its protocol: the number 0x1950a86a20f9469cfc6c, and STOP.
+/// The first pickle of a stream, after the protocol: the number 0x1950a86a20f9469cfc6c, and STOP.
 const LEGACY: &[u8; 13] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e";
 const LEGACY_TEXT: &[u8; 28] = b"L119547037146038801333356L\n.";
 const PREVIEW: &[u8; 8] = b"PYTORCH1";
 
-/// A container for a pickle and its storages.
+/// The container of a pickle and its storages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Container {
     Zip,
@@ -27,7 +27,7 @@ pub enum Container {
     Legacy,
     Tar,
     Preview,
-    /// Not a file of torch.
+    /// The file was not written by torch.
     Unknown,
 }
 

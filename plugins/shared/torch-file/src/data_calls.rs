@@ -1,11 +1,11 @@
-//! Calls that only hold data. Their arguments contain their result, so nothing is lost if they are
-//! not made.
+//! Lists the calls that only represent data. Their arguments contain the result, so nothing is lost
+//! if the calls are not executed.
 
 use crate::pickle::{Call, Global, Graph, ValueId};
 use crate::{numpy, rebuild};
 
-/// Enumerations of torchao that describe how a kernel handles codes, or how the codes were
-/// computed. The codes, their scales and their zero points are next to them.
+/// torchao enumerations that describe how a kernel handles quantized codes, or how the codes were
+/// computed. The codes, scales and zero points are stored separately.
 const TORCHAO_ENUMS: [&str; 9] = [
     "KernelPreference",
     "Int4PackingFormat",
@@ -18,8 +18,8 @@ const TORCHAO_ENUMS: [&str; 9] = [
     "TorchAODType",
 ];
 
-/// Returns whether the global only holds data. Calls of anything else may have effects and are
-/// reported.
+/// Returns whether a call of this global only represents data. Other calls may have effects, so
+/// they are reported.
 pub(crate) fn holds_data(global: &Global) -> bool {
     let name = &*global.name;
     match &*global.module {
@@ -57,8 +57,8 @@ pub(crate) fn rebuilds(global: &Global) -> bool {
     rebuild::is_rebuild(global) || numpy::makes_array(global)
 }
 
-/// Returns the function that a call of `_rebuild_from_type_v2` calls with its arguments, unless
-/// that function is one of torch's for tensors.
+/// Returns the function that `_rebuild_from_type_v2` calls with its arguments. Returns `None` if it
+/// is one of torch's own functions for tensors.
 pub(crate) fn forwarded_function(graph: &Graph, global: &Global, call: &Call) -> Option<ValueId> {
     let is_passed_on = global.is("torch._tensor", "_rebuild_from_type_v2");
     let function = *graph.tuple(call.arguments).filter(|_| is_passed_on)?.first()?;

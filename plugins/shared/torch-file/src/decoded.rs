@@ -1,5 +1,5 @@
-//! Declares tensors whose bytes are computed if the user asks for them: the floats of a quantized
-//! tensor, or all elements of a sparse tensor.
+//! Declares tensors whose bytes are computed if the user requests it: the floats that a quantized
+//! tensor represents, or all elements of a sparse tensor.
 
 use crate::lazy::{
     Blocks, ChannelValues, Compressed, Dense, Dequantized, Indices, Parameters, Recipe, StoredView,
@@ -10,7 +10,7 @@ use crate::rebuild::{self, Blocked, Layout, Quantized, Rebuilt, Scheme, Sparse};
 use crate::storages::{Located, Location, Storages};
 use tensorferry_sdk::{CatalogSink, Context, Dtype, Error, Result, Source, StorageId, element_count};
 
-/// A tensor that is a part of a composed tensor.
+/// A tensor that is part of a composed tensor, such as the indices of a sparse tensor.
 struct TensorPart {
     view: StoredView,
     storage: StorageId,
@@ -18,7 +18,7 @@ struct TensorPart {
 }
 
 impl Storages<'_> {
-    /// Declares the floats that a quantized tensor represents, in F32, F16 or BF16.
+    /// Declares the floats that a quantized tensor represents, as F32, F16 or BF16.
     pub(crate) fn dequantized(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -64,7 +64,7 @@ impl Storages<'_> {
         self.make_floats(catalog, dequantized, shape, resolved.extent, from)
     }
 
-    /// Declares the floats of codes with a scale for each block, in F32, F16 or BF16.
+    /// Declares the floats that codes with a scale per block represent, as F32, F16 or BF16.
     pub(crate) fn dequantized_blocks(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -125,7 +125,8 @@ impl Storages<'_> {
         self.add_computed(catalog, recipe, location, len, stored.saturating_mul(16), from)
     }
 
-    /// Returns the scales or zero points of this many channels, or the reason why they are lost.
+    /// Returns the scales or zero points of `channels` channels, or the reason why they cannot be
+    /// used.
     fn numbers(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -155,7 +156,7 @@ impl Storages<'_> {
         Ok(Ok(ChannelValues::Stored(view)))
     }
 
-    /// Declares all elements of a sparse tensor.
+    /// Declares a tensor with all elements of a sparse tensor.
     pub(crate) fn dense(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -190,7 +191,7 @@ impl Storages<'_> {
         self.add_computed(catalog, Recipe::Dense(dense), location, len, stored, from)
     }
 
-    /// Reads the value of a tensor of a single F32.
+    /// Reads the value of an F32 tensor that has a single element.
     pub(crate) fn number(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -207,8 +208,8 @@ impl Storages<'_> {
         Ok(bytes.as_chunks().0.first().map(|&bytes| f32::from_le_bytes(bytes).into()))
     }
 
-    /// Returns a tensor that is part of a composed tensor and will be read by the plugin, or the
-    /// reason why it is lost.
+    /// Returns a tensor that is part of a composed tensor, so that the plugin can read it. Returns
+    /// the reason if the composed tensor is lost.
     fn part(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -232,8 +233,8 @@ impl Storages<'_> {
     }
 }
 
-/// Returns the block shape that results in this many scales along each dimension. A single scale
-/// applies to all elements.
+/// Returns the block shape for which a tensor of this size has this many scales along each
+/// dimension. A single scale applies to all elements.
 fn block_of(size: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     if scales.iter().all(|&dim| dim == 1) {
         return Some(size.iter().map(|&dim| dim.max(1)).collect());
@@ -242,7 +243,7 @@ fn block_of(size: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     (size.len() == scales.len()).then(|| size.iter().zip(scales).map(block).collect())?
 }
 
-/// Checks that each channel has a number.
+/// Checks that there is one number for each channel.
 pub(crate) fn check_channels(count: u64, channels: u64) -> Result<()> {
     if count == channels {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Options for reading the values of quantized and sparse tensors instead of their parts.
+//! Options to read the values that quantized and sparse tensors represent, instead of their parts.
 
 use tensorferry_sdk::Side::Reader;
 use tensorferry_sdk::{Dtype, OptionSpec, Options, Result, TypedOption};
@@ -21,7 +21,7 @@ const DENSIFY: TypedOption<bool> = TypedOption::flag(
 pub struct Decoding {
     /// Dtype for the values of quantized tensors: F32, F16 or BF16.
     pub dequantize: Option<Dtype>,
-    /// Whether sparse tensors become dense.
+    /// Whether sparse tensors are read as dense tensors.
     pub densify: bool,
 }
 

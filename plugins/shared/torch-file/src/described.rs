@@ -1,6 +1,6 @@
-//! A described tensor has its dtype and shape outside of a pickle: in a member of a tar archive, or
-//! in the JSON of an exported program. It is added to a graph as the call that current torch
-//! versions write, so that later stages need to handle only one form.
+//! A described tensor is one whose dtype and shape are not in a pickle. They are in a member of a
+//! tar archive, or in the JSON of an exported program. The tensor is added to a graph as the call
+//! that current versions of torch write, so that later stages need to handle only one form.
 
 use crate::dtype::TorchDtype;
 use crate::pickle::{Call, CallKind, Global, Graph, Value, ValueId};
@@ -11,30 +11,30 @@ use tensorferry_sdk::{Error, Result};
 pub struct DescribedStorage<'a> {
     pub dtype: &'static TorchDtype,
     pub key: &'a str,
-    /// Name of the device that it was on.
+    /// Name of the device that the storage was on.
     pub location: &'a str,
     /// Length in elements, which is also the unit of the fields below.
     pub len: u64,
-    /// Start and length of the part that is used; `None` for all.
+    /// Start and length of the part that the storage is a view of; `None` for the whole storage.
     pub view: Option<(u64, u64)>,
 }
 
 /// A described tensor.
 #[derive(Debug, Clone, Copy)]
 pub struct DescribedTensor<'a> {
-    /// Storage that it is a view of.
+    /// Storage that the tensor is a view of.
     pub storage: DescribedStorage<'a>,
     pub offset: u64,
-    /// Shape in torch.
+    /// Shape in torch's elements.
     pub size: &'a [u64],
     pub stride: &'a [u64],
     pub requires_grad: bool,
 }
 
 impl DescribedStorage<'_> {
-    /// Appends the persistent ID.
+    /// Appends the persistent ID of the storage.
     pub(crate) fn push(self, graph: &mut Graph) -> Result<ValueId> {
-        // A dtype without a storage class has an untyped storage, whose length is in bytes.
+        // A dtype without a storage class uses an untyped storage, whose length is in bytes.
         let (module, class, len) = match self.dtype.storage_class {
             Some(class) => ("torch", class, Some(self.len)),
             None => {

@@ -1,7 +1,8 @@
-//! Dtypes of torch, with their names and legacy storage classes.
+//! torch's dtypes, with their names and legacy storage classes.
 //!
-//! Source: `torch/storage.py` (`_dtype_to_storage_type_map`, `_new_dtypes`). Tensors of a dtype
-//! without a storage class have an untyped storage, and `_rebuild_tensor_v3` names their dtype.
+//! Source: `torch/storage.py` (`_dtype_to_storage_type_map`, `_new_dtypes`). If a dtype has no
+//! storage class, its tensors have an untyped storage, and an argument of `_rebuild_tensor_v3` is
+//! the dtype.
 
 use tensorferry_sdk::Dtype;
 
@@ -9,25 +10,25 @@ use tensorferry_sdk::Dtype;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TorchDtype {
     pub dtype: Dtype,
-    /// Name in module `torch`: `float32`.
+    /// Name in the module `torch`, such as `float32`.
     pub name: &'static str,
-    /// Storage class in modules `torch` and `torch.cuda`: `FloatStorage`. `None` if the dtype is
-    /// used only with untyped storages, by `_rebuild_tensor_v3`.
+    /// Storage class in the modules `torch` and `torch.cuda`, such as `FloatStorage`. `None` if the
+    /// dtype is only used with untyped storages, by `_rebuild_tensor_v3`.
     pub storage_class: Option<&'static str>,
-    /// Bytes of one element in torch.
+    /// Length of one torch element in bytes.
     pub element_bytes: u32,
-    /// Whether its tensors need scales (`_rebuild_qtensor`).
+    /// Whether tensors of this dtype have scales (`_rebuild_qtensor`).
     pub quantized: bool,
 }
 
 impl TorchDtype {
-    /// Returns the row of a catalog dtype.
+    /// Returns the row for a catalog dtype.
     #[must_use]
     pub fn of(dtype: Dtype) -> Option<&'static Self> {
         TABLE.iter().find(|row| row.dtype == dtype)
     }
 
-    /// Returns the row of a name or alias (`half`, `cfloat`) in module `torch`.
+    /// Returns the row for a name or alias (`half`, `cfloat`) in the module `torch`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
@@ -39,8 +40,8 @@ impl TorchDtype {
         TABLE.iter().find(|row| row.storage_class == Some(class))
     }
 
-    /// Returns whether tensors of this dtype may require a gradient: floating-point and complex
-    /// ones may.
+    /// Returns whether tensors of this dtype may require a gradient. Only floating-point and
+    /// complex tensors may.
     #[must_use]
     pub fn is_differentiable(&self) -> bool {
         ["float", "bfloat", "complex", "bcomplex"].iter().any(|prefix| self.name.starts_with(prefix))
@@ -52,8 +53,8 @@ impl TorchDtype {
         if self.dtype == Dtype::F4 { 2 } else { 1 }
     }
 
-    /// Converts a torch shape to the catalog's. The last dimension of a packed dtype is doubled,
-    /// and a scalar becomes a pair. Returns `None` on overflow.
+    /// Converts a torch shape to the catalog's shape. For a packed dtype, the last dimension is
+    /// multiplied by the packing, and a scalar gets a dimension. Returns `None` on overflow.
     #[must_use]
     pub fn logical_shape(&self, torch: &[u64]) -> Option<Vec<u64>> {
         let mut shape = torch.to_vec();
@@ -66,8 +67,8 @@ impl TorchDtype {
         Some(shape)
     }
 
-    /// Converts a catalog shape to torch's. Returns `None` if the last dimension of a packed dtype
-    /// is odd or missing.
+    /// Converts a catalog shape to torch's shape. Returns `None` if the last dimension of a packed
+    /// dtype is missing or not divisible by the packing.
     #[must_use]
     pub fn torch_shape(&self, logical: &[u64]) -> Option<Vec<u64>> {
         let mut shape = logical.to_vec();
@@ -82,7 +83,7 @@ impl TorchDtype {
     }
 }
 
-/// Aliases in torch.
+/// Aliases of dtype names in torch.
 const ALIASES: &[(&str, &str)] = &[
     ("double", "float64"),
     ("float", "float32"),
@@ -107,7 +108,7 @@ const fn quantized(dtype: Dtype, name: &'static str, class: &'static str, elemen
     TorchDtype { dtype, name, storage_class: Some(class), element_bytes, quantized: true }
 }
 
-/// All dtypes that torch and the catalog share.
+/// All dtypes that both torch and the catalog support.
 const TABLE: &[TorchDtype] = &[
     typed(Dtype::BOOL, "bool", "BoolStorage", 1),
     typed(Dtype::U8, "uint8", "ByteStorage", 1),

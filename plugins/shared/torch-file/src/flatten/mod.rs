@@ -1,38 +1,38 @@
-//! Flattens a graph. A walk from its root names each tensor by its path, and converts all values to
-//! the catalog's tree.
+//! Flattens a graph. A walk from the root of the graph names each tensor by its path, and converts
+//! all values to nodes of the catalog's tree.
 //!
 //! | Value | Node |
 //! |---|---|
-//! | a call, an object | OBJECT of its class: the arguments (a tuple), the state, the items (a map), appended values (a list), the keywords (a map); only as many as needed, NONE for a gap. The node's own bytes are [`NEW`] if the class's `__new__` is called, not the class |
-//! | a function or class that is not called | OBJECT of its class, without children |
+//! | a call, an object | OBJECT of its class: the arguments (a tuple), the state, the items (a map), appended values (a list), the keywords (a map). Trailing parts are omitted, and NONE fills gaps. The node's bytes are [`NEW`] if `__new__` is called instead of the class |
+//! | a function or class that is not called | OBJECT of that class, without children |
 //! | `OrderedDict`, `Counter`, `Namespace`, a subclass of `dict` | MAP of its class |
 //! | `deque`, a subclass of `list` | LIST of its class |
-//! | one of these with attributes, or with a factory or a length | ATTRIBUTED: the container, the attributes |
-//! | `set`, `complex`, `bytes` | SET, COMPLEX, BYTES, in any spelling of the protocol |
-//! | `frozenset` | OBJECT `builtins.frozenset` of its members, a list |
-//! | a path, a scalar of numpy | TEXT, or a number, of its class |
-//! | a tensor, an array of numpy | TENSOR |
+//! | one of these containers with attributes, a factory or a maximum length | ATTRIBUTED: the container, the attributes |
+//! | `set`, `complex`, `bytes`, as any protocol encodes them | SET, COMPLEX, BYTES |
+//! | `frozenset` | OBJECT `builtins.frozenset` with a list of the members |
+//! | a path, a numpy scalar | TEXT or a number, with its class |
+//! | a tensor, a numpy array | TENSOR |
 //! | a tensor that requires a gradient | ATTRIBUTED: the TENSOR, `{"requires_grad": true}` |
 //! | a quantized tensor | ATTRIBUTED: the TENSOR of integers, `{"qscheme", "scale", "zero_point"}` |
 //! | a sparse tensor | ATTRIBUTED: the TENSOR of values, `{"layout", "indices", "size", "shape"}` |
 //! | a nested tensor | ATTRIBUTED: the TENSOR of the buffer, `{"layout", "sizes", "strides", "offsets"}` |
 //! | a tensor of a subclass | ATTRIBUTED of its class: the TENSOR, its attributes |
 //! | a parameter | OBJECT `torch._utils._rebuild_parameter`, whose first argument is the TENSOR |
-//! | a tensor of a class that wraps others | the TENSOR, if it has the elements of one; otherwise OBJECT of its class, its attributes |
+//! | a tensor of a class that wraps other tensors | a TENSOR if the elements are known; otherwise OBJECT of its class, with its attributes |
 //! | a module | MAP `collections.OrderedDict`: its `state_dict()` |
 //!
 //! | File | Contents |
 //! |---|---|
 //! | `tensors.rs` | nodes of tensors and their parts |
 //! | `objects.rs` | nodes of calls |
-//! | `scalars.rs` | nodes of values that contain no others |
+//! | `scalars.rs` | nodes of values that contain no other values |
 //! | `modules.rs` | the state dict of a module |
-//! | `module_classes.rs` | additions to it by the classes of modules |
+//! | `module_classes.rs` | entries that classes of modules add to the state dict |
 //!
-//! The walk keeps its own stack. A value without tensors becomes one node, no matter how often it
-//! is reached. A value with tensors is walked again each time, because its tensors have different
-//! names there. The number of repetitions is limited by the size of the graph, so that a few nested
-//! lists cannot become millions.
+//! The walk keeps its own stack. A value without tensors becomes a single node, even if the walk
+//! reaches the value several times. A value with tensors is walked again each time, because its
+//! tensors get different names. The number of repetitions is limited by the size of the graph, so
+//! that a few nested lists cannot expand to millions of nodes.
 
 mod module_classes;
 mod modules;
@@ -50,27 +50,28 @@ use tensorferry_sdk::{
 };
 use tensors::AddedTensors;
 
-/// Bytes of an OBJECT that is created by `cls.__new__(cls, ...)`.
+/// The bytes of an OBJECT node whose object is created by `cls.__new__(cls, ...)`.
 pub const NEW: &[u8] = b"new";
 
-/// Maximum average number of times that a value is reached. Checkpoints share a container only a
-/// few times: `model` and `ema`, or the halves of a tied module.
+/// Maximum number of times that a value is reached, on average. Checkpoints contain the same
+/// container only a few times, such as in `model` and `ema`, or in the halves of a tied module.
 const MAX_REPEATS: u64 = 64;
 
-/// Maximum average bytes of names per value. A tensor consists of about a dozen values.
+/// Maximum number of name bytes per value, on average. A tensor consists of about a dozen values.
 const NAME_BYTES_OF_EACH: u64 = 64;
 
-/// Minimum limit on bytes of names, for small graphs.
+/// Minimum value of the limit for name bytes, which applies to small graphs.
 const MIN_NAME_BYTE_LIMIT: u64 = 4 << 20;
 
-/// The catalog that receives flattened graphs, and the names in it. Several graphs may share it.
+/// The catalog that receives flattened graphs, and the names in the catalog. Several graphs may use
+/// the same catalog.
 pub struct Destination<'c, 'l> {
     /// Receives the tensors, the tree and the losses.
     pub catalog: &'c mut dyn CatalogSink,
     pub storages: &'c mut Storages<'l>,
     /// The names in use.
     pub names: &'c mut Names,
-    /// The source of the file, for names and texts that depend on values in it.
+    /// The source of the file. Some names and strings depend on values of tensors in the file.
     pub source: &'c dyn Source,
     pub context: &'c dyn Context,
 }
@@ -78,17 +79,17 @@ pub struct Destination<'c, 'l> {
 /// The result of flattening a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flattened {
-    /// Node of its root.
+    /// Node of the root.
     pub node: NodeId,
-    /// Alternating keys and values, if the root is only a mapping.
+    /// Alternating nodes of keys and values, if the root is a plain mapping.
     pub entries: Option<Vec<NodeId>>,
     /// Name and node of each tensor, in the order of the walk.
     pub tensors: Vec<(String, NodeId)>,
 }
 
-/// Walks the object of a file from `value`, and adds tensors, nodes and losses to the catalog.
-/// `under` is the path of the object itself: empty for a whole checkpoint. The caller sets the root
-/// of the catalog. Fails if values are nested too deep or repeated too often.
+/// Walks an object from `value`, and adds tensors, nodes and losses to the catalog. `under` is the
+/// path of the object, which is empty for a whole checkpoint. The caller sets the root of the
+/// catalog. Fails if values are nested too deep or reached too often.
 pub fn flatten(
     object: &ObjectFile,
     value: ValueId,
@@ -124,9 +125,9 @@ struct Walk<'g, 'd, 'c, 'l> {
     object: &'g ObjectFile,
     graph: &'g Graph,
     to: &'d mut Destination<'c, 'l>,
-    /// Node of each value that needs no second walk.
+    /// The node of each value that does not have to be walked again.
     nodes: Vec<Option<NodeId>>,
-    /// Whether the walk is inside each value.
+    /// For each value, whether the walk is currently inside it.
     open: Vec<bool>,
     /// Whether each call has been handled, and reported if necessary.
     reported: Vec<bool>,
@@ -137,26 +138,27 @@ struct Walk<'g, 'd, 'c, 'l> {
     frames: Vec<Frame<'g>>,
     placed: AddedTensors,
     modules: ClassLosses,
-    /// Classes whose tensors are read as plain ones: the class, the first tensor, and the count.
+    /// Classes whose tensors are read as plain tensors: the class, the name of the first tensor,
+    /// and the number of tensors.
     wrappers: Vec<(String, String, usize)>,
-    /// Nodes of the root's keys and values, if it is a mapping and the walk is done.
+    /// Nodes of the root's keys and values. Set at the end of the walk if the root is a mapping.
     root_entries: Option<Vec<NodeId>>,
 }
 
-/// A container that the walk is inside of.
+/// A container that the walk has entered and not left.
 struct Frame<'g> {
-    /// The value, if the frame represents all of it.
+    /// The value that the frame represents; `None` if the frame represents only a part of a value.
     value: Option<ValueId>,
     form: Form,
     children: Children<'g>,
     next: usize,
     nodes: Vec<NodeId>,
-    /// End of the path before the frame was entered.
+    /// The end of the path before the walk entered the frame.
     outside: PathMark,
     has_tensors: bool,
 }
 
-/// The node that a finished frame becomes.
+/// The kind of node that a finished frame becomes.
 enum Form {
     Node(NodeKind, String),
     Object(String, CallKind),
@@ -170,19 +172,19 @@ impl Form {
 
 /// The children of a frame.
 enum Children<'g> {
-    /// Named by index.
+    /// Children whose names are their indices.
     Indexed(&'g [ValueId]),
-    /// Without names of their own.
+    /// Children without names.
     Bare(&'g [ValueId]),
-    /// Named by key.
+    /// Children whose names are their keys.
     Entries(Vec<(ValueId, ValueId)>),
-    /// Named by texts that are not values of the graph.
+    /// Children whose names are not values of the graph.
     Named(Vec<(String, NamedEntry)>),
     /// The parts of an object.
     Parts(Vec<ObjectPart<'g>>),
 }
 
-/// The value of a name that is not itself a value of the graph.
+/// The value of a named child.
 enum NamedEntry {
     Value(ValueId),
     /// A tensor that the file does not contain in this form.
@@ -191,7 +193,7 @@ enum NamedEntry {
         shape: Vec<u64>,
         bytes: Vec<u8>,
     },
-    /// A tensor of text: a JSON object whose last value is the number in a tensor.
+    /// A tensor that contains text: a JSON object in which one value is the number from a tensor.
     JsonOfNumber {
         before: String,
         number: ValueId,
@@ -211,9 +213,10 @@ enum ObjectPart<'g> {
     Value(ValueId),
     Arguments(&'g [ValueId]),
     BareArguments(&'g [ValueId]),
-    /// A mapping of a class, with nodes of existing keys and values, and further entries.
+    /// A mapping of this class, with nodes of keys and values that exist already, and further
+    /// entries.
     Mapping(String, Vec<NodeId>, Vec<(ValueId, ValueId)>),
-    /// A list of a class.
+    /// A list of this class.
     Listing(String, &'g [ValueId]),
 }
 
@@ -244,7 +247,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         done.ok_or_else(|| Error::plugin("the walk did not end"))
     }
 
-    /// Visits the next child of the innermost frame; `None` if there are no more.
+    /// Visits the next child of the innermost frame. Returns `None` if there are no more children.
     fn step(&mut self, outside: PathMark) -> Result<Option<Visit>> {
         let Some(frame) = self.frames.last_mut() else { return Ok(None) };
         let place = frame.next;
@@ -281,7 +284,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 return part.map(|part| self.part(part, outside)).transpose();
             }
         };
-        // Most values are scalars, whose names are not needed.
+        // Most values are scalars, which do not need a path.
         if let Some(node) = self.nodes[value.index()] {
             return Ok(Some(Visit::Node(node)));
         }
@@ -327,8 +330,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.count_path_bytes(len - before, len)
     }
 
-    /// Counts bytes of names against the limits. The file contains each part of a name once, but
-    /// each tensor has the full name.
+    /// Counts bytes of names against the limits. The file contains each part of a path only once,
+    /// but the name of each tensor is the full path.
     pub(super) fn count_path_bytes(&mut self, added: usize, len: usize) -> Result<()> {
         let limits = self.to.context.limits();
         self.path_bytes += added as u64;
@@ -410,7 +413,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Visit::Entered)
     }
 
-    /// Converts the innermost frame to its node.
+    /// Leaves the innermost frame and returns its node.
     fn leave(&mut self) -> Result<NodeId> {
         let frame =
             self.frames.pop().ok_or_else(|| Error::plugin("the walk leaves more values than it entered"))?;
@@ -448,7 +451,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.loss(Loss::new(kind, self.path.text(), why))
     }
 
-    /// Reports state that is read in a different form.
+    /// Reports that a value is read in a different form.
     fn change(&mut self, why: &str) -> Result<()> {
         let loss = Loss::new(LossKind::State, self.path.text(), why);
         self.to.catalog.loss(loss.severity(Severity::Changed))

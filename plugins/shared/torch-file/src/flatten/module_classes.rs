@@ -1,7 +1,7 @@
-//! Classes of modules that add entries to their state dict besides parameters and buffers. Each row
-//! of [`CLASSES`] lists what `_save_to_state_dict` of a class adds.
+//! Defines module classes whose state dicts contain more than parameters and buffers. Each row of
+//! [`CLASSES`] lists the entries that `_save_to_state_dict` of a class adds.
 //!
-//! Sources: `torch/ao/nn` of PyTorch 2.15, `bitsandbytes/nn/modules.py` and `functional.py` of
+//! Sources: `torch/ao/nn` in PyTorch 2.15; `bitsandbytes/nn/modules.py` and `functional.py` in
 //! bitsandbytes 0.50.
 
 use super::NamedEntry;
@@ -13,31 +13,32 @@ use tensorferry_sdk::Dtype;
 /// The entries that a class adds to its state dict.
 #[derive(Default)]
 pub(super) struct StateDictEntries {
-    /// Names relative to the module, in the order of the state dict.
+    /// The names of entries, relative to the module, and their values. They are in state dict
+    /// order.
     pub(super) entries: Vec<(String, NamedEntry)>,
-    /// Attributes that the entries come from.
+    /// Attributes that the entries represent.
     attributes: Vec<&'static str>,
-    /// Parameters whose own attributes the entries come from.
+    /// Parameters whose attributes the entries represent.
     parameters: HashSet<ValueId>,
 }
 
 impl StateDictEntries {
-    /// Returns whether the state dict contains the attribute.
+    /// Returns whether the entries represent this attribute of the module.
     pub(super) fn contains(&self, attribute: &str) -> bool {
         self.attributes.contains(&attribute)
     }
 
-    /// Returns whether the state dict contains the attributes of a parameter.
+    /// Returns whether the entries represent the attributes of this parameter.
     pub(super) fn takes_state_of(&self, parameter: ValueId) -> bool {
         self.parameters.contains(&parameter)
     }
 }
 
-/// Classes that add the same entries.
+/// Module classes that add the same entries.
 struct ModuleClass {
-    /// Prefixes of their Python modules, in all releases.
+    /// Prefixes of the Python modules that contain the classes, in all releases.
     packages: &'static [&'static str],
-    /// Last part of the Python module's name; empty for any.
+    /// Last part of the Python module's name. If it is empty, any name matches.
     file: &'static str,
     names: &'static [&'static str],
     adds: &'static [EntrySource],
@@ -48,19 +49,19 @@ struct ModuleClass {
 enum EntrySource {
     /// An attribute, unchanged.
     Value(&'static str),
-    /// An attribute, as a tensor of one number.
+    /// An attribute that is a number, as a tensor with a single element.
     Number(&'static str),
-    /// The weight and bias packed in an attribute, as a tuple.
+    /// The weight and the bias that an attribute contains in packed form, as a tuple.
     Unpacked(&'static str),
-    /// The weight packed in an attribute.
+    /// The weight that an attribute contains in packed form.
     UnpackedWeight(&'static str),
-    /// An item of the tuple that is the module's state.
+    /// An item of the tuple that represents the module's state.
     Item(usize, &'static str),
-    /// An item of that tuple, as a tensor of one number.
+    /// An item of that tuple that is a number, as a tensor with a single element.
     NumberItem(usize, &'static str),
-    /// The `quant_state` of the weight, a 4-bit parameter.
+    /// The `quant_state` of a weight that is a 4-bit parameter.
     QuantState,
-    /// The scales of the weight, an 8-bit parameter.
+    /// The scales of a weight that is an 8-bit parameter.
     Scb,
 }
 
@@ -136,8 +137,8 @@ static CLASSES: [ModuleClass; 11] = [
 static EIGHT_BITS: ModuleClass =
     ModuleClass { packages: BITSANDBYTES, file: "", names: &["Linear8bitLt"], adds: &[EntrySource::Scb] };
 
-/// Returns the entries that the class of a module with this state adds. Returns `None` if it is not
-/// such a class, or if the state has an unexpected form.
+/// Returns the entries that a module class adds, given the module's state. Returns `None` if the
+/// class is not listed, or if the state has an unexpected form.
 pub(super) fn added(graph: &Graph, class: &Global, state: ValueId) -> Option<StateDictEntries> {
     let file = class.module.rsplit('.').next().unwrap_or_default();
     let row = CLASSES.iter().chain([&EIGHT_BITS]).find(|row| {
@@ -185,7 +186,7 @@ fn add_entries(graph: &Graph, state: ValueId, add: EntrySource, added: &mut Stat
     Some(())
 }
 
-/// Converts a number like `torch.tensor` does; a tensor is unchanged.
+/// Converts a number to a tensor, as `torch.tensor` does. A tensor is left unchanged.
 fn number(graph: &Graph, value: ValueId) -> Option<NamedEntry> {
     #[expect(clippy::cast_possible_truncation, reason = "torch converts floats to F32")]
     Some(match *graph.value(value) {
@@ -196,15 +197,15 @@ fn number(graph: &Graph, value: ValueId) -> Option<NamedEntry> {
     })
 }
 
-/// Returns the content of torch's `ScriptObject`, whose state is `(content, name of its class)`.
+/// Returns the content of a torch `ScriptObject`. Its state is `(content, name of its class)`.
 fn packed(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let (class, call) = graph.called(value)?;
     let &[packed, _] = graph.tuple(call.state?)? else { return None };
     class.is("torch", "ScriptObject").then_some(packed)
 }
 
-/// Returns a module's weight with its attributes: the last argument of the call that rebuilds the
-/// parameter.
+/// Returns the weight of a module, and the attributes of the weight. The attributes are the last
+/// argument of the call that rebuilds the parameter.
 fn weight(graph: &Graph, state: ValueId) -> Option<(ValueId, ValueId)> {
     let weight = graph.entry(graph.entry(state, "_parameters")?, "weight")?;
     let (function, call) = graph.called(weight)?;
@@ -218,7 +219,7 @@ fn quant_state(graph: &Graph, state: ValueId, added: &mut StateDictEntries) -> O
     let (weight, attributes) = weight(graph, state)?;
     let of = graph.call(graph.entry(attributes, "quant_state")?)?.state?;
     let tensor = |of, name| graph.entry(of, name).filter(|&value| *graph.value(value) != Value::None);
-    // Such a weight is packed for a specific processor.
+    // A weight with this setting is packed for a specific processor.
     if graph.entry(of, "packing_format_for_cpu").is_some_and(|flag| graph.bool(flag) != Some(false)) {
         return None;
     }
@@ -263,8 +264,8 @@ fn quant_state(graph: &Graph, state: ValueId, added: &mut StateDictEntries) -> O
     Some(())
 }
 
-/// `Linear8bitLt._save_to_state_dict`: the scales are an attribute of the weight, or of the
-/// module's state.
+/// Adds the scales, as `Linear8bitLt._save_to_state_dict` does. The scales are an attribute of the
+/// weight or of the module.
 fn scb(graph: &Graph, state: ValueId, added: &mut StateDictEntries) -> Option<()> {
     let (weight, attributes) = weight(graph, state)?;
     let matmul = graph.call(graph.entry(state, "state")?)?.state?;
@@ -280,7 +281,8 @@ fn scb(graph: &Graph, state: ValueId, added: &mut StateDictEntries) -> Option<()
     Some(())
 }
 
-/// Quotes a short word as JSON; `None` if it contains anything but letters, digits and underscores.
+/// Formats a short word as a JSON string. Returns `None` if the word contains anything except
+/// letters, digits and underscores.
 fn quoted(word: &str) -> Option<String> {
     let plain = word.len() <= 64 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     plain.then(|| format!("\"{word}\""))

@@ -1,12 +1,13 @@
-//! Modules of `torch.nn` that were saved whole: instances whose attributes `_parameters`,
-//! `_buffers` and `_modules` are mappings. A module is read as its `state_dict()`: parameters,
-//! persistent buffers, additions of its class ([`module_classes`]), and then the same for its
-//! submodules.
+//! Reads `torch.nn` modules that were saved as objects. A module is an object whose attributes
+//! `_parameters`, `_buffers` and `_modules` are mappings. It is read as its `state_dict()`: the
+//! parameters, the persistent buffers, the entries that its class adds ([`module_classes`]), and
+//! then the same for each submodule.
 //!
 //! Source: `Module._save_to_state_dict` and `Module.state_dict` in `torch/nn/modules/module.py`.
-//! Additions of other classes (`get_extra_state`, hooks) are unknown, so every tensor that is
-//! reachable from a module in a different way is reported as lost with its path. The versions of
-//! classes are in their code and not in the file; a state dict loads without them.
+//! Entries that other classes add (with `get_extra_state` or hooks) are unknown. Each tensor that
+//! is reachable from a module but not in its state dict is therefore reported as lost, with its
+//! path. The versions of classes are only in their code, not in the file, but a state dict loads
+//! without them.
 
 use super::module_classes::{self, StateDictEntries};
 use super::{NamedEntry, Walk};
@@ -17,30 +18,30 @@ use crate::rebuild::{self, Rebuilt};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
-/// Maximum number of attributes named in a loss.
+/// Maximum number of attributes that a loss lists.
 const MAX_NAMED: usize = 12;
 
-/// Maximum characters of an attribute's name in a loss.
+/// Maximum number of characters of an attribute name in a loss.
 const MAX_NAME_CHARS: usize = 80;
 
-/// The losses of each class of modules, reported once per class.
+/// The losses of modules, which are reported once per class.
 #[derive(Default)]
 pub(super) struct ClassLosses {
     by_class: HashMap<String, usize>,
     classes: Vec<ClassLoss>,
-    /// Attributes of modules outside of their state dicts, with their paths.
+    /// Attributes of modules that are not in state dicts, with their paths.
     besides: Vec<(String, ValueId)>,
-    /// The values in state dicts.
+    /// The values that state dicts contain.
     read: HashSet<ValueId>,
 }
 
 struct ClassLoss {
     class: String,
-    /// Path of the first module of the class.
+    /// Path of the first module that has this class.
     first: String,
     count: usize,
     attributes: BTreeSet<String>,
-    /// Whether all entries that its class adds to a state dict are read.
+    /// Whether all entries that the class adds to state dicts are read.
     is_known: bool,
 }
 
@@ -51,16 +52,16 @@ struct Module<'g> {
     buffers: Vec<(ValueId, ValueId)>,
     modules: Vec<(ValueId, ValueId)>,
     not_persistent: HashSet<&'g str>,
-    /// Its other attributes.
+    /// All other attributes.
     others: Vec<(&'g str, ValueId)>,
-    /// Entries that its class adds to the state dict.
+    /// Entries that the module's class adds to the state dict.
     added: Option<StateDictEntries>,
     /// Whether hooks change the state dict.
     has_hooks: bool,
 }
 
 impl<'g> Module<'g> {
-    /// Returns the module, if the value is one.
+    /// Returns the module that the value represents, or `None` if the value is not a module.
     fn of(graph: &'g Graph, id: ValueId) -> Option<Self> {
         let call = graph.call(id)?;
         let class = class_of(graph, id)?;
@@ -94,7 +95,7 @@ impl<'g> Module<'g> {
                     module.has_hooks |= graph.entries(value).is_none_or(|hooks| !hooks.is_empty());
                     continue;
                 }
-                // Every module has it, and it is not useful.
+                // Every module has this attribute, and it is not useful.
                 "training" => continue,
                 _ => {
                     if module.added.as_ref().is_none_or(|added| !added.contains(name)) {
@@ -113,14 +114,15 @@ impl<'g> Module<'g> {
     }
 }
 
-/// Returns the number of attributes in an object's state: the cost of checking for a module.
+/// Returns the number of attributes in an object's state, which is the cost of checking whether the
+/// object is a module.
 fn attributes(graph: &Graph, id: ValueId) -> usize {
     let state = graph.call(id).and_then(|call| call.state);
     state.map_or(0, |state| graph.entry_count(state))
 }
 
-/// Returns the class of an object, including objects that protocols below 2 create by
-/// `copyreg._reconstructor`.
+/// Returns the class of an object. Protocols below 2 create objects by `copyreg._reconstructor`,
+/// which is also recognized.
 fn class_of(graph: &Graph, id: ValueId) -> Option<&Global> {
     let (global, call) = graph.called(id)?;
     if global.is("copyreg", "_reconstructor") {
@@ -129,7 +131,7 @@ fn class_of(graph: &Graph, id: ValueId) -> Option<&Global> {
     Some(global)
 }
 
-/// Returns the members of a set, in any spelling of the protocol.
+/// Returns the members of a set, as any protocol encodes it.
 fn members(graph: &Graph, id: ValueId) -> &[ValueId] {
     match graph.value(id) {
         Value::Set(items) => items,
@@ -191,10 +193,10 @@ impl Walk<'_, '_, '_, '_> {
                     continue;
                 }
                 let name = self.name_below(&prefix, key)?;
-                // A dict keeps the last of two entries, but a module's own code prevents
-                // duplicates.
+                // The first entry with a name is used. A dict would keep the last one, but the code
+                // of modules prevents duplicates.
                 if names.insert(name.clone()) {
-                    // A state dict contains the tensor of a parameter, not the parameter.
+                    // A state dict does not contain the parameter object, but its tensor.
                     let tensor = rebuild::data_of(graph, value);
                     self.modules.read.insert(tensor);
                     if tensor != value
@@ -242,7 +244,7 @@ impl Walk<'_, '_, '_, '_> {
         let path = join(self.path.text(), prefix);
         self.modules.read.insert(id);
         for &(name, value) in &module.others {
-            // Skip scalars, which are most values.
+            // Scalars, which are most values, are skipped.
             if may_hold_tensors(self.graph.value(value)) {
                 let path = join(&path, name);
                 self.count_path_bytes(path.len(), path.len())?;
@@ -277,7 +279,7 @@ impl Walk<'_, '_, '_, '_> {
         self.modules.read.insert(value);
     }
 
-    /// Records an attribute of the current object that is not read.
+    /// Records an attribute of the current object that the reader does not read.
     pub(super) fn record_outside(&mut self, key: ValueId, value: ValueId) -> Result<()> {
         let path = self.path.text().to_owned();
         let name = self.name_below(&path, key)?;
@@ -285,7 +287,7 @@ impl Walk<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Reports, once per class, which parts of modules are not in their state dicts.
+    /// Reports, once per class, the parts of modules that are not in their state dicts.
     pub(super) fn report_modules(&mut self) -> Result<()> {
         for loss in std::mem::take(&mut self.modules.classes) {
             let ClassLoss { class, first, count, attributes, is_known } = loss;
@@ -304,7 +306,7 @@ impl Walk<'_, '_, '_, '_> {
         self.report_outside()
     }
 
-    /// Reports each tensor that modules have outside of their state dicts.
+    /// Reports each tensor that is in a module but not in its state dict.
     fn report_outside(&mut self) -> Result<()> {
         let graph = self.graph;
         let mut visited = std::mem::take(&mut self.modules.read);
@@ -355,7 +357,7 @@ enum ModulePart {
     Key(ValueId),
 }
 
-/// Returns whether the value can contain others.
+/// Returns whether the value can contain other values.
 fn may_hold_tensors(value: &Value) -> bool {
     matches!(value, Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Dict(_) | Value::Call(_))
 }
@@ -390,7 +392,7 @@ fn parts_of(graph: &Graph, id: ValueId) -> (Vec<(ModulePart, ValueId)>, usize) {
     (parts, steps)
 }
 
-/// The location of a plain tensor's elements. Tensors with the same location have the same
+/// The location of a plain tensor's elements. Two tensors with the same location have the same
 /// elements.
 #[derive(PartialEq, Eq, Hash)]
 struct TensorPlace<'g> {

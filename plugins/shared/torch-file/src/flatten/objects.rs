@@ -1,5 +1,5 @@
-//! Nodes for the results of calls: the data itself if the class only holds data, otherwise the
-//! recorded call.
+//! Creates nodes for the results of calls. If the class only represents data, the node is that
+//! data. Otherwise, the node is the recorded call.
 
 use super::{Children, Form, ObjectPart, Visit, Walk};
 use crate::calls::UnknownCall;
@@ -11,7 +11,7 @@ use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
 
 pub(super) const ORDERED_DICT: &str = "collections.OrderedDict";
 
-/// A container that a call creates, and its attributes.
+/// A container that a call creates and fills, and the container's attributes.
 struct FilledContainer<'g> {
     content: ObjectPart<'g>,
     attributes: Option<ObjectPart<'g>>,
@@ -30,8 +30,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         if rebuild::data_of_old_parameter(graph, id).is_some() {
             self.change("a parameter of torch 0.3 or before is read as its tensor")?;
-            // Nested parameters are not unwrapped here: the file would control the depth of the
-            // recursion.
+            // Nested parameters are not unwrapped recursively, because the file would control the
+            // depth of the recursion.
             return self.visit(rebuild::data_of(graph, id), outside);
         }
         if let Some(state_dict) = self.state_dict(id)? {
@@ -60,12 +60,12 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let arguments = graph.tuple(call.arguments).unwrap_or_default();
         let class = match global {
             Some(global) => global.path(),
-            // The result of a call is called: its class is unknown.
+            // The function is the result of another call, so its class is unknown.
             None => graph
                 .called(call.function)
                 .map_or_else(String::new, |(global, _)| format!("{}()", global.path())),
         };
-        // A parameter has the name of its tensor.
+        // A parameter has the same name as its tensor.
         let bare = global.is_some_and(rebuild::is_parameter);
         let mut parts =
             vec![if bare { ObjectPart::BareArguments(arguments) } else { ObjectPart::Arguments(arguments) }];
@@ -107,7 +107,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.enter(Some(id), form, children, outside)
     }
 
-    /// Returns a mapping or list of any class, if the call only fills one.
+    /// Returns the mapping or list that a call creates, if the call does nothing else. Its class
+    /// may be any class.
     fn container(&mut self, id: ValueId, call: &'g Call) -> Result<Option<FilledContainer<'g>>> {
         let graph = self.graph;
         let Some(global) = graph.global(call.function).filter(|_| call.keywords.is_none()) else {
@@ -135,7 +136,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 [items] | [items, _] => graph.sequence(items).map(listing),
                 _ => None,
             },
-            // A class that is filled only by its `__setitem__` or its `append`.
+            // The pickle fills the object only with the `__setitem__` or the `append` of its class.
             _ if call.kind == CallKind::New && arguments.is_empty() && has_items && !has_appended => {
                 Some(mapping(graph.last_of_each(&call.items)))
             }
@@ -154,7 +155,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(FilledContainer { content, attributes }))
     }
 
-    /// Returns the attribute for a constructor's argument besides the content.
+    /// Returns the attribute that corresponds to a constructor argument other than the content.
     fn constructed(&mut self, global: &Global, arguments: &[ValueId]) -> Result<Option<Vec<NodeId>>> {
         let (name, value) = match (&*global.name, arguments) {
             ("defaultdict", &[factory, ..]) => ("default_factory", factory),
@@ -164,7 +165,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         if global.module != "collections".into() || *self.graph.value(value) == Value::None {
             return Ok(None);
         }
-        // A factory is a class, or something that only its own code defines.
+        // A factory is either a class, or an object that only the program's code defines.
         let node = match self.scalar(value)? {
             Some(node) => node,
             None => self.to.catalog.node(Node::none())?,
@@ -172,8 +173,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(vec![self.text_node(name)?, node]))
     }
 
-    /// Returns an object's state: its attributes, which are named like the entries of a dict. With
-    /// slots it is a pair of such dicts.
+    /// Returns the state of an object, which consists of its attributes. They are named like the
+    /// entries of a dict. If the class has slots, the state is a pair of such dicts.
     pub(super) fn state(&self, state: ValueId) -> ObjectPart<'g> {
         let attributes = |&id: &ValueId| matches!(self.graph.value(id), Value::None | Value::Dict(_));
         match self.graph.tuple(state) {
@@ -182,9 +183,9 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
     }
 
-    /// Returns the state of a TorchScript object without tensors that are neither parameters nor
-    /// buffers, which are losses. Packed objects remain, because they are part of state dicts
-    /// elsewhere.
+    /// Returns the state of a TorchScript object. Tensors that are neither parameters nor buffers
+    /// are omitted and reported as losses. Packed objects are kept, because state dicts of other
+    /// modules contain them.
     fn declared_state(&mut self, declared: &HashSet<String>, state: ValueId) -> Result<ObjectPart<'g>> {
         let graph = self.graph;
         let Some(entries) = graph.entries(state) else { return Ok(self.state(state)) };
@@ -202,7 +203,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(ObjectPart::Mapping(String::new(), Vec::new(), kept))
     }
 
-    /// Returns whether the value is a tensor, an array, or a container of other values.
+    /// Returns whether the value is a tensor, an array, or a container.
     fn is_plain_data(&self, value: ValueId) -> bool {
         match self.graph.value(value) {
             Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Dict(_) => true,
@@ -218,7 +219,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.node(Node::text(text))
     }
 
-    /// Reports a call, unless it is known to only hold data.
+    /// Reports a call, unless the call only represents data.
     fn report(&mut self, id: ValueId, call: &Call) -> Result<()> {
         self.reported[id.index()] = true;
         match UnknownCall::of(self.graph, call) {
@@ -233,8 +234,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
     }
 
-    /// Reports the calls that the walk did not reach: a pickle may discard a result, or store it
-    /// where no reader looks.
+    /// Reports the calls that the walk did not reach. A pickle may discard the result of a call, or
+    /// store it in a part that no reader examines.
     pub(super) fn report_hidden(&mut self) -> Result<()> {
         let (graph, object) = (self.graph, self.object);
         let is_hidden = |(id, _): &(ValueId, &Call)| !self.reported[id.index()];

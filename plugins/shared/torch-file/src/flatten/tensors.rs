@@ -1,6 +1,6 @@
-//! Converts tensors of a graph to tensors of the catalog. A composed tensor becomes several: its
-//! parts have names below its own (`name.scale`, `name.indices`), and its node has them as
-//! attributes.
+//! Converts tensors of a graph to tensors of the catalog. A composed tensor becomes several
+//! tensors. The names of its parts extend its own name (`name.scale`, `name.indices`), and the
+//! parts are attributes of its node.
 
 use super::{Children, Form, NamedEntry, ObjectPart, Visit, Walk};
 use crate::names::PathMark;
@@ -14,20 +14,20 @@ use tensorferry_sdk::{
     StorageId, TensorId,
 };
 
-/// The tensors that were added so far.
+/// The tensors that have been added so far.
 #[derive(Default)]
 pub(super) struct AddedTensors {
     /// Name and node of each tensor, in the order of the walk.
     pub(super) tensors: Vec<(String, NodeId)>,
-    /// Storages that tensors are views of.
+    /// Storages that tensors view directly.
     viewed: HashSet<StorageId>,
-    /// Tensors with computed bytes, and the storages of these bytes.
+    /// Names of tensors whose bytes are computed, and the storages of these bytes.
     made: Vec<(String, StorageId)>,
-    /// Arrays, whose bytes are decoded only once.
+    /// Numpy arrays. The bytes of each array are decoded only once.
     arrays: HashMap<ValueId, AddedArray>,
 }
 
-/// An array whose bytes are in the catalog.
+/// A numpy array whose bytes are in the catalog.
 #[derive(Clone)]
 struct AddedArray {
     dtype: Dtype,
@@ -37,7 +37,7 @@ struct AddedArray {
     storage: Option<StorageId>,
 }
 
-/// The node of a tensor in the catalog, with keys and values of its attributes.
+/// The node of a tensor, with the nodes of its attributes' keys and values.
 struct AddedTensor {
     node: NodeId,
     attributes: Vec<NodeId>,
@@ -84,7 +84,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(visit)
     }
 
-    /// Enters an object of a class that has only these attributes.
+    /// Enters an object that has this class and only these attributes.
     fn enter_object(
         &mut self,
         id: ValueId,
@@ -97,7 +97,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.enter(Some(id), Form::Object(class, CallKind::Function), parts, outside)
     }
 
-    /// Returns the node of a tensor of a wrapper subclass.
+    /// Returns the node of a tensor whose class wraps other tensors.
     fn wrapper(&mut self, id: ValueId, wrapper: Wrapper, outside: PathMark) -> Result<Visit> {
         let Wrapper { class, content, state } = wrapper;
         let name = self.path.text().to_owned();
@@ -120,8 +120,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
                     .tensor(name)
                     .hint("save full_tensor(), or pass a folder of torch.distributed.checkpoint"));
             }
-            // The parts are not the requested values. States of an optimizer do not belong to the
-            // model.
+            // The user requested the values, not the parts. Optimizer state is excepted, because it
+            // does not belong to the model.
             (Content::Unknown, Some(_)) if !class.contains(".optim.") => {
                 let why = format!("ferry does not know the values of a {class}");
                 return Err(Error::unsupported(why)
@@ -151,7 +151,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Visit::Node(node))
     }
 
-    /// Reports the classes whose tensors are read as plain ones.
+    /// Reports the classes whose tensors are read as plain tensors.
     pub(super) fn report_wrappers(&mut self) -> Result<()> {
         for (class, first, count) in std::mem::take(&mut self.wrappers) {
             let why = match count {
@@ -197,7 +197,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(node)
     }
 
-    /// Returns the attributes in a subclass's state: a dict, a pair of dicts, or nothing.
+    /// Returns the attributes in the state of a subclass. The state is a dict, a pair of dicts, or
+    /// nothing.
     fn attributes_of(&mut self, state: ValueId) -> Result<Vec<(ValueId, ValueId)>> {
         let graph = self.graph;
         let states = match graph.tuple(state) {
@@ -224,7 +225,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.node(Node::container(NodeKind::ATTRIBUTED, "", [node, attributes]))
     }
 
-    /// Adds a tensor and its parts to the catalog; `None` if it is lost.
+    /// Adds a tensor and its parts to the catalog. Returns `None` if the tensor is lost.
     fn describe(&mut self, rebuilt: Rebuilt) -> Result<Option<AddedTensor>> {
         self.to.context.check_cancelled()?;
         let object = self.object;
@@ -271,7 +272,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             Rebuilt::Wrapper(wrapper) => {
                 self.lost(&format!("it is a {} inside another tensor", wrapper.class))
             }
-            // The tensor inside a subclass cannot itself have a subclass.
+            // Only a plain tensor can be inside a subclass.
             Rebuilt::Subclass(_) => self.lost("it is a subclass of a subclass"),
             Rebuilt::Lost(why) => self.lost(&why),
         }
@@ -291,7 +292,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(AddedTensor { node, attributes }))
     }
 
-    /// Adds a tensor under the current path and a suffix; `None` if it is lost.
+    /// Adds a tensor whose name is the current path with a suffix. Returns `None` if the tensor is
+    /// lost.
     fn place(&mut self, suffix: &str, located: Located) -> Result<Option<NodeId>> {
         let wanted = [self.path.text(), suffix].concat();
         let location = match located {
@@ -318,7 +320,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.names.take_for(self.to.catalog, wanted)
     }
 
-    /// Adds a tensor of one number.
+    /// Adds a tensor that contains a single number.
     fn number(&mut self, suffix: &str, dtype: Dtype, bytes: [u8; 8]) -> Result<NodeId> {
         let name = self.take_name([self.path.text(), suffix].concat())?;
         let storage = self.to.catalog.storage(Storage::inline(bytes))?;
@@ -326,7 +328,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.node(Node::tensor(id))
     }
 
-    /// Adds a tensor with the shape of a composed tensor.
+    /// Adds a tensor that contains the shape of a composed tensor.
     fn shape_of(&mut self, size: &[u64]) -> Result<NodeId> {
         let name = self.take_name(format!("{}.shape", self.path.text()))?;
         let bytes: Vec<u8> = size.iter().flat_map(|dim| dim.to_le_bytes()).collect();
@@ -377,7 +379,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(AddedTensor { node, attributes }))
     }
 
-    /// Adds the scales or zero points of channels. A list has a dtype of its own.
+    /// Adds the scales or zero points of channels as an attribute. If they are a list, `is_float`
+    /// and `dtype` determine the dtype of the new tensor.
     fn set_numbers(
         &mut self,
         attributes: &mut Vec<NodeId>,
@@ -425,7 +428,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         let dims = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", dims))?;
         attributes.extend([self.text_node("size")?, self.called_node("torch.Size", dims)?]);
-        // The indices do not determine the size, and a flat list of tensors has no place for it.
+        // The indices do not determine the size. Formats that store only a flat list of tensors
+        // need the shape as a separate tensor.
         let shape = self.shape_of(&sparse.size)?;
         attributes.extend([self.text_node("shape")?, shape]);
         if let Some(is_coalesced) = sparse.is_coalesced {
@@ -440,7 +444,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.called_node("torch.serialization._get_layout", name)
     }
 
-    /// Returns a call of a class with one argument, in the form in which the walk adds calls.
+    /// Returns a node for the call of a class with one argument, in the same form as calls in the
+    /// file.
     fn called_node(&mut self, class: &str, argument: NodeId) -> Result<NodeId> {
         let arguments = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", [argument]))?;
         self.to.catalog.node(Node::container(NodeKind::OBJECT, class, [arguments]))
@@ -453,7 +458,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(())
     }
 
-    /// Adds a part of the current tensor; `None` if it is lost.
+    /// Adds a part of the current tensor. Returns `None` if the part is lost.
     fn part_of(&mut self, name: &str, id: ValueId) -> Result<Option<NodeId>> {
         let object = self.object;
         let located = match rebuild::tensor(self.graph, id)?.map(Rebuilt::into_view) {
@@ -464,7 +469,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.place(&format!(".{name}"), located)
     }
 
-    /// Returns the node of a numpy array, if the value is one that can be a tensor.
+    /// If the value is a numpy array that can be a tensor, returns its node.
     pub(super) fn array(&mut self, id: ValueId) -> Result<Option<Visit>> {
         let is_array = self.graph.called(id).is_some_and(|(global, _)| numpy::makes_array(global));
         if !is_array {
@@ -480,7 +485,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(Visit::Node(node)))
     }
 
-    /// Adds the elements of an array; `None` if it is lost.
+    /// Adds the elements of an array as a tensor. Returns `None` if the array is lost.
     fn array_tensor(&mut self, id: ValueId) -> Result<Option<TensorId>> {
         let Some(array) = self.placed_array(id)? else { return Ok(None) };
         let AddedArray { dtype, shape, is_fortran, storage } = array;
@@ -527,7 +532,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(placed))
     }
 
-    /// Reports tensors that share bytes in the file but are computed separately.
+    /// Reports tensors that share bytes in the file but become separate tensors, because their
+    /// values are computed.
     pub(super) fn report_aliases(&mut self) -> Result<()> {
         let mut makers: HashMap<StorageId, HashSet<StorageId>> = HashMap::new();
         for &(_, made) in &self.placed.made {
@@ -548,7 +554,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 }
 
-/// Formats a float like Python's JSON: the exponent has at least two digits.
+/// Formats a float in the same way as Python's `json`, where an exponent has at least two digits.
 fn python_float(number: f64) -> String {
     let text = format!("{number:?}");
     let Some((digits, exponent)) = text.split_once('e') else { return text };
