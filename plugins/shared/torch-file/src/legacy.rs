@@ -1,5 +1,5 @@
-//! A legacy file is a stream of pickles, followed by the storages. torch wrote it before 1.6, and
-//! still does with `_use_new_zipfile_serialization=False`.
+//! A legacy file is a stream of pickles, followed by the storages. torch wrote this format before
+//! version 1.6, and still does if `_use_new_zipfile_serialization=False` is set.
 //!
 //! ```text
 //! pickle      the number 0x1950a86a20f9469cfc6c
@@ -7,13 +7,13 @@
 //! pickle      {"protocol_version", "little_endian", "type_sizes"}
 //! pickle      the object; ("storage", class, key, location, elements, view) names a storage
 //! pickle      the keys of the storages, in the order of their bytes
-//! 8 + n w     for each key: the number of elements (i64), and the elements; w is the length of an element of the class
+//! 8 + n * w   for each key: the number of elements n (i64), and the elements of w bytes each
 //! ```
 //! Sources: `_legacy_save` and `_legacy_load` in `torch/serialization.py`, and
 //! `torch/csrc/serialization.cpp`.
 //!
-//! Counts and elements are little-endian in every file: `THPStorage_writeFileRaw` swaps them on
-//! big-endian machines, and `_legacy_load` ignores `little_endian`.
+//! Counts and elements are little-endian in every file. On big-endian machines,
+//! `THPStorage_writeFileRaw` reverses their bytes, and `_legacy_load` ignores `little_endian`.
 
 use crate::Extent;
 use crate::object_file::{ObjectFile, SidePickles};
@@ -54,7 +54,7 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     Ok(ObjectFile::of_table(source.name(file.file), object, storages, beside))
 }
 
-/// The length of a storage that the object names.
+/// The length of a storage that the pickle of the object refers to.
 #[derive(Debug, Clone, Copy)]
 struct Size<'g> {
     key: &'g str,
@@ -63,8 +63,9 @@ struct Size<'g> {
     bytes: u64,
 }
 
-/// Returns the lengths of storages by key. If a storage is named with several classes, the first
-/// determines its length. Conflicting lengths are found when a tensor uses the storage.
+/// Returns the lengths of storages by key. If the pickle refers to a storage with several classes,
+/// the first class determines the length. Conflicting lengths are detected when a tensor uses the
+/// storage.
 fn sizes(graph: &Graph) -> Result<HashMap<&str, Size<'_>>> {
     let mut sizes = HashMap::new();
     for id in graph.persistent_ids() {
@@ -81,7 +82,7 @@ fn sizes(graph: &Graph) -> Result<HashMap<&str, Size<'_>>> {
     Ok(sizes)
 }
 
-/// Returns the storages whose bytes follow, in order.
+/// Returns the storages in the order in which their bytes follow.
 fn keys_of<'g>(listed: &Evaluated, sizes: &HashMap<&'g str, Size<'g>>) -> Result<Vec<Size<'g>>> {
     let graph = &listed.graph;
     let items = graph.sequence(listed.root);
@@ -101,7 +102,7 @@ fn keys_of<'g>(listed: &Evaluated, sizes: &HashMap<&'g str, Size<'g>>) -> Result
     items.iter().map(size).collect()
 }
 
-/// Returns the location of each storage's bytes, and the end of the last.
+/// Returns the location of each storage's bytes, and the end of the last storage.
 fn lay_out(
     source: &dyn Source,
     storages: &[Size<'_>],
@@ -111,7 +112,7 @@ fn lay_out(
     let mut table = HashMap::with_capacity(storages.len());
     let mut rest = data;
     for storage in storages {
-        // The next count is close only if this storage is short.
+        // If this storage is short, the next count is close enough to be read along with this one.
         let ahead = || (storage.bytes < NEAR / 2).then(|| rest.offset.saturating_add(NEAR));
         let header = headers.get(rest.offset, COUNT_LEN, ahead)?;
         let count = header.first_chunk().map_or(0, |&bytes| i64::from_le_bytes(bytes));

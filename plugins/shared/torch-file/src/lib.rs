@@ -1,5 +1,5 @@
-//! Reads and writes files of `torch.save`, for the plugins `torch`, `torch-dcp`, `deepspeed` and
-//! `megatron`.
+//! Reads and writes files in the format of `torch.save`, for the plugins `torch`, `torch-dcp`,
+//! `deepspeed` and `megatron`.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -9,23 +9,23 @@
 //! | `legacy.rs` | the object of a stream of pickles |
 //! | `window.rs` | buffered headers of a legacy file |
 //! | `tar.rs`, `tar/` | the object of a tar archive |
-//! | `described.rs` | calls that rebuild tensors, for files that have none |
+//! | `described.rs` | calls that rebuild tensors, for files whose pickles do not contain them |
 //! | `pickle/` | the graph of a pickle |
-//! | `rebuild/` | [`Rebuilt`](rebuild::Rebuilt): the results of torch's rebuild functions |
+//! | `rebuild/` | [`Rebuilt`](rebuild::Rebuilt): the tensors that torch's rebuild functions would create |
 //! | `storages.rs` | [`Storages`]: views as tensors, or blocks of tensors, of a catalog |
-//! | `decoding.rs`, `decoded.rs` | optional values of quantized and sparse tensors |
+//! | `decoding.rs`, `decoded.rs` | reading the values that quantized and sparse tensors represent |
 //! | `lazy/` | bytes that are computed on demand |
-//! | `budget.rs` | a limit on copies out of a graph |
+//! | `budget.rs` | a limit on the bytes that are copied out of a graph |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `numpy.rs` | numpy's arrays and scalars |
-//! | `flatten/`, `names.rs`, `data_calls.rs` | a whole graph as tensors and a tree |
-//! | `pickle_writer.rs`, `plain_copy.rs`, `written_tensor.rs`, `written_archive.rs` | writing: pickles, tensors in them, and archives |
+//! | `flatten/`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
+//! | `pickle_writer.rs`, `plain_copy.rs`, `written_tensor.rs`, `written_archive.rs` | writing pickles, tensors in pickles, and archives |
 //!
 //! ```
 //! # use tensorferry_sdk::*;
 //! use tensorferry_torch_file::{Extent, Located, ObjectFile, Storages, rebuild};
 //!
-//! /// The blocks of the tensor under a key of a saved dict.
+//! The blocks of the tensor under a key of a saved dict.
 //! fn blocks(
 //!     source: &dyn Source,
 //!     key: &str,
@@ -44,11 +44,12 @@
 //! }
 //! ```
 //!
-//! A pickle is a program. It is never run: [`pickle`] evaluates it to inert values, records its
-//! calls, and reports to the user what it would have called.
+//! A pickle is a program, but this crate never executes its calls. [`pickle`] evaluates the pickle
+//! to inert values and records the calls, and ferry reports to the user what the pickle would have
+//! called.
 //!
 //! Sources: `torch/serialization.py`, `torch/_utils.py` and `caffe2/serialize/inline_container.cc`
-//! of PyTorch 2.15, and files that it wrote.
+//! in PyTorch 2.15, and files that this version wrote.
 #![forbid(unsafe_code)]
 
 pub mod archive;

@@ -1,32 +1,33 @@
-//! A name is the path of a tensor in nested containers: keys, indices and attributes, joined with
-//! dots.
+//! Names tensors. The name of a tensor is its path in nested containers: keys, indices and
+//! attributes, joined with dots.
 
 use crate::pickle::{Graph, Value, ValueId};
 use std::collections::HashMap;
 use std::fmt::Write;
 use tensorferry_sdk::{CatalogSink, Result, UniqueNames};
 
-/// The names of a file's tensors, and of tensors that are not read.
+/// The names of the tensors in a file, and of tensors that are not read.
 #[derive(Debug, Default)]
 pub struct Names {
     given: UniqueNames,
-    /// Tensors that are not read, and whether each was found.
+    /// The names of tensors that are not read, and whether each tensor was found.
     left_out: HashMap<String, bool>,
 }
 
 impl Names {
-    /// Leaves out tensors that a different file of the model has.
+    /// Sets the names of tensors that are not read, because a different file of the model contains
+    /// them.
     #[must_use]
     pub fn without(left_out: impl IntoIterator<Item = String>) -> Self {
         Self { left_out: left_out.into_iter().map(|name| (name, false)).collect(), ..Self::default() }
     }
 
-    /// Returns whether a tensor of this name is not read.
+    /// Returns whether the tensor with this name is not read.
     pub(crate) fn leaves_out(&mut self, name: &str) -> bool {
         self.left_out.get_mut(name).map(|met| *met = true).is_some()
     }
 
-    /// Iterates over tensors that were found but not read.
+    /// Iterates over the names of tensors that were found but not read.
     pub fn left_out(&self) -> impl Iterator<Item = &str> {
         self.left_out.iter().filter(|(_, met)| **met).map(|(name, _)| name.as_str())
     }
@@ -42,14 +43,14 @@ impl Names {
     }
 }
 
-/// The path of the current value in a walk.
+/// The path of the value that a walk is currently visiting.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     text: String,
     parts: usize,
 }
 
-/// A position in a path, to return to.
+/// A position in a path, to which the path can be cut back.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PathMark {
     len: usize,
@@ -57,7 +58,7 @@ pub(crate) struct PathMark {
 }
 
 impl Path {
-    /// Starts at a path; the empty path is the root.
+    /// Creates a path that starts as `place`. The empty path is the root.
     pub(crate) fn at(place: &str) -> Self {
         Self { text: place.to_owned(), parts: usize::from(!place.is_empty()) }
     }
@@ -92,7 +93,7 @@ impl Path {
         self.text.push_str(text);
     }
 
-    /// Starts a part. The first part may be empty, and a dot still precedes the second.
+    /// Starts a part. The first part may be empty; a dot still precedes the second part.
     fn begin_part(&mut self) {
         if self.parts > 0 {
             self.text.push('.');
@@ -115,7 +116,8 @@ fn push_key(name: &mut String, graph: &Graph, key: ValueId, max: u64) {
                 name.push_str(if index > 0 { ", " } else { "" });
                 match graph.value(item) {
                     Value::Text(text) => push_quoted(name, &text.escaped()),
-                    // Only one level: a hostile file may nest keys to any depth.
+                    // Nested tuples are not formatted, because a hostile file may nest them to any
+                    // depth.
                     Value::Tuple(_) => name.push_str("(...)"),
                     _ => push_key(name, graph, item, max),
                 }
@@ -138,7 +140,7 @@ fn push_scalar(name: &mut String, graph: &Graph, key: ValueId, value: &Value) {
         Value::Bytes(bytes) => write!(name, "b'{}'", bytes.escape_ascii()),
         Value::Global(_) => graph.global(key).map_or(Ok(()), |global| write!(name, "{}", global.path())),
         Value::Call(_) => match graph.bytes(key) {
-            // Bytes in the form of protocol 2.
+            // Protocol 2 encodes bytes as a call.
             Some(bytes) => write!(name, "b'{}'", bytes.escape_ascii()),
             None => graph.called(key).map_or(Ok(()), |(global, _)| write!(name, "{}(...)", global.path())),
         },

@@ -1,4 +1,4 @@
-//! Numpy's arrays and scalars in pickles: a dtype, and bytes.
+//! Parses numpy arrays and scalars in pickles. Both consist of a dtype and bytes.
 //!
 //! ```text
 //! numpy.core.multiarray.scalar(dtype, bytes)
@@ -6,16 +6,16 @@
 //! numpy.core.numeric._frombuffer(bytes, dtype, shape, "C" | "F")               protocol 5
 //! numpy.dtype("f4", False, True)                           BUILD (3, "<" | ">" | "|", None, ...)
 //! ```
-//! Numpy 2 has `numpy._core` instead of `numpy.core`.
+//! Numpy 2 uses `numpy._core` instead of `numpy.core`.
 //!
-//! Source: `numpy/_core/src/multiarray/{methods,descriptor}.c` of numpy 2.4, and pickles that it
-//! wrote.
+//! Sources: `numpy/_core/src/multiarray/{methods,descriptor}.c` in numpy 2.4, and pickles that this
+//! version wrote.
 
 use crate::pickle::{Global, Graph, ValueId};
 use std::borrow::Cow;
 use tensorferry_sdk::{ByteOrder, Dtype, DtypeInfo, Error, Node, NodeKind, Result, element_count};
 
-/// An array whose elements can be those of a tensor.
+/// An array whose elements a tensor can contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Array<'g> {
     pub(crate) dtype: Dtype,
@@ -30,13 +30,13 @@ pub(crate) struct Array<'g> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Element {
     Number(Dtype),
-    /// UTF-32, padded with zeros.
+    /// A UTF-32 string, padded with zeros.
     Text,
-    /// Bytes, padded with zeros.
+    /// A byte string, padded with zeros.
     Bytes,
 }
 
-/// Dtype, numpy's code, and scalar class of each number type.
+/// The dtype, numpy's code, and the scalar class of each number type.
 const DTYPES: [(Dtype, &str, &str); 14] = [
     (Dtype::BOOL, "b1", "numpy.bool"),
     (Dtype::I8, "i1", "numpy.int8"),
@@ -54,7 +54,7 @@ const DTYPES: [(Dtype, &str, &str); 14] = [
     (Dtype::C128, "c16", "numpy.complex128"),
 ];
 
-/// Returns whether the function creates an array.
+/// Returns whether a function creates an array.
 pub(crate) fn makes_array(global: &Global) -> bool {
     is_core(global, "multiarray", "_reconstruct") || is_core(global, "numeric", "_frombuffer")
 }
@@ -64,15 +64,15 @@ fn is_core(global: &Global, module: &str, name: &str) -> bool {
     parent == Some(module) && &*global.name == name
 }
 
-/// Returns the array, if the value is one. Returns `Err` with a description of its elements if they
-/// cannot be those of a tensor.
+/// Returns the array, if the value is one. If the elements cannot be those of a tensor, the inner
+/// result is an error that describes them.
 pub(crate) fn array(graph: &Graph, id: ValueId) -> Result<Option<std::result::Result<Array<'_>, String>>> {
     let Some((global, call)) = graph.called(id).filter(|(global, _)| makes_array(global)) else {
         return Ok(None);
     };
     let state = call.state.and_then(|state| graph.tuple(state));
     let parts = match (state, graph.tuple(call.arguments)) {
-        // Numpy 1.0 had no version at the start.
+        // Numpy 1.0 did not store a version first.
         (Some(&[_, shape, dtype, order, data] | &[shape, dtype, order, data]), _) => {
             graph.bool(order).map(|is_fortran| (shape, dtype, is_fortran, data))
         }
@@ -105,7 +105,7 @@ pub(crate) fn array(graph: &Graph, id: ValueId) -> Result<Option<std::result::Re
     Ok(Some(Ok(Array { dtype, byte_order, shape, is_fortran, bytes })))
 }
 
-/// Returns a number or text as a node of numpy's class, if the value is one.
+/// If the value is a numpy number or string, returns it as a node with numpy's class.
 pub(crate) fn scalar(graph: &Graph, id: ValueId) -> Option<Node> {
     let (global, call) = graph.called(id)?;
     if !is_core(global, "multiarray", "scalar") {
@@ -161,7 +161,7 @@ fn number(dtype: Dtype, byte_order: ByteOrder, bytes: &[u8]) -> Option<Node> {
         Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => {
             let mut wide = [0; 8];
             wide[..bytes.len()].copy_from_slice(&bytes);
-            // One additional byte for the sign.
+            // The additional byte is for the sign.
             let value = u64::from_le_bytes(wide);
             let long = [&wide[..], &[0]].concat();
             Some(i64::try_from(value).map_or_else(|_| Node::scalar(NodeKind::INT, &long), Node::int))
@@ -180,7 +180,7 @@ fn utf32(byte_order: ByteOrder, bytes: &[u8]) -> Option<String> {
     rest.is_empty().then_some(text?).map(|text| text.trim_end_matches('\0').to_owned())
 }
 
-/// Parses a `numpy.dtype`. Returns its name as an error if it is unknown.
+/// Parses a `numpy.dtype`. If the dtype is unknown, the error is its name.
 fn dtype_of(graph: &Graph, id: ValueId) -> std::result::Result<(Element, ByteOrder), String> {
     let unknown = || "an unknown dtype".to_owned();
     let (global, call) = graph.called(id).ok_or_else(unknown)?;
@@ -219,7 +219,7 @@ fn dtype_of(graph: &Graph, id: ValueId) -> std::result::Result<(Element, ByteOrd
     Ok((element, byte_order))
 }
 
-/// Returns a dtype that JAX's package adds to numpy.
+/// Returns a dtype that the package `ml_dtypes` adds to numpy.
 fn ml_dtype(name: &str) -> Option<Dtype> {
     Some(match name {
         "bfloat16" => Dtype::BF16,
@@ -233,7 +233,7 @@ fn ml_dtype(name: &str) -> Option<Dtype> {
     })
 }
 
-/// Returns the bytes of a `bytearray`, which holds an array's data in protocol 5.
+/// Returns the bytes of a `bytearray`, which contains the data of an array in protocol 5.
 fn byte_array(graph: &Graph, id: ValueId) -> Option<Cow<'_, [u8]>> {
     match *graph.plain_call(id, "builtins", "bytearray")? {
         [] => Some(Cow::Borrowed(&[])),

@@ -1,5 +1,5 @@
-//! A file of `torch.save`: the saved object as a graph, and the storages that its persistent IDs
-//! name by key.
+//! A file that `torch.save` wrote: the saved object as a graph, and the location of each storage.
+//! The persistent IDs in the graph contain the keys of storages.
 
 use crate::archive::{Archive, Record};
 use crate::described::{self, DescribedTensor};
@@ -9,10 +9,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source};
 
-/// Versions that torch reads, according to `caffe2/serialize/versions.h`.
+/// Format versions that torch can read, according to `caffe2/serialize/versions.h`.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=10;
 
-/// Maximum length of records that contain a single word.
+/// Maximum length of a record that contains a single word.
 const MAX_NOTE_BYTES: u64 = 4096;
 
 /// A saved object, and the locations of its storages.
@@ -21,16 +21,16 @@ pub struct ObjectFile {
     graph: Graph,
     root: ValueId,
     globals: BTreeSet<String>,
-    /// Calls in the pickles besides the object's.
+    /// Calls in pickles other than the object's pickle.
     calls_beside: BTreeSet<String>,
-    /// Names of parameters and buffers of each class that the file itself declares.
+    /// The names of the parameters and buffers in each class that the file itself declares.
     declared: HashMap<String, HashSet<String>>,
     file_name: String,
     byte_order: ByteOrder,
     records: Records,
 }
 
-/// The globals in all pickles of a file, and the calls in the small pickles besides the object's.
+/// The globals in all pickles of a file, and the calls in pickles other than the object's pickle.
 #[derive(Debug, Default)]
 pub(crate) struct SidePickles {
     globals: BTreeSet<String>,
@@ -38,29 +38,29 @@ pub(crate) struct SidePickles {
 }
 
 impl SidePickles {
-    /// Adds a pickle other than the object's.
+    /// Adds a pickle that is not the object's pickle.
     pub(crate) fn add(&mut self, graph: &Graph) {
         self.add_object(graph);
         self.calls.extend(calls::texts(graph));
     }
 
-    /// Adds the object's pickle, whose calls are reported at their paths.
+    /// Adds the object's pickle. Its calls are not added, because they are reported at their paths.
     pub(crate) fn add_object(&mut self, graph: &Graph) {
         self.globals.extend(graph.globals().iter().map(Global::path));
     }
 }
 
-/// The location of storages by key.
+/// The locations of storages by key.
 #[derive(Debug)]
 enum Records {
-    /// A record in this folder of the archive.
+    /// Each storage is a record in this folder of the archive.
     Archive { archive: Arc<Archive>, folder: &'static str },
-    /// An extent of the file.
+    /// Each storage is an extent of the file.
     Table(HashMap<Box<str>, Extent>),
 }
 
 impl ObjectFile {
-    /// Reads the object in the record `pickle` of an archive, whose storages are the records in
+    /// Reads the object from the record `pickle` of an archive. Its storages are the records in
     /// `folder`.
     pub fn of_archive(
         source: &dyn Source,
@@ -94,8 +94,8 @@ impl ObjectFile {
         })
     }
 
-    /// Creates a state dict from descriptions outside of a pickle: tensors by name, whose storages
-    /// are records in `folder` of an archive.
+    /// Creates a state dict from named descriptions of tensors that are not in a pickle. Their
+    /// storages are records in `folder` of an archive.
     pub fn described(
         source: &dyn Source,
         archive: &Arc<Archive>,
@@ -123,7 +123,7 @@ impl ObjectFile {
         })
     }
 
-    /// Creates an object whose storages are consecutive and little-endian.
+    /// Creates an object with little-endian storages at known extents of a file.
     pub(crate) fn of_table(
         file_name: &str,
         object: Evaluated,
@@ -143,14 +143,15 @@ impl ObjectFile {
         }
     }
 
-    /// Sets the classes that the file declares: by path, the names of their parameters and buffers.
-    /// Other tensors among the attributes of such an object are losses.
+    /// Sets the classes that the file declares, by path, with the names of their parameters and
+    /// buffers. If an object of such a class has other tensors as attributes, these tensors are
+    /// losses.
     #[must_use]
     pub fn declaring(self, declared: HashMap<String, HashSet<String>>) -> Self {
         Self { declared, ..self }
     }
 
-    /// Returns the parameters and buffers of a class that the file declares.
+    /// Returns the parameters and buffers that the file declares for a class.
     pub(crate) fn declared(&self, class: &str) -> Option<&HashSet<String>> {
         self.declared.get(class)
     }
@@ -167,7 +168,7 @@ impl ObjectFile {
         self.root
     }
 
-    /// Returns the archive that contains it, if there is one.
+    /// Returns the archive that contains the object, or `None` if it is in a different container.
     #[must_use]
     pub fn archive(&self) -> Option<&Archive> {
         match &self.records {
@@ -176,18 +177,18 @@ impl ObjectFile {
         }
     }
 
-    /// Iterates over all functions and classes that the file's pickles would have looked up,
-    /// sorted.
+    /// Iterates over all functions and classes that Python would look up when loading the file's
+    /// pickles, sorted.
     pub fn globals(&self) -> impl Iterator<Item = &str> {
         self.globals.iter().map(String::as_str)
     }
 
-    /// Returns the calls in pickles besides the object's, sorted.
+    /// Returns the calls in pickles other than the object's pickle, sorted.
     pub(crate) fn side_calls(&self) -> &BTreeSet<String> {
         &self.calls_beside
     }
 
-    /// Returns the byte order of its storages.
+    /// Returns the byte order of the storages.
     #[must_use]
     pub fn byte_order(&self) -> ByteOrder {
         self.byte_order
@@ -211,10 +212,11 @@ impl ObjectFile {
     }
 }
 
-/// Checks the version. `.format_version` and `.storage_alignment` let torch compute offsets without
-/// reading the local headers; they do not matter here, because the local headers are read.
+/// Checks the format version. torch uses `.format_version` and `.storage_alignment` to compute
+/// offsets without reading the local headers. ferry reads the local headers, so it ignores these
+/// records.
 fn check_version(source: &dyn Source, archive: &Archive) -> Result<()> {
-    // Since version 6 it is in the folder `.data`; torch looks there first.
+    // Since version 6, the record is in the folder `.data`. torch checks this folder first.
     let name = if archive.contains(".data/version") { ".data/version" } else { "version" };
     let record = archive.required_record(name)?;
     let text = note(source, archive, record)?;
@@ -233,8 +235,8 @@ fn check_version(source: &dyn Source, archive: &Archive) -> Result<()> {
     }
 }
 
-/// Returns the byte order of the machine that wrote the file. Older files do not have it and are
-/// little-endian.
+/// Returns the byte order of the machine that wrote the file. Older files do not contain the byte
+/// order, and are little-endian.
 fn byte_order(source: &dyn Source, archive: &Archive) -> Result<ByteOrder> {
     let Some(record) = archive.record("byteorder")? else { return Ok(ByteOrder::Little) };
     match &*note(source, archive, record)? {

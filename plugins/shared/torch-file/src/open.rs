@@ -1,4 +1,4 @@
-//! Opens a file of `torch.save` in any container.
+//! Opens a file that `torch.save` wrote, in any container.
 
 use crate::container::Container;
 use crate::object_file::ObjectFile;
@@ -6,12 +6,12 @@ use crate::{Extent, archive, legacy, tar};
 use std::sync::Arc;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
-/// The pickle in an archive of `torch.save`, and the folder of its storages.
+/// The record of the pickle in an archive, and the folder of its storages.
 const PICKLE: &str = "data.pkl";
 const STORAGES: &str = "data/";
 
 impl ObjectFile {
-    /// Opens a file of `torch.save` in any container.
+    /// Opens a file that `torch.save` wrote, in any container.
     pub fn open(source: &dyn Source, extent: Extent, context: &dyn Context) -> Result<Self> {
         let named = |error: Error| error.file(source.name(extent.file));
         match Container::detect(source, extent)? {

@@ -1,5 +1,5 @@
-//! A persistent ID names a storage in a pickle: by its key, with the class and number of its
-//! elements.
+//! A persistent ID is the reference to a storage in a pickle. It contains the key and class of the
+//! storage, and its number of elements.
 
 use crate::Extent;
 use crate::archive::Record;
@@ -10,14 +10,14 @@ use tensorferry_sdk::{Error, Result};
 /// The parsed persistent ID of a storage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PersistentId<'g> {
-    /// `None` for an untyped storage.
+    /// The dtype of the storage; `None` if the storage is untyped.
     pub(crate) dtype: Option<&'static TorchDtype>,
     pub(crate) key: &'g str,
     pub(crate) location: &'g str,
-    /// Length in elements.
+    /// Length of the storage in elements.
     pub(crate) len: u64,
-    /// Start and length, in elements, of the part that is used. In old files, storages are views of
-    /// others.
+    /// Start and length, in elements, of the part that is used. In old files, a storage can be a
+    /// view of another storage.
     pub(crate) view: Option<(u64, u64)>,
 }
 
@@ -29,8 +29,9 @@ pub(crate) struct StorageRange {
 }
 
 impl<'g> PersistentId<'g> {
-    /// Parses `("storage", class, key, location, elements)`. In streams there is a sixth item: None
-    /// or `(key of the view, offset, elements)`. Returns a reason if the class is unknown.
+    /// Parses `("storage", class, key, location, elements)`. In stream files there is a sixth item,
+    /// which is None or `(key of the view, offset, elements)`. If the class is unknown, returns the
+    /// reason.
     pub(crate) fn of(graph: &'g Graph, id: ValueId) -> Result<Result<Self, String>> {
         let malformed = || {
             Error::malformed("a persistent ID does not name a storage")
@@ -64,12 +65,12 @@ impl<'g> PersistentId<'g> {
         Ok(dtype.ok_or_else(unknown).map(|dtype| Self { dtype, key, location, len, view }))
     }
 
-    /// Returns the bytes of an element.
+    /// Returns the length of an element in bytes.
     pub(crate) fn element_bytes(&self) -> u64 {
         self.dtype.map_or(1, |row| u64::from(row.element_bytes))
     }
 
-    /// Returns the length in bytes.
+    /// Returns the length of the storage in bytes.
     pub(crate) fn bytes(&self) -> Result<u64> {
         self.len.checked_mul(self.element_bytes()).ok_or_else(|| {
             Error::malformed(format!("the length of storage {:?} does not fit 64 bits", self.key))
@@ -77,7 +78,7 @@ impl<'g> PersistentId<'g> {
         })
     }
 
-    /// Returns the part that is used of a storage of `storage_len` bytes.
+    /// Returns the used part of a storage, given the storage's length in bytes.
     pub(crate) fn part(&self, storage_len: u64) -> Result<StorageRange> {
         let Some((offset, len)) = self.view else { return Ok(StorageRange { offset: 0, len: storage_len }) };
         let in_bytes = |elements: u64| elements.checked_mul(self.element_bytes());
@@ -93,7 +94,7 @@ impl<'g> PersistentId<'g> {
 }
 
 impl StorageRange {
-    /// Returns this part of a record. The CRC is that of the whole record.
+    /// Returns this part of a record. The CRC is kept only if the part is the whole record.
     pub(crate) fn of(self, record: Record) -> Record {
         let Extent { file, offset, len } = record.extent;
         if self.len == len {

@@ -1,13 +1,13 @@
 //! Writes pickles for torch's `weights_only` unpickler: protocol 2, with only the opcodes that
-//! `torch/_weights_only_unpickler.py` handles. Integers beyond 32 bits are therefore `LONG1` (at
-//! most 255 bytes), and texts are `BINUNICODE`.
+//! `torch/_weights_only_unpickler.py` handles. Integers beyond 32 bits are therefore written as
+//! `LONG1` (at most 255 bytes), and strings as `BINUNICODE`.
 //!
-//! Repeated texts and globals are memoized, which keeps the pickle of 100,000 tensors small.
+//! Repeated strings and globals are memoized, which keeps a pickle with 100,000 tensors small.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Error, Result};
 
-/// Opcodes with their names in `Lib/pickle.py`.
+/// The opcodes, with their names in `Lib/pickle.py`.
 mod op {
     pub(super) const PROTO: u8 = 0x80;
     pub(super) const STOP: u8 = b'.';
@@ -41,15 +41,15 @@ mod op {
     pub(super) const LONG_BINGET: u8 = b'j';
 }
 
-/// Maximum bytes of a `LONG1`.
+/// Maximum length of the integer in a `LONG1`.
 pub const MAX_INTEGER_BYTES: usize = 255;
 
 /// The number of an object in the memo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoId(u32);
 
-/// A pickle under construction. Each method but `finish` appends an object, or combines objects
-/// that were appended.
+/// A pickle under construction. Each method except `finish` appends an object, or combines objects
+/// that have been appended.
 #[derive(Debug)]
 pub struct PickleWriter {
     bytes: Vec<u8>,
@@ -71,7 +71,7 @@ impl PickleWriter {
         Self { bytes, memoised: 0, texts: HashMap::new(), globals: HashMap::new() }
     }
 
-    /// Ends the pickle, whose value is the only remaining object.
+    /// Ends the pickle. Its value is the only object that remains on the stack.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.push(op::STOP);
@@ -104,8 +104,8 @@ impl PickleWriter {
         }
     }
 
-    /// Appends an integer of any length: little-endian two's complement, with at most
-    /// [`MAX_INTEGER_BYTES`] bytes after redundant sign bytes are removed.
+    /// Appends an integer of any length in little-endian two's complement. Without redundant sign
+    /// bytes, it may have at most [`MAX_INTEGER_BYTES`] bytes.
     pub fn long(&mut self, value: &[u8]) {
         let value = trim_sign(value);
         debug_assert!(value.len() <= MAX_INTEGER_BYTES, "the caller must check the length");
@@ -118,8 +118,8 @@ impl PickleWriter {
         self.op_with(op::BINFLOAT, &value.to_be_bytes());
     }
 
-    /// Appends a text that is likely to be repeated: a key of many mappings, a constant. Fails at 4
-    /// GiB.
+    /// Appends a string that probably occurs several times, such as a key of many mappings. Fails
+    /// if the string has 4 GiB or more.
     pub fn text(&mut self, text: &str) -> Result<()> {
         if let Some(&memo) = self.texts.get(text) {
             self.get(memo);
@@ -131,7 +131,8 @@ impl PickleWriter {
         Ok(())
     }
 
-    /// Appends a text that is not repeated: the key of a storage. Fails at 4 GiB.
+    /// Appends a string that occurs only once, such as the key of a storage. Fails if the string
+    /// has 4 GiB or more.
     pub fn unique_text(&mut self, text: &str) -> Result<()> {
         let len = u32::try_from(text.len())
             .map_err(|_| Error::unsupported("a text in a pickle is 4 GiB or longer"))?;
@@ -140,8 +141,8 @@ impl PickleWriter {
         Ok(())
     }
 
-    /// Appends bytes. Protocol 2 has no opcode for them, so they are written as
-    /// `_codecs.encode(text, "latin1")`. Fails at 4 GiB.
+    /// Appends bytes. Protocol 2 has no opcode for bytes, so they are written as
+    /// `_codecs.encode(text, "latin1")`. Fails if the string has 4 GiB or more.
     pub fn byte_string(&mut self, bytes: &[u8]) -> Result<()> {
         self.global("_codecs", "encode");
         let latin1: String = bytes.iter().map(|&byte| char::from(byte)).collect();
@@ -151,8 +152,8 @@ impl PickleWriter {
         Ok(())
     }
 
-    /// Appends a class or function. The names are never from the input: a writer uses only names
-    /// that it knows.
+    /// Appends a class or function. The names never come from the input; a writer uses only names
+    /// that it defines itself.
     pub fn global(&mut self, module: &'static str, name: &'static str) {
         if let Some(&memo) = self.globals.get(&(module, name)) {
             return self.get(memo);
@@ -163,12 +164,12 @@ impl PickleWriter {
         self.globals.insert((module, name), memo);
     }
 
-    /// Appends a mapping, for [`set_items`](Self::set_items).
+    /// Appends an empty mapping, to be filled by [`set_items`](Self::set_items).
     pub fn empty_dict(&mut self) {
         self.bytes.push(op::EMPTY_DICT);
     }
 
-    /// Appends a list, for [`appends`](Self::appends).
+    /// Appends an empty list, to be filled by [`appends`](Self::appends).
     pub fn empty_list(&mut self) {
         self.bytes.push(op::EMPTY_LIST);
     }
@@ -179,12 +180,12 @@ impl PickleWriter {
         self.call(0);
     }
 
-    /// Marks the start of the members of a list, a mapping or a long tuple.
+    /// Marks where the members of a list, a mapping or a long tuple start.
     pub fn mark(&mut self) {
         self.bytes.push(op::MARK);
     }
 
-    /// Combines all objects since the mark into a tuple.
+    /// Combines all objects after the mark into a tuple.
     pub fn tuple_since_mark(&mut self) {
         self.bytes.push(op::TUPLE);
     }
@@ -215,38 +216,39 @@ impl PickleWriter {
         }
     }
 
-    /// Appends all objects since the mark to the list before it.
+    /// Appends all objects after the mark to the list before the mark.
     pub fn appends(&mut self) {
         self.bytes.push(op::APPENDS);
     }
 
-    /// Adds the keys and values since the mark to the mapping before it.
+    /// Adds the keys and values after the mark to the mapping before the mark.
     pub fn set_items(&mut self) {
         self.bytes.push(op::SETITEMS);
     }
 
-    /// Calls a global with the last `arguments` objects, at most three.
+    /// Calls the global that precedes the last `arguments` objects with these objects. There are at
+    /// most three.
     pub fn call(&mut self, arguments: u8) {
         self.tuple(arguments);
         self.reduce();
     }
 
-    /// Calls a global with a tuple of arguments.
+    /// Calls a global with a tuple of arguments, which are the last two objects.
     pub fn reduce(&mut self) {
         self.bytes.push(op::REDUCE);
     }
 
-    /// Creates an object of a class with a tuple of arguments, without its constructor.
+    /// Creates an object of a class from a tuple of arguments, without calling the constructor.
     pub fn new_object(&mut self) {
         self.bytes.push(op::NEWOBJ);
     }
 
-    /// Sets a mapping of attributes on the object before it.
+    /// Sets the attributes of an object from a mapping. The object precedes the mapping.
     pub fn build(&mut self) {
         self.bytes.push(op::BUILD);
     }
 
-    /// Converts a tuple to the storage that it identifies.
+    /// Converts a tuple to the storage that the tuple identifies.
     pub(crate) fn persistent_id(&mut self) {
         self.bytes.push(op::BINPERSID);
     }
@@ -262,7 +264,7 @@ impl PickleWriter {
         memo
     }
 
-    /// Appends an object of the memo again.
+    /// Appends an object that is in the memo.
     pub fn get(&mut self, memo: MemoId) {
         match u8::try_from(memo.0) {
             Ok(index) => self.bytes.extend([op::BINGET, index]),
@@ -276,8 +278,8 @@ impl PickleWriter {
     }
 }
 
-/// Removes redundant sign bytes from a little-endian two's complement integer. Pickle writes 0
-/// without any bytes.
+/// Removes redundant sign bytes from a little-endian two's complement integer. In a pickle, 0 has
+/// no bytes.
 #[must_use]
 pub fn trim_sign(value: &[u8]) -> &[u8] {
     let mut value = value;

@@ -1,22 +1,24 @@
-//! Copies values from a pickle that was read to one that is written: plain values, torch's dtypes,
-//! and members of enumerations that the writer knows. Nothing else of an input's pickle is ever
-//! written.
+//! Copies values from a pickle that was read to a pickle that is written. Only plain values,
+//! torch's dtypes, and members of known enumerations are copied. Nothing else of an input's pickle
+//! is ever written.
 
 use crate::dtype::TorchDtype;
 use crate::pickle::{CallKind, Graph, Value, ValueId};
 use crate::pickle_writer::{MAX_INTEGER_BYTES, PickleWriter};
 use tensorferry_sdk::Result;
 
-/// Maximum nesting of lists. Arguments of a program have up to three levels.
+/// Maximum nesting of lists. The arguments of an exported program have up to three levels.
 const MAX_NESTING: u32 = 16;
-/// Maximum number of values in a copy, because lists may share values many times.
+/// Maximum number of values in a copy. Without a limit, lists that share values could become very
+/// large.
 const MAX_VALUES: usize = 1 << 16;
 
 /// The module and name of a class.
 pub type ClassName = (&'static str, &'static str);
 
-/// Appends a value if all of it may be copied; otherwise appends nothing and returns false. A
-/// member of an enumeration in `enums` is copied as a call with its number.
+/// Appends a value and returns true if all of the value may be copied. Otherwise, appends nothing
+/// and returns false. A member of an enumeration in `enums` is copied as a call with the member's
+/// number.
 pub fn push_plain(
     graph: &Graph,
     value: ValueId,
@@ -95,7 +97,8 @@ impl Copy<'_> {
                     pickle.int(number);
                     pickle.call(1);
                 }
-                // `None`: anything else that is not plain was rejected before.
+                // This is Python's `None`. Other values that are not plain have already been
+                // rejected.
                 (None, None) => pickle.none(),
             },
         }
@@ -107,7 +110,7 @@ impl Copy<'_> {
         TorchDtype::named(&global.name)
     }
 
-    /// Returns a member of an enumeration: the class, and the number.
+    /// Returns the class and the number, if the value is a member of an enumeration.
     fn member(&self, value: ValueId) -> Option<(ClassName, i64)> {
         let (global, call) = self.graph.called(value)?;
         let class = *self.enums.iter().find(|(module, name)| global.is(module, name))?;
@@ -133,8 +136,8 @@ mod tests {
 
     const ENUMS: [ClassName; 1] = [("megatron.core.enums", "ModelType")];
 
-    /// Returns the original pickle of a value and its copy, which is `None` if the value is not
-    /// plain.
+    /// Returns the pickle of a value, and the pickle of its copy. The copy is `None` if the value
+    /// is not plain.
     fn copied(write: impl FnOnce(&mut PickleWriter)) -> (Vec<u8>, Option<Vec<u8>>) {
         let mut pickle = PickleWriter::new();
         write(&mut pickle);

@@ -1,13 +1,13 @@
-//! Computes all elements of a sparse tensor: zeros, and at the positions of its indices the sums of
-//! its values, in their order.
+//! Computes all elements of a sparse tensor. An element is the sum of the values at its position,
+//! added in order, or zero if there are none.
 //!
 //! ```text
 //! COO         indices [sparse dims, n], values [n, dense dims ...]
 //! CSR, BSR    crow_indices [batch ..., rows + 1], col_indices [batch ..., n], values [batch ..., n, dense dims ...]
 //! CSC, BSC    ccol_indices [batch ..., columns + 1], row_indices, values
 //! ```
-//! With blocks instead of elements (BSR, BSC), rows and columns count blocks, and a value is a
-//! block: `[block rows, block columns, dense dims ...]`.
+//! In the block layouts (BSR, BSC), rows and columns count blocks, and each value is a block with
+//! the shape `[block rows, block columns, dense dims ...]`.
 //!
 //! Sources: `torch/sparse` and `aten/src/ATen/native/TensorConversions.cpp`
 //! (`sparse_compressed_to_dense`) of PyTorch.
@@ -26,26 +26,27 @@ pub(crate) struct Dense {
 /// The positions of a sparse tensor's values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Indices {
-    /// All coordinates of each value.
+    /// All coordinates of each value are stored.
     Coordinates(StoredView),
-    /// One coordinate of each value; the start of its row or column gives the other.
+    /// One coordinate of each value is stored. The other coordinate is the row or column that
+    /// contains the value.
     Compressed(Compressed),
 }
 
-/// Indices compressed by rows or by columns.
+/// Indices that are compressed by rows or by columns.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Compressed {
-    /// Start of each row or column.
+    /// The index of the first value in each row or column.
     pub(crate) starts: StoredView,
-    /// The other coordinate.
+    /// The coordinate of each value that is not compressed.
     pub(crate) plain: StoredView,
-    /// Whether `starts` are starts of rows.
+    /// Whether `starts` refers to rows instead of columns.
     pub(crate) by_rows: bool,
-    /// Whether values are blocks.
+    /// Whether each value is a block.
     pub(crate) of_blocks: bool,
 }
 
-/// The arrangement of values among the elements.
+/// How the values are arranged among the elements of the dense tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Geometry {
     /// Number of values in each batch.
@@ -53,21 +54,22 @@ struct Geometry {
     batches: u64,
     rows: u64,
     columns: u64,
-    /// Rows of a block.
+    /// Number of rows in a block.
     block_rows: u64,
     block_columns: u64,
-    /// Elements below the sparse dimensions.
+    /// Number of elements in the dense dimensions, which follow the sparse dimensions.
     dense: u64,
 }
 
-/// Bytes in memory per value.
+/// Number of bytes that each value needs in memory for its position.
 const WORD: u64 = 8;
 
-/// The position of contiguous elements, and the index of the run of values for them.
+/// The position of a run of contiguous elements, and the index of the run among the values.
 type Run = (u64, u64);
 
 impl Dense {
-    /// Returns an error with the reason if parts of these dtypes cannot be made dense.
+    /// Returns an error with the reason, if ferry cannot make a sparse tensor with these dtypes
+    /// dense.
     pub(crate) fn check_dtypes(&self) -> std::result::Result<(), String> {
         let is_index = |view: &StoredView| matches!(view.dtype, Dtype::I32 | Dtype::I64);
         let are_indices = match &self.indices {
@@ -82,7 +84,7 @@ impl Dense {
         }
     }
 
-    /// Checks that the shapes of the parts agree, and returns the length of the dense tensor in
+    /// Checks that the shapes of the parts match, and returns the length of the dense tensor in
     /// bytes.
     pub(crate) fn check(&self, limits: &Limits) -> Result<u64> {
         let shape = self.geometry()?;
@@ -106,7 +108,8 @@ impl Dense {
         }
     }
 
-    /// Checks the shapes of the parts against each other.
+    /// Checks the shapes of the parts against each other, and returns the arrangement of the
+    /// values.
     fn geometry(&self) -> Result<Geometry> {
         match &self.indices {
             Indices::Coordinates(indices) => {
@@ -201,7 +204,7 @@ impl Dense {
             }
         }
         context.check_cancelled()?;
-        // Values at the same position keep their order, because run numbers ascend.
+        // Sorting by the run index keeps the order of values at the same position.
         if !runs.is_sorted() {
             runs.sort_unstable();
         }
@@ -209,7 +212,8 @@ impl Dense {
         self.write(&runs, &values, shape.block_columns * shape.dense, total, output, context)
     }
 
-    /// Writes zeros, and the sums of the runs that start at the same position.
+    /// Writes all elements. Runs with the same position are added, and zeros fill the gaps between
+    /// runs.
     fn write(
         &self,
         runs: &[Run],
@@ -241,7 +245,7 @@ impl Dense {
         output.write(&made)
     }
 
-    /// Returns the first element of each value.
+    /// Returns the index of the first element that each value covers.
     fn coordinates(
         &self,
         indices: &StoredView,
@@ -268,7 +272,7 @@ impl Dense {
 }
 
 impl Compressed {
-    /// Returns the first element of each value.
+    /// Returns the index of the first element that each value covers.
     fn places(&self, shape: Geometry, source: &dyn Source, context: &dyn Context) -> Result<Vec<u64>> {
         let (rows, columns) = (shape.rows / shape.block_rows, shape.columns / shape.block_columns);
         let (lines, others) = if self.by_rows { (rows, columns) } else { (columns, rows) };
@@ -289,7 +293,7 @@ impl Compressed {
             }
         }
         let mut places = Vec::with_capacity(as_usize(shape.values * shape.batches)?);
-        // The line and index of the next value in its batch.
+        // The batch, the row or column, and the index of the next value.
         let (mut batch, mut line, mut value) = (0_u64, 0_u64, 0_u64);
         self.plain.stream(source, context, &mut |bytes| {
             each_index(self.plain.dtype, bytes, &mut |index| {

@@ -1,4 +1,5 @@
-//! Computes the floats of a quantized tensor, bit for bit as torch's `dequantize()` does on a CPU.
+//! Computes the floats that a quantized tensor represents. They have the same bits as the result of
+//! torch's `dequantize()` on a CPU.
 //!
 //! ```text
 //! per tensor                  f32(q - zero_point) * f32(scale)
@@ -6,9 +7,9 @@
 //! per channel, float qparams  (f32(q) - f32(zero_point)) * f32(scale)
 //! blocks                      (f32(q) - f32(zero_point)) * f32(scale)
 //! ```
-//! Source: `aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp` of PyTorch. Each
-//! formula was compared with torch on random values. For blocks: `quant_primitives.py` of torchao,
-//! which may compute in the 16 bits of the original weight.
+//! Sources: `aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp` in PyTorch. For
+//! blocks: `quant_primitives.py` in torchao, which may compute in 16 bits if the original weight
+//! had 16 bits. Each formula was compared with torch on random values.
 
 use super::StoredView;
 use half::{bf16, f16};
@@ -17,23 +18,23 @@ use tensorferry_sdk::{ByteSink, Context, Dtype, Error, Result, Source};
 /// The integers of a quantized tensor with their scales and zero points.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Dequantized {
-    /// The integers, or the bytes if several integers share one.
+    /// The integers. If several integers share a byte, these are the bytes.
     pub(crate) stored: StoredView,
     /// The quantized dtype.
     pub(crate) dtype: Dtype,
     /// Number of integers.
     pub(crate) elements: u64,
     pub(crate) parameters: Parameters,
-    /// The dtype of the result: F32, or F16 or BF16 with a single rounding.
+    /// The dtype of the result: F32, F16 or BF16. F16 and BF16 are rounded once.
     pub(crate) to: Dtype,
 }
 
 /// The scales and zero points of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Parameters {
-    /// One scale, as its bits, and one zero point.
+    /// A single scale, stored as its bits, and a single zero point.
     PerTensor { scale: u64, zero_point: i64 },
-    /// One scale and zero point for each index of a dimension.
+    /// A scale and a zero point for each index of a dimension.
     PerChannel {
         scales: ChannelValues,
         zero_points: ChannelValues,
@@ -43,16 +44,16 @@ pub(crate) enum Parameters {
         /// Number of contiguous elements with the same index.
         run: u64,
     },
-    /// One scale and zero point for each block of the elements.
+    /// A scale and a zero point for each block of elements.
     Blocks {
         scales: ChannelValues,
-        /// `None` for zeros.
+        /// `None` if all zero points are zero.
         zero_points: Option<ChannelValues>,
         blocks: Blocks,
     },
 }
 
-/// The division of a tensor's elements into blocks.
+/// How a tensor's elements are divided into blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Blocks {
     size: Vec<u64>,
@@ -60,7 +61,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Returns `None` unless the tensor's size is a multiple of the block size.
+    /// Returns `None` if the size of the tensor is not a multiple of the block size.
     pub(crate) fn new(size: &[u64], block: &[u64]) -> Option<Self> {
         let fills = |(size, block): (&u64, &u64)| *block > 0 && size.is_multiple_of(*block);
         let all = size.len() == block.len() && size.iter().zip(block).all(fills);
@@ -72,8 +73,8 @@ impl Blocks {
         self.size.iter().zip(&self.block).map(|(size, block)| size / block).collect()
     }
 
-    /// Returns the block of an element, and the number of contiguous elements from there in the
-    /// same block.
+    /// Returns the block of an element, and the number of contiguous elements that follow in the
+    /// same block, including the element itself.
     fn at(&self, mut element: u64) -> (u64, u64) {
         let (mut number, mut blocks, mut run) = (0, 1, None);
         for (&size, &block) in self.size.iter().zip(&self.block).rev() {
@@ -87,16 +88,16 @@ impl Blocks {
     }
 }
 
-/// The scales or zero points of channels: a tensor or a list.
+/// The scales or zero points of channels, which are stored in a tensor or as a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ChannelValues {
     Stored(StoredView),
-    /// Bits of the numbers.
+    /// The bits of each number.
     Listed(Vec<u64>),
 }
 
 impl ChannelValues {
-    /// Returns whether [`read`](Self::read) supports the dtype.
+    /// Returns whether [`read`](Self::read) supports this dtype.
     pub(crate) fn reads(dtype: Dtype) -> bool {
         let narrow = matches!(dtype, Dtype::BF16 | Dtype::F16 | Dtype::I8);
         narrow || matches!(dtype, Dtype::F64 | Dtype::F32 | Dtype::I64 | Dtype::I32)
@@ -116,7 +117,8 @@ impl ChannelValues {
             Dtype::BF16 => twos.map(|&bytes| bf16::from_le_bytes(bytes).into()).collect(),
             Dtype::F32 => fours.map(|&bytes| f32::from_le_bytes(bytes).into()).collect(),
             Dtype::I32 => fours.map(|&bytes| i32::from_le_bytes(bytes).into()).collect(),
-            // A zero point of more than 53 bits is out of range in any case.
+            // A zero point of more than 53 bits is out of range in any case, so rounding it does no
+            // harm.
             #[expect(clippy::cast_precision_loss, reason = "checked_zero_points rejects long numbers")]
             Dtype::I64 => eights.map(|&bytes| i64::from_le_bytes(bytes) as f64).collect(),
             _ => eights.map(|&bytes| f64::from_le_bytes(bytes)).collect(),
@@ -124,9 +126,9 @@ impl ChannelValues {
     }
 }
 
-/// Returns the value of each 8-bit float code; `None` for integer dtypes.
+/// Returns the value of each code of an 8-bit float dtype; `None` for integer dtypes.
 fn float8_numbers(dtype: Dtype) -> Option<[f32; 256]> {
-    // Mantissa bits, bias, and whether infinities exist.
+    // Number of mantissa bits, exponent bias, and whether the dtype has infinities.
     let (mantissa, bias, has_infinities) = match dtype {
         Dtype::F8_E4M3 => (3, 7, false),
         Dtype::F8_E5M2 => (2, 15, true),
@@ -148,7 +150,7 @@ fn float8_numbers(dtype: Dtype) -> Option<[f32; 256]> {
     Some(codes.map(number))
 }
 
-/// Returns the zero points that torch allows for a dtype.
+/// Returns the range of zero points that torch allows for a dtype.
 fn zero_points_of(dtype: Dtype) -> std::ops::RangeInclusive<i64> {
     match dtype {
         Dtype::QI8 => i8::MIN.into()..=i8::MAX.into(),
@@ -171,7 +173,7 @@ enum Rule {
         scales: Vec<f32>,
         zero_points: Vec<f32>,
     },
-    /// Codes of 8-bit floats.
+    /// The codes are 8-bit floats.
     Float8 {
         numbers: Box<[f32; 256]>,
         scales: Vec<f32>,
@@ -204,8 +206,8 @@ impl Dequantized {
         context: &dyn Context,
     ) -> Result<()> {
         let rule = self.rule(source, context)?;
-        // The channel of the next element, and the number of elements in the same channel from
-        // there.
+        // The channel of the next element, and the number of elements up to the end of the run in
+        // this channel.
         let (mut channel, mut run) = (0, 0);
         let mut left = self.elements;
         let mut floats = Vec::new();
@@ -240,8 +242,8 @@ impl Dequantized {
         })
     }
 
-    /// Returns the channel or block of an element, and the number of contiguous elements from there
-    /// that share it.
+    /// Returns the channel or block of an element, and the number of contiguous elements from this
+    /// one on that have the same channel or block.
     fn channel_at(&self, element: u64) -> (usize, u64) {
         let (channel, run) = match &self.parameters {
             Parameters::PerTensor { .. } => (0, self.elements),
@@ -250,7 +252,7 @@ impl Dequantized {
             }
             Parameters::Blocks { blocks, .. } => blocks.at(element),
         };
-        // The number of channels fits, because their scales are in memory.
+        // The number fits in `usize`, because the scales of all channels are in memory.
         (usize::try_from(channel).unwrap_or(usize::MAX), run.max(1))
     }
 
@@ -305,7 +307,7 @@ impl Dequantized {
         })
     }
 
-    /// Checks that zero points are in the range that torch accepts.
+    /// Checks that the zero points are in the range that torch allows.
     pub(crate) fn check(&self) -> Result<()> {
         match self.parameters {
             Parameters::PerTensor { zero_point, .. } if !zero_points_of(self.dtype).contains(&zero_point) => {

@@ -1,10 +1,10 @@
-//! Tensors whose bytes are computed on demand from other contents of the file.
+//! Tensors whose bytes are computed on demand from other bytes of the file.
 //!
 //! | File | Result |
 //! |---|---|
 //! | `stored.rs` | the elements of a view, in order |
-//! | `signs.rs` | conjugates and negatives, which torch marks by a bit outside of the bytes |
-//! | `dequantize.rs` | floats from a quantized tensor's integers and scales |
+//! | `signs.rs` | conjugate and negative values, which torch marks by a flag of the view |
+//! | `dequantize.rs` | the floats that a quantized tensor represents |
 //! | `dense.rs`, `sum.rs` | all elements of a sparse tensor |
 
 mod dense;
@@ -21,7 +21,7 @@ pub(crate) use stored::StoredView;
 use sum::Addition;
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source};
 
-/// Bytes that are read or computed at a time.
+/// Number of bytes that are read or computed at a time.
 const CHUNK: u64 = 1 << 20;
 
 /// A recipe for computing a tensor's bytes.

@@ -1,9 +1,10 @@
-//! Computes conjugates and negatives, which torch marks by bits outside of the bytes of a view.
+//! Computes conjugate and negative values. torch does not store these values, but marks a view by a
+//! flag.
 
 use super::StoredView;
 use tensorferry_sdk::{ByteSink, Context, Dtype, DtypeInfo, Result, Source};
 
-/// A view, and the operations on its values.
+/// A view, and the operations to apply to its values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Signs {
     pub(crate) stored: StoredView,
@@ -11,7 +12,7 @@ pub(crate) struct Signs {
     pub(crate) negative: bool,
 }
 
-/// The type of an element's parts.
+/// The type of a number. A complex element consists of two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NumberKind {
     Float,
@@ -46,7 +47,8 @@ impl Signs {
         let Some((kind, info)) = self.kind().zip(self.stored.dtype.info()) else { return };
         for (index, part) in values.chunks_exact_mut(DtypeInfo::swap_unit(info).max(1) as usize).enumerate() {
             let imaginary = kind == NumberKind::Complex && index % 2 == 1;
-            // Conjugation flips the sign of the imaginary part, and negation flips it again.
+            // Conjugation flips the sign of the imaginary part. If the view is also negated, the
+            // sign is flipped back.
             if self.negative == (self.conjugate && imaginary) {
                 continue;
             }

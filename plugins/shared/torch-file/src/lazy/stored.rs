@@ -1,4 +1,5 @@
-//! Reads the elements of a view in order, for computed tensors; the host reads all other views.
+//! Reads the elements of a view in order, for tensors whose values are computed. The host reads all
+//! other views.
 
 use super::{CHUNK, as_usize};
 use crate::Extent;
@@ -7,10 +8,12 @@ use tensorferry_sdk::{
     ByteOrder, Context, DigestAlgorithm, Dtype, DtypeInfo, Error, Limits, Result, Source, element_count,
 };
 
-/// Maximum length in bytes of a view that is read as a whole and then selected from in memory.
+/// Maximum length in bytes of a view that is read as a whole, before its elements are selected in
+/// memory.
 const MAX_AT_ONCE: u64 = 8 << 20;
 
-/// A view of a record. Offset and strides count elements, each of which has whole bytes.
+/// A view of a record. The offset and strides count elements, and each element consists of whole
+/// bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct StoredView {
     pub(crate) record: Record,
@@ -27,12 +30,12 @@ impl StoredView {
         element_count(&self.size)
     }
 
-    /// Returns the bytes of an element.
+    /// Returns the length of an element in bytes.
     pub(crate) fn width(&self) -> u64 {
         self.dtype.info().and_then(DtypeInfo::element_bytes).map_or(1, u64::from)
     }
 
-    /// Returns the bytes of all elements together.
+    /// Returns the length of all elements together in bytes.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let bytes = self.elements()?.checked_mul(self.width());
         bytes.ok_or_else(|| Error::malformed("the tensor's length does not fit 64 bits"))
@@ -49,7 +52,7 @@ impl StoredView {
         Ok(bytes)
     }
 
-    /// Checks that its elements may be held in memory.
+    /// Checks that all elements may be kept in memory.
     pub(crate) fn check_held(&self, limits: &Limits) -> Result<()> {
         let bytes = self.bytes()?;
         if bytes <= limits.header_bytes {
@@ -60,7 +63,7 @@ impl StoredView {
             .found(bytes))
     }
 
-    /// Passes its elements to `take` in pieces: row-major, little-endian.
+    /// Passes the elements to `take` in pieces: row-major, little-endian.
     pub(crate) fn stream(
         &self,
         source: &dyn Source,
@@ -96,7 +99,7 @@ impl StoredView {
         elements.finish(take)
     }
 
-    /// Checks the CRC of the record, because the host checks only storages that it reads itself.
+    /// Checks the CRC of the record. The host checks only storages that it reads itself.
     fn check_crc(&self, source: &dyn Source, context: &dyn Context) -> Result<()> {
         let Some(expected) = self.record.crc else { return Ok(()) };
         let Extent { file, offset, len } = self.record.extent;
@@ -119,15 +122,15 @@ impl StoredView {
     }
 }
 
-/// Buffers between the file and the consumer of elements.
+/// Buffers elements between the file and the function that consumes them.
 struct Elements<'a> {
     view: &'a StoredView,
     source: &'a dyn Source,
-    /// Bytes that were read last.
+    /// The bytes that were read last.
     stored: Vec<u8>,
-    /// First element in `stored`, if it contains the whole view.
+    /// The first element in `stored`, if `stored` contains the whole view.
     held: Option<u64>,
-    /// Bytes that were not consumed yet.
+    /// Bytes that have not been consumed yet.
     made: Vec<u8>,
 }
 
@@ -149,7 +152,7 @@ impl<'a> Elements<'a> {
         self.source.read_at(file, offset + first * width, &mut self.stored)
     }
 
-    /// Adds the elements at `first`, `first + stride`, ...
+    /// Adds `len` elements: those at `first`, `first + stride`, and so on.
     fn row(
         &mut self,
         first: u64,
@@ -199,7 +202,8 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Merges dimensions of a view if possible: a row-major view has one.
+/// Merges the dimensions of a view where possible. A row-major view ends up with a single
+/// dimension.
 fn joined(size: &[u64], stride: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let (mut sizes, mut strides): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     for (&size, &stride) in size.iter().zip(stride).filter(|&(&size, _)| size != 1) {

@@ -1,5 +1,6 @@
-//! Adds elements as torch does if a sparse tensor names a position several times: 16-bit floats are
-//! rounded after each addition, integers wrap, booleans are or-ed.
+//! Adds elements in the same way as torch, for sparse tensors in which several values have the same
+//! position. 16-bit floats are rounded after each addition, integers wrap around, and booleans are
+//! combined with "or".
 //!
 //! A single value is also added to zero, which turns -0 into 0.
 //!
@@ -21,7 +22,7 @@ pub(crate) enum Addition {
 }
 
 impl Addition {
-    /// Returns `None` for dtypes that torch cannot add either.
+    /// Returns the rule for a dtype, or `None` if torch cannot add elements of this dtype either.
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         Some(match dtype {
             Dtype::BOOL => Self::Bool,
@@ -57,7 +58,7 @@ impl Addition {
             }),
             Self::Bf16 => each(to, from, |a, b| {
                 let sum = bf16::from_le_bytes(a).to_f32() + bf16::from_le_bytes(b).to_f32();
-                // torch uses a single NaN for this dtype.
+                // torch has only one NaN for this dtype.
                 let rounded = if sum.is_nan() { bf16::NAN } else { bf16::from_f32(sum) };
                 rounded.to_le_bytes()
             }),

@@ -1,5 +1,5 @@
-//! A graph is the arena of a pickle's values. Containers hold indices, so a value that is used
-//! twice is stored once, and dropping a graph only frees an array.
+//! A graph is an arena that contains the values of a pickle. Containers store indices, so a value
+//! that is used twice is stored only once, and dropping a graph does not recurse.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -18,26 +18,26 @@ impl ValueId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GlobalId(u32);
 
-/// The name of a function or class, which is not looked up anywhere.
+/// The name of a function or class. The function or class itself is never looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Global {
-    /// Name of the module in Python 3.
+    /// Name of the module, as in Python 3.
     pub module: Box<str>,
-    /// Name in the module. It contains dots only if protocol 4 refers to an attribute of a class.
+    /// Name in the module. Dots occur only in protocol 4 and later, for attributes of a class.
     pub name: Box<str>,
 }
 
 impl Global {
-    /// Returns whether it is this function or class. The name is compared separately from the
-    /// module: protocol 4 can write `a.b.c` as `a.b` `c` or as `a` `b.c`, which are different
-    /// objects.
+    /// Returns whether this is the function or class with this module and name. The module is
+    /// compared separately from the name: protocol 4 can write `a.b.c` as `a.b` `c` or as `a`
+    /// `b.c`, which are different objects.
     #[must_use]
     pub fn is(&self, module: &str, name: &str) -> bool {
         &*self.module == module && &*self.name == name
     }
 
-    /// Returns `module.name`, or `module:Outer.Inner` for a name with dots, so that each global has
-    /// a unique text.
+    /// Returns `module.name`, or `module:Outer.Inner` if the name contains dots. Each global
+    /// therefore has a unique path.
     #[must_use]
     pub fn path(&self) -> String {
         let separator = if self.name.contains('.') { ':' } else { '.' };
@@ -45,8 +45,8 @@ impl Global {
     }
 }
 
-/// A Python string: UTF-8, but it may contain lone surrogates, each encoded as three bytes
-/// (Python's `surrogatepass`).
+/// A Python string. It is UTF-8, except that it may contain lone surrogates, each of which is
+/// encoded as three bytes (`surrogatepass` in Python).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Text(pub(super) Box<[u8]>);
 
@@ -57,14 +57,14 @@ impl From<&str> for Text {
 }
 
 impl Text {
-    /// Returns the text, if it is valid Unicode.
+    /// Returns the string, if it is valid Unicode.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// Returns the text with each lone surrogate written as `\udcff`, like Python's
-    /// `backslashreplace`.
+    /// Returns the string with each lone surrogate written as `\udcff`, as Python's
+    /// `backslashreplace` does.
     #[must_use]
     pub fn escaped(&self) -> Cow<'_, str> {
         if let Ok(text) = std::str::from_utf8(&self.0) {
@@ -84,7 +84,8 @@ impl Text {
                 escaped.push_str(&format!("\\u{unit:04x}"));
                 rest = &rest[3..];
             } else {
-                // Not reached: `literal::check_text` accepts only text and lone surrogates.
+                // This is never reached, because `literal::check_text` accepts only UTF-8 and lone
+                // surrogates.
                 rest = &[];
             }
         }
@@ -101,16 +102,16 @@ pub enum CallKind {
     New,
 }
 
-/// A call in the pickle, recorded and not made.
+/// A call that the pickle contains. It is recorded, but never executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub kind: CallKind,
-    /// The target: a [`Value::Global`], or the result of a different call.
+    /// The target: a [`Value::Global`], or the result of another call.
     pub function: ValueId,
     pub arguments: ValueId,
-    /// A dict, if there are keywords.
+    /// The keyword arguments, a dict, if there are any.
     pub keywords: Option<ValueId>,
-    /// Argument of BUILD.
+    /// The state, which is the argument of BUILD.
     pub state: Option<ValueId>,
     /// Items added by SETITEMS.
     pub items: Vec<(ValueId, ValueId)>,
@@ -118,38 +119,38 @@ pub struct Call {
     pub appended: Vec<ValueId>,
 }
 
-/// The items of a tuple, which [`Graph::tuple`] returns. Tuples never change and are the largest
-/// part of a checkpoint's pickle, so all of them share one array of the graph.
+/// The items of a tuple, which [`Graph::tuple`] returns. Tuples never change, and they are the
+/// largest part of the pickle in a checkpoint, so all tuples of a graph share one array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Items {
     start: u32,
     len: u32,
 }
 
-/// A Python value. Differences between protocols are removed: a frozenset or a bytearray is always
-/// a call of its class, even if the protocol has an instruction for it.
+/// A Python value. Its form does not depend on the protocol: a frozenset or a bytearray is always a
+/// call of its class, even if the protocol has an instruction for it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     None,
     Bool(bool),
-    /// An integer of at most 64 bits.
+    /// An integer that fits in 64 bits.
     Int(i64),
-    /// A longer integer: two's complement, little-endian, without redundant bytes.
+    /// A longer integer as two's complement, little-endian, without redundant bytes.
     Long(Box<[u8]>),
     Float(f64),
     Text(Text),
-    /// Bytes, or a string of Python 2 that is not UTF-8.
+    /// Bytes, or a Python 2 string that is not UTF-8.
     Bytes(Box<[u8]>),
     List(Vec<ValueId>),
     Tuple(Items),
     Set(Vec<ValueId>),
-    /// Entries in the order of the pickle. Of duplicate keys, the last is effective.
+    /// Entries in the order of the pickle. If a key occurs several times, the last entry counts.
     Dict(Vec<(ValueId, ValueId)>),
     /// A function or class.
     Global(GlobalId),
-    /// The result of a call that was not made.
+    /// The result of a call. The call was not executed.
     Call(Box<Call>),
-    /// A persistent ID that the reader of the file resolves: torch's storages.
+    /// A persistent ID, which the reader of the file resolves. In torch, it refers to a storage.
     Persistent(ValueId),
 }
 
@@ -183,7 +184,7 @@ impl Graph {
         &self.values[id.index()]
     }
 
-    /// Returns all functions and classes that the pickle names, in its order.
+    /// Returns all functions and classes that the pickle names, in the order of the pickle.
     #[must_use]
     pub fn globals(&self) -> &[Global] {
         &self.globals
@@ -197,7 +198,7 @@ impl Graph {
         })
     }
 
-    /// Iterates over all values that are persistent IDs, with their IDs.
+    /// Iterates over all values that are persistent IDs, each with its ID value.
     pub(crate) fn persistent_places(&self) -> impl Iterator<Item = (ValueId, ValueId)> {
         self.values.iter().zip(0..).filter_map(|(value, place)| match *value {
             Value::Persistent(id) => Some((ValueId(place), id)),
@@ -210,7 +211,7 @@ impl Graph {
         self.values[id.index()] = self.values[by.index()].clone();
     }
 
-    /// Returns the function or class, if the value is one.
+    /// If the value is a function or class, returns it.
     #[must_use]
     pub fn global(&self, id: ValueId) -> Option<&Global> {
         match self.value(id) {
@@ -219,14 +220,14 @@ impl Graph {
         }
     }
 
-    /// Returns the function or class of this ID.
+    /// Returns the function or class with this ID.
     #[must_use]
     pub fn named(&self, id: GlobalId) -> Option<&Global> {
         self.globals.get(id.0 as usize)
     }
 
-    /// Iterates over all calls in the order of the pickle, each with the value that represents its
-    /// result.
+    /// Iterates over all calls in the order of the pickle. Each call comes with the value that
+    /// represents its result.
     pub fn calls(&self) -> impl Iterator<Item = (ValueId, &Call)> {
         self.values.iter().zip(0..).filter_map(|(value, place)| match value {
             Value::Call(call) => Some((ValueId(place), &**call)),
@@ -234,7 +235,7 @@ impl Graph {
         })
     }
 
-    /// Returns the call, if the value is one.
+    /// If the value is the result of a call, returns the call.
     #[must_use]
     pub fn call(&self, id: ValueId) -> Option<&Call> {
         match self.value(id) {
@@ -243,14 +244,15 @@ impl Graph {
         }
     }
 
-    /// Returns the call and its target, if the value is a call of a global.
+    /// If the value is the result of calling a global, returns the global and the call.
     #[must_use]
     pub fn called(&self, id: ValueId) -> Option<(&Global, &Call)> {
         let call = self.call(id)?;
         Some((self.global(call.function)?, call))
     }
 
-    /// Returns the arguments, if the value is an unmodified call of this global.
+    /// If the value is the result of calling this global, and nothing was added to it, returns the
+    /// arguments.
     #[must_use]
     pub(crate) fn plain_call(&self, id: ValueId, module: &str, name: &str) -> Option<&[ValueId]> {
         let (global, call) = self.called(id)?;
@@ -261,7 +263,7 @@ impl Graph {
         (plain && global.is(module, name)).then(|| self.tuple(call.arguments))?
     }
 
-    /// Returns the string, if the value is one and valid Unicode.
+    /// If the value is a string of valid Unicode, returns the string.
     #[must_use]
     pub fn text(&self, id: ValueId) -> Option<&str> {
         match self.value(id) {
@@ -270,7 +272,7 @@ impl Graph {
         }
     }
 
-    /// Returns the integer, if the value is one of at most 64 bits.
+    /// If the value is an integer of at most 64 bits, returns the integer.
     #[must_use]
     pub fn int(&self, id: ValueId) -> Option<i64> {
         match *self.value(id) {
@@ -279,13 +281,13 @@ impl Graph {
         }
     }
 
-    /// Returns the integer, if the value is one and not negative.
+    /// If the value is a non-negative integer, returns the integer.
     #[must_use]
     pub fn count(&self, id: ValueId) -> Option<u64> {
         u64::try_from(self.int(id)?).ok()
     }
 
-    /// Returns the boolean, if the value is one.
+    /// If the value is a boolean, returns the boolean.
     #[must_use]
     pub fn bool(&self, id: ValueId) -> Option<bool> {
         match *self.value(id) {
@@ -294,7 +296,7 @@ impl Graph {
         }
     }
 
-    /// Returns the number, if the value is a float, or an integer of at most 32 bits.
+    /// If the value is a float, or an integer of at most 32 bits, returns it as a float.
     #[must_use]
     pub fn float(&self, id: ValueId) -> Option<f64> {
         match *self.value(id) {
@@ -304,7 +306,7 @@ impl Graph {
         }
     }
 
-    /// Returns the items, if the value is a tuple.
+    /// If the value is a tuple, returns the items.
     #[must_use]
     pub fn tuple(&self, id: ValueId) -> Option<&[ValueId]> {
         match self.value(id) {
@@ -316,7 +318,7 @@ impl Graph {
         }
     }
 
-    /// Returns the items, if the value is a tuple or a list.
+    /// If the value is a tuple or a list, returns the items.
     #[must_use]
     pub fn sequence(&self, id: ValueId) -> Option<&[ValueId]> {
         match self.value(id) {
@@ -325,8 +327,8 @@ impl Graph {
         }
     }
 
-    /// Returns the bytes, if the value is bytes. Protocols below 3 have no instruction for bytes,
-    /// and write `_codecs.encode(text, "latin1")`, or `bytes()` for empty bytes.
+    /// If the value is bytes, returns the bytes. Protocols below 3 have no instruction for bytes;
+    /// they contain `_codecs.encode(text, "latin1")`, or `bytes()` for empty bytes.
     #[must_use]
     pub fn bytes(&self, id: ValueId) -> Option<Cow<'_, [u8]>> {
         if let Value::Bytes(bytes) = self.value(id) {
@@ -342,8 +344,9 @@ impl Graph {
         bytes.map(Cow::Owned)
     }
 
-    /// Returns the entries of a mapping: a dict, or a call of `OrderedDict`, `defaultdict` or
-    /// `Counter`. A duplicate key keeps its first position and its last value, as in Python.
+    /// If the value is a mapping, returns the entries. A mapping is a dict, or a call of
+    /// `OrderedDict`, `defaultdict` or `Counter`. As in Python, a key that occurs several times
+    /// keeps its first position and gets its last value.
     #[must_use]
     pub fn entries(&self, id: ValueId) -> Option<Vec<(ValueId, ValueId)>> {
         match self.value(id) {
@@ -376,7 +379,7 @@ impl Graph {
         }
     }
 
-    /// Returns the value of a text key in a mapping.
+    /// Returns the value for a string key in a mapping.
     #[must_use]
     pub fn entry(&self, mapping: ValueId, key: &str) -> Option<ValueId> {
         let last = |entries: &[(ValueId, ValueId)]| {
@@ -388,7 +391,8 @@ impl Graph {
         }
     }
 
-    /// Returns the number of entries added to a mapping or an object: the cost of listing them.
+    /// Returns the number of entries that were added to a mapping or an object, which is the cost
+    /// of listing them.
     #[must_use]
     pub fn entry_count(&self, mapping: ValueId) -> usize {
         match self.value(mapping) {
@@ -430,7 +434,7 @@ impl Graph {
         kept
     }
 
-    /// Returns the identity of a dict key. Containers count as different keys.
+    /// Returns what identifies a dict key. Two containers are always considered different keys.
     fn key(&self, id: ValueId) -> Key<'_> {
         match self.value(id) {
             Value::Text(text) => Key::Text(&text.0),
@@ -442,13 +446,14 @@ impl Graph {
     }
 
     pub(crate) fn push(&mut self, value: Value) -> ValueId {
-        // `machine::Machine::add` limits the number of values far below 32 bits.
+        // The number fits in 32 bits, because `machine::Machine::add` limits the number of values
+        // far below that.
         let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         self.values.push(value);
         id
     }
 
-    /// Creates a tuple of these items; `None` if the total number of items exceeds 32 bits.
+    /// Creates a tuple of these items. Returns `None` if the total number of items exceeds 32 bits.
     pub(crate) fn tuple_of(&mut self, items: &[ValueId]) -> Option<Value> {
         let start = u32::try_from(self.items.len()).ok()?;
         let len = u32::try_from(items.len()).ok()?;

@@ -1,25 +1,25 @@
-//! Parses numbers and strings as the text opcodes of protocol 0 write them.
+//! Parses numbers and strings in the textual form that the opcodes of protocol 0 use.
 //!
 //! Sources: CPython's `Lib/pickletools.py`, `Objects/bytesobject.c` (`_PyBytes_DecodeEscape`) and
 //! `Objects/unicodeobject.c` (raw-unicode-escape).
 
-/// Maximum digits of a decimal literal. It is Python's own limit
-/// (`sys.int_info.default_max_str_digits`), for the same reason: the cost is quadratic.
+/// Maximum number of digits in a decimal literal. Python has the same limit
+/// (`sys.int_info.default_max_str_digits`) for the same reason: the parsing time is quadratic.
 pub(super) const MAX_DIGITS: usize = 4300;
 
-/// An integer of 64 bits, or a longer one.
+/// An integer that fits in 64 bits, or a longer one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Integer {
     Short(i64),
     Long(Box<[u8]>),
 }
 
-/// Parses an integer in little-endian two's complement of any length; no bytes are 0.
+/// Parses an integer of any length in little-endian two's complement. An empty slice is 0.
 pub(super) fn integer(bytes: &[u8]) -> Integer {
     let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
     let filler = if negative { 0xff } else { 0 };
     let mut len = bytes.len();
-    // A last byte that only repeats the sign of the byte before it is redundant.
+    // The last byte is redundant if it only repeats the sign bit of the byte before it.
     while len > 1 && bytes[len - 1] == filler && (bytes[len - 2] & 0x80 != 0) == negative {
         len -= 1;
     }
@@ -31,7 +31,8 @@ pub(super) fn integer(bytes: &[u8]) -> Integer {
     Integer::Short(i64::from_le_bytes(wide))
 }
 
-/// Parses a decimal integer; `None` if the text is not one, or longer than [`MAX_DIGITS`].
+/// Parses a decimal integer. Returns `None` if the string is not a number, or is longer than
+/// [`MAX_DIGITS`].
 pub(super) fn decimal(text: &str) -> Option<Integer> {
     if let Ok(value) = text.parse::<i64>() {
         return Some(Integer::Short(value));
@@ -43,7 +44,7 @@ pub(super) fn decimal(text: &str) -> Option<Integer> {
     if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // Nine digits per step, in 32-bit words, lowest word first.
+    // The number consists of 32-bit words, lowest word first. Each step adds nine digits.
     let mut words: Vec<u32> = Vec::new();
     let first = digits.len() % 9;
     let groups = std::iter::once(&digits[..first])
@@ -74,7 +75,7 @@ fn low(wide: u64) -> u32 {
     u32::try_from(wide & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-/// Returns whether the bytes are a Python string in UTF-8 with `surrogatepass`.
+/// Returns whether the bytes are a Python string, encoded as UTF-8 with `surrogatepass`.
 pub(super) fn check_text(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     loop {
@@ -88,7 +89,7 @@ pub(super) fn check_text(bytes: &[u8]) -> bool {
     }
 }
 
-/// Parses a quoted and escaped string of Python 2; `None` if it is not one.
+/// Parses a quoted Python 2 string with escapes. Returns `None` if the line is not such a string.
 pub(super) fn quoted(line: &[u8]) -> Option<Vec<u8>> {
     let (&quote, rest) = line.split_first()?;
     let (&last, inner) = rest.split_last()?;
@@ -122,7 +123,7 @@ pub(super) fn quoted(line: &[u8]) -> Option<Vec<u8>> {
                 let more = rest.iter().take(2).take_while(|b| matches!(b, b'0'..=b'7')).count();
                 let digits = std::iter::once(&escape).chain(&rest[..more]);
                 let value = digits.fold(0_u32, |value, digit| value * 8 + u32::from(digit - b'0'));
-                // Three octal digits go up to 511; Python keeps the low eight bits.
+                // Three octal digits can be up to 511. Python keeps only the low eight bits.
                 bytes.push(u8::try_from(value & 0xff).ok()?);
                 rest = &rest[more..];
             }
@@ -132,8 +133,8 @@ pub(super) fn quoted(line: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Converts a raw-unicode-escape line to UTF-8 with `surrogatepass`; `None` if an escape is
-/// truncated or beyond Unicode.
+/// Converts a line in raw-unicode-escape encoding to UTF-8 with `surrogatepass`. Returns `None` if
+/// an escape is truncated or not a valid code point.
 pub(super) fn raw_unicode(line: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(line.len());
     let mut rest = line;
@@ -143,7 +144,7 @@ pub(super) fn raw_unicode(line: &[u8]) -> Option<Vec<u8>> {
         let digits = match escape {
             Some(b'u') => 4,
             Some(b'U') => 8,
-            // A pair of backslashes stays a pair and does not start an escape.
+            // Two backslashes remain two backslashes. They do not start an escape.
             Some(&other) => {
                 push_code_point(&mut text, byte.into())?;
                 push_code_point(&mut text, other.into())?;

@@ -1,4 +1,5 @@
-//! Runs the instructions of a pickle on a stack of indices, and fills the graph.
+//! Executes the instructions of a pickle. The stack contains indices of values, and the values are
+//! added to the graph.
 
 use super::graph::{Call, CallKind, Global, Graph, Text, Value, ValueId};
 use super::memo::Memo;
@@ -7,12 +8,12 @@ use super::{Evaluated, literal, renames};
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum length of a module's or class's name. The name is repeated for each use of the class, so
-/// a long name would be expensive.
+/// Maximum length of the name of a module or a class. Each use of the class repeats the name, so a
+/// long name would be expensive.
 const MAX_NAME_BYTES: usize = 1024;
 
-/// Maximum references in containers for each value that the limit allows. A reference takes a
-/// sixteenth of the memory of a value, until it becomes a child of a node.
+/// Maximum number of references in containers, as a multiple of the limit on values. A reference
+/// takes a sixteenth of the memory of a value, until it becomes a child of a node.
 const REFERENCES: u64 = 16;
 
 const NEWEST_PROTOCOL: u8 = 5;
@@ -71,12 +72,12 @@ struct Machine<'l> {
     graph: Graph,
     protocol: u8,
     stack: Vec<ValueId>,
-    /// Length of the stack at each open mark. No instruction may take values below the last mark.
+    /// Length of the stack at each open mark. Instructions may not take values below the last mark.
     marks: Vec<usize>,
     memo: Memo,
-    /// Number of references in containers.
+    /// Total number of references in containers.
     references: u64,
-    /// Common values without identity, each created once.
+    /// Values without identity that occur frequently. Each is created only once.
     none: ValueId,
     truth: [ValueId; 2],
     small: [ValueId; 256],
@@ -122,7 +123,7 @@ impl<'l> Machine<'l> {
             Op::Long(bytes) => self.add(Value::Long(bytes)),
             Op::Float(value) => self.add(Value::Float(value)),
             Op::Text(bytes) => self.add(text(bytes)),
-            // torch.load decodes these as UTF-8. Other strings were not text.
+            // torch.load decodes these strings as UTF-8. A string that is not UTF-8 becomes bytes.
             Op::OldText(bytes) if literal::check_text(&bytes) => self.add(text(bytes)),
             Op::OldText(bytes) => self.add(Value::Bytes(bytes.into_owned().into())),
             Op::Bytes(bytes) => self.add(Value::Bytes(bytes.into())),
@@ -194,9 +195,9 @@ impl<'l> Machine<'l> {
         }
     }
 
-    /// Returns the class from the persistent ID of a module's class: `("module", class, file,
-    /// source)` in torch's streams, `(class, file, source)` in its tar archives. The source is only
-    /// for a warning if it has changed.
+    /// Returns the class that the persistent ID of a module class contains. In torch's streams, the
+    /// ID is `("module", class, file, source)`; in its tar archives, it is `(class, file, source)`.
+    /// torch uses the source code only to warn if it has changed.
     fn class_of_module(&self, id: ValueId) -> Option<ValueId> {
         let class = match *self.graph.tuple(id)? {
             [kind, class, _, _] if self.graph.text(kind) == Some("module") => class,
@@ -226,7 +227,7 @@ impl<'l> Machine<'l> {
         self.push(id)
     }
 
-    /// Creates a tuple of the values on the stack starting at `from`.
+    /// Creates a tuple of the values on the stack from position `from` on.
     fn add_tuple(&mut self, from: usize) -> Result<()> {
         self.refer(self.stack.len() - from)?;
         let tuple = self.graph.tuple_of(&self.stack[from..]);
@@ -253,7 +254,7 @@ impl<'l> Machine<'l> {
         Ok(())
     }
 
-    /// Counts references that are added to a container.
+    /// Counts references that are added to containers.
     fn refer(&mut self, count: usize) -> Result<()> {
         self.references = self.references.saturating_add(count as u64);
         let max = self.limits.nodes.saturating_mul(REFERENCES);
@@ -280,7 +281,7 @@ impl<'l> Machine<'l> {
         Ok(top)
     }
 
-    /// POP removes a mark if the mark is on top.
+    /// Executes POP, which removes the last mark if the mark is on top of the stack.
     fn pop_or_unmark(&mut self) -> Result<()> {
         if self.marks.last() == Some(&self.stack.len()) {
             self.marks.pop();
@@ -289,24 +290,24 @@ impl<'l> Machine<'l> {
         self.pop().map(drop)
     }
 
-    /// Returns the position of the last `len` values.
+    /// Returns the stack position below the last `len` values.
     fn below(&self, len: usize) -> Result<usize> {
         let from = self.stack.len().checked_sub(len).filter(|&from| from >= self.floor());
         from.ok_or_else(underflow)
     }
 
-    /// Takes the last `len` values.
+    /// Removes and returns the last `len` values.
     fn take(&mut self, len: usize) -> Result<Vec<ValueId>> {
         let from = self.below(len)?;
         Ok(self.stack.split_off(from))
     }
 
-    /// Takes the last mark, and returns the position of the values above it.
+    /// Removes the last mark, and returns the stack position of the values above it.
     fn mark(&mut self) -> Result<usize> {
         self.marks.pop().ok_or_else(|| Error::malformed("the stack has no mark"))
     }
 
-    /// Takes the last mark and the values above it.
+    /// Removes the last mark and the values above it, and returns these values.
     fn above_mark(&mut self) -> Result<Vec<ValueId>> {
         let mark = self.mark()?;
         Ok(self.stack.split_off(mark))
@@ -351,15 +352,15 @@ impl<'l> Machine<'l> {
         let target = self.top()?;
         match self.graph.value_mut(target) {
             Value::Call(call) if call.state.is_none() => call.state = Some(state),
-            // Each BUILD may replace the object's content or add to it; only its class defines
-            // which.
+            // Each BUILD may replace the object's content or add to it. Only the code of the class
+            // determines which.
             Value::Call(_) => return Err(Error::unsupported("the state of an object is set twice")),
             other => return Err(wrong_kind("BUILD", other)),
         }
         Ok(())
     }
 
-    /// Runs REDUCE, NEWOBJ or `NEWOBJ_EX`.
+    /// Executes REDUCE, NEWOBJ or `NEWOBJ_EX`.
     fn apply(&mut self, kind: CallKind, with_keywords: bool) -> Result<()> {
         let keywords = if with_keywords { Some(self.pop()?) } else { None };
         let arguments = self.pop()?;
@@ -419,7 +420,7 @@ impl<'l> Machine<'l> {
         self.push(id)
     }
 
-    /// Adds a function or class with its name in Python 3.
+    /// Adds a function or class under the name that it has in Python 3.
     fn named(&mut self, module: &str, name: &str) -> Result<ValueId> {
         let sane =
             |part: &str| (1..=MAX_NAME_BYTES).contains(&part.len()) && !part.contains(char::is_control);
@@ -428,7 +429,7 @@ impl<'l> Machine<'l> {
             return Err(Error::malformed("invalid name of a function or class")
                 .found(format!("{module:.80?} {name:.80?}")));
         }
-        // Below protocol 4 Python looks up such a name as a single attribute, and never finds it.
+        // Below protocol 4, Python looks up such a name as a single attribute, which never exists.
         if self.protocol < 4 && name.contains('.') {
             return Err(Error::malformed("a name with dots needs pickle protocol 4")
                 .found(format!("{module:.80?} {name:.80?}")));
@@ -438,7 +439,7 @@ impl<'l> Machine<'l> {
         let module = match module {
             "__builtin__" => "builtins",
             "copy_reg" => "copyreg",
-            // The module that defines the class was renamed.
+            // torch has renamed the module that defines the class.
             "torch.tensor" => "torch._tensor",
             other => other,
         };
@@ -447,7 +448,7 @@ impl<'l> Machine<'l> {
     }
 }
 
-/// Returns whether the function returns its first argument. TorchScript uses such functions to
+/// Returns whether a function returns its first argument. TorchScript uses such functions to
 /// annotate the types of lists and dicts (`torch/jit/_pickle.py`).
 fn returns_first_argument(global: &Global) -> bool {
     let name = &*global.name;
@@ -456,8 +457,8 @@ fn returns_first_argument(global: &Global) -> bool {
     &*global.module == "torch.jit._pickle" && tags.contains(&name)
 }
 
-/// Checks a common limit for values, stack and marks: each costs at least a byte of input, and a
-/// few bytes of memory.
+/// Checks the limit that applies to values, stack and marks. Each of these costs at least one byte
+/// of input and a few bytes of memory.
 fn bound(len: usize, limits: &Limits) -> Result<()> {
     if (len as u64) < limits.nodes.min(u32::MAX.into()) {
         return Ok(());

@@ -3,8 +3,8 @@
 use super::ValueId;
 use std::collections::HashMap;
 
-/// Numbers that are close together are in a table, and others in a map. A pickle that stores one
-/// value under 4294967295 must not cause a table of that length.
+/// The memo. Low numbers are stored in a table, and numbers far beyond its end in a map. A pickle
+/// that stores a value under the number 4294967295 must not cause a table of that length.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     near: Vec<Option<ValueId>>,
@@ -13,14 +13,15 @@ pub(super) struct Memo {
 }
 
 impl Memo {
-    /// Returns the number of entries, which is the number that MEMOIZE uses next.
+    /// Returns the number of entries, which is also the number that MEMOIZE uses next.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
     pub(super) fn get(&self, number: u64) -> Option<ValueId> {
         let near = usize::try_from(number).ok().and_then(|index| self.near.get(index).copied().flatten());
-        // A number that was once far may now be near; the near entry is newer.
+        // A number may have been far beyond the table when it was stored first, and in the table
+        // later. The entry in the table is newer.
         near.or_else(|| self.far.get(&number).copied())
     }
 

@@ -6,27 +6,28 @@
 //! | `opcode.rs` | the instructions, with every length checked against the input |
 //! | `literal.rs` | numbers and strings in the text opcodes of protocol 0 |
 //! | `stream.rs` | one pickle of several in a file |
-//! | `machine.rs` | the graph, from the instructions |
-//! | `memo.rs` | the table of GET and PUT |
-//! | `graph.rs` | the arena, and access to it |
+//! | `machine.rs` | execution of the instructions, which builds the graph |
+//! | `memo.rs` | the table that GET and PUT use |
+//! | `graph.rs` | the arena of values, and functions to access it |
 //!
 //! Sources: CPython's `Lib/pickletools.py` and `Modules/_pickle.c`, protocols 0 to 5.
 //!
 //! Safety on hostile input:
-//! - No function is called and no class is looked up. A call is a node with its target and
-//!   arguments.
+//! - No function is called and no class is looked up. A call is a value that contains the target
+//!   and the arguments.
 //! - GET pushes an index, so a memo cannot make a small pickle large. Every value costs at least
 //!   one byte of input, and the number of values is limited by [`Limits::nodes`].
-//! - Nothing recurses, not even dropping: containers hold indices. A graph may have cycles (a list
-//!   may contain itself), which code that walks it must handle.
-//! - If Python's own implementations differ (frames that split an instruction, several PROTOs,
-//!   values left on the stack), the pickle is rejected. A file can therefore not show one content
-//!   here and another elsewhere.
+//! - Nothing recurses, not even dropping a graph, because containers store indices. A graph may
+//!   have cycles (a list may contain itself), which code that walks it must handle.
+//! - If Python's own implementations treat a pickle differently (frames that split an instruction,
+//!   several PROTOs, values left on the stack), the pickle is rejected. A file can therefore not
+//!   have one content in ferry and a different content in Python.
 //!
-//! A call whose result is unknown is a loss, wherever it is in the pickle. Names, chunks, arrays
-//! and archives that a pickle refers to repeatedly cost only once, and their number is limited by
-//! the number of values. The tests in `tests/tests/quick/safety` check this with files that leave a
-//! marker if Python loads them.
+//! If the result of a call is unknown, the call is reported as a loss, wherever it is in the
+//! pickle. If a pickle refers to a name, chunk, array or archive repeatedly, it is processed only
+//! once, and the number of such items is limited by the number of values. The tests in
+//! `tests/tests/quick/safety` check this with files that would create a marker file if Python
+//! loaded them.
 
 mod graph;
 mod literal;
@@ -46,14 +47,16 @@ use tensorferry_sdk::{Limits, Result};
 pub struct Evaluated {
     /// All values.
     pub graph: Graph,
-    /// The value that the pickle leaves on the stack.
+    /// The value that remains on the stack at the end of the pickle.
     pub root: ValueId,
-    /// Length of the pickle in bytes. In a file of several pickles, the next one starts there.
+    /// Length of the pickle in bytes. If the file contains several pickles, the next one starts
+    /// here.
     pub len: usize,
 }
 
-/// Evaluates the pickle at the start of `bytes`. `base` is the offset of `bytes` in their file, for
-/// the offsets in errors. Instructions that need a registry or external buffers are not supported.
+/// Evaluates the pickle at the start of `bytes`. `base` is the offset of `bytes` in the file, which
+/// is added to the offsets in errors. Instructions that need an extension registry or external
+/// buffers are not supported.
 pub fn evaluate(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated> {
     machine::run(bytes, base, limits)
 }

@@ -1,16 +1,16 @@
-//! Decodes the instructions of a pickle with their arguments, which are checked to be inside the
-//! input.
+//! Decodes the instructions of a pickle and their arguments. All arguments are checked to be inside
+//! the input.
 
 use super::literal::{self, Integer};
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, Result};
 
-/// An instruction. Each comment is its byte in the pickle.
+/// An instruction. The comment on a variant lists the bytes that encode it in the pickle.
 #[derive(Debug, PartialEq)]
 pub(super) enum Op<'a> {
     /// `80`.
     Protocol(u8),
-    /// `95`: the number of bytes of complete instructions that follow.
+    /// `95`: the number of bytes that the following instructions take.
     Frame(u64),
     /// `.`.
     Stop,
@@ -28,13 +28,13 @@ pub(super) enum Op<'a> {
     Bool(bool),
     /// `I`, `J`, `K`, `L`, `M`, `8a`, `8b`.
     Int(i64),
-    /// The same bytes, beyond 64 bits.
+    /// The same bytes as `Int`, for integers beyond 64 bits.
     Long(Box<[u8]>),
     /// `F`, `G`.
     Float(f64),
     /// `V`, `X`, `8c`, `8d`: UTF-8 with `surrogatepass`.
     Text(Cow<'a, [u8]>),
-    /// `S`, `T`, `U`: a string of Python 2 in an unknown encoding.
+    /// `S`, `T`, `U`: a Python 2 string in an unknown encoding.
     OldText(Cow<'a, [u8]>),
     /// `B`, `C`, `8e`.
     Bytes(&'a [u8]),
@@ -52,7 +52,7 @@ pub(super) enum Op<'a> {
     Dict,
     /// `t`.
     Tuple,
-    /// `)`, `85`, `86`, `87`: with the number of items.
+    /// `)`, `85`, `86`, `87`: a tuple with this number of items.
     TupleOf(usize),
     /// `91`.
     FrozenSet,
@@ -94,12 +94,12 @@ pub(super) enum Op<'a> {
     Persistent,
 }
 
-/// A decoder of instructions from the front of a pickle.
+/// Decodes instructions from the start of a pickle.
 pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
     base: u64,
-    /// Number of bytes that the last instruction lacked.
+    /// Number of bytes by which the input was too short for the last instruction.
     missing: u64,
 }
 
@@ -108,13 +108,13 @@ impl<'a> Decoder<'a> {
         Self::resume(bytes, 0, base)
     }
 
-    /// Continues at an instruction that a different decoder has reached.
+    /// Creates a decoder that continues at position `at`, which another decoder has reached.
     pub(super) fn resume(bytes: &'a [u8], at: usize, base: u64) -> Self {
         Self { bytes, at, base, missing: 0 }
     }
 
-    /// Returns the minimum number of bytes beyond the input that the last instruction needed; 0 if
-    /// it failed for a different reason.
+    /// Returns the minimum number of bytes by which the input was too short for the last
+    /// instruction. Returns 0 if the instruction failed for a different reason.
     pub(super) fn missing(&self) -> u64 {
         self.missing
     }
@@ -124,7 +124,7 @@ impl<'a> Decoder<'a> {
         self.at
     }
 
-    /// Returns the number of bytes that are left.
+    /// Returns the number of bytes that have not been decoded.
     pub(super) fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
@@ -273,14 +273,14 @@ impl<'a> Decoder<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Takes bytes after their length, a number of `N` bytes.
+    /// Takes a length of `N` bytes, and then this number of bytes.
     fn counted<const N: usize>(&mut self) -> Result<&'a [u8]> {
         let mut len = [0; 8];
         len[..N].copy_from_slice(&self.array::<N>()?);
         self.take(u64::from_le_bytes(len))
     }
 
-    /// Takes bytes after their length, a signed number.
+    /// Takes a signed length, and then this number of bytes.
     fn signed_counted(&mut self) -> Result<&'a [u8]> {
         let len = i32::from_le_bytes(self.array()?);
         self.take(u64::try_from(len).map_err(|_| Error::malformed("a length is negative").found(len))?)

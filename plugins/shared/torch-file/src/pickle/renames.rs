@@ -1,10 +1,10 @@
-//! Names of Python 2 that Python 3 has renamed. Pickles below protocol 3 contain the old names,
-//! even if Python 3 writes them, and Python 3 looks up the new names. The new names are therefore
-//! what a pickle would call.
+//! Converts Python 2 names to the names in Python 3. Pickles below protocol 3 contain the old
+//! names, even if Python 3 wrote the pickle. When Python 3 loads such a pickle, it looks up and
+//! calls the new names.
 //!
 //! Source: CPython 3.11, `Lib/_compat_pickle.py`, which also lists each exception.
 
-/// Names that moved separately from their modules.
+/// Names that were moved or renamed independently of their modules.
 const NAMES: [((&str, &str), (&str, &str)); 40] = [
     (("UserDict", "IterableUserDict"), ("collections", "UserDict")),
     (("UserDict", "UserDict"), ("collections", "UserDict")),
@@ -48,7 +48,7 @@ const NAMES: [((&str, &str), (&str, &str)); 40] = [
     (("whichdb", "whichdb"), ("dbm", "whichdb")),
 ];
 
-/// Modules that moved as a whole.
+/// Modules that were renamed as a whole.
 const MODULES: [(&str, &str); 55] = [
     ("BaseHTTPServer", "http.server"),
     ("CGIHTTPServer", "http.server"),

@@ -1,22 +1,24 @@
-//! A stream is a file of several consecutive pickles, followed by other data. The end of a pickle
-//! is known only once its instructions are decoded.
+//! A stream is a file that contains several consecutive pickles, followed by other data. The end of
+//! a pickle is known only after its instructions have been decoded.
 
 use super::Evaluated;
 use super::opcode::{Decoder, Op};
 use crate::Extent;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
-/// Bytes of a pickle that are read first.
+/// Number of bytes that are read first for each pickle.
 const FIRST_READ: u64 = 4 << 10;
 
-/// Evaluates the pickle at the start of `rest`, and returns the bytes after it.
+/// Evaluates the pickle at the start of `rest`. Returns the result and the extent of the bytes
+/// after the pickle.
 pub fn take(source: &dyn Source, rest: Extent, limits: &Limits) -> Result<(Evaluated, Extent)> {
     let bytes = read(source, rest, limits)?;
     let evaluated = super::evaluate(&bytes, rest.offset, limits)?;
     Ok((evaluated, rest.after(bytes.len() as u64)))
 }
 
-/// Reads the bytes up to STOP. If more must be read, decoding continues where it was.
+/// Reads the bytes of a pickle up to STOP. If more bytes must be read, decoding continues at the
+/// same instruction.
 fn read(source: &dyn Source, rest: Extent, limits: &Limits) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut at = 0;
