@@ -1,6 +1,6 @@
-//! A storage is a range of bytes that tensors are views of. A tensor's persistent ID names it, with
-//! the number and class of its elements. This module checks them against the file, and converts
-//! views to tensors of the catalog or to blocks of tensors.
+//! A storage is a range of bytes that tensors are views of. The persistent ID of a storage contains
+//! its key, its number of elements and its class. This module checks the persistent ID against the
+//! file, and converts views to tensors of the catalog or to blocks of tensors.
 
 use crate::Extent;
 use crate::archive::Record;
@@ -16,12 +16,12 @@ use tensorferry_sdk::{
     Storage, StorageId, TensorId, element_count, row_major_strides,
 };
 
-/// The result of locating a view.
+/// The result of looking up the location of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Located {
     /// The location of its bytes.
     At(Location),
-    /// The reason why it cannot be converted.
+    /// The reason why the view cannot be converted.
     Lost(String),
 }
 
@@ -31,19 +31,20 @@ pub struct Location {
     pub dtype: Dtype,
     /// Shape in the catalog's elements.
     pub shape: Vec<u64>,
-    /// Storage, and byte offset of the first element; `None` without elements.
+    /// The storage, and the byte offset of the first element in it; `None` if there are no
+    /// elements.
     pub start: Option<(StorageId, u64)>,
-    /// Strides in elements; `None` if the elements are contiguous and row-major.
+    /// Strides that count elements; `None` if the elements are contiguous and row-major.
     pub strides: Option<Vec<i64>>,
 }
 
 impl Location {
-    /// Returns the location of a tensor without bytes, or without bytes so far.
+    /// Returns the location of a tensor that has no bytes, or whose bytes are set later.
     pub(crate) fn without_bytes(dtype: Dtype, shape: Vec<u64>) -> Self {
         Self { dtype, shape, start: None, strides: None }
     }
 
-    /// Returns the block of a tensor that is this view, or no blocks if it has no elements.
+    /// Returns a block that consists of this view, or no blocks if the view has no elements.
     #[must_use]
     pub fn blocks(&self) -> Vec<Block> {
         let block = |(storage, offset)| Block {
@@ -64,15 +65,17 @@ impl Location {
     }
 }
 
-/// The storages of a catalog that is filled from files of torch. All files share it.
+/// The storages of a catalog that is filled from torch files. All of these files use the same
+/// catalog.
 #[derive(Debug)]
 pub struct Storages<'l> {
     limits: &'l Limits,
     decoding: Decoding,
-    /// Number of quantized tensors that became floats.
+    /// Number of quantized tensors that were converted to floats.
     pub(crate) dequantized: u64,
     known: HashMap<Extent, DeclaredStorage>,
-    /// Views whose bytes are computed. Equal views share a storage, so that tied tensors stay tied.
+    /// Views whose bytes are computed. Equal views share a storage, so that tied tensors remain
+    /// tied.
     lazy: HashMap<LazyView, StorageId>,
     handles: Vec<LazyView>,
     /// For each computed storage, the storages that it is computed from.
@@ -84,7 +87,7 @@ pub struct Storages<'l> {
 struct DeclaredStorage {
     id: StorageId,
     record: Record,
-    /// Number of bytes that are reversed together, if the file is big-endian.
+    /// Number of bytes in each group whose bytes are reversed if the file is big-endian.
     swap_unit: u32,
 }
 
@@ -109,7 +112,7 @@ impl<'l> Storages<'l> {
         Self { decoding, ..self }
     }
 
-    /// Returns the loss of quantized tensors that became floats, if there are any.
+    /// Returns the loss for quantized tensors that were converted to floats, if there are any.
     #[must_use]
     pub fn dequantized_loss(&self) -> Option<Loss> {
         let to = self.decoding.dequantize.filter(|_| self.dequantized > 0)?.info()?.name();
@@ -122,7 +125,7 @@ impl<'l> Storages<'l> {
         )
     }
 
-    /// Returns how quantized and sparse tensors are read.
+    /// Returns the chosen way to read quantized and sparse tensors.
     pub(crate) fn chosen_decoding(&self) -> Decoding {
         self.decoding
     }
@@ -131,14 +134,15 @@ impl<'l> Storages<'l> {
         self.limits
     }
 
-    /// Returns the views that a decoder must compute, by handle.
+    /// Returns the views that a decoder must compute. The index of a view is its handle.
     #[must_use]
     pub fn into_lazy_views(self) -> Vec<LazyView> {
         self.handles
     }
 
-    /// Finds the location of a view of `object`, and declares its storage on first use. Fails if
-    /// the storage is missing or has a different length, or if the view reaches past its end.
+    /// Returns the location of a view in `object`. Declares the storage of the view on first use.
+    /// Fails if the storage is missing or has an unexpected length, or if the view extends past the
+    /// end of the storage.
     pub fn locate(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -157,7 +161,8 @@ impl<'l> Storages<'l> {
         }
     }
 
-    /// Works like [`locate`](Self::locate), but for the integers of a quantized tensor.
+    /// Works like [`locate`](Self::locate), but returns the location of a quantized tensor's
+    /// integers.
     pub(crate) fn locate_integers(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -171,8 +176,8 @@ impl<'l> Storages<'l> {
         })
     }
 
-    /// Returns a tensor of `len` bytes that are computed from other storages. Its storage is
-    /// declared once.
+    /// Returns the location of a tensor whose `len` bytes are computed from other storages.
+    /// Declares the storage for these bytes on first use.
     pub(crate) fn add_computed(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -190,8 +195,8 @@ impl<'l> Storages<'l> {
         if let Some(&id) = self.lazy.get(&view) {
             return at(id);
         }
-        // The host limits how often views repeat stored bytes, but it cannot look into computed
-        // views.
+        // The host limits how often views repeat stored bytes, but it does not know how computed
+        // views are related to stored bytes.
         self.expanded_bytes = self.expanded_bytes.saturating_add(len.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {
             return Err(Error::limit("tensors expand to far more bytes than are stored")
@@ -206,7 +211,8 @@ impl<'l> Storages<'l> {
         at(id)
     }
 
-    /// Returns the storages that a storage is computed from; none if it is not computed.
+    /// Returns the storages that this storage is computed from. The list is empty if it is not
+    /// computed.
     pub(crate) fn made_from(&self, id: StorageId) -> &[StorageId] {
         self.made_from.get(&id).map_or(&[], Vec::as_slice)
     }
@@ -234,8 +240,8 @@ impl<'l> Storages<'l> {
         )
     }
 
-    /// Finds the storage of a view and checks that the view is inside it. Returns a reason if the
-    /// view is lost.
+    /// Returns the storage of a view, after checking that the view is inside the storage. If the
+    /// view is lost, returns the reason.
     pub(crate) fn resolve(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -262,7 +268,7 @@ impl<'l> Storages<'l> {
         Ok(Ok(ResolvedView { row, info, byte_order: object.byte_order(), storage, part, shape, extent }))
     }
 
-    /// Returns the storage, which is declared on first use.
+    /// Returns a storage, which is declared in the catalog on first use.
     fn storage(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -299,7 +305,7 @@ impl<'l> Storages<'l> {
     }
 }
 
-/// A view's storage, and facts about the view.
+/// A view, with its storage and the properties that are needed to read it.
 #[derive(Debug)]
 pub(crate) struct ResolvedView {
     pub(crate) row: &'static TorchDtype,
@@ -307,9 +313,9 @@ pub(crate) struct ResolvedView {
     byte_order: ByteOrder,
     storage: DeclaredStorage,
     part: StorageRange,
-    /// Shape in the catalog's elements.
+    /// Shape in catalog elements.
     pub(crate) shape: Vec<u64>,
-    /// Number of bytes that the view covers; 0 if it has no elements.
+    /// Number of bytes that the view spans in the storage; 0 if it has no elements.
     pub(crate) extent: u64,
 }
 
@@ -319,8 +325,8 @@ impl ResolvedView {
         self.storage.id
     }
 
-    /// Returns the view in a form that the plugin reads. Elements that share bytes are returned as
-    /// those bytes, and must be contiguous.
+    /// Returns the view in the form in which the plugin reads it. If several elements share a byte,
+    /// the result is a view of these bytes; such elements must be contiguous.
     pub(crate) fn stored_view(&self, view: &View) -> StoredView {
         let record = self.part.of(self.storage.record);
         let stored = StoredView {
@@ -338,8 +344,9 @@ impl ResolvedView {
         StoredView { dtype: Dtype::U8, offset, size: vec![self.extent], stride: vec![1], ..stored }
     }
 
-    /// Returns whether elements that share bytes are contiguous and start at the first one of a
-    /// byte. Other elements may be anywhere.
+    /// Returns whether the view consists of whole bytes. If several elements share a byte, the
+    /// elements of the view must be contiguous, and the first element must be the first one in its
+    /// byte.
     pub(crate) fn has_whole_bytes(&self, view: &View) -> bool {
         let from_the_first = view.offset.is_multiple_of(elements_per_unit(self.row));
         self.info.block_elements() == 1 || (from_the_first && is_row_major(&view.size, &view.stride))
@@ -366,16 +373,16 @@ impl ResolvedView {
     }
 }
 
-/// Returns the number of torch's elements in `element_bytes`. Shapes of packed quantized dtypes
-/// count elements, those of other packed dtypes count bytes.
+/// Returns the number of torch elements that `element_bytes` bytes contain. The shapes of packed
+/// quantized dtypes count the packed elements, but the shapes of other packed dtypes count bytes.
 fn elements_per_unit(row: &TorchDtype) -> u64 {
     let elements = row.dtype.info().map_or(1, DtypeInfo::block_elements);
     if row.quantized { elements.into() } else { 1 }
 }
 
-/// Returns the number of bytes to reverse together. torch reverses the bytes of a big-endian
-/// archive by the dtype of the storage, and does not reverse untyped storages. If that differs from
-/// the dtype of the tensor, the intention of the writer is unknown.
+/// Returns the number of bytes in each group to reverse. In a big-endian archive, torch reverses
+/// bytes according to the dtype of the storage, and does not reverse bytes of untyped storages. If
+/// the dtype of the tensor requires different groups, it is unknown which the writer intended.
 fn swap_unit(object: &ObjectFile, named: &PersistentId<'_>, tensor: &DtypeInfo) -> Result<u32> {
     if object.byte_order() == ByteOrder::Little {
         return Ok(1);
@@ -390,7 +397,7 @@ fn ambiguous(key: &str) -> Error {
     ))
 }
 
-/// Checks that a view is inside its storage, and returns the number of bytes that it covers.
+/// Checks that a view is inside its storage, and returns the number of bytes that the view spans.
 fn check_inside(view: &View, row: &TorchDtype, storage_len: u64) -> Result<u64> {
     let mut reach = Some(1_u64);
     for (&size, &stride) in view.size.iter().zip(&view.stride) {
@@ -407,8 +414,8 @@ fn check_inside(view: &View, row: &TorchDtype, storage_len: u64) -> Result<u64> 
     }
 }
 
-/// Returns whether the elements are contiguous. The stride of a dimension of length 1 is never
-/// used.
+/// Returns whether the elements are contiguous and row-major. The stride of a dimension of length 1
+/// does not matter.
 fn is_row_major(size: &[u64], stride: &[u64]) -> bool {
     let mut plain = 1_u64;
     for (&size, &stride) in size.iter().zip(stride).rev() {

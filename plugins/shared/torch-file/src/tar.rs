@@ -1,14 +1,14 @@
-//! The tar archive was the first container of torch (0.1): three members that refer to each other
-//! by numbers.
+//! Reads tar archives, which were torch's first container (version 0.1). An archive has three
+//! members, which refer to each other by number.
 //!
 //! ```text
 //! storages    pickle: the number of storages
 //!             each: pickle (key, location, class), elements (i64), their bytes
-//!             pickle: the storages that are views of others, [(key, root's key, offset, elements)]
+//!             pickle: the storages that are views of other storages, [(key, root's key, offset, elements)]
 //! tensors     pickle: the number of tensors
 //!             each: pickle (key, storage's key, class), rank (i32), 4 bytes, rank x size (i64),
 //!             rank x stride (i64), offset (i64)
-//! pickle      the object; a persistent ID is the key of a tensor or a storage
+//! pickle      the object; each persistent ID is the key of a tensor or a storage
 //! ```
 //! All numbers are little-endian. Sources: `legacy_load` inside `_legacy_load` in
 //! `torch/serialization.py`; POSIX.1-2001 for the headers (`members.rs`).
@@ -43,7 +43,7 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
 
 /// A storage with its own bytes.
 struct Root {
-    /// Key as text.
+    /// The key as a string.
     name: String,
     dtype: &'static TorchDtype,
     location: String,
@@ -51,7 +51,7 @@ struct Root {
     extent: Extent,
 }
 
-/// A storage that is a part of another storage.
+/// A storage that is a view of a part of another storage.
 struct StorageView {
     root: i64,
     offset: u64,
@@ -89,7 +89,7 @@ struct Reader<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
     context: &'a dyn Context,
-    /// Contents of the small pickles around the object's.
+    /// Contents of the small pickles in addition to the object's pickle.
     beside: &'a mut SidePickles,
 }
 
@@ -102,7 +102,7 @@ impl Reader<'_> {
         Ok((evaluated, rest))
     }
 
-    /// Returns the number of items in a member, from its first pickle.
+    /// Returns the number of items in a member, which is the value of its first pickle.
     fn count(&mut self, member: Extent) -> Result<(u64, Extent)> {
         let (count, rest) = self.pickle(member)?;
         let count = count.graph.count(count.root);
@@ -202,7 +202,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the storages that are parts of others.
+/// Returns the storages that are parts of other storages.
 fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<HashMap<i64, StorageView>> {
     let malformed = || {
         Error::malformed("invalid list of storage views").expected("[(key, root's key, offset, elements)]")
@@ -225,7 +225,7 @@ fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<Has
     Ok(parts)
 }
 
-/// Replaces the keys in the object with their tensors and storages.
+/// Replaces each persistent ID in the object by the tensor or storage that it refers to.
 fn resolve_keys(graph: &mut Graph, storages: &StorageTable, tensors: &HashMap<i64, Tensor>) -> Result<()> {
     let places: Vec<(ValueId, ValueId)> = graph.persistent_places().collect();
     for (place, id) in places {

@@ -1,16 +1,16 @@
-//! Reads headers ahead. Headers that are close together are read at once: with thousands of
-//! headers, one read for each would dominate the time.
+//! Reads headers in advance. If headers are close together, one read covers several of them. With
+//! thousands of headers, a separate read for each would dominate the time.
 
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
-/// Maximum distance in bytes for which reading ahead to the next header pays off.
+/// Maximum distance in bytes to the next header at which it is read along with the current header.
 pub(crate) const NEAR: u64 = 64 << 10;
 
 /// The part of a file that was read last.
 pub(crate) struct Window<'a> {
     source: &'a dyn Source,
     file: FileId,
-    /// End of the range that may be read.
+    /// End of the range from which the window may read.
     end: u64,
     start: u64,
     bytes: Vec<u8>,
@@ -22,8 +22,8 @@ impl<'a> Window<'a> {
         Self { source, file, end, start: 0, bytes: Vec::new() }
     }
 
-    /// Returns `len` bytes at `at`. If they are not in the window, it moves to `at`, and extends to
-    /// `ahead` if that is further.
+    /// Returns `len` bytes at `at`. If the window does not contain them, it moves: it then starts
+    /// at `at`, and ends after these bytes or at `ahead`, whichever is later.
     pub(crate) fn get(&mut self, at: u64, len: u64, ahead: impl FnOnce() -> Option<u64>) -> Result<&[u8]> {
         let end = at.checked_add(len).filter(|&end| end <= self.end);
         let end = end.ok_or_else(|| {

@@ -1,34 +1,35 @@
-//! Writes archives for `torch.load(weights_only=True, mmap=True)`:
+//! Writes archives that `torch.load(weights_only=True, mmap=True)` can read:
 //!
 //! ```text
-//! <root>/data.pkl                the object, protocol 2
+//! <root>/data.pkl                the object, as a pickle of protocol 2
 //! <root>/byteorder               "little"
-//! <root>/...                     a record of the writer's own, if it has one
+//! <root>/...                     an additional record, if the writer has one
 //! <root>/version                 "3\n"
 //! <root>/data/0, 1, ...          the storages
 //! ```
 //!
-//! Source: `torch/serialization.py`. `.format_version` is left out: with it torch computes offsets
-//! as its own zip writer would place records, without reading headers. `.data/serialization_id` is
-//! left out too, because torch only logs it.
+//! Source: `torch/serialization.py`. `.format_version` is omitted: if it exists, torch does not
+//! read the headers, but assumes that records are at the offsets that its own zip writer would
+//! choose. `.data/serialization_id` is also omitted, because torch only logs it.
 
 use tensorferry_sdk::{LayoutSink, OutputId, Result};
 use tensorferry_zip::{ZipLayout, ZipPlan};
 
-/// An archive to be placed at the end of a file.
+/// An archive that is written at the end of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct WrittenArchive<'p> {
     /// Folder that contains all records.
     pub root: &'p str,
     /// Pickle of the object.
     pub pickle: &'p [u8],
-    /// Name and bytes of a record that torch does not read.
+    /// Name and bytes of an additional record, which torch does not read.
     pub own: Option<(&'p str, &'p [u8])>,
 }
 
 impl WrittenArchive<'_> {
-    /// Lays out the archive with storages of these lengths, by key. `append` appends the bytes of a
-    /// storage to the file, and returns the offset of the first.
+    /// Lays out the archive. `storages` contains the length of each storage, and the index of a
+    /// storage is its key. `append` appends the bytes of a storage to the file, and returns the
+    /// offset of the first byte.
     pub fn lay_out(
         self,
         layout: &mut dyn LayoutSink,

@@ -1,17 +1,18 @@
-//! Writes a tensor to a pickle: the call that creates it from its storage, in the form of
-//! `Tensor._reduce_ex_internal` in `torch/_tensor.py`.
+//! Writes a tensor to a pickle as the call that creates the tensor from its storage. The call has
+//! the same form as in `Tensor._reduce_ex_internal` in `torch/_tensor.py`.
 
 use crate::dtype::TorchDtype;
 use crate::pickle_writer::PickleWriter;
 use tensorferry_sdk::Result;
 
-/// A view of a storage, in torch's terms.
+/// A view of a storage, described in torch's terms.
 #[derive(Debug, Clone, Copy)]
 pub struct WrittenTensor<'v> {
     pub dtype: &'static TorchDtype,
-    /// Key of its storage.
+    /// Key of the storage.
     pub key: usize,
-    /// Length of the storage in elements of its class: bytes, if the dtype has no storage class.
+    /// Length of the storage in elements of its class. If the dtype has no storage class, the
+    /// length is in bytes.
     pub elements: u64,
     /// Offset in the storage, in elements.
     pub offset: i64,
@@ -19,13 +20,13 @@ pub struct WrittenTensor<'v> {
     pub shape: &'v [i64],
     /// Strides in torch's elements.
     pub strides: &'v [i64],
-    /// Whether it is for a stream in the format before torch 1.6, not for an archive.
+    /// Whether the pickle is for a stream in the format before torch 1.6, instead of an archive.
     pub is_in_stream: bool,
 }
 
 impl WrittenTensor<'_> {
-    /// Appends it: `_rebuild_tensor_v2` with a storage class, or `_rebuild_tensor_v3` with an
-    /// untyped storage and a dtype.
+    /// Appends the tensor: a call of `_rebuild_tensor_v2` with a typed storage, or of
+    /// `_rebuild_tensor_v3` with an untyped storage and a dtype.
     pub fn push(&self, pickle: &mut PickleWriter, requires_grad: bool) -> Result<()> {
         let function = match self.dtype.storage_class {
             Some(_) => "_rebuild_tensor_v2",
@@ -35,7 +36,8 @@ impl WrittenTensor<'_> {
         pickle.mark();
         self.push_view(pickle)?;
         pickle.bool(requires_grad);
-        // Its gradient hooks need a separate mapping each time, because torch keeps it.
+        // This is the mapping for gradient hooks. torch keeps it, so each tensor needs a separate
+        // mapping.
         pickle.call_without_arguments("collections", "OrderedDict");
         if self.dtype.storage_class.is_none() {
             pickle.global("torch", self.dtype.name);
@@ -45,14 +47,14 @@ impl WrittenTensor<'_> {
         Ok(())
     }
 
-    /// Appends the arguments that every rebuild of a stored tensor starts with: storage, offset,
+    /// Appends the first arguments of all calls that rebuild a stored tensor: storage, offset,
     /// shape and strides.
     pub fn push_view(&self, pickle: &mut PickleWriter) -> Result<()> {
         let class = match (self.dtype.storage_class, self.is_in_stream) {
             (Some(class), _) => ("torch", class),
             (None, false) => ("torch.storage", "UntypedStorage"),
-            // The loader of streams needs the dtype of every class, and an untyped storage has
-            // none.
+            // When loading a stream, torch needs a dtype for each storage class, but an untyped
+            // storage has none.
             (None, true) => ("torch", "ByteStorage"),
         };
         pickle.mark();
@@ -62,7 +64,7 @@ impl WrittenTensor<'_> {
         pickle.text("cpu")?;
         pickle.int(self.elements.cast_signed());
         if self.is_in_stream {
-            // No view of another storage.
+            // The storage is not a view of another storage.
             pickle.none();
         }
         pickle.tuple_since_mark();
@@ -74,7 +76,7 @@ impl WrittenTensor<'_> {
     }
 }
 
-/// A row-major tensor with its own storage.
+/// A row-major tensor that has a storage of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeTensor {
     dtype: &'static TorchDtype,
@@ -83,8 +85,8 @@ pub struct WholeTensor {
 }
 
 impl WholeTensor {
-    /// Creates a tensor with the catalog's dtype and shape and this many bytes. Returns a reason if
-    /// torch has no such tensor.
+    /// Creates a tensor from the dtype and shape in the catalog, and the length in bytes. Returns a
+    /// reason if torch does not support such a tensor.
     pub fn new(dtype: tensorferry_sdk::Dtype, shape: &[u64], bytes: u64) -> Result<Self, String> {
         let dtype =
             TorchDtype::of(dtype).filter(|dtype| !dtype.quantized).ok_or("torch has no such dtype")?;
@@ -100,19 +102,19 @@ impl WholeTensor {
         self.dtype
     }
 
-    /// Returns its shape in torch's elements.
+    /// Returns the shape in torch elements.
     #[must_use]
     pub fn shape(&self) -> &[i64] {
         &self.shape
     }
 
-    /// Returns its length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends it as the whole storage with this key.
+    /// Appends the tensor as a view of the whole storage with this key.
     pub fn push(&self, pickle: &mut PickleWriter, key: usize) -> Result<()> {
         let Self { dtype, shape, bytes } = self;
         let elements = bytes / dtype.storage_class.map_or(1, |_| u64::from(dtype.element_bytes));
@@ -123,7 +125,7 @@ impl WholeTensor {
     }
 }
 
-/// Returns contiguous strides as torch computes them: a dimension of length 0 counts as 1.
+/// Returns contiguous strides in the same way as torch, which treats a dimension of length 0 as 1.
 #[must_use]
 pub fn contiguous_strides(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1_i64; shape.len()];

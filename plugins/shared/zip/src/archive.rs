@@ -1,5 +1,5 @@
-//! An archive is a zip file. Its entries are found through the directory at the end, and each is
-//! checked against its local header.
+//! An archive is a zip file. The entries are listed in the directory at the end of the archive, and
+//! each entry is checked against its local header.
 
 use crate::directory::{Directory, Entry, Method, Names};
 use crate::extent::Extent;
@@ -7,17 +7,17 @@ use crate::local;
 use std::collections::HashMap;
 use tensorferry_sdk::{DigestAlgorithm, Error, Limits, Result, Source};
 
-/// Signature at the start of an archive.
+/// Bytes at the start of an archive.
 pub const MAGIC: &[u8; 4] = b"PK\x03\x04";
-/// Signature at the start of an archive without entries.
+/// Bytes at the start of an archive without entries.
 pub const EMPTY_MAGIC: &[u8; 4] = b"PK\x05\x06";
 
 /// An uncompressed entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Record {
     pub extent: Extent,
-    /// CRC-32 of the bytes; `None` if the writer left it out (torch writes 0 with
-    /// `compute_crc32=False`).
+    /// CRC-32 of the bytes; `None` if the writer omitted it (with `compute_crc32=False`, torch
+    /// writes 0).
     pub crc: Option<u32>,
 }
 
@@ -55,13 +55,14 @@ impl Archive {
         &self.file_name
     }
 
-    /// Returns whether the archive has a record of this name, relative to the root.
+    /// Returns whether the archive contains a record with this name, relative to the root.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// Returns the record of this name, relative to the root, or an error if it is compressed.
+    /// Returns the record with this name, relative to the root. Returns an error if it is
+    /// compressed.
     pub fn record(&self, name: &str) -> Result<Option<Record>> {
         let Some(&index) = self.by_name.get(name) else { return Ok(None) };
         let entry = &self.directory.entries()[index];
@@ -73,7 +74,7 @@ impl Archive {
         Ok(Some(Record { extent, crc }))
     }
 
-    /// Returns the record of this name, or an error if it is missing.
+    /// Returns the record with this name, or an error if it is missing.
     pub fn required_record(&self, name: &str) -> Result<Record> {
         let record = self.record(name)?;
         record.ok_or_else(|| {
@@ -81,13 +82,13 @@ impl Archive {
         })
     }
 
-    /// Returns the range of an entry's bytes as stored in the archive.
+    /// Returns the extent of an entry's stored bytes.
     pub(crate) fn stored(&self, index: usize) -> Extent {
         let len = self.directory.entries()[index].stored_len;
         Extent { file: self.extent.file, offset: self.offsets[index], len }
     }
 
-    /// Reads a small record as a whole and checks its CRC.
+    /// Reads all bytes of a small record, and checks the CRC.
     pub fn bytes(&self, source: &dyn Source, record: Record, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = record.extent.read(source, limits)?;
         if let Some(expected) = record.crc {

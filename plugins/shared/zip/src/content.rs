@@ -1,24 +1,24 @@
-//! The content of an entry: its stored bytes, or its deflated bytes inflated in bounded pieces.
+//! Reads the content of an entry. Deflated entries are inflated in pieces of limited size.
 
 use crate::{Archive, Entry, Extent, Method};
 use flate2::{Decompress, FlushDecompress, Status};
 use tensorferry_sdk::{ByteSink, Context, Error, Limits, Result, Source};
 
-/// Bytes that are read or inflated at a time.
+/// Number of bytes that are read or inflated at a time.
 const PIECE: usize = 64 << 10;
 
-/// Maximum expansion of deflate: two bits can encode a match of 258 bytes.
+/// Maximum expansion by deflate: two bits can encode a match of 258 bytes.
 const MAX_EXPANSION: u64 = 1032;
 
-/// An entry and the location of its bytes: all that is needed to read its content.
+/// An entry and the location of its bytes, which is all that is needed to read the content.
 #[derive(Debug, Clone)]
 pub struct Member {
     pub name: Box<str>,
     pub method: Method,
     pub stored: Extent,
-    /// Length of its content in bytes.
+    /// Length of the content in bytes.
     pub len: u64,
-    /// CRC-32 of its content.
+    /// CRC-32 of the content.
     pub crc: u32,
 }
 
@@ -29,8 +29,8 @@ enum Next {
 }
 
 impl Archive {
-    /// Returns the entry with this index in [`entries`](Self::entries), with the location of its
-    /// bytes. Fails if the stored bytes cannot expand to the length that the entry claims.
+    /// Returns the entry with this index in [`entries`](Self::entries), and the location of its
+    /// bytes. Fails if the stored bytes cannot expand to the claimed length of the entry.
     pub fn member(&self, index: usize) -> Result<Member> {
         let entry = self.entries().get(index).ok_or_else(|| Error::plugin("no such zip entry"))?;
         let stored = self.stored(index);
@@ -41,7 +41,7 @@ impl Archive {
 }
 
 impl Member {
-    /// Returns the first `len` bytes of its content.
+    /// Returns the first `len` bytes of the content.
     pub fn front(&self, source: &dyn Source, len: u64, limits: &Limits) -> Result<Vec<u8>> {
         if len > self.len {
             return Err(self.too_short(len, self.len));
@@ -65,7 +65,7 @@ impl Member {
         Ok(bytes)
     }
 
-    /// Writes all of its content to `output`, and checks its length and its CRC.
+    /// Writes the content to `output`, and checks its length and CRC.
     pub fn write(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let mut crc = crc32fast::Hasher::new();
         let mut len = 0_u64;
@@ -96,9 +96,9 @@ impl Member {
             .found(format!("{found:08x}")))
     }
 
-    /// Returns the CRC-32 of the content after its first bytes. A storage that begins behind a
-    /// header can then still be checked when it is copied. CRCs are linear: crc(rest) = crc(all)
-    /// xor crc(first, advanced by the length of the rest).
+    /// Returns the CRC-32 of the content without its first bytes, which are `first`. If a storage
+    /// starts after a header, this CRC makes it possible to check the storage while it is copied.
+    /// CRCs are linear: crc(rest) = crc(all) xor crc(first, advanced by the length of the rest).
     #[must_use]
     pub fn crc_after(&self, first: &[u8]) -> u32 {
         let mut moved = crc32fast::Hasher::new();
@@ -157,8 +157,8 @@ impl Member {
                             inflater.total_in(),
                         ));
                     }
-                    // If output was produced, more may follow without further input. Otherwise
-                    // input is needed.
+                    // If output was produced, more output may follow without further input.
+                    // Otherwise, more input is needed.
                     Status::Ok | Status::BufError if made == 0 => break,
                     Status::Ok | Status::BufError => {}
                 }
@@ -178,7 +178,7 @@ impl Member {
     }
 }
 
-/// Checks that an entry's stored bytes can expand to the length that it claims.
+/// Checks that the stored bytes of an entry can expand to its claimed length.
 fn check_ratio(entry: &Entry) -> Result<()> {
     let max = entry.stored_len.saturating_mul(MAX_EXPANSION);
     if entry.method == Method::Stored || entry.len <= max {

@@ -1,11 +1,11 @@
 //! A deflated layout is a zip archive with compressed entries. The entries are compressed in
-//! parallel, each into a segment of its own. Their lengths are known only afterwards, so the local
-//! headers and the directory are deferred.
+//! parallel, and each entry is a separate segment. The compressed lengths are known only after
+//! compression, so the local headers and the directory are deferred.
 //!
-//! The fields are those of `layout.rs`, with method 8 and without padding, because compressed data
-//! is not mapped. The length of a deferred segment must be known before anything is compressed. The
-//! zip64 fields are therefore written for every entry if the archive could need them at its maximum
-//! size.
+//! The fields are those of `layout.rs`, with method 8. There is no padding, because compressed data
+//! is not memory-mapped. The length of a deferred segment must be known before compression starts.
+//! If the archive could need zip64 fields at its maximum size, all entries therefore get zip64
+//! fields.
 
 use crate::layout::{
     DOS_DATE, FLAG_UTF8, IN_ZIP64, VERSION_STORED, VERSION_ZIP64, narrow, push_u16, push_zip64, tail,
@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 };
 
 const DEFLATE: u16 = 8;
-/// Bytes in the output buffer of the compressor.
+/// Length of the compressor's output buffer in bytes.
 const BUFFER: usize = 64 << 10;
 
 /// A compressed archive under construction.
@@ -28,7 +28,7 @@ pub struct DeflatedLayout<'a> {
     entries: Vec<DeflatedEntry>,
 }
 
-/// The values needed to fill in an archive's headers once its entries are compressed.
+/// The information that is needed to fill in the headers after the entries have been compressed.
 #[derive(Debug)]
 pub struct DeflatedPlan {
     is_wide: bool,
@@ -39,13 +39,13 @@ pub struct DeflatedPlan {
 #[derive(Debug)]
 struct DeflatedEntry {
     name: Box<str>,
-    /// Bytes before compression.
+    /// Length in bytes before compression.
     len: u64,
     header: DeferredId,
     segment: EncodedId,
 }
 
-/// The header fields of an entry that are known once it is compressed.
+/// The header fields of an entry that are known only after compression.
 struct EntryFields {
     crc: u32,
     stored: u64,
@@ -54,8 +54,8 @@ struct EntryFields {
 }
 
 impl<'a> DeflatedLayout<'a> {
-    /// Starts an archive in `file`, given the name and uncompressed length of each entry that will
-    /// follow.
+    /// Starts an archive in `file`. `entries` contains the name and uncompressed length of each
+    /// entry that will be added.
     pub fn new<'n>(
         layout: &'a mut dyn LayoutSink,
         file: OutputId,
@@ -94,8 +94,8 @@ impl<'a> DeflatedLayout<'a> {
 }
 
 impl DeflatedPlan {
-    /// Fills in the locations and checksums of the entries. Fails if an entry was not encoded with
-    /// a [`Deflater`].
+    /// Writes the headers with the locations and checksums of the entries. Fails if an entry was
+    /// not encoded with a [`Deflater`].
     pub fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
         let (mut directory, mut offset) = (Vec::new(), 0);
         for entry in &self.entries {
@@ -113,8 +113,8 @@ impl DeflatedPlan {
     }
 }
 
-/// Returns the maximum stored length of an entry: incompressible data is stored, with five bytes of
-/// overhead per block.
+/// Returns the maximum stored length of an entry. Incompressible data is stored in blocks, with an
+/// overhead of five bytes per block.
 fn max_stored_len(len: u64) -> u64 {
     len.saturating_add(len / 1000).saturating_add(64)
 }
@@ -175,7 +175,7 @@ fn version(is_wide: bool) -> u16 {
     if is_wide { VERSION_ZIP64 } else { VERSION_STORED }
 }
 
-/// Compresses bytes into a sink with zlib's default level, as `numpy.savez_compressed` does.
+/// Compresses bytes into a sink, with zlib's default level as in `numpy.savez_compressed`.
 pub struct Deflater<'a> {
     output: &'a mut dyn ByteSink,
     compress: Compress,
@@ -201,7 +201,7 @@ impl<'a> Deflater<'a> {
         Ok(())
     }
 
-    /// Ends the stream and returns the note for the plan: the CRC-32.
+    /// Ends the stream, and returns the CRC-32 as the note for the plan.
     pub fn finish(mut self) -> Result<Vec<u8>> {
         while self.step(&[], FlushCompress::Finish)? != Status::StreamEnd {}
         Ok(self.crc.finalize().to_le_bytes().to_vec())

@@ -1,5 +1,5 @@
-//! The directory lists an archive's entries. Reading it checks that names are unique and follow the
-//! rules of the format.
+//! The directory lists the entries of an archive. When the directory is read, the names are
+//! checked: they must be unique and follow the rules of the format.
 
 use crate::end;
 use crate::extent::Extent;
@@ -10,48 +10,50 @@ use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 const ENTRY: &[u8; 4] = b"PK\x01\x02";
 const ENTRY_LEN: u64 = 46;
 
-/// Flags that change what the bytes mean: encrypted, patched or masked.
+/// Flags that change the meaning of the bytes: encryption, patches or masked headers.
 const REFUSED_FLAGS: u16 = 0x1 | 0x20 | 0x40;
 
 /// The compression method of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Stored,
-    /// TorchScript compresses its source code this way, and `numpy.savez_compressed` its arrays.
+    /// TorchScript compresses its source code with this method, and `numpy.savez_compressed` its
+    /// arrays.
     Deflated,
 }
 
-/// The rule for names of entries. Names are always unique.
+/// The rule that entry names must follow. Names must always be unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Names {
-    /// All entries are in one root folder, and names are relative to it. No name leaves the root,
-    /// and no two names differ only in case. The archive has at least one entry.
+    /// All entries are in a single root folder, and names are relative to it. No name refers to a
+    /// location outside of the root, and no two names differ only in case. The archive has at least
+    /// one entry.
     UnderOneRoot,
-    /// Names are any text without a NUL. The archive may be empty.
+    /// A name is any string without NUL characters. The archive may be empty.
     Any,
 }
 
-/// An entry as described by the directory.
+/// An entry as the directory describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Name relative to the root, if there is one; empty for the root folder itself.
+    /// Name relative to the root, if there is a root. The name of the root folder itself is empty.
     pub name: Box<str>,
     /// Length of the full name in the headers.
     pub(crate) raw_name_len: usize,
     pub method: Method,
     pub(crate) flags: u16,
-    /// CRC-32 of its content.
+    /// CRC-32 of the content.
     pub crc: u32,
-    /// Length of its stored bytes.
+    /// Length of the stored bytes.
     pub stored_len: u64,
-    /// Length of its content in bytes.
+    /// Length of the content in bytes.
     pub len: u64,
-    /// Offset of its local header.
+    /// Offset of the local header.
     pub(crate) header: u64,
 }
 
 impl Entry {
-    /// Returns the offset of its local header in the file.
+    /// Returns the offset of the local header in the file.
     #[must_use]
     pub fn header_offset(&self) -> u64 {
         self.header
@@ -63,17 +65,17 @@ pub struct Directory {
     /// The root folder, if the name rule requires one.
     root: Option<Box<str>>,
     entries: Vec<Entry>,
-    /// Offset of the directory. All entries' bytes are before it.
+    /// Offset of the directory. The bytes of all entries precede it.
     pub(crate) offset: u64,
 }
 
 impl Directory {
-    /// Reads the directory without looking at local headers.
+    /// Reads the directory without reading local headers.
     pub fn read(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> Result<Self> {
         read(source, extent, names, limits).map_err(|error| error.file(source.name(extent.file)))
     }
 
-    /// Returns whether `raw` is the full name of an entry of this directory.
+    /// Returns whether `raw` is the full name of this entry.
     pub(crate) fn is_name_of(&self, entry: &Entry, raw: &[u8]) -> bool {
         let below = entry.name.as_bytes();
         let Some(root) = &self.root else { return raw == below };
@@ -88,7 +90,7 @@ impl Directory {
         &self.entries
     }
 
-    /// Returns whether there is an entry of this name, relative to the root.
+    /// Returns whether there is an entry with this name, relative to the root.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| &*entry.name == name)
@@ -138,7 +140,7 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
     if fields.array()? != *ENTRY {
         return Err(Error::malformed("not an entry of a zip directory"));
     }
-    // Skip the versions of writer and reader: torch writes zero.
+    // Skips the versions of the writer and the reader, because torch writes zeros.
     fields.take(4)?;
     let flags = fields.u16()?;
     let method = method(fields.u16()?)?;
@@ -183,12 +185,12 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
             Error::malformed("the two lengths of a stored entry differ").expected(len).found(stored_len);
         return Err(named(error));
     }
-    // Offsets in the archive count from its own start.
+    // Offsets in the archive count from the start of the archive, not of the file.
     let header = extent
         .offset
         .checked_add(header)
         .ok_or_else(|| named(Error::malformed("the offset does not fit 64 bits")))?;
-    // The caller fills in the name once the root is known.
+    // The caller sets the name when the root is known.
     Ok((name, Entry { name: "".into(), raw_name_len, method, flags, crc, stored_len, len, header }))
 }
 
@@ -202,7 +204,7 @@ pub(crate) fn method(number: u16) -> Result<Method> {
     }
 }
 
-/// Checks names that only need to be unique and free of NULs.
+/// Checks names under the rule [`Names::Any`].
 fn check_any_names(raw: &[&str], entries: &mut [Entry]) -> Result<()> {
     let mut seen = HashSet::with_capacity(raw.len());
     for (&name, entry) in raw.iter().zip(entries) {
@@ -218,7 +220,8 @@ fn check_any_names(raw: &[&str], entries: &mut [Entry]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that all names are valid paths in one root folder, and returns the root.
+/// Checks that all names are valid paths in a single root folder, and returns the name of this
+/// folder.
 fn check_names_under_root(raw: &[&str], entries: &mut [Entry]) -> Result<Box<str>> {
     let Some(first) = raw.first() else {
         return Err(Error::malformed("the zip archive has no entries"));
@@ -229,7 +232,7 @@ fn check_names_under_root(raw: &[&str], entries: &mut [Entry]) -> Result<Box<str
     let mut seen = HashSet::with_capacity(raw.len());
     for (&name, entry) in raw.iter().zip(entries) {
         let at = |error: Error| error.offset(entry.header);
-        // Archives that were packed by hand have entries for folders.
+        // Archives that were packed manually may contain entries for folders.
         let plain = if entry.len == 0 { name.strip_suffix('/').unwrap_or(name) } else { name };
         check_name(plain).map_err(|error| at(error.context("zip entry")))?;
         let inside = match plain.strip_prefix(root) {

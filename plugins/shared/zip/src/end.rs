@@ -1,5 +1,6 @@
-//! The end record locates the directory. Numbers that do not fit its fields are in the zip64 end
-//! record before it. If both records have a number, the two must agree.
+//! The end record contains the location of the directory. Numbers that do not fit its fields are in
+//! the zip64 end record, which precedes it. If both records contain a number, the numbers must be
+//! equal.
 
 use crate::extent::Extent;
 use crate::fields::Fields;
@@ -12,8 +13,8 @@ const ZIP64_END_LEN: u64 = 56;
 const ZIP64_LOCATOR: &[u8; 4] = b"PK\x06\x07";
 const ZIP64_LOCATOR_LEN: u64 = 20;
 
-/// How far before the file's end the end record may start: the maximum comment length, which is
-/// also as much trailing junk as torch tolerates.
+/// Maximum distance from the start of the end record to the end of the file. It is determined by
+/// the maximum length of a comment. torch tolerates the same number of extra bytes at the end.
 const MAX_END_DISTANCE: u64 = 0xffff + END_LEN;
 
 /// Location and size of the directory.
@@ -24,12 +25,12 @@ pub(crate) struct End {
     pub(crate) len: u64,
 }
 
-/// Finds the directory, which must end where the end records begin.
+/// Returns the location of the directory, which must end where the end records begin.
 pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<End> {
     let (file, extent_end) = (extent.file, extent.end());
     let from = extent_end.saturating_sub(MAX_END_DISTANCE).max(extent.offset);
     let tail = source.read_vec(file, from, extent_end - from, limits)?;
-    // Use the last complete record, like the zip library of torch.
+    // Like torch's zip library, this uses the last complete end record.
     let last_start = tail.len().saturating_sub(22);
     let at = (0..=last_start).rev().find(|&at| tail[at..].starts_with(END)).ok_or_else(|| {
         Error::malformed("the zip archive has no end record; the file may be truncated").offset(extent_end)
@@ -37,7 +38,7 @@ pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Resu
     let mut fields = Fields(&tail[at + 4..]);
     let at = from + at as u64;
     let end = end_record(&mut fields).map_err(|e| e.offset(at))?;
-    // Offsets in the archive count from its own start.
+    // Offsets in the archive count from the start of the archive, not of the file.
     let in_file = |offset: u64| {
         let sum = extent.offset.checked_add(offset);
         sum.ok_or_else(|| Error::malformed("the offset does not fit 64 bits").offset(at))
@@ -72,7 +73,7 @@ fn end_record(fields: &mut Fields<'_>) -> Result<End> {
     Ok(End { entries: entries.into(), offset: offset.into(), len: len.into() })
 }
 
-/// Returns the offset of the zip64 end record, if a locator is right before the end record.
+/// If a zip64 locator directly precedes the end record, returns the offset of the zip64 end record.
 fn locator(source: &dyn Source, extent: Extent, end: u64, limits: &Limits) -> Result<Option<u64>> {
     let at = end.checked_sub(ZIP64_LOCATOR_LEN).filter(|&at| at >= extent.offset);
     let Some(at) = at else { return Ok(None) };
@@ -84,7 +85,7 @@ fn locator(source: &dyn Source, extent: Extent, end: u64, limits: &Limits) -> Re
     let disk = fields.u32()?;
     let offset = fields.u64()?;
     let disks = fields.u32()?;
-    // Single-disk archives have 0 or 1 here.
+    // The number of disks is 0 or 1 if the archive is on a single disk.
     if disk != 0 || disks > 1 {
         return Err(Error::unsupported("the zip archive spans several disks").offset(at));
     }
@@ -103,8 +104,8 @@ fn zip64_end(source: &dyn Source, file: FileId, end: End, at: u64, locator: u64)
     if fields.array()? != *ZIP64_END {
         return Err(Error::malformed("the zip64 locator does not point to a zip64 end record").offset(at));
     }
-    // The length counts the bytes after this field. The writer's own data may follow the fixed
-    // fields.
+    // The length does not include the signature and the length field itself. The fixed fields may
+    // be followed by data of the writer.
     if fields.u64()?.checked_add(12) != Some(room) {
         return Err(cut());
     }

@@ -1,8 +1,8 @@
-//! Readers of the little-endian numbers in zip headers.
+//! Reads the little-endian numbers in zip headers.
 
 use tensorferry_sdk::{Error, Result};
 
-/// The unread rest of a header.
+/// The part of a header that has not been read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
@@ -36,11 +36,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Finds the zip64 extra field among a header's extra fields. It contains only those numbers whose
-/// fields in the header are all ones, in header order.
+/// Finds the zip64 extra field among the extra fields of a header. The zip64 field contains, in
+/// header order, only those numbers whose header fields have all bits set.
 ///
-/// Stops at the first extra field that does not parse: torch's padding is one long field, and other
-/// writers leave stray bytes.
+/// The search stops at the first extra field that cannot be parsed. torch's padding is a single
+/// long field, and other writers leave stray bytes.
 pub(crate) fn zip64(extra: &[u8]) -> Option<Fields<'_>> {
     const ZIP64: u16 = 1;
     let mut rest = Fields(extra);

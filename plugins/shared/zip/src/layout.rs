@@ -1,5 +1,6 @@
-//! A zip layout is a zip archive as segments of an output file: records stored without compression,
-//! each payload at a multiple of 64 bytes, followed by the central directory.
+//! A zip layout describes a zip archive as segments of an output file. Records are stored without
+//! compression, and each payload starts at a multiple of 64 bytes. The central directory follows
+//! the records.
 //!
 //! ```text
 //! local header   30  "PK\3\4", version needed, flags 0x800 (UTF-8), method 0, time, date, crc,
@@ -11,41 +12,42 @@
 //! ...
 //! central header 46  "PK\1\2", as above, and the local header's offset, for each record
 //!   name
-//!   extra 0x0001     those of size, compressed size, offset that need 64 bits
+//!   extra 0x0001     whichever of size, compressed size and offset need 64 bits
 //! end record     22  "PK\5\6", count, directory's length and offset; before it, if one of these
 //!                    needs more bits, the zip64 end record (56) and its locator (20)
 //! ```
 //!
-//! Sources: PKWARE's APPNOTE.TXT; for "FB" and the alignment
-//! `caffe2/serialize/inline_container.cc`. torch maps the file and reads tensors in place. Sizes
-//! and checksums are in the local headers. The checksum of a data record is known only once its
-//! bytes have been copied, so its header and the directory are deferred.
+//! Sources: PKWARE's APPNOTE.TXT. For "FB" and the alignment:
+//! `caffe2/serialize/inline_container.cc`. torch maps the file into memory and reads tensors in
+//! place. Sizes and checksums are in the local headers. The checksum of a data record is known only
+//! once its bytes have been copied, so its header and the directory are deferred.
 
 use tensorferry_sdk::{
     DeferredId, DigestAlgorithm, DigestId, Digests, Error, LayoutSink, OutputId, Result, SealSink,
 };
 
-/// Alignment of payloads: torch's `kFieldAlignment`.
+/// Alignment of payloads, which is `kFieldAlignment` in torch.
 const ALIGNMENT: u64 = 64;
-/// Value of a 32-bit field whose number is in the zip64 extra field.
+/// The value of a 32-bit field whose actual number is in the zip64 extra field.
 pub(crate) const IN_ZIP64: u32 = u32::MAX;
 pub(crate) const VERSION_STORED: u16 = 20;
 pub(crate) const VERSION_ZIP64: u16 = 45;
 pub(crate) const FLAG_UTF8: u16 = 0x800;
-/// 1980-01-01, the earliest DOS date: outputs do not depend on the clock.
+/// 1980-01-01, which is the earliest DOS date. It is constant, so that outputs do not depend on the
+/// clock.
 pub(crate) const DOS_DATE: u16 = (1 << 5) | 1;
 
 /// An archive under construction.
 pub struct ZipLayout<'a> {
     layout: &'a mut dyn LayoutSink,
     file: OutputId,
-    /// Prefix of every name: empty, or a folder.
+    /// Prefix of all names: empty, or a folder.
     prefix: String,
     end: u64,
     records: Vec<PlannedRecord>,
 }
 
-/// The values needed to fill in an archive's headers once the checksums are known.
+/// The information that is needed to fill in the headers after the checksums are known.
 #[derive(Debug)]
 pub struct ZipPlan {
     records: Vec<PlannedRecord>,
@@ -68,15 +70,15 @@ enum Crc {
 }
 
 impl<'a> ZipLayout<'a> {
-    /// Starts an archive in `file`. If `root` is given, all records are in that folder.
+    /// Starts an archive in `file`. If `root` is set, all records are in this folder.
     #[must_use]
     pub fn new(layout: &'a mut dyn LayoutSink, file: OutputId, root: Option<&str>) -> Self {
         let prefix = root.map(|root| format!("{root}/")).unwrap_or_default();
         Self { layout, file, prefix, end: 0, records: Vec::new() }
     }
 
-    /// Adds a record whose bytes are known. Fails if its name is longer than 65,535 bytes, or if
-    /// the archive's length does not fit 64 bits.
+    /// Adds a record whose bytes are known. Fails if the name is longer than 65,535 bytes, or if
+    /// the length of the archive does not fit in 64 bits.
     pub fn bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut sum = DigestAlgorithm::CRC32.start()?;
         sum.update(bytes);
@@ -95,8 +97,8 @@ impl<'a> ZipLayout<'a> {
         self.push(record, header.len())
     }
 
-    /// Adds a record of `size` bytes. `payload` appends them to the file and returns the offset of
-    /// the first.
+    /// Adds a record of `size` bytes. `payload` appends the bytes to the file, and returns the
+    /// offset of the first byte.
     pub fn data(
         &mut self,
         name: &str,
@@ -137,7 +139,7 @@ impl<'a> ZipLayout<'a> {
 }
 
 impl ZipPlan {
-    /// Fills in the checksums. Fails if the host did not compute one of them.
+    /// Writes the headers with the checksums. Fails if the host did not compute all of them.
     pub fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
         let mut directory = Vec::new();
         for record in &self.records {
@@ -158,7 +160,7 @@ impl ZipPlan {
 }
 
 impl PlannedRecord {
-    /// Returns the header before the payload, padded to the alignment.
+    /// Returns the local header, with padding so that the payload is aligned.
     fn local_header(&self, crc: u32) -> Result<Vec<u8>> {
         let mut extra = Vec::new();
         let zip64 = self.size >= IN_ZIP64.into();
@@ -201,8 +203,8 @@ impl PlannedRecord {
         46 + self.name.len() as u64 + if wide == 0 { 0 } else { 4 + 8 * wide }
     }
 
-    /// Writes the fields that both headers share: from the version needed to the extra field's
-    /// length.
+    /// Writes the fields that occur in both kinds of headers: from the version needed to the length
+    /// of the extra fields.
     fn push_common(&self, crc: u32, version: u16, extra_len: usize, header: &mut Vec<u8>) -> Result<()> {
         let (method, time) = (0_u16, 0_u16);
         for field in [version, FLAG_UTF8, method, time, DOS_DATE] {
@@ -215,7 +217,7 @@ impl PlannedRecord {
         push_u16(header, extra_len as u64)
     }
 
-    /// Returns the numbers of the directory's zip64 field in order: sizes, then the offset.
+    /// Returns the numbers in the directory's zip64 field, in order: the sizes, then the offset.
     fn wide_fields(&self) -> Vec<u64> {
         let mut fields = Vec::new();
         if self.size >= IN_ZIP64.into() {
@@ -228,8 +230,8 @@ impl PlannedRecord {
     }
 }
 
-/// Returns the end record. The zip64 end record precedes it if a number needs it or `is_wide` is
-/// set.
+/// Returns the end record. If a number does not fit its field, or if `is_wide` is set, the zip64
+/// end record and its locator precede the end record.
 pub(crate) fn tail(count: u64, directory_len: u64, directory_offset: u64, is_wide: bool) -> Vec<u8> {
     let mut tail = Vec::new();
     let short_count = u16::try_from(count).unwrap_or(u16::MAX);
@@ -237,7 +239,7 @@ pub(crate) fn tail(count: u64, directory_len: u64, directory_offset: u64, is_wid
     if wide || short_count == u16::MAX {
         let zip64_end = directory_offset + directory_len;
         tail.extend(b"PK\x06\x06");
-        // Length of the record without its signature and this field.
+        // Length of the record, without the signature and this field.
         tail.extend(44_u64.to_le_bytes());
         tail.extend(VERSION_ZIP64.to_le_bytes());
         tail.extend(VERSION_ZIP64.to_le_bytes());

@@ -1,13 +1,13 @@
-//! Zip archives of tensors, for the plugins `torch` and `numpy`.
+//! Reads and writes zip archives of tensors, for the plugins `torch` and `numpy`.
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `extent.rs` | a range of a file: archives can be inside other files |
+//! | `extent.rs` | a range of a file, because archives can be inside other files |
 //! | `archive.rs` | [`Archive`]: the checked entries of a zip file and the locations of their bytes |
 //! | `end.rs` | the location of the directory |
 //! | `directory.rs` | [`Directory`]: the entries, with checked names |
 //! | `local.rs` | the location of each entry's bytes, and a check for overlaps |
-//! | `fields.rs` | numbers from bytes |
+//! | `fields.rs` | reading numbers in headers |
 //! | `content.rs` | the content of an entry, inflated in bounded pieces |
 //! | `layout.rs` | [`ZipLayout`]: an archive as segments of an output |
 //! | `deflated.rs` | [`DeflatedLayout`]: an archive whose entries are compressed in parallel |
@@ -21,11 +21,12 @@
 //! Sources: PKWARE's APPNOTE.TXT 6.3.10, `caffe2/serialize/inline_container.cc` and
 //! `third_party/miniz-3.0.2/miniz.c` of PyTorch, `Lib/zipfile` of CPython.
 //!
-//! The `zip` crate is not used for reading. It keeps only the last of two entries with the same
-//! name, and it trusts the directory if a local header disagrees. torch looks up names without
-//! regard to case, and locates a record's bytes through its local header. A crafted file could
-//! therefore show one content to a checker and another to a framework. This crate reads every local
-//! header and rejects the file if any two places disagree.
+//! The `zip` crate is not used for reading. If two entries have the same name, that crate keeps
+//! only the last one. If the directory and a local header disagree, it uses the directory. torch
+//! ignores case when it looks up names, and uses the local header to locate the bytes of a record.
+//! A crafted file could therefore show one content to a checker and another to a framework. This
+//! crate reads every local header, and rejects the file if a local header and the directory
+//! disagree.
 #![forbid(unsafe_code)]
 
 mod archive;

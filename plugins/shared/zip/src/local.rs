@@ -1,4 +1,4 @@
-//! The local header is before an entry's bytes. It must agree with the directory. Entries must not
+//! A local header precedes the bytes of each entry. It must match the directory. Entries must not
 //! overlap each other or the directory.
 
 use crate::directory::{Directory, Entry, method};
@@ -10,10 +10,10 @@ use tensorferry_sdk::{Error, FileId, FileRange, Result, Source};
 const HEADER: &[u8; 4] = b"PK\x03\x04";
 const HEADER_LEN: u64 = 30;
 
-/// Bytes of headers per read.
+/// Maximum number of bytes per read of local headers.
 const HEADER_BYTES_PER_READ: u64 = 1 << 20;
 
-/// Flag: sizes and CRC follow the bytes, and are zero in the local header.
+/// Flag: the sizes and the CRC follow the bytes of the entry, and are zero in the local header.
 const DESCRIPTOR_FOLLOWS: u16 = 0x8;
 
 /// Returns the offset of each entry's bytes.
@@ -47,15 +47,15 @@ pub(crate) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Dire
     Ok(offsets)
 }
 
-/// Local headers and names, read in batches: with thousands of entries, one read for each would
-/// dominate the time.
+/// Local headers and names, which are read in batches. With thousands of entries, a separate read
+/// for each would dominate the time.
 struct Headers<'a> {
     source: &'a dyn Source,
     file: FileId,
-    /// End of the range that may be read.
+    /// End of the range from which headers may be read.
     end: u64,
     bytes: Vec<u8>,
-    /// Ranges in `bytes` of the headers that were read but not yet returned, in reverse order.
+    /// Ranges in `bytes` of the headers that have been read but not returned yet, in reverse order.
     ahead: Vec<Range<usize>>,
 }
 
@@ -64,7 +64,8 @@ impl<'a> Headers<'a> {
         Self { source, file, end, bytes: Vec::new(), ahead: Vec::new() }
     }
 
-    /// Returns the header of the first of `entries`. Later calls must follow the same order.
+    /// Returns the header of the first entry in `entries`. Each later call must pass the entries
+    /// that follow.
     fn next<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>) -> Result<&[u8]> {
         if self.ahead.is_empty() {
             self.read(entries)?;
@@ -78,7 +79,8 @@ impl<'a> Headers<'a> {
             let len = HEADER_LEN + entry.raw_name_len as u64;
             match self.checked(entry.header, len) {
                 Ok(range) => ranges.push(range),
-                // This error is reported when its header is requested.
+                // If this header cannot be read, the error is reported when the header is
+                // requested.
                 Err(_) if !ranges.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -93,7 +95,7 @@ impl<'a> Headers<'a> {
         self.source.read_ranges(&ranges, &mut self.bytes)
     }
 
-    /// Reads bytes of a header's extra field.
+    /// Reads a header's extra fields.
     fn extra(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let FileRange { file, offset, .. } = self.checked(at, len)?;
         let mut bytes = vec![0; len_of(len)?];

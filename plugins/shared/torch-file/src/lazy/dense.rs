@@ -61,7 +61,7 @@ struct Geometry {
     dense: u64,
 }
 
-/// Number of bytes that each value needs in memory for its position.
+/// Number of bytes that a position or an index takes in memory.
 const WORD: u64 = 8;
 
 /// The position of a run of contiguous elements, and the index of the run among the values.

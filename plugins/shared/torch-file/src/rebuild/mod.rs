@@ -8,8 +8,8 @@
 //! | `sparse.rs` | [`Sparse`]: values and their positions |
 //! | `wrapper.rs` | [`Wrapper`]: classes whose tensors consist of other tensors |
 //!
-//! Sources: `torch/_utils.py`, `torch/_tensor.py`; for files from before torch 1.0, the same files
-//! of its releases 0.1 to 0.4.
+//! Sources: `torch/_utils.py` and `torch/_tensor.py`. For files from before torch 1.0: the same
+//! source files in the releases 0.1 to 0.4.
 
 mod quantized;
 mod sparse;
@@ -34,20 +34,21 @@ pub enum Rebuilt {
     Quantized(Quantized),
     /// Values and their positions.
     Sparse(Sparse),
-    /// Tensors of different shapes in one buffer: names and values of the parts.
+    /// Tensors of different shapes in one buffer: the names and values of its parts.
     Nested([(&'static str, ValueId); 4]),
-    /// The tensor of a numpy array.
+    /// A tensor that contains the elements of a numpy array.
     Array(ValueId),
     /// A tensor of a subclass.
     Subclass(Box<Subclass>),
-    /// A tensor of a class that has no storage and consists of other tensors.
+    /// A tensor that has no storage of its own and consists of other tensors.
     Wrapper(Box<Wrapper>),
     /// A tensor that cannot be described, with the reason.
     Lost(String),
 }
 
 impl Rebuilt {
-    /// Returns the view, regardless of the class, or the reason, for the user, why it is not a view.
+    /// Returns the view, without the class of a subclass. If the tensor is not a view, returns the
+    /// reason in words for the user.
     pub fn into_view(self) -> std::result::Result<View, String> {
         match self {
             Self::View(view) => Ok(view),
@@ -66,15 +67,14 @@ impl Rebuilt {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subclass {
     pub class: String,
-    /// The plain tensor.
+    /// The tensor without its class.
     pub tensor: Rebuilt,
-    /// Its attributes: a dict, or a pair of a dict and a dict of slots, either of which may be
-    /// `None`.
+    /// The attributes: a dict, or a pair of a dict and a dict of slots. Either dict may be `None`.
     pub state: ValueId,
 }
 
-/// Returns the tensor, if the value is a call that rebuilds one. Fails for arguments that torch
-/// also rejects.
+/// If the value is a call that rebuilds a tensor, returns the tensor. Fails if torch would also
+/// reject the arguments.
 pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
     let Some((global, call)) = graph.called(id) else { return Ok(None) };
     let (function, arguments) = (Function::of(global), graph.tuple(call.arguments).unwrap_or_default());
@@ -94,7 +94,7 @@ pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
     Ok(Some(rebuilt))
 }
 
-/// Returns the tensor inside a parameter, if the value is one.
+/// If the value is a parameter, returns the tensor inside it.
 #[must_use]
 pub fn data_of_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (global, call) = graph.called(id)?;
@@ -102,24 +102,25 @@ pub fn data_of_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     data.flatten().or_else(|| data_of_old_parameter(graph, id))
 }
 
-/// Returns the innermost tensor of nested parameters, or the value itself if it is not a parameter.
+/// Returns the innermost tensor of nested parameters. If the value is not a parameter, returns the
+/// value itself.
 pub(crate) fn data_of(graph: &Graph, mut id: ValueId) -> ValueId {
-    // This ends, because a call's arguments have lower indices than the call.
+    // This loop ends, because the arguments of a call have lower indices than the call.
     while let Some(inner) = data_of_parameter(graph, id) {
         id = inner;
     }
     id
 }
 
-/// Returns the tensor inside a parameter of torch 0.1 to 0.3, which pickled a call of the class
-/// itself.
+/// If the value is a parameter that torch 0.1 to 0.3 wrote, returns the tensor inside it. These
+/// versions pickled a parameter as a call of its class.
 #[must_use]
 pub(crate) fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (global, call) = graph.called(id)?;
     is_old_parameter(global).then(|| graph.tuple(call.arguments)?.first().copied()).flatten()
 }
 
-/// Returns whether the function wraps its first argument, a tensor, as a parameter.
+/// Returns whether the function wraps a tensor, its first argument, as a parameter.
 #[must_use]
 pub fn is_parameter(global: &Global) -> bool {
     global.is("torch._utils", "_rebuild_parameter")
@@ -178,13 +179,14 @@ impl Function {
     }
 }
 
-/// Returns whether a class was pickled by its state in torch 0.1: `Tensor`, `FloatTensor` and
-/// similar.
+/// Returns whether this is a class whose objects torch 0.1 pickled by their state: `Tensor`,
+/// `FloatTensor` and similar classes.
 fn is_old_class(name: &str) -> bool {
     name.strip_suffix("Tensor").is_some_and(|kind| kind.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// Parses BUILD with `(storage, offset, size, stride)`.
+/// Parses an object of an old class, whose state (the argument of BUILD) is `(storage, offset,
+/// size, stride)`.
 fn old_class(graph: &Graph, state: ValueId) -> Result<Option<Rebuilt>> {
     let name = "a tensor of torch 0.1";
     let place = graph.tuple(state).and_then(|state| <&[ValueId; 4]>::try_from(state).ok());
@@ -192,7 +194,8 @@ fn old_class(graph: &Graph, state: ValueId) -> Result<Option<Rebuilt>> {
     View::at(graph, name, place).map(|view| Some(Rebuilt::View(view)))
 }
 
-/// Parses `_rebuild_from_type_v2(function, type, arguments, state)`: the tensor of a subclass.
+/// Parses `_rebuild_from_type_v2(function, type, arguments, state)`, which creates a tensor of a
+/// subclass.
 fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
     let &[function, class, inner, state] = arguments else {
         return Err(wrong_count("_rebuild_from_type_v2", arguments));
@@ -214,14 +217,15 @@ fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
             Rebuilt::Lost(format!("ferry cannot read a {}, which {} rebuilds", class.path(), function.path()))
         }
     };
-    // A plain tensor with attributes has no subclass.
+    // The function is also called for plain tensors that have attributes.
     let is_plain = class.is("torch._tensor", "Tensor") || class.is("torch", "Tensor");
     let class = if is_plain { String::new() } else { class.path() };
     Ok(Rebuilt::Subclass(Box::new(Subclass { class, tensor, state })))
 }
 
-/// Parses `_rebuild_device_tensor_from_*(data, dtype, device, requires_grad)`: a tensor from a
-/// device without storages. The dtype of the data is kept, even if it differs from `dtype`.
+/// Parses `_rebuild_device_tensor_from_*(data, dtype, device, requires_grad)`, which creates a
+/// tensor on a device without storages. The result has the dtype of `data`, even if it differs from
+/// `dtype`.
 fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
     let name = "a tensor of a device without storages";
     let &[data, _dtype, _device, requires_grad] = arguments else { return Err(wrong_count(name, arguments)) };
@@ -242,7 +246,8 @@ fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
     })
 }
 
-/// Parses a call of a function that does not take the result of a different rebuild function.
+/// Parses a call of a function whose arguments do not include the result of another rebuild
+/// function.
 fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<Rebuilt> {
     let or_lost = |why| Ok(Rebuilt::Lost(why));
     match function {
@@ -270,7 +275,7 @@ fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<Reb
     }
 }
 
-/// Returns the numbers of a tuple, which may be wrapped in `torch.Size`.
+/// Returns the numbers in a tuple. The tuple may be wrapped in `torch.Size`.
 #[must_use]
 pub fn counts(graph: &Graph, id: ValueId) -> Option<Vec<u64>> {
     let items = match graph.plain_call(id, "torch", "Size") {

@@ -1,5 +1,5 @@
-//! A quantized tensor is a view of integers, with one scale and zero point for all of them or for
-//! each channel.
+//! A quantized tensor is a view of integers. There is one scale and zero point for all integers, or
+//! one of each for every channel.
 
 use super::view::View;
 use super::{wrong_count, wrong_kind};
@@ -10,23 +10,24 @@ use tensorferry_sdk::{Error, Result};
 pub struct Quantized {
     /// The integers.
     pub view: View,
-    /// The values that the integers represent.
+    /// How the integers are converted to numbers.
     pub scheme: Scheme,
 }
 
-/// The rule by which integers represent numbers.
+/// How integers represent numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scheme {
-    /// `(integer - zero_point) * scale`.
+    /// The number is `(integer - zero_point) * scale`.
     PerTensor { scale: f64, zero_point: i64 },
-    /// The same, with a scale and a zero point for each index of a dimension.
+    /// The same formula, with a scale and a zero point for each index of a dimension.
     PerChannel {
         scales: ChannelNumbers,
         zero_points: ChannelNumbers,
-        /// Whether lists contain F32. Otherwise scales are F64 and zero points are I64. Tensors
-        /// have their own dtype.
+        /// Whether scales and zero points that are lists become F32. Otherwise, scales become F64
+        /// and zero points become I64. Scales and zero points that are tensors have their own
+        /// dtype.
         is_float: bool,
-        /// Index of the dimension.
+        /// The dimension of the channels.
         axis: usize,
     },
 }
@@ -40,8 +41,8 @@ pub enum ChannelNumbers {
 }
 
 impl Quantized {
-    /// Parses `_rebuild_qtensor(storage, offset, size, stride, parameters, requires_grad, hooks)`,
-    /// or returns the reason why the tensor is lost.
+    /// Parses `_rebuild_qtensor(storage, offset, size, stride, parameters, requires_grad, hooks)`.
+    /// If the tensor is lost, returns the reason.
     pub(super) fn of(graph: &Graph, arguments: &[ValueId]) -> Result<std::result::Result<Self, String>> {
         let name = "_rebuild_qtensor";
         let Some((place, &[parameters, requires_grad, _hooks])) = arguments.split_first_chunk::<4>() else {

@@ -1,5 +1,5 @@
-//! A sparse tensor consists of values and their positions, which are separate tensors combined by a
-//! layout.
+//! A sparse tensor consists of values and of the positions of these values. Both are stored as
+//! separate tensors. The layout determines how positions are stored.
 
 use super::{counts, wrong_count, wrong_kind};
 use crate::pickle::{Graph, ValueId};
@@ -9,20 +9,21 @@ use tensorferry_sdk::Result;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sparse {
     pub layout: Layout,
-    /// Tensors of indices, with the names of torch's methods.
+    /// Tensors of indices, each with the name of the torch method that returns it.
     pub indices: Vec<(&'static str, ValueId)>,
     /// Tensor of values.
     pub values: ValueId,
     /// Shape of the dense tensor.
     pub size: Vec<u64>,
-    /// Whether positions are unique, if the file contains this information.
+    /// Whether each position occurs only once; `None` if the file does not contain this
+    /// information.
     pub is_coalesced: Option<bool>,
 }
 
 /// How the positions of a sparse tensor are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// Coordinates of each value.
+    /// The coordinates of each value.
     Coo,
     /// Compressed by rows.
     Csr,
@@ -37,7 +38,7 @@ pub enum Layout {
 impl Layout {
     const ALL: [Self; 5] = [Self::Coo, Self::Csr, Self::Csc, Self::Bsr, Self::Bsc];
 
-    /// Returns the name in torch.
+    /// Returns the name of the layout in torch.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,8 +64,7 @@ impl Layout {
 }
 
 impl Sparse {
-    /// Parses `_rebuild_sparse_tensor(layout, parts)`, or returns the reason why the tensor is
-    /// lost.
+    /// Parses `_rebuild_sparse_tensor(layout, parts)`. If the tensor is lost, returns the reason.
     pub(super) fn of(graph: &Graph, arguments: &[ValueId]) -> Result<std::result::Result<Self, String>> {
         let name = "_rebuild_sparse_tensor";
         let &[layout, parts] = arguments else { return Err(wrong_count(name, arguments)) };

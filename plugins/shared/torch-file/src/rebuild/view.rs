@@ -1,20 +1,21 @@
-//! A view is a dtype, an offset, a shape and strides over a storage. Most tensors are views.
+//! A view consists of a storage, a dtype, an offset, a shape and strides. Most tensors are views.
 
 use super::{wrong_count, wrong_kind};
 use crate::dtype::TorchDtype;
 use crate::pickle::{Graph, Value, ValueId};
 use tensorferry_sdk::{Error, Result};
 
-/// A tensor over a storage. Offset and strides are in elements of torch.
+/// A tensor over a storage. The offset and the strides count torch elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
-    /// Persistent ID of the storage, which the container resolves.
+    /// Persistent ID of the storage. The container resolves it.
     pub storage: ValueId,
-    /// The dtype if the call names it; otherwise it is that of the storage.
+    /// The dtype, if the call contains it. Otherwise, the dtype is that of the storage.
     pub dtype: Option<&'static TorchDtype>,
-    /// Offset in the storage.
+    /// Offset of the first element in the storage.
     pub offset: u64,
-    /// Shape in torch: packed dtypes have half of the last dimension.
+    /// Shape in torch elements. For packed dtypes, the last dimension has half the catalog's
+    /// length.
     pub size: Vec<u64>,
     pub stride: Vec<u64>,
     pub requires_grad: bool,
@@ -24,7 +25,7 @@ pub struct View {
     pub negative: bool,
 }
 
-/// The versions of the function that rebuilds a view.
+/// The version of the function that rebuilds a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     V1,
@@ -33,7 +34,7 @@ pub(super) enum Version {
 }
 
 impl View {
-    /// Parses the arguments of a rebuild function, or returns the reason why the tensor is lost.
+    /// Parses the arguments of a rebuild function. If the tensor is lost, returns the reason.
     pub(super) fn of(
         graph: &Graph,
         version: Version,
@@ -78,7 +79,7 @@ impl View {
         Ok(Ok(view))
     }
 
-    /// Returns the view described by a storage, an offset, a size and a stride.
+    /// Returns the view for a storage, an offset, a size and strides.
     pub(super) fn at(
         graph: &Graph,
         name: &str,

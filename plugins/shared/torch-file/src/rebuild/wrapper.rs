@@ -1,15 +1,15 @@
-//! A wrapper subclass has no storage: its elements follow from tensors among its attributes. Only
-//! the class defines how they follow. The known classes:
+//! A tensor of a wrapper subclass has no storage. Its elements are computed from tensors among its
+//! attributes, and only the code of the class defines how. ferry knows the following classes:
 //!
 //! | Class | Attributes | Elements |
 //! |---|---|---|
-//! | `DTensor` | `_local_tensor`, `_spec` | the local tensor, if its shape is the whole shape |
-//! | `ShardedTensor` | a list of shards | the only shard, if its shape is the whole shape |
+//! | `DTensor` | `_local_tensor`, `_spec` | the local tensor, if it has the shape of the whole tensor |
+//! | `ShardedTensor` | a list of shards | the only shard, if it has the shape of the whole tensor |
 //! | torchao's `Int8Tensor`, `IntxUnpackedToInt8Tensor` | `qdata`, `scale`, `zero_point`, `block_size` | `(qdata - zero_point) * scale` |
 //! | torchao's `Float8Tensor` | `qdata`, `scale`, `block_size` | `qdata * scale` |
 //!
 //! Sources: `torch/distributed/tensor/_api.py`, `torch/distributed/_shard/sharded_tensor/api.py`,
-//! and `quantization/quantize_/workflows` of torchao 0.18.
+//! and `quantization/quantize_/workflows` in torchao 0.18.
 
 use super::view::{Version, View};
 use super::{Function, counts, data_of, wrong_count, wrong_kind};
@@ -21,45 +21,46 @@ use tensorferry_sdk::Result;
 pub struct Wrapper {
     pub class: String,
     pub content: Content,
-    /// Its attributes: a dict, a pair of a dict and a dict of slots, or a form that the class
+    /// The attributes: a dict, a pair of a dict and a dict of slots, or a form that only the class
     /// defines.
     pub state: ValueId,
 }
 
-/// The elements of a wrapper.
+/// What ferry knows about the elements of a wrapper.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// The elements of a plain tensor.
+    /// The elements are those of a plain tensor.
     Whole(View),
-    /// A part of the elements, because the file is from one rank; the text describes the part.
+    /// The file contains only the part of one rank. The string describes the part.
     Piece(String),
-    /// Codes with a scale for each block.
+    /// The elements are represented by codes with a scale for each block.
     Blocked(Blocked),
-    /// The class is unknown.
+    /// ferry does not know the class.
     Unknown,
 }
 
 /// Codes that represent numbers, with a scale for each block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blocked {
-    /// Codes in I8 or 8-bit floats.
+    /// The codes, whose dtype is I8 or an 8-bit float.
     pub codes: ValueId,
     /// One scale for each block, in the order of the blocks.
     pub scales: ValueId,
-    /// One zero point for each block; `None` for zeros.
+    /// One zero point for each block; `None` if all zero points are zero.
     pub zero_points: Option<ValueId>,
-    /// Shape of a block; `None` if it follows from the shape of the scales.
+    /// Shape of a block; `None` if the shape of the scales determines it.
     pub block: Option<Vec<u64>>,
     /// Shape of the whole tensor.
     pub size: Vec<u64>,
 }
 
-/// Placements in which each rank has a part of the tensor, or all of it.
+/// Placements for which the local tensor of a rank contains a part of the tensor, or the whole
+/// tensor.
 const PLACEMENTS: [&str; 3] = ["Replicate", "Shard", "_StridedShard"];
 
 impl Wrapper {
-    /// Parses `_rebuild_wrapper_subclass(class, dtype, size, stride, offset, layout, device,
-    /// requires_grad)`.
+    /// Parses the arguments of `_rebuild_wrapper_subclass(class, dtype, size, stride, offset,
+    /// layout, device, requires_grad)`.
     pub(super) fn of(graph: &Graph, class: &Global, arguments: &[ValueId], state: ValueId) -> Result<Self> {
         let name = "_rebuild_wrapper_subclass";
         let &[_class, _dtype, size, ..] = arguments else { return Err(wrong_count(name, arguments)) };
@@ -76,7 +77,7 @@ impl Wrapper {
         Ok(Self { class: class.path(), content: content.unwrap_or(Content::Unknown), state })
     }
 
-    /// Returns the view, or the reason why it is not a view.
+    /// Returns the view. If the elements are not those of a view, returns the reason.
     pub(super) fn into_view(self) -> std::result::Result<View, String> {
         match self.content {
             Content::Whole(view) => Ok(view),
@@ -95,8 +96,9 @@ fn attribute(graph: &Graph, state: ValueId, name: &str) -> Option<ValueId> {
     }
 }
 
-/// Parses a `DTensor`. If the local tensor has the shape of the whole, it is the whole, regardless
-/// of the placement: ranks do not overlap. `Partial` tensors would have to be summed.
+/// Parses a `DTensor`. If the local tensor has the shape of the whole tensor, it contains the whole
+/// tensor, whatever the placement is, because the parts of ranks do not overlap. `Partial` tensors
+/// are an exception, because they would have to be summed.
 fn d_tensor(graph: &Graph, state: ValueId, size: &[u64]) -> Result<Option<Content>> {
     let Some(local) = attribute(graph, state, "_local_tensor") else { return Ok(None) };
     let spec = attribute(graph, state, "_spec").and_then(|spec| graph.call(spec)?.state);
@@ -113,7 +115,7 @@ fn d_tensor(graph: &Graph, state: ValueId, size: &[u64]) -> Result<Option<Conten
     }))
 }
 
-/// Parses a `ShardedTensor`, whose state starts with the list of the rank's shards.
+/// Parses a `ShardedTensor`. Its state starts with the list of the rank's shards.
 fn sharded(graph: &Graph, state: ValueId, size: &[u64]) -> Result<Option<Content>> {
     let shards = graph.tuple(state).and_then(|state| graph.sequence(*state.first()?));
     let Some(shards) = shards else { return Ok(None) };
@@ -149,8 +151,8 @@ fn blocked(graph: &Graph, class: &str, state: ValueId, size: Vec<u64>) -> Option
     }))
 }
 
-/// Returns the view of a plain tensor, with or without attributes, or of a parameter of one.
-/// Wrappers of other tensors are excluded, so that nothing nests here.
+/// Returns the view of a plain tensor, with or without attributes, or the view inside a parameter.
+/// Wrappers of other tensors are excluded, so that wrappers cannot be nested.
 fn plain_view(graph: &Graph, id: ValueId) -> Result<Option<View>> {
     let Some((global, call)) = graph.called(data_of(graph, id)) else { return Ok(None) };
     let arguments = graph.tuple(call.arguments).unwrap_or_default();

@@ -1,16 +1,16 @@
-//! A tar archive consists of members, each with a header of 512 bytes and its bytes, padded to a
-//! multiple of 512.
+//! A tar archive consists of members. Each member is a header of 512 bytes, followed by the
+//! content, which is padded to a multiple of 512 bytes.
 //!
 //! | At | Bytes | |
 //! |---|---|---|
-//! | 0 | 100 | name, ends at a zero |
+//! | 0 | 100 | name, up to the first zero |
 //! | 124 | 12 | length, octal; with the first bit set, a big-endian number |
-//! | 148 | 8 | sum of the header's bytes, with these as spaces; octal |
+//! | 148 | 8 | sum of the header's bytes, with this field counted as spaces; octal |
 //! | 156 | 1 | type: `0` or zero a file, `x` an extended header for the next member |
 //! | 257 | 5 | `ustar` |
 //!
-//! Python's `tarfile` writes a header of type `x` before each member, for its time in fractions of
-//! a second. Sources: POSIX.1-2001, `pax`; CPython's `Lib/tarfile.py`.
+//! Python's `tarfile` writes a header of type `x` before each member, to store the modification
+//! time with fractions of a second. Sources: POSIX.1-2001, `pax`; CPython's `Lib/tarfile.py`.
 
 use crate::Extent;
 use std::collections::HashMap;
@@ -21,13 +21,13 @@ type Block = [u8; 512];
 const MAGIC: &[u8; 5] = b"ustar";
 const MAGIC_AT: usize = 257;
 
-/// Names of torch's members.
+/// Names of the members that torch writes.
 const NAMES: [&str; 4] = ["sys_info", "pickle", "tensors", "storages"];
 
-/// Maximum length of an extended header; Python's has a single line.
+/// Maximum length of an extended header. Python writes only a single line.
 const MAX_EXTENDED: u64 = 64 << 10;
 
-/// The members of torch, by name.
+/// The members that torch wrote, by name.
 #[derive(Debug)]
 pub(super) struct Members<'a> {
     file_name: &'a str,
@@ -80,7 +80,7 @@ impl<'a> Members<'a> {
         Ok(Self { file_name: source.name(file.file), extents })
     }
 
-    /// Returns the member of this name, or an error if it is missing.
+    /// Returns the member with this name, or an error if it is missing.
     pub(super) fn need(&self, name: &str) -> Result<Extent> {
         self.extents.get(name).copied().ok_or_else(|| {
             Error::malformed(format!("the tar archive has no member {name:?}")).file(self.file_name)
@@ -95,7 +95,7 @@ struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Parses a header; `None` for the zeros at the end of an archive.
+    /// Parses a header. Returns `None` for the zeros at the end of an archive.
     fn parse(block: &'a [u8]) -> Result<Option<Self>> {
         let Some(block): Option<&Block> = block.first_chunk() else {
             return Err(Error::malformed("a tar header is truncated")
@@ -127,7 +127,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Returns the sum of a header's bytes, with the sum's own bytes counted as spaces.
+/// Returns the sum of a header's bytes. The bytes of the field for the sum count as spaces.
 fn sum(block: &[u8]) -> u64 {
     let bytes = block.iter().enumerate();
     bytes.map(|(at, &byte)| if (148..156).contains(&at) { u64::from(b' ') } else { byte.into() }).sum()
@@ -138,7 +138,7 @@ fn octal(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(text.trim_matches([' ', '\0']), 8).ok()
 }
 
-/// Parses a length: octal, or a big-endian number after a byte 0x80.
+/// Parses a length, which is octal, or a big-endian number after the byte 0x80.
 fn number(field: &[u8]) -> Option<u64> {
     match field {
         [0x80, zeros @ .., _, _, _, _, _, _, _, _] if zeros.iter().all(|&byte| byte == 0) => {
@@ -148,7 +148,8 @@ fn number(field: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns the length of the next member from an extended header of lines `len key=value`.
+/// Returns the length of the next member, if an extended header contains it. An extended header
+/// consists of lines `len key=value`.
 fn extended_len(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Option<u64>> {
     if extent.len > MAX_EXTENDED {
         return Err(Error::malformed("an extended tar header is too long")

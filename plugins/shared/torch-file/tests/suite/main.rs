@@ -1,4 +1,4 @@
-//! Reads files of `torch.save`, from bytes made by hand and from fixtures.
+//! Reads files in the format of `torch.save`, from handmade bytes and from fixtures.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod extents;

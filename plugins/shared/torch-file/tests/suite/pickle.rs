@@ -1,4 +1,5 @@
-//! Evaluates pickles made by hand: the values that are built, and the pickles that are rejected.
+//! Evaluates handmade pickles. The tests check the resulting values, and that invalid pickles are
+//! rejected.
 
 use tensorferry_sdk::{ErrorKind, Limits};
 use tensorferry_test_kit::pickle::{call, dict, global, int, list, pickle, text, tuple};
@@ -15,7 +16,7 @@ fn refuse(bytes: &[u8]) -> String {
     }
 }
 
-/// Formats a value, similar to Python.
+/// Formats a value in a form similar to Python's.
 fn show(graph: &Graph, id: ValueId) -> String {
     let all = |items: &[ValueId]| items.iter().map(|&item| show(graph, item)).collect::<Vec<_>>().join(", ");
     let pairs = |items: &[(ValueId, ValueId)]| {
@@ -108,7 +109,7 @@ fn every_instruction_of_protocols_0_and_1() {
         (b"(K\x01tQ.", "persistent (1)"),
     ] {
         if expected.is_empty() {
-            // A list that contains itself has no text.
+            // A list that contains itself cannot be formatted.
             assert!(
                 matches!(run(bytes).graph.value(run(bytes).root), Value::List(items) if items.len() == 1)
             );
@@ -231,14 +232,14 @@ fn what_no_pickler_writes_is_refused() {
 
 #[test]
 fn a_get_never_copies() {
-    // Ten levels of ten references each: ten billion leaves, but twenty values.
+    // Ten levels of lists with ten references each: ten billion leaves, but only twenty values.
     let mut body = b"]q\x00".to_vec();
     for level in 0..10_u8 {
         body.extend(b"](");
         body.extend([b'h', level].repeat(10));
         body.extend([b'e', b'q', level + 1]);
     }
-    // Each level leaves the one below it on the stack, and one tuple takes them all.
+    // Each level leaves the level below it on the stack, and a tuple takes all levels.
     let value = run(&pickle(&[b"(", &body[..], b"t"].concat())).graph.len() - run(b"N.").graph.len();
     assert!(value < 20, "{value} values");
 }
@@ -254,8 +255,8 @@ fn budgets_hold_and_deep_nesting_is_no_recursion() {
         let error = evaluate(&unit.repeat(1000), 0, &limits(500)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     }
-    // One value under many memo numbers, and values that lists, dicts and tuples refer to again and
-    // again.
+    // One value is stored under many memo numbers, and lists, dicts and tuples refer to values many
+    // times.
     let numbers: Vec<u8> = (0..1000_u32).flat_map(|n| [&b"r"[..], &n.to_le_bytes()].concat()).collect();
     let again = |before: &[u8], unit: &[u8]| [b"Nq\0", before, &unit.repeat(10_000)].concat();
     for bad in [
