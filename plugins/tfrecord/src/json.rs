@@ -1,8 +1,8 @@
 //! Converts records to protobuf's JSON mapping.
 //!
 //! Integers are strings, bytes are Base64, and NaN and infinities are strings. Floats have as many
-//! digits as protobuf's Python prints: six, or the number needed to distinguish them. A list
-//! without values is `{}`. Keys appear in stored order. Source:
+//! digits as in protobuf for Python: six, or as many as are needed to identify the value. A list
+//! without values is `{}`. Keys are in stored order. Sources:
 //! <https://protobuf.dev/programming-guides/json/>, google/protobuf/json_format.py.
 
 use crate::message::{Kind, MessageKind, Part, Pieces, bytes_values, entries, float_runs, int_values, lists};
@@ -12,13 +12,12 @@ use std::collections::HashMap;
 use std::io::Write;
 use tensorferry_proto::wire::{Fields, Value, WireError};
 
-/// Appends a record as JSON without a newline. A record that is not a valid message is appended as
-/// bytes.
+/// Appends a record as JSON, without a newline. If the record is not a valid message, appends an
+/// object with its bytes in Base64.
 pub(crate) fn append_line(output: &mut Vec<u8>, record: &[u8], message: Option<MessageKind>) {
     let start = output.len();
     let is_message = message.is_some_and(|message| append_message(output, record, message).is_ok());
-    // If the JSON is empty although the record is not, the record is a different message or not a
-    // message.
+    // If the JSON is empty although the record is not, the record is not a message of this type.
     let says_nothing = !record.is_empty() && output[start..] == *b"{}";
     if !is_message || says_nothing {
         output.truncate(start);
@@ -28,7 +27,7 @@ pub(crate) fn append_line(output: &mut Vec<u8>, record: &[u8], message: Option<M
     }
 }
 
-/// A feature, or a list of features, with all its pieces.
+/// A feature or a list of features, with its name and all of its pieces.
 struct Named<'a> {
     key: &'a str,
     value: Pieces<'a>,
@@ -61,8 +60,8 @@ fn append_message(output: &mut Vec<u8>, record: &[u8], message: MessageKind) -> 
     Ok(())
 }
 
-/// Returns the features and the lists of a record. If several have the same key, the last one is
-/// returned, at the position of the first one.
+/// Returns the features and the lists of a record. If a key occurs several times, its last value is
+/// returned at its first position.
 fn named(record: &[u8], message: MessageKind) -> Result<[Vec<Named<'_>>; 2], WireError> {
     let mut named = [Vec::new(), Vec::new()];
     let mut places: [HashMap<&str, usize>; 2] = [HashMap::new(), HashMap::new()];
@@ -172,7 +171,7 @@ fn append_feature(output: &mut Vec<u8>, feature: Pieces<'_>) -> Result<(), WireE
         output.push(b'"');
     }
     if output.len() == empty {
-        // Everything between the braces of the list.
+        // Removes everything between the braces of the list.
         output.truncate(empty - b"\"value\": [".len());
         output.extend_from_slice(b"}}");
     } else {
@@ -217,8 +216,8 @@ fn append_float(output: &mut Vec<u8>, value: f32) {
         let text: &[u8] = if value > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" };
         return output.extend_from_slice(text);
     }
-    // The shortest digits that identify the float, but at least six digits of the exact value. Only
-    // for subnormals can six digits be more than the shortest form.
+    // The text has the shortest digits that identify the float, but at least six digits of its
+    // exact value. Only for subnormal floats, the shortest form may have fewer than six digits.
     let mut text = [0_u8; 48];
     let mut rest = &mut text[..];
     let six = value.is_subnormal() && format!("{value:.5e}").parse() == Ok(value);
@@ -283,7 +282,7 @@ mod tests {
 
     #[test]
     fn floats_are_as_python_prints_them() {
-        // Values of google.protobuf.json_format.MessageToJson.
+        // The expected texts are the results of google.protobuf.json_format.MessageToJson.
         for (value, text) in [
             (0.0, "0.0"),
             (-0.0, "-0.0"),

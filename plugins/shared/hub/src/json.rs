@@ -1,5 +1,5 @@
-//! Parses the JSON of headers and indexes. Keys must be unique and lists are bounded. Errors name
-//! the tensor and the byte.
+//! Parses the JSON of headers and indexes. Keys must be unique, and the number of entries is
+//! limited. Errors contain the tensor and the byte offset.
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -9,11 +9,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum characters of a parser's message, which may quote the file.
+/// Maximum number of characters from a parser's message, which may quote the file.
 const MESSAGE_CHARS: usize = 1000;
 
-/// The state of a parse, for errors: the number of entries so far, the tensor of the current entry,
-/// and the limit that was exceeded.
+/// The state of a parse. It contains the number of entries so far, and, for errors, the tensor of
+/// the current entry and the limit that was exceeded.
 pub struct ParseState<'a> {
     limits: &'a Limits,
     entries: Cell<u64>,
@@ -22,14 +22,14 @@ pub struct ParseState<'a> {
 }
 
 impl<'a> ParseState<'a> {
-    /// Creates a scope with a catalog's limits: on the number of tensors, and on the length of
+    /// Creates a state that uses the catalog's limits on the number of tensors and the length of
     /// names.
     #[must_use]
     pub fn new(limits: &'a Limits) -> Self {
         Self { limits, entries: Cell::new(0), tensor: RefCell::default(), refusal: RefCell::default() }
     }
 
-    /// Counts an entry with this key. If a limit is exceeded, [`parse`] reports it.
+    /// Counts an entry with this key. If a limit is exceeded, [`parse`] returns the error.
     pub fn count<E: serde::de::Error>(&self, key: &str) -> Result<(), E> {
         let entries = self.entries.get() + 1;
         self.entries.set(entries);
@@ -50,14 +50,14 @@ impl<'a> ParseState<'a> {
         Err(E::custom("over a limit"))
     }
 
-    /// Sets the tensor whose entry is parsed next.
+    /// Sets the tensor to name in errors, whose entry is parsed next.
     pub fn enter(&self, tensor: Option<&str>) {
         self.tensor.replace(tensor.map(str::to_owned));
     }
 
     fn error(&self, text: &str, base: u64, error: &serde_json::Error) -> Error {
-        // Remove line and column from the message: headers are a single line, and the error has the
-        // offset.
+        // Removes the line and column from the message. Headers are a single line, and the error
+        // contains the offset instead.
         let full = error.to_string();
         let message = full.rsplit_once(" at line ").map_or(&*full, |(message, _)| message);
         let message: String = message.chars().take(MESSAGE_CHARS).collect();
@@ -70,8 +70,8 @@ impl<'a> ParseState<'a> {
     }
 }
 
-/// Parses the single JSON value in `bytes`, which start at offset `base` of their file. Errors have
-/// the byte in the file, and the tensor that is set in the scope.
+/// Parses the single JSON value in `bytes`, which start at offset `base` of their file. Errors
+/// contain the offset in the file, and the tensor that `scope` names.
 pub fn parse<'a, S>(bytes: &'a [u8], base: u64, scope: &ParseState<'_>, seed: S) -> Result<S::Value>
 where
     S: DeserializeSeed<'a>,
@@ -84,21 +84,20 @@ where
     value.map_err(|error| scope.error(text, base, &error))
 }
 
-/// Converts the line and column of a serde_json error, both of which count from 1, to a byte
-/// offset.
+/// Converts the line and column of a serde_json error to a byte offset. Both numbers count from 1.
 fn byte_of(text: &str, error: &serde_json::Error) -> u64 {
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     (before + error.column().saturating_sub(1)) as u64
 }
 
-/// A JSON object with unique keys.
+/// Parses a JSON object whose keys must be unique.
 pub struct UniqueMap<'a, V> {
     scope: &'a ParseState<'a>,
     values: PhantomData<V>,
 }
 
 impl<'a, V> UniqueMap<'a, V> {
-    /// Creates an object whose entries are counted in this scope.
+    /// Creates a parser for an object. `scope` counts its entries.
     #[must_use]
     pub fn new(scope: &'a ParseState<'a>) -> Self {
         Self { scope, values: PhantomData }
@@ -134,10 +133,10 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueMap<'_, V> {
     }
 }
 
-/// Any JSON value, as text if it is a scalar. Nested values are parsed and dropped with
-/// serde_json's bounded recursion. [`serde::de::IgnoredAny`] has no such bound.
+/// Any JSON value. A scalar is kept as a string. A nested value is parsed and dropped, and
+/// serde_json limits the recursion for it. [`serde::de::IgnoredAny`] has no such limit.
 pub struct Scalar(
-    /// Text of a string, number or boolean.
+    /// The string form of a string, number or boolean.
     pub Option<String>,
 );
 

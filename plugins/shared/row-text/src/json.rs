@@ -1,4 +1,4 @@
-//! Values of columns as JSON.
+//! Converts the values of columns to JSON.
 
 use std::collections::HashSet;
 use tensorferry_sdk::arrow_array::cast::AsArray;
@@ -10,8 +10,8 @@ use tensorferry_sdk::records::has_type;
 pub use tensorferry_sdk::records::json::{JsonEncoders, NonFinite, json_texts as texts};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// Returns whether a column can be written as JSON, according to the library. Unions cannot,
-/// because their values do not contain their type.
+/// Returns whether arrow-json can write a column. Unions are excluded, because their values do not
+/// contain their type.
 #[must_use]
 pub fn is_json_representable(field: &FieldRef) -> bool {
     let options = JsonEncoders::new(NonFinite::Quoted).options(true);
@@ -24,8 +24,8 @@ fn is_union(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Union(..))
 }
 
-/// Returns whether a type contains decimals with digits after the point, which JSON readers turn
-/// into floats. Whole numbers of any length are read exactly.
+/// Returns whether a type contains decimals with decimal places, which JSON readers convert to
+/// floats. Readers parse whole numbers of any length exactly.
 #[must_use]
 pub fn has_fractions(data_type: &DataType) -> bool {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
@@ -35,19 +35,19 @@ pub fn has_fractions(data_type: &DataType) -> bool {
     )
 }
 
-/// Reason for the loss if [`has_fractions`] is true for a column that is written as JSON.
+/// The reason for the loss in a column for which [`has_fractions`] is true.
 pub const FRACTIONS: &str =
     "JSON has no decimals: they are written as numbers, which most readers round to floats";
 
-/// Returns the loss for a column with duplicate keys in a map or a struct; see [`repeats_keys`].
+/// Returns the loss for a column for which [`repeats_keys`] is true.
 #[must_use]
 pub fn repeated_keys(column: &str) -> Loss {
     let why = "maps or structs have duplicate keys: all are written, but readers keep only the last";
     Loss::new(LossKind::Record, column, why)
 }
 
-/// Returns whether a map at any depth of a column has duplicate text keys, or a struct has two
-/// fields of the same name. JSON can contain both, but readers keep one.
+/// Returns whether a map at any depth of a column has duplicate string keys, or a struct has two
+/// fields with the same name. JSON can contain duplicate keys, but readers keep only one of them.
 #[must_use]
 pub fn repeats_keys(array: &dyn Array) -> bool {
     let mut found = false;
@@ -65,7 +65,7 @@ pub fn repeats_keys(array: &dyn Array) -> bool {
     found
 }
 
-/// Calls `leaf` for each array in a column that contains values and not other arrays.
+/// Calls `leaf` for each array in a column that contains values instead of nested arrays.
 pub fn for_each_leaf(array: &dyn Array, leaf: &mut dyn FnMut(&dyn Array)) {
     walk(array, &mut |array| {
         if !array.data_type().is_nested() {
@@ -74,7 +74,7 @@ pub fn for_each_leaf(array: &dyn Array, leaf: &mut dyn FnMut(&dyn Array)) {
     });
 }
 
-/// Visits an array and all arrays nested in it, except the keys of maps.
+/// Visits an array and all arrays inside it, except the keys of maps.
 fn walk(array: &dyn Array, visit: &mut dyn FnMut(&dyn Array)) {
     visit(array);
     match array.data_type() {
@@ -102,7 +102,7 @@ fn list_values<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
     lists.values().slice(first.as_usize(), (last - first).as_usize())
 }
 
-/// Checks for duplicate text keys; keys in JSON are always text.
+/// Checks for duplicate string keys. Other keys are ignored, because JSON keys are always strings.
 fn has_repeated_key(maps: &MapArray) -> bool {
     let keys = maps.keys();
     let key = |place: usize| match keys.data_type() {

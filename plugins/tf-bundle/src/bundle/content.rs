@@ -31,8 +31,8 @@ impl BundleIndex {
         read().map(Some).map_err(|error| error.tensor(entry.name()))
     }
 
-    /// Whether two entries contain the same numbers. This compares dtype, shape, size and checksum.
-    /// If all of these are equal, it compares the bytes. Strings and sliced tensors are never
+    /// Whether two entries contain the same numbers. This compares dtypes, shapes, sizes and
+    /// checksums, and, if all of these are equal, the bytes. Strings and sliced tensors are never
     /// considered equal.
     pub(crate) fn same_content(
         &self,

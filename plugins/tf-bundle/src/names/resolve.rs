@@ -76,8 +76,8 @@ enum Match {
 }
 
 impl<'a> ReferenceCheckpoint<'a> {
-    /// Creates a reference from the variables of a checkpoint, and the tensors that `names=auto`
-    /// makes of them.
+    /// Creates a reference from the variables of a checkpoint, and from the tensors that
+    /// `names=auto` creates for these variables.
     pub(crate) fn checkpoint(
         variables: &'a [Variable],
         tensors: &'a [NamedTensor],

@@ -33,8 +33,8 @@ impl Graph {
         self.bytes == bytes
     }
 
-    /// Returns the graph without the values that have none of these entries. If nothing is removed,
-    /// the graph keeps its original bytes.
+    /// Returns the graph without the values that these entries do not contain. If nothing is
+    /// removed, the graph keeps its original bytes.
     pub(crate) fn pruned(self, entries: &[Entry]) -> Self {
         let keys: BTreeSet<&str> =
             entries.iter().filter_map(|entry| std::str::from_utf8(&entry.key).ok()).collect();

@@ -51,8 +51,8 @@ pub(crate) struct UnmatchedEntries<'a> {
 }
 
 impl<'a> UnmatchedEntries<'a> {
-    /// Returns the variables that keep the template's values, and reports them as a note. If
-    /// keeping is not allowed, returns an error unless there are no such variables.
+    /// Returns the template variables that no tensor matches, and notes that they keep their
+    /// values. If the user did not allow this, returns an error if there are any such variables.
     pub(crate) fn kept_variables(
         &self,
         choice: MissingValues,

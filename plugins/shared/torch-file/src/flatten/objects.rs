@@ -107,8 +107,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.enter(Some(id), form, children, outside)
     }
 
-    /// Returns the mapping or list that a call creates, if the call does nothing else. Its class
-    /// may be any class.
+    /// If a call only creates and fills a mapping or a list, returns this container. It may have
+    /// any class.
     fn container(&mut self, id: ValueId, call: &'g Call) -> Result<Option<FilledContainer<'g>>> {
         let graph = self.graph;
         let Some(global) = graph.global(call.function).filter(|_| call.keywords.is_none()) else {
