@@ -6,7 +6,6 @@ use crate::text;
 use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{FileId, Limits, Result, Source};
 
-/// An opened document.
 #[derive(Debug)]
 pub(crate) struct Document {
     name: String,

@@ -79,7 +79,7 @@ fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     if source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {
         return Ok(Some(Checkpoint::V2(prefix.to_owned())));
     }
-    // TensorFlow's name for all shards has a placeholder instead of a number.
+    // The name that TensorFlow uses for all shards contains a placeholder instead of a number.
     if let Some(shard) = v1_shard(&prefix.replace(ANY_SHARD, "-00000-of-")) {
         return shards(source, shard).map(Some);
     }

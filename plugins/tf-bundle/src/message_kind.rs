@@ -36,7 +36,7 @@ pub(crate) enum MessageForm {
     Text,
 }
 
-/// Detects the message in a file by its beginning.
+/// Detects the message in a file from the first bytes of the file.
 pub(crate) fn detect(source: &dyn Source, file: FileId) -> Result<Option<(MessageKind, MessageForm)>> {
     if let Some(kind) = of_text(source, file)? {
         return Ok(Some((kind, MessageForm::Text)));

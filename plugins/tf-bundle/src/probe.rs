@@ -32,7 +32,7 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
         Checkpoint::V2(prefix) => {
             (format!("{prefix}{INDEX_SUFFIX}"), Score::CERTAIN, is_bundle(source, prefix)?)
         }
-        // LevelDB's own files have the same magic.
+        // LevelDB's own files end with the same magic.
         Checkpoint::V1(files) => (files.first().cloned().unwrap_or_default(), Score::LIKELY, false),
     };
     let is_table = has_magic(source, source.open(&index)?)?;
@@ -40,7 +40,7 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
         (false, false) => Score::NO,
         _ if is_folder => IN_A_FOLDER,
         (true, _) => certain,
-        // The reader reports what is wrong with a broken index.
+        // The index is damaged. The reader reports what is wrong with it.
         (false, true) => Score::MAYBE,
     })
 }
@@ -105,7 +105,7 @@ mod tests {
         let table = TableBytes::default().finish();
         assert_eq!(score(Entry::Folder, &[("a.index", &table), ("b.index", &table)]), IN_A_FOLDER);
         assert_eq!(score(Entry::Folder, &[("a.index", b"faiss"), ("b.index", b"faiss")]), Score::NO);
-        // The data file of a bundle whose index is missing.
+        // The data file of a bundle exists, but the index is missing.
         assert_eq!(score(Entry::Prefix("m".into()), &set[..1]), Score::NO);
         // This prefix is incomplete. The reader lists the existing prefixes.
         assert_eq!(score(Entry::Prefix("m".into()), &[("m-1.index", &table)]), IN_A_FOLDER);

@@ -149,7 +149,7 @@ fn take_signed(rest: &mut &[u8]) -> Option<i64> {
     let (&first, after) = rest.split_first()?;
     let second = after.first().copied().unwrap_or_default();
     let start = u16::from_be_bytes([first, second]);
-    // The flipped bits are the opposite of the sign, and the next bit is the sign.
+    // The first bits are the inverted sign, and the next bit is the sign itself.
     let len = if first & 0x80 == 0 { start.leading_zeros() } else { start.leading_ones() };
     let len = usize::try_from(len).ok().filter(|&len| len <= MAX_SIGNED)?;
     let coded = rest.get(..len)?;
@@ -183,7 +183,7 @@ mod tests {
         let key = encode(b"part/w", &slice(&[(0, 2), (0, -1)]));
         assert_eq!(key, b"\x00part/w\x00\x01\x01\x02\x80\x82\x80\x7f");
         assert_eq!(encode(b"s", &slice(&[])), b"\x00s\x00\x01\x00");
-        // An explicit length gives a different key than the whole dimension.
+        // A key with an explicit length differs from the key for the whole dimension.
         assert_ne!(encode(b"a", &slice(&[(0, 100)])), encode(b"a", &slice(&[(0, -1)])));
     }
 

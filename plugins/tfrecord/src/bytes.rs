@@ -19,7 +19,7 @@ use tensorferry_sdk::Result;
 /// processed.
 pub(crate) const WINDOW: usize = 256 << 10;
 
-/// Gives access to bytes by ascending offset.
+/// Gives access to bytes at ascending offsets.
 pub(crate) trait Window {
     /// Returns the bytes from `offset` on: at min `least` bytes, or all bytes up to the end.
     fn at(&mut self, offset: u64, min: usize) -> Result<&[u8]>;

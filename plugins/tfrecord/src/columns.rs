@@ -29,7 +29,7 @@ pub(crate) const MESSAGE: &str = "ferry.message";
 pub(crate) const PART: &str = "ferry.part";
 pub(crate) const PART_LISTS: &str = "feature_lists";
 pub(crate) const PART_CONTEXT: &str = "context";
-/// Whole records as bytes.
+/// The value of [`PART`] for a column that contains whole records as bytes.
 pub(crate) const PART_RAW: &str = "raw";
 /// Field metadata key: the name of the feature, if the column has a different name.
 pub(crate) const KEY: &str = "ferry.key";

@@ -4,7 +4,7 @@
 use rmp::Marker;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Bytes per read.
+/// Number of bytes per read.
 const WINDOW: u64 = 8 << 10;
 
 /// A position in a file, with a window of buffered bytes.

@@ -82,7 +82,7 @@ impl Document {
         Ok(Self { items: walk.items })
     }
 
-    /// Reads the first values of a file, and returns whether any of them is an array.
+    /// Reads the first values of a file, and returns whether at least one of them is an array.
     pub fn starts_with_arrays(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<bool> {
         const VALUES: u64 = 64;
         let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };

@@ -58,8 +58,8 @@ impl Config {
         needed(&self.json, "intermediate_size")
     }
 
-    /// Returns whether the output layer shares the weight of the embeddings. The default is false
-    /// for all of these architectures.
+    /// Returns whether the output layer shares the weight of the embeddings. If the configuration
+    /// does not contain this setting, the result is false for all known architectures.
     pub(crate) fn is_tied(&self) -> bool {
         self.json.get("tie_word_embeddings").and_then(Json::as_bool) == Some(true)
     }

@@ -173,7 +173,7 @@ fn vocab(json: &Json) -> Result<impl Iterator<Item = (&str, u64)>> {
     Ok(vocab.iter().filter_map(|(token, id)| Some((token.as_str(), id.as_u64()?))))
 }
 
-/// Returns the added tokens: the ID, the token, and whether it is special.
+/// Returns the ID of each added token, the token itself, and whether it is special.
 fn added(json: &Json) -> impl Iterator<Item = (u64, &str, bool)> {
     json["added_tokens"].as_array().into_iter().flatten().filter_map(|token| {
         Some((token["id"].as_u64()?, token["content"].as_str()?, token["special"] == true))

@@ -19,7 +19,7 @@ pub const SHARD_OPTION: TypedOption<bool> = TypedOption::choice(
     "how to read one shard of a model: refuse it, or read only that file",
 );
 
-/// The files to read.
+/// The files that make up the model.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The index with this name, and all files that it refers to.

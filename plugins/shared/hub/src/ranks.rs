@@ -27,7 +27,7 @@ const PATTERNS: [(&str, LoneRank); 44] = [
     ("fp16_zero_pp_rank_#_*_states.pt", LoneRank::IsPart),
     ("layer_#-model_*-model_states.pt", LoneRank::IsPart),
     ("mp_rank_#_model_states.pt", LoneRank::FirstIsWhole),
-    // Meta, Mistral.
+    // Models from Meta and Mistral.
     ("consolidated.#.pth", LoneRank::FirstIsWhole),
     ("consolidated.#.pt", LoneRank::FirstIsWhole),
     ("consolidated.#.safetensors", LoneRank::FirstIsWhole),

@@ -30,7 +30,7 @@ pub enum JoinRule {
 /// Rows of a part, and their position in the whole tensor.
 struct Rows {
     from: u64,
-    /// Distance between rows in the part.
+    /// Distance between consecutive rows, counted in rows of the part.
     step: u64,
     count: u64,
     to: u64,

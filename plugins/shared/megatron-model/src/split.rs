@@ -29,7 +29,7 @@ pub struct ModelFacts {
     pub heads: [Option<u64>; 2],
 }
 
-/// A rank's part of a tensor.
+/// The part of a tensor that a rank gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Name in the rank's file.

@@ -32,7 +32,6 @@ enum Input<'a> {
     Memory { bytes: &'a [u8], name: &'a str },
 }
 
-/// A field of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
     pub number: u32,

@@ -17,7 +17,7 @@ pub enum Codec {
     Zstd,
 }
 
-/// Suffixes of file names.
+/// Suffixes of file names, and the codec that each suffix implies.
 pub(crate) const SUFFIXES: [(&str, Codec); 3] =
     [("", Codec::Plain), (".gz", Codec::Gzip), (".zst", Codec::Zstd)];
 

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Bytes per read.
+/// Number of bytes per read.
 const CHUNK: usize = 64 << 10;
 /// Decompressed bytes that are always allowed per compressed byte. The maximum for deflate is 1032,
 /// but text expands much less.

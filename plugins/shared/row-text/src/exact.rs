@@ -56,7 +56,7 @@ pub const LOST_DIGITS: &str = "numbers with more digits than a 64-bit float can 
 
 /// Number of significant digits that a 64-bit float can always represent, unless it is close to 0.
 const EXACT_DIGITS: usize = 15;
-/// Maximum significant digits of a 64-bit float.
+/// Maximum number of significant digits that a 64-bit float can have.
 const MAX_DIGITS: usize = 767;
 
 /// Returns whether a 64-bit float has different digits than the string it was parsed from, when the

@@ -13,7 +13,7 @@ pub struct DescribedStorage<'a> {
     pub key: &'a str,
     /// Name of the device that the storage was on.
     pub location: &'a str,
-    /// Length in elements, which is also the unit of the fields below.
+    /// Length in elements. The fields below are also counted in elements.
     pub len: u64,
     /// Start and length of the part that the storage is a view of; `None` for the whole storage.
     pub view: Option<(u64, u64)>,

@@ -6,7 +6,7 @@
 
 use tensorferry_sdk::Dtype;
 
-/// A row of the dtype table.
+/// A dtype that both torch and the catalog support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TorchDtype {
     pub dtype: Dtype,

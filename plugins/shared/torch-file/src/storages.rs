@@ -19,7 +19,7 @@ use tensorferry_sdk::{
 /// The result of looking up the location of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Located {
-    /// The location of its bytes.
+    /// The location of the view's bytes.
     At(Location),
     /// The reason why the view cannot be converted.
     Lost(String),

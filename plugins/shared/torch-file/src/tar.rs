@@ -41,7 +41,7 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     Ok(ObjectFile::of_table(source.name(file.file), object, table, beside))
 }
 
-/// A storage with its own bytes.
+/// A storage that has its own bytes in the file.
 struct Root {
     /// The key as a string.
     name: String,

@@ -144,7 +144,7 @@ fn push_central_header(
     directory.extend(b"PK\x01\x02");
     directory.extend(version(is_wide).to_le_bytes());
     push_common(name, facts, is_wide, extra.len(), directory)?;
-    // Comment length, disk, internal attributes, external attributes.
+    // These fields are zero: comment length, disk, internal attributes, external attributes.
     directory.extend([0; 2 + 2 + 2 + 4]);
     directory.extend(if is_wide { IN_ZIP64 } else { narrow(facts.offset) }.to_le_bytes());
     directory.extend(name.as_bytes());

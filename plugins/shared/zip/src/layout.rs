@@ -190,7 +190,7 @@ impl PlannedRecord {
         directory.extend(b"PK\x01\x02");
         directory.extend(version.to_le_bytes());
         self.push_common(crc, version, extra.len(), directory)?;
-        // Comment length, disk, internal attributes, external attributes.
+        // These fields are zero: comment length, disk, internal attributes, external attributes.
         directory.extend([0; 2 + 2 + 2 + 4]);
         directory.extend(narrow(self.offset).to_le_bytes());
         directory.extend(self.name.as_bytes());

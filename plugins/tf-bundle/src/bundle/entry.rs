@@ -10,7 +10,7 @@ use tensorferry_sdk::{Dtype, Error, FileId, Result, element_count};
 /// Maximum number of dimensions of a TensorFlow shape.
 const MAX_DIMENSIONS: usize = 254;
 
-/// A key of the index and its message.
+/// A key of the index, and the message that is its value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BundleEntry {
     pub(crate) key: Vec<u8>,
@@ -27,7 +27,7 @@ pub(crate) struct DataRange {
 }
 
 impl BundleEntry {
-    /// Returns the key as text.
+    /// Returns the key as a string.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         key_text(&self.key)
     }

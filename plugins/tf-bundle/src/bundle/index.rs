@@ -81,7 +81,8 @@ impl BundleIndex {
         find(&self.slices, key).map(|entry| &entry.proto)
     }
 
-    /// Returns the range of an entry's bytes, after checking that it exists.
+    /// Returns the range that contains an entry's bytes, after checking that the data file includes
+    /// it.
     pub(crate) fn data(&self, source: &dyn Source, proto: &BundleEntryProto) -> Result<DataRange> {
         let (Ok(offset), Ok(len)) = (u64::try_from(proto.offset), u64::try_from(proto.size)) else {
             return Err(Error::malformed("the offset or size of an entry is negative")

@@ -15,7 +15,8 @@ pub(crate) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// Creates the runs of a region in a tensor of `shape`, whose number of elements fits in a u64.
+    /// Creates the runs of a region in a tensor of shape `shape`. The number of elements of the
+    /// tensor must fit in a u64.
     pub(crate) fn new(region: &'a Region, shape: &'a [u64]) -> Self {
         let is_cut = |dim: &usize| region.shape[*dim] != shape[*dim];
         // The region includes all of each dimension after the last partial one. A run therefore

@@ -73,7 +73,7 @@ impl Shards {
         Ok(Self(files))
     }
 
-    /// Returns the file with a number, if an entry needs it.
+    /// Returns the data file with a number, if an entry needs this file.
     pub(super) fn file(&self, shard: i32) -> Option<FileId> {
         self.0.get(&shard).copied()
     }

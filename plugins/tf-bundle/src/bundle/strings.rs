@@ -36,7 +36,7 @@ impl Strings {
         count: u64,
         byte_order: ByteOrder,
     ) -> Result<Self> {
-        // A length takes at least one byte, and the checksum of the lengths takes four.
+        // Each length takes at least one byte, and the checksum of the lengths takes four bytes.
         if range.len.checked_sub(4).is_none_or(|room| room < count) {
             return Err(Error::malformed("the entry is too short for its strings")
                 .expected(format!("{count} lengths and a checksum of 4 bytes"))
@@ -84,7 +84,7 @@ impl Strings {
             .ok_or_else(|| Error::malformed("the length of the strings does not fit in 64 bits"))
     }
 
-    /// Returns the bytes of the only string.
+    /// Returns the bytes of the string in an entry that contains exactly one.
     pub(super) fn only(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = source.read_vec(self.range.file, self.texts, self.text_len(), limits)?;
         self.check_crc(source, crc32c_append(self.crc, &bytes))?;

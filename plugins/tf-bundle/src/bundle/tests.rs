@@ -280,7 +280,7 @@ fn data_files_are_there() {
     };
     let error = read(&files).unwrap_err();
     assert!(error.starts_with("b.data-00000-of-00001: ") && error.contains("tensor \"t\""), "{error}");
-    // In merged bundles, the number in the file names differs from that in the header.
+    // In merged bundles, the number of files in the file names differs from that in the header.
     files.insert("b.data-00000-of-00003".to_owned(), data.clone());
     assert_eq!(read(&files).unwrap().1["t"].2, [0; 4]);
     files.insert("b.data-00000-of-00004".to_owned(), data);

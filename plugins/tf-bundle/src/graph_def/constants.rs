@@ -25,7 +25,7 @@ pub(crate) struct Constant {
     pub(crate) tensor: Range<u64>,
 }
 
-/// The numbers of elements in a graph.
+/// How many nodes and constants a graph contains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Number of nodes in the graph and in its functions.

@@ -36,7 +36,7 @@ pub(crate) struct Variable {
 /// The value of the option `-i names=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// The best unique name.
+    /// The first unique name among full name, path and key.
     Auto,
     Key,
     /// The full name of the variable.

@@ -39,7 +39,7 @@ pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGra
         .map_err(|error| Error::malformed(format!("invalid object graph: {error}")))
 }
 
-/// A value that an object has in the checkpoint.
+/// A value of an object that the checkpoint contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SavedValue<'a> {
     /// The key of the entry, or the common prefix of the keys if the value has several entries.
@@ -81,7 +81,7 @@ impl SavedValue<'_> {
 pub(crate) struct ObjectGraph<'a> {
     values: Vec<SavedValue<'a>>,
     by_key: HashMap<&'a str, usize>,
-    /// The values of objects other than variables.
+    /// The values of objects that are not variables, by key prefix.
     by_prefix: BTreeMap<&'a str, usize>,
     optimizers: Vec<String>,
     exported_twice: Vec<(&'a str, &'a str)>,

@@ -141,7 +141,8 @@ impl<'a> ReferenceCheckpoint<'a> {
         places.unwrap_or_default().to_vec()
     }
 
-    /// Matches a tensor to keys in a different checkpoint, by its name or by its original keys.
+    /// Matches a tensor to keys in a different checkpoint, by the tensor's name or by its original
+    /// keys.
     fn find(&self, name: &str, own_keys: &[Vec<u8>]) -> Match {
         let mut found = self.named(name);
         if found.is_empty() {
@@ -199,7 +200,7 @@ impl<'a> ReferenceCheckpoint<'a> {
     }
 }
 
-/// Returns the full name of a value's variable, unless it is the default name.
+/// Returns the full name of a value's variable, unless it is TensorFlow's default name.
 fn given_name<'a>(value: &SavedValue<'a>) -> Option<&'a str> {
     value.full_name.filter(|&name| name != UNNAMED)
 }

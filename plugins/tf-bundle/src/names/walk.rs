@@ -214,13 +214,13 @@ impl<'a> GraphWalk<'a> {
     }
 }
 
-/// Returns the bytes of a local name in a path.
+/// Returns the number of bytes that a local name takes in a path.
 fn name_len(name: &str) -> u64 {
     let escaped = name.bytes().filter(|byte| matches!(byte, b'.' | b'/')).count();
     (name.len() + escaped) as u64
 }
 
-/// Converts a reference that [`check_references`] has checked.
+/// Converts a reference to an index. [`check_references`] has already checked the reference.
 fn index(id: i32) -> usize {
     usize::try_from(id).unwrap_or(usize::MAX)
 }

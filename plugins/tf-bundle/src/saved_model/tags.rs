@@ -1,5 +1,5 @@
-//! Tags name the purpose of a graph of a SavedModel, such as `serve`, or `serve,gpu`. A graph is
-//! chosen by all of its tags, in any order.
+//! Tags name the purpose of a graph in a SavedModel, such as `serve`, or `serve,gpu`. To choose a
+//! graph, the user specifies all of its tags, in any order.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Error, Result};
@@ -23,7 +23,7 @@ pub(super) fn choose(graphs: &[Vec<String>], wanted: Option<&[String]>) -> Resul
         Some(wanted) => {
             let wanted: BTreeSet<&str> =
                 wanted.iter().map(String::as_str).filter(|tag| !tag.is_empty()).collect();
-            // If several graphs match, TensorFlow takes the first one.
+            // If several graphs match, this takes the first one, as TensorFlow does.
             sets.iter().position(|set| *set == wanted).ok_or_else(|| {
                 let wanted = join(&wanted);
                 Error::usage(format!("no graph of the SavedModel has exactly {wanted}, only {}", listed()))

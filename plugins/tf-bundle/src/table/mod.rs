@@ -36,7 +36,7 @@ pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 /// Bytes after each block: its compression and a checksum.
 pub(crate) const TRAILER_LEN: u64 = 5;
 pub(crate) const NOT_COMPRESSED: u8 = 0;
-/// Raw snappy, without framing.
+/// The compression type of raw snappy without framing.
 const SNAPPY: u8 = 1;
 
 /// The range of a block without its trailer.

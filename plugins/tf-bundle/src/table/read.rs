@@ -95,7 +95,8 @@ impl Table {
             let mut entries = block.entries();
             let mut is_first_of_block = true;
             while let Some(value) = self.step(&mut entries, handle)? {
-                // Within a block, `step` has already compared the keys.
+                // Only the first key of a block is compared here, because `step` compares the other
+                // keys of the block.
                 if is_first_of_block && !is_first && entries.key() <= &last_key[..] {
                     let error = Error::malformed("a key of the table is not greater than the previous key");
                     return Err(self.at(error, handle, entries.key()));

@@ -39,7 +39,7 @@ use tensorferry_sdk::Result;
 /// Maximum number of dimensions in TensorFlow's `TensorShape` (`tensor_shape.h`).
 const MAX_DIMENSIONS: usize = 254;
 
-/// The fields of a `TensorProto` besides its values.
+/// The fields of a `TensorProto` except its values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     /// The number of the dtype.

@@ -36,7 +36,7 @@ struct FoundItems {
     items: u64,
     /// Bytes of all strings.
     text: u64,
-    /// The last field, which is the only one if `fields` is 1.
+    /// The content of the last field. If `fields` is 1, this is the only field.
     last: Range<u64>,
     fields: u64,
 }

@@ -66,7 +66,7 @@ impl TableBytes {
         self.stored_block(&stored, compression)
     }
 
-    /// Adds a block whose bytes are, or claim to be, already compressed.
+    /// Adds a block whose bytes are already compressed, or claim to be.
     pub(crate) fn stored_block(&mut self, stored: &[u8], compression: u8) -> Vec<u8> {
         let offset = self.bytes.len();
         self.bytes.extend(stored);

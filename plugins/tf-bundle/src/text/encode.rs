@@ -40,7 +40,8 @@ impl<'a> Encoder<'a> {
         Ok(Self { schema, lexer, limits, file, open: Vec::new(), wire: Vec::new() })
     }
 
-    /// Returns the wire form of the text as a `message`.
+    /// Returns the wire form of the text, which is parsed as a message with the descriptor
+    /// `message`.
     pub(crate) fn encode(mut self, message: &'a DescriptorProto) -> Result<Vec<u8>> {
         loop {
             match (self.lexer.peek(), self.open.last()) {

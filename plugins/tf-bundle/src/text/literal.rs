@@ -74,7 +74,7 @@ pub(crate) fn integer(text: &[u8]) -> Option<u64> {
         [b'0', digits @ ..] if !digits.is_empty() => (digits, 8),
         _ => (text, 10),
     };
-    // Rust accepts a sign here, but the text form does not.
+    // Rust's parser accepts a sign here, but the text form does not.
     let digits = std::str::from_utf8(digits).ok()?;
     u64::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'))
 }

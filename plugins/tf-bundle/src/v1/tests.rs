@@ -19,7 +19,7 @@ fn listed(name: &str, dtype: DataType, dims: &[i64], slice: Vec<TensorSliceProto
     SavedSliceMeta { name: name.to_owned(), shape: Some(shape(dims)), r#type: dtype.into(), slice }
 }
 
-/// Returns the value of the empty key.
+/// Returns the value of the empty key, which lists these tensors.
 fn list(tensor: Vec<SavedSliceMeta>) -> Vec<u8> {
     let meta = SavedTensorSliceMeta { tensor, versions: None };
     SavedTensorSlices { meta: Some(meta), data: None }.encode_to_vec()

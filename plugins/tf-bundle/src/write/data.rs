@@ -119,7 +119,7 @@ pub(super) fn lay_out(
 enum DataSegment {
     /// A tensor that the host copies.
     Tensor(TensorId),
-    /// A small number of strings in their stored form.
+    /// Encoded strings that are in memory.
     Encoded { bytes: Vec<u8>, crc: u32 },
     /// A string tensor.
     Strings(TensorId),

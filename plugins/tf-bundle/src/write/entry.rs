@@ -5,7 +5,7 @@ use tensorferry_sdk::{SourceRange, TensorId};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// Not empty, because the empty key belongs to the header.
+    /// The key. It is not empty, because the empty key belongs to the header.
     pub(crate) key: Vec<u8>,
     /// TensorFlow's number of the dtype.
     pub(crate) dtype: i32,

@@ -38,9 +38,9 @@ pub(crate) struct Template {
 /// The template entries that no tensor matches.
 #[derive(Debug, Default)]
 pub(crate) struct UnmatchedEntries<'a> {
-    /// Values for which the program has no other source.
+    /// Variables whose values the program cannot get from another source.
     pub(crate) variables: Vec<&'a BundleEntry>,
-    /// The path and the values of each optimizer.
+    /// The path of each optimizer, and the entries of its values.
     pub(crate) state: Vec<(String, Vec<&'a BundleEntry>)>,
     /// Save counters.
     pub(crate) counters: Vec<&'a BundleEntry>,

@@ -31,7 +31,7 @@ pub(super) fn holds(key: &str) -> bool {
         || key.strip_prefix("tokenizer.ggml.").is_some_and(is_of_tokens)
 }
 
-/// Returns the files, or the reason why they cannot be made.
+/// Returns the files, or the reason why the metadata cannot be converted.
 pub(super) fn files(read: &MetadataView<'_>) -> Result<[(&'static str, Json); 2], String> {
     let tokens = read.texts(TOKENS).ok_or_else(|| format!("{TOKENS} is missing"))?;
     let types = read.i32s(TYPES).filter(|types| types.len() == tokens.len());

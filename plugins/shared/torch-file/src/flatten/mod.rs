@@ -187,7 +187,7 @@ enum Children<'g> {
 /// The value of a named child.
 enum NamedEntry {
     Value(ValueId),
-    /// A tensor that the file does not contain in this form.
+    /// A tensor that is not stored in this form in the file.
     Computed {
         dtype: Dtype,
         shape: Vec<u64>,

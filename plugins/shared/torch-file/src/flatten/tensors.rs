@@ -166,7 +166,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(())
     }
 
-    /// Adds a tensor that the file does not contain in this form.
+    /// Adds a tensor that is not stored in this form in the file.
     pub(super) fn made(&mut self, entry: NamedEntry) -> Result<NodeId> {
         let name = self.path.text().to_owned();
         let (dtype, shape, bytes) = match entry {

@@ -41,7 +41,7 @@ pub(crate) enum Parameters {
         /// Whether the zero points are floats.
         are_floats: bool,
         channels: u64,
-        /// Number of contiguous elements with the same index.
+        /// Number of contiguous elements that have the same index in this dimension.
         run: u64,
     },
     /// A scale and a zero point for each block of elements.

@@ -36,7 +36,7 @@ pub(crate) enum Recipe {
 }
 
 impl EncodedStorage for LazyView {
-    /// Writes the values: row-major, little-endian.
+    /// Writes the computed values: row-major, little-endian.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         match &self.0 {
             Recipe::Signs(signs) => signs.decode(source, output, context),

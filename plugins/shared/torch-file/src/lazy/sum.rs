@@ -38,7 +38,7 @@ impl Addition {
         })
     }
 
-    /// Adds little-endian elements to `to`.
+    /// Adds the little-endian elements in `from` to those in `to`.
     pub(crate) fn add(self, to: &mut [u8], from: &[u8]) {
         match self {
             Self::Bool => to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*to | *from != 0)),

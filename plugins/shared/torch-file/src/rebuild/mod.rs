@@ -25,7 +25,7 @@ use crate::pickle::{CallKind, Global, Graph, ValueId};
 use tensorferry_sdk::{Error, Result};
 use view::Version;
 
-/// The result of a call of a rebuild function.
+/// The tensor that a call of a rebuild function would create.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rebuilt {
     /// A tensor over a storage.
@@ -38,7 +38,7 @@ pub enum Rebuilt {
     Nested([(&'static str, ValueId); 4]),
     /// A tensor that contains the elements of a numpy array.
     Array(ValueId),
-    /// A tensor of a subclass.
+    /// A tensor of a `torch.Tensor` subclass.
     Subclass(Box<Subclass>),
     /// A tensor that has no storage of its own and consists of other tensors.
     Wrapper(Box<Wrapper>),
@@ -63,7 +63,7 @@ impl Rebuilt {
     }
 }
 
-/// A tensor of a subclass.
+/// A tensor of a `torch.Tensor` subclass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subclass {
     pub class: String,

@@ -50,13 +50,13 @@ impl Layout {
         }
     }
 
-    /// Returns whether rows are compressed.
+    /// Returns whether the layout compresses rows.
     #[must_use]
     pub(crate) fn is_by_rows(self) -> bool {
         matches!(self, Self::Csr | Self::Bsr)
     }
 
-    /// Returns whether values are blocks.
+    /// Returns whether the values in this layout are blocks.
     #[must_use]
     pub(crate) fn is_of_blocks(self) -> bool {
         matches!(self, Self::Bsr | Self::Bsc)
