@@ -19,7 +19,7 @@
 
 use std::fmt;
 
-/// Maximum depth of nested groups, as in protobuf's own readers.
+/// Maximum nesting depth of groups, as in protobuf's own readers.
 const MAX_GROUP_DEPTH: usize = 100;
 /// Maximum length of a varint, which has 64 bits.
 pub const MAX_VARINT_BYTES: usize = 10;
@@ -443,7 +443,7 @@ mod tests {
             }
         }
         assert_eq!(take_varints(&[0x80; 11], &mut Vec::new()), Err(WireError::Varint));
-        // A tenth byte loses the bits that do not fit.
+        // Bits of the tenth byte that do not fit are dropped.
         let mut found = Vec::new();
         let over: Vec<u8> = [0xff; 9].into_iter().chain([0x7f]).collect();
         take_varints(&over, &mut found).unwrap();

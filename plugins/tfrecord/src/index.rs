@@ -36,11 +36,11 @@ impl Tally for Lines {
 /// A part of a file that starts and ends between records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IndexSegment {
-    /// The offset of its first record.
+    /// The offset of the first record.
     pub(crate) start: u64,
     /// The offset of the record after the stretch.
     pub(crate) end: u64,
-    /// The number of its first record.
+    /// The number of the first record.
     pub(crate) first: u64,
     pub(crate) records: u64,
 }

@@ -180,7 +180,7 @@ fn append_feature(output: &mut Vec<u8>, feature: Pieces<'_>) -> Result<(), WireE
     Ok(())
 }
 
-/// Writes a comma before every item but the first.
+/// Writes a comma before every item except the first.
 #[derive(Default)]
 struct Separator(bool);
 

@@ -17,7 +17,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Starts a record.
+    /// Prepares for the features of the next record.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.place = 0;

@@ -218,7 +218,7 @@ pub(crate) fn lists<'a, E: From<WireError>>(
     Ok(())
 }
 
-/// Visits every string of a list of bytes.
+/// Visits every string in a list of bytes.
 #[inline]
 pub(crate) fn bytes_values<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8])) -> Result<(), WireError> {
     let mut fields = Fields(list);

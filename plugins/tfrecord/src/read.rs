@@ -144,7 +144,7 @@ struct Opened {
     are_checked: bool,
 }
 
-/// The arguments of opening an input.
+/// The data that is needed to open an input.
 struct Opening<'a> {
     options: &'a ReadOptions,
     source: &'a Arc<dyn Source>,

@@ -90,7 +90,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) policy: &'a FaultPolicy,
     pub(crate) context: &'a dyn Context,
     pub(crate) threads: usize,
-    /// The only file to visit; `None` for all files.
+    /// The index of the only file to visit; `None` for all files.
     pub(crate) only: Option<usize>,
 }
 

@@ -25,7 +25,7 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
-/// Bytes of frames to push at once without compression.
+/// Number of bytes of frames that are written at once without compression.
 const PUSH: usize = 1 << 20;
 
 pub(crate) struct TfRecordWriter {

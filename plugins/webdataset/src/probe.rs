@@ -9,7 +9,7 @@ use tensorferry_sdk::{Entry, Limits, Result, Score, Source};
 /// The score of a folder. It is low, because a tar next to a model's weights belongs to the model.
 const IN_A_FOLDER: Score = Score(8);
 
-/// Scores a source by its first blocks, or by the names of its files.
+/// Scores a source by the first blocks of a tar, or by the names of the files in a folder.
 pub(crate) fn score(source: &dyn Source, limits: &Limits) -> Result<Score> {
     match source.entry() {
         Entry::File(name) => of_file(source, name, limits),

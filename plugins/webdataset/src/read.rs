@@ -244,7 +244,7 @@ impl Members {
         if self.names.contains(&name) {
             return Ok(());
         }
-        // The key is a column too.
+        // This includes the key column and the new member.
         let columns = self.names.len() as u64 + 2;
         if columns > limits.columns {
             let expected = format!("at most {}", limits.columns);

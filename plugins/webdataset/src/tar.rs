@@ -157,7 +157,7 @@ fn check_sum(header: &[u8; 512]) -> Result<()> {
     let mut summed = *header;
     summed[148..156].fill(b' ');
     let sum: u64 = summed.iter().map(|byte| u64::from(*byte)).sum();
-    // Some old programs summed signed bytes.
+    // Some old programs added the bytes as signed numbers.
     let signed: i64 = summed.iter().map(|byte| i64::from(byte.cast_signed())).sum();
     if own == sum || i64::try_from(own) == Ok(signed) {
         Ok(())

@@ -86,7 +86,7 @@ impl Rows {
         self.records.len()
     }
 
-    /// Returns the approximate size of the rows in bytes.
+    /// Returns the approximate number of bytes that the rows take.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

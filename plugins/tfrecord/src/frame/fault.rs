@@ -17,7 +17,7 @@ pub(crate) enum FaultKind {
         /// The number of bytes in the incomplete header.
         bytes: u64,
     },
-    /// The checksum of the length does not match.
+    /// The checksum does not match the length.
     Length,
     /// The file ends inside a record.
     Truncated {
@@ -26,7 +26,7 @@ pub(crate) enum FaultKind {
         /// The number of bytes that the file contains from the start of the frame on.
         available: u64,
     },
-    /// The checksum of the data does not match.
+    /// The checksum does not match the data.
     Data {
         /// The offset of the next record.
         next: u64,
@@ -53,8 +53,8 @@ impl Fault {
         }
     }
 
-    /// Whether the record is damaged, as opposed to exceeding a limit or failing to be read. Only
-    /// damaged records are skipped.
+    /// Whether the record itself is damaged. It is not if the record exceeds a limit or cannot be
+    /// read. Only damaged records are skipped.
     pub(crate) fn is_damage(&self) -> bool {
         match &self.kind {
             FaultKind::Stream(error) => error.kind() == tensorferry_sdk::ErrorKind::Malformed,

@@ -33,7 +33,7 @@ impl<W: Window> Frames<W> {
         self.offset
     }
 
-    /// Moves to a different record.
+    /// Moves the walk to the record at `offset`.
     pub(crate) fn go_to(&mut self, offset: u64) {
         self.offset = offset;
     }

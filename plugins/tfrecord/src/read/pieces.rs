@@ -9,7 +9,7 @@ use crate::scan::{Scan, ScannedPart};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Split;
 
-/// Approximate bytes of a piece of an uncompressed file.
+/// Approximate length of a piece, if the file is not compressed.
 pub(super) const ABOUT: u64 = 16 << 20;
 /// Minimum length of a file that is divided.
 pub(super) const WORTH_DIVIDING: u64 = 4 * ABOUT;
@@ -19,11 +19,11 @@ pub(super) const WORTH_DIVIDING: u64 = 4 * ABOUT;
 pub(crate) struct Piece {
     /// The index of the file.
     pub(crate) file: usize,
-    /// The offset of its first record, in decompressed bytes.
+    /// The offset of the first record, in decompressed bytes.
     pub(crate) start: u64,
     /// The offset of the record after the piece; `None` for the end of the file.
     pub(crate) end: Option<u64>,
-    /// The number of its first record in the file.
+    /// The number of the first record in the file.
     pub(crate) first: u64,
     /// Number of rows, if the rows have been counted.
     pub(crate) records: Option<u64>,
@@ -39,7 +39,7 @@ impl Piece {
         let file = &files[self.file];
         let bytes = match file.codec {
             Codec::None => self.end.unwrap_or(file.len) - self.start,
-            // Only the compressed length is known.
+            // For a compressed file, only the compressed length is known.
             _ => file.len,
         };
         Split { file: file.name.clone(), offset: self.start, bytes, records: self.records }

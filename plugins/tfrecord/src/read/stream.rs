@@ -33,7 +33,7 @@ pub(super) struct RowStream {
     failed: Option<Error>,
 }
 
-/// The rows that have not been returned yet.
+/// The rows that have been decoded but not returned.
 enum Batch {
     Decoded(Box<Rows>),
     Raw(RawRows),
@@ -244,7 +244,7 @@ impl Batch {
     }
 }
 
-/// Records as bytes.
+/// Records that are returned as bytes.
 struct RawRows {
     schema: SchemaRef,
     data: Vec<u8>,

@@ -15,7 +15,7 @@ use tensorferry_sdk::{ByteSink, Error, Result};
 
 /// The header of a zlib stream: deflate with a window of 32 KiB and the default level.
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x9c];
-/// An empty final block with fixed codes.
+/// An empty final block, encoded with fixed Huffman codes.
 const LAST_BLOCK: [u8; 2] = [3, 0];
 /// Maximum length of a block that TensorFlow can read back.
 const SNAPPY_BLOCK: usize = 256 << 10;

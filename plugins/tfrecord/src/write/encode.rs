@@ -77,7 +77,7 @@ impl<'a> Encoder<'a> {
             self.measured[number] = measured;
         }
         let has_lists = message == MessageKind::Sequence;
-        // Writes both maps even if they are empty, as TensorFlow's own programs do.
+        // Like TensorFlow, writes both maps even if they are empty.
         for (tag, part, len) in [(FIELD_1, Part::Features, maps[0]), (FIELD_2, Part::Lists, maps[1])]
             .into_iter()
             .take(1 + usize::from(has_lists))

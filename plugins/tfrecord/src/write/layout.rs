@@ -20,7 +20,7 @@ pub(super) struct Layout {
 /// A feature and its column.
 #[derive(Debug, Clone)]
 pub(super) struct Feature {
-    /// The name in the records.
+    /// The name of the feature in the records.
     pub(super) key: String,
     /// The name of the column. If structs contain the column, their names precede it.
     pub(super) column: String,

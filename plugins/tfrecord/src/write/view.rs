@@ -34,7 +34,7 @@ enum ListLengths {
 }
 
 impl Level {
-    /// Returns the range of the elements of some lists.
+    /// Returns the range of elements that some consecutive lists contain.
     fn elements(&self, lists: &Range<usize>) -> Range<usize> {
         // The offsets of an array in memory are not negative and fit in `usize`.
         let place = |offset: i64| usize::try_from(offset).unwrap_or(0);

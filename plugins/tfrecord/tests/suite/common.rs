@@ -155,7 +155,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Returns the file, or the folder of several files.
+    /// Returns a source with the written file, or with the folder if there are several files.
     pub(crate) fn source(&self) -> MemorySource {
         let entry = match self.files.keys().next() {
             Some(only) if self.files.len() == 1 => Entry::File(only.clone()),

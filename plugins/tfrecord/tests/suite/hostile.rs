@@ -37,7 +37,7 @@ fn a_length_of_four_exabytes_is_a_file_that_ends_too_early() {
 
 #[test]
 fn a_bomb_stops_at_the_limit() {
-    // 64 MiB of zeros in one record, which compress to 64 KiB.
+    // A record of 64 MiB of zeros, which compress to 64 KiB.
     let bomb = gzip(&frames(&[vec![0; 64 << 20]]));
     assert!(bomb.len() < 100 << 10);
     let mut limits = Limits::default();

@@ -30,7 +30,8 @@ fn feature_of(kind: u8) -> BoxedStrategy<Feature> {
     }
 }
 
-/// Like [`feature_of`], with floats of few digits, which all JSON readers parse to the same value.
+/// Works like [`feature_of`], but floats have few digits, so that all JSON readers parse them to
+/// the same value.
 fn shown_feature_of(kind: u8) -> BoxedStrategy<Feature> {
     let few = (-1000_i16..1000).prop_map(|n| f32::from(n) / 8.0);
     let special = prop::sample::select(vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0]);
@@ -143,7 +144,7 @@ fn float(value: f32) -> Value {
     json!(digits.parse::<f64>().unwrap())
 }
 
-/// Returns a field with a tag, a length and some bytes.
+/// Returns a field that consists of a tag, a length and these bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
 }
