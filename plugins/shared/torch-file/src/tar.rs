@@ -4,7 +4,7 @@
 //! ```text
 //! storages    pickle: the number of storages
 //!             each: pickle (key, location, class), elements (i64), their bytes
-//!             pickle: the storages that are views of other storages, [(key, root's key, offset, elements)]
+//!             pickle: storages that view other storages, [(key, root's key, offset, elements)]
 //! tensors     pickle: the number of tensors
 //!             each: pickle (key, storage's key, class), rank (i32), 4 bytes, rank x size (i64),
 //!             rank x stride (i64), offset (i64)
