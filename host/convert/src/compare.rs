@@ -11,7 +11,7 @@ use std::path::Path;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::registry::{Formats, holds_records};
 use tensorferry_core::read::folder::shown;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::part::{self, Part};
 use tensorferry_core::read::record_files::{self, FoundInput, InputChoice};
 use tensorferry_core::read::source::FileSource;
@@ -104,7 +104,7 @@ pub fn compare(
 
 /// Collects the facts about an input besides its tensors. An invalid configuration counts as an
 /// empty one.
-fn facts<'a>(input: &'a Input, session: &'a Session) -> ModelFacts<'a> {
+fn facts<'a>(input: &'a TensorInput, session: &'a Session) -> ModelFacts<'a> {
     ModelFacts { config: ModelConfig::read(&input.source).unwrap_or_default(), input, session }
 }
 

@@ -5,7 +5,7 @@ use crate::{models, steps};
 use std::path::Path;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::registry::{Formats, holds_records};
-use tensorferry_core::read::input::{self, Input};
+use tensorferry_core::read::input::{self, TensorInput};
 use tensorferry_core::read::part::{self, Part};
 use tensorferry_core::read::record_files::{self, FoundInput, InputChoice};
 use tensorferry_core::read::source::FileSource;
@@ -15,7 +15,7 @@ use tensorferry_tensors::stored::Spill;
 
 /// An input and its selected part.
 pub struct Inspected {
-    pub input: Input,
+    pub input: TensorInput,
     pub catalog: Catalog,
     /// Losses that the reader reported, and losses caused by `--part auto`.
     pub losses: Vec<Loss>,

@@ -44,7 +44,7 @@ use std::time::Instant;
 use tensor_output::TensorOutput;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::registry::{Formats, holds_records};
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Catalog, Error, Result, TensorDecoder};
@@ -104,7 +104,7 @@ pub fn save(
         let problem = Error::usage(format!("the format {} holds records, not tensors", target.id));
         return Err(problem.file(request.output.path.display().to_string()));
     }
-    let input = Input::in_memory(source, catalog).decoded_by(decoder);
+    let input = TensorInput::in_memory(source, catalog).decoded_by(decoder);
     let reading = context.reading(context.purpose(&input.format));
     write_tensors(&context, vec![InputModel { folder: String::new(), input, context: reading }], &[])
 }

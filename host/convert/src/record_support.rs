@@ -10,7 +10,7 @@ use tensorferry_core::context::loss::LossRecord;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_core::read::record_files::FoundInput;
 use tensorferry_core::read::source::FileSource;
@@ -56,7 +56,7 @@ pub trait RecordSupport: OtherSteps + Sync {
         options: &[(String, String)],
         context: &ReadContext<'_>,
         session: &Session,
-    ) -> Result<Input>;
+    ) -> Result<TensorInput>;
 
     fn compare(&self, request: &Compared<'_>, found: [FoundInput<'_>; 2], session: &Session)
     -> Result<Found>;
@@ -124,7 +124,7 @@ impl RecordSupport for NoRecords {
         _: &[(String, String)],
         _: &ReadContext<'_>,
         _: &Session,
-    ) -> Result<Input> {
+    ) -> Result<TensorInput> {
         Err(Self::error())
     }
 

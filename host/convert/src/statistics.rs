@@ -11,7 +11,7 @@ use crate::steps;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_core::context::session::Session;
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::input::{self, Input};
+use tensorferry_core::read::input::{self, TensorInput};
 use tensorferry_core::read::part::{self, Part};
 use tensorferry_core::read::weights::globs;
 use tensorferry_sdk::{Catalog, CatalogView, Error, OptionSpec, Purpose, Result, Side, TensorId};
@@ -26,7 +26,7 @@ use tensorferry_tensors::stored::Stored;
 #[derive(Clone, Copy)]
 pub struct StatisticsRequest<'a> {
     /// The input, which is not modified.
-    pub input: &'a Input,
+    pub input: &'a TensorInput,
     /// The options of its reader.
     pub options: &'a [(String, String)],
     pub part: &'a Part,
@@ -116,7 +116,7 @@ pub fn model_statistics(request: &StatisticsRequest<'_>, session: &Session) -> R
     let findings = findings::of(&logical, &wanted, &tensors)?;
     drop(logical);
     drop(model);
-    reread.map_or(Ok(()), Input::close)?;
+    reread.map_or(Ok(()), TensorInput::close)?;
     Ok(ModelStatistics { tensors, findings, notes })
 }
 
@@ -141,7 +141,7 @@ fn dequantized_by_reader(
     request: &StatisticsRequest<'_>,
     session: &Session,
     notes: &mut Vec<String>,
-) -> Result<Option<Input>> {
+) -> Result<Option<TensorInput>> {
     let StatisticsRequest { input, options, .. } = *request;
     let is_quantized =
         |dtype| input.catalog.dtype_info(dtype).is_none_or(|info| StatisticsKind::of(dtype, info).is_err());
@@ -185,7 +185,7 @@ struct Dequantized {
 }
 
 impl Dequantized {
-    fn of(catalog: Catalog, input: &Input, session: &Session, notes: &mut Vec<String>) -> Self {
+    fn of(catalog: Catalog, input: &TensorInput, session: &Session, notes: &mut Vec<String>) -> Self {
         let config = ModelConfig::read(&input.source).unwrap_or_default();
         let model = ModelFacts { config, input, session };
         let Some(QuantizedModel { method, weights, problem, .. }) = quantized(&catalog, &model) else {

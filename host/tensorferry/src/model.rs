@@ -17,7 +17,7 @@ use tensorferry_convert::statistics::{ModelStatistics, StatisticsRequest, model_
 use tensorferry_core::context::session::Session;
 use tensorferry_core::context::suggest::suggest;
 use tensorferry_core::formats::registry::RegisteredFormat;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::losses::LossPolicy;
 use tensorferry_core::read::part::Part;
 use tensorferry_core::read::record_files::{self, FoundInput, InputChoice};
@@ -95,7 +95,7 @@ impl OpenOptions {
         self
     }
 
-    /// Allows a kind of loss. With [`LossKind::Input`](sdk::LossKind::Input), entries of a folder
+    /// Allows a kind of loss. With [`LossKind::TensorInput`](sdk::LossKind::TensorInput), entries of a folder
     /// that cannot be read are left out.
     #[must_use]
     pub fn allow(mut self, kind: sdk::LossKind) -> Self {
@@ -168,7 +168,7 @@ pub struct Model {
 }
 
 struct OpenedModel {
-    input: Input,
+    input: TensorInput,
     /// Input options that were passed to the reader.
     options: Vec<(String, String)>,
     part: Part,

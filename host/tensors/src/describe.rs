@@ -26,7 +26,7 @@ use single_file::SingleFile;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use tensorferry_core::context::session::Session;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::part::{self, Part};
 use tensorferry_sdk::{Catalog, Dtype, Entry, Source};
 use tokenizer::Tokenizer;
@@ -100,7 +100,12 @@ impl ModelDescription {
 /// Describes the model of an input. `catalog` contains all tensors that were read, and `shown`
 /// contains the tensors that are displayed.
 #[must_use]
-pub fn describe(input: &Input, catalog: &Catalog, shown: &Catalog, session: &Session) -> ModelDescription {
+pub fn describe(
+    input: &TensorInput,
+    catalog: &Catalog,
+    shown: &Catalog,
+    session: &Session,
+) -> ModelDescription {
     let catalog = &*of_model(catalog);
     let (config, config_problem) = match ModelConfig::read(&input.source) {
         Ok(config) => (config, None),

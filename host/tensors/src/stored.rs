@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_core::context::session::Session;
 use tensorferry_core::context::windows::{WINDOW_BYTES, size, windows};
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{
     ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, ErrorKind, FileId, FileRange,
@@ -30,7 +30,7 @@ pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
 
 /// The storages of the catalog of an input, or of a part of that catalog.
 pub struct Stored<'a> {
-    input: &'a Input,
+    input: &'a TensorInput,
     session: &'a Session,
     catalog: &'a Catalog,
     decoded: Arc<DecodedStorages>,
@@ -129,7 +129,7 @@ impl Decoded {
 impl<'a> Stored<'a> {
     /// Returns the storages of `catalog`, which is the input's catalog or a part of it.
     #[must_use]
-    pub fn new(input: &'a Input, catalog: &'a Catalog, session: &'a Session, spill: Spill) -> Self {
+    pub fn new(input: &'a TensorInput, catalog: &'a Catalog, session: &'a Session, spill: Spill) -> Self {
         Self { input, session, catalog, decoded: Arc::new(DecodedStorages::new(catalog)), spill }
     }
 

@@ -14,7 +14,7 @@ use tensorferry::values::{
     AxisSlice, Elements, Logical, Stored, bits, decode, has_values, read_slice, unpacked,
 };
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::input::{self, Input};
+use tensorferry_core::read::input::{self, TensorInput};
 use tensorferry_sdk::{
     Catalog, CatalogBytes, CatalogView, Error, OptionSpec, Purpose, Result, Side, Tensor, TensorId,
 };
@@ -37,8 +37,8 @@ pub(crate) struct Heats<'a> {
 
 /// The inspected input, or the input read again with its quantized blocks decoded to numbers.
 enum Source<'a> {
-    Inspected(&'a Input),
-    Dequantized(Box<Input>),
+    Inspected(&'a TensorInput),
+    Dequantized(Box<TensorInput>),
 }
 
 impl<'a> Heats<'a> {

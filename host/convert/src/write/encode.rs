@@ -362,7 +362,7 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
     use tensorferry_core::context::session::Session;
-    use tensorferry_core::read::input::Input;
+    use tensorferry_core::read::input::TensorInput;
     use tensorferry_core::read::source::FileSource;
     use tensorferry_sdk::{
         CatalogBuilder, CatalogSink, Dtype, Encoded, ErrorKind, LayoutBuilder, LayoutSink, Limits,
@@ -416,7 +416,8 @@ mod tests {
             builder.tensor(&format!("t{index}"), Dtype::U8, &[1], storage, 0)?;
         }
         let catalog = builder.finish()?;
-        let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
+        let input =
+            TensorInput::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
         let session = Session::new(threads, memory);
         let spill = Box::new(|| tempfile::tempfile().map_err(Error::from));
         let logical = Logical::new(Stored::new(&input, &input.catalog, &session, spill));

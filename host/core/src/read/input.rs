@@ -22,7 +22,7 @@ impl Format for InMemory {
 }
 
 /// A source, its catalog and its decoder.
-pub struct Input {
+pub struct TensorInput {
     pub source: Arc<FileSource>,
     /// The format that read it.
     pub format: RegisteredFormat,
@@ -39,7 +39,7 @@ pub fn read(
     format: &RegisteredFormat,
     given: &[(String, String)],
     context: &ReadContext<'_>,
-) -> Result<Input> {
+) -> Result<TensorInput> {
     let description = &format.description;
     let (given, codes_are_numbers) = options::of_host(description, given)?;
     let reader = format.reader(&given, context)?;
@@ -52,10 +52,10 @@ pub fn read(
         decoder.map_err(|e| source.attribute_error(e).file(source.entry_path().display().to_string()))?;
     source.check_links()?;
     let catalog = builder.finish().map_err(|e| source.attribute_error(e))?;
-    Ok(Input { source, format: format.clone(), catalog, codes_are_numbers, decoder: Some(decoder) })
+    Ok(TensorInput { source, format: format.clone(), catalog, codes_are_numbers, decoder: Some(decoder) })
 }
 
-impl Input {
+impl TensorInput {
     /// Returns an input of tensors that were made from the records of a source.
     pub fn of_records(source: Arc<FileSource>, format: &RegisteredFormat, catalog: Catalog) -> Self {
         Self { source, format: format.clone(), catalog, codes_are_numbers: true, decoder: None }

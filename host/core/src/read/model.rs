@@ -4,7 +4,7 @@
 
 use crate::read::context::ReadContext;
 use crate::read::identity::FileIdentity;
-use crate::read::input::Input;
+use crate::read::input::TensorInput;
 use std::path::PathBuf;
 use tensorferry_sdk::{Loss, Result};
 
@@ -12,7 +12,7 @@ use tensorferry_sdk::{Loss, Result};
 pub struct InputModel<'a> {
     /// The model's folder, relative to the input's folder; empty for the input itself.
     pub folder: String,
-    pub input: Input,
+    pub input: TensorInput,
     /// The context of the plugins that read the model.
     pub context: ReadContext<'a>,
 }

@@ -344,9 +344,9 @@ impl<'a> TreeWalk<'a> {
         if self.node(self.value(id)).kind != NodeKind::MAP || weights.peek().is_none() {
             return false;
         }
-        let is_beside =
+        let accompanies =
             models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key));
-        !is_beside || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
+        !accompanies || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
     }
 
     /// Returns whether several mappings within the chosen part are layers of a parameter tree: none

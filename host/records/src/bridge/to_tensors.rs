@@ -16,7 +16,7 @@ use std::fs::File;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{
@@ -58,7 +58,7 @@ pub fn read(
     how: RecordsAsTensors<'_>,
     context: &ReadContext<'_>,
     session: &Session,
-) -> Result<Input> {
+) -> Result<TensorInput> {
     let rows = rows::open(source, format, how.options, context)?;
     let mut spooled = spool(&rows, how, session)?;
     spooled.losses.splice(0..0, rows.losses()?);
@@ -68,7 +68,7 @@ pub fn read(
     let source = rows.source.clone();
     rows.close()?;
     let catalog = catalog(spooled, &source, &format.description.id, context)?;
-    Ok(Input::of_records(source, format, catalog))
+    Ok(TensorInput::of_records(source, format, catalog))
 }
 
 fn spool(rows: &Rows<'_>, how: RecordsAsTensors<'_>, session: &Session) -> Result<SpooledCatalog> {

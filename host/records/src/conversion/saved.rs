@@ -15,7 +15,7 @@ use tensorferry_convert::report::Report;
 use tensorferry_convert::request::Request;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::registry::{Formats, holds_records};
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::records::{Batched, from_stream, nulls_in_keys};
 use tensorferry_sdk::{
@@ -41,7 +41,7 @@ pub fn save_records(
     }
     let none = MemorySource::new(Entry::Folder, Default::default());
     let catalog = CatalogBuilder::new("memory", &none, session.limits()).finish()?;
-    let input = Input::in_memory(source, catalog);
+    let input = TensorInput::in_memory(source, catalog);
     let reading = context.reading(context.purpose(&input.format));
     let made = OneStream { schema: plain_schema(&batches.schema()), batches: Mutex::new(Some(batches)) };
     let records = RecordInput {

@@ -12,7 +12,7 @@ use tensorferry_core::context::loss::LossRecord;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_core::read::record_files::FoundInput;
 use tensorferry_core::read::source::FileSource;
@@ -54,7 +54,7 @@ impl RecordSupport for Records {
         options: &[(String, String)],
         context: &ReadContext<'_>,
         session: &Session,
-    ) -> Result<Input> {
+    ) -> Result<TensorInput> {
         to_tensors::as_tensors(source, format, options, context, session)
     }
 

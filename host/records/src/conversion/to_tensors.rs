@@ -11,7 +11,7 @@ use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::options;
 use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::context::ReadContext;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Capabilities, Result, Side};
@@ -49,7 +49,7 @@ pub(super) fn as_tensors(
     options: &[(String, String)],
     context: &ReadContext<'_>,
     session: &Session,
-) -> Result<Input> {
+) -> Result<TensorInput> {
     let how = RecordsAsTensors {
         options,
         steps: &[],

@@ -83,9 +83,9 @@ fn tokens(json: &Value) -> Option<u64> {
         _ => return None,
     };
     let added = json.get("added_tokens").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let is_beside = |token: &&Value| match (vocabulary, text(token, "content")) {
+    let is_added = |token: &&Value| match (vocabulary, text(token, "content")) {
         (Value::Object(tokens), Some(content)) => !tokens.contains_key(content),
         (_, _) => token.get("id").and_then(Value::as_u64).is_some_and(|id| id >= own as u64),
     };
-    Some((own + added.iter().filter(is_beside).count()) as u64)
+    Some((own + added.iter().filter(is_added).count()) as u64)
 }

@@ -5,7 +5,7 @@
 use super::*;
 use std::path::PathBuf;
 use tensorferry_core::context::session::Session;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{
     CatalogBuilder, CatalogSink, DigestAlgorithm, Dtype, Edges, ErrorKind, Grid, Limits, MemorySource,
@@ -119,7 +119,7 @@ fn expected(shape: &[u64], tile: &[u64], lie: Lie, part: &TensorPart) -> Vec<u8>
 /// Copies a part in slabs of `bytes` each. Returns the result, the number of slabs, and the length
 /// of the longest write.
 fn copied(catalog: Catalog, part: &TensorPart, bytes: usize) -> Result<(Vec<u8>, usize, usize)> {
-    let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
+    let input = TensorInput::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
     let session = Session::new(1, 1 << 20);
     let spill = Box::new(|| tempfile::tempfile().map_err(Error::from));
     let stored = Stored::new(&input, &input.catalog, &session, spill);
@@ -221,7 +221,7 @@ fn a_wrong_digest_is_found_where_the_tile_is_read() {
     // storages.
     assert!(copied(wrong(50), &part, 12).is_ok());
     let catalog = wrong(50);
-    let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
+    let input = TensorInput::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
     let session = Session::new(1, 1 << 20);
     let spill = Box::new(|| tempfile::tempfile().map_err(Error::from));
     let stored = Stored::new(&input, &input.catalog, &session, spill);

@@ -2,12 +2,12 @@
 
 use super::model_config::ModelConfig;
 use tensorferry_core::context::session::Session;
-use tensorferry_core::read::input::Input;
+use tensorferry_core::read::input::TensorInput;
 
 /// A model that was read.
 pub struct ModelFacts<'a> {
     /// The contents of the files next to the model's weights.
     pub config: ModelConfig,
-    pub input: &'a Input,
+    pub input: &'a TensorInput,
     pub session: &'a Session,
 }

@@ -26,9 +26,9 @@ impl Llama3 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the factors are F32")]
     pub(crate) fn factors(&self, theta: f64, head: u64) -> Result<Vec<f32>> {
         let Self { factor, low, high, context } = *self;
-        let is_sane =
+        let is_valid =
             [factor, low, high, context, theta].iter().all(|number| number.is_finite() && *number > 0.0);
-        if !is_sane || low >= high || head > MAX_HEAD {
+        if !is_valid || low >= high || head > MAX_HEAD {
             return Err(malformed("rope_scaling")
                 .expected("positive factors, with the low one below the high one")
                 .found(format!("{self:?}, head size {head}")));

@@ -154,7 +154,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tensorferry_core::context::session::Session;
-    use tensorferry_core::read::input::Input;
+    use tensorferry_core::read::input::TensorInput;
     use tensorferry_core::read::source::FileSource;
     use tensorferry_sdk::{
         CatalogBuilder, CatalogSink, DigestAlgorithm, Dtype, Error, ErrorKind, LayoutBuilder, LayoutSink,
@@ -199,7 +199,7 @@ mod tests {
         }
         let catalog = builder.finish().unwrap();
         let calls = Arc::new(AtomicUsize::new(0));
-        let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog)
+        let input = TensorInput::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog)
             .decoded_by(Repeated(given, calls.clone()));
         // The memory budget is too small to keep any decoded bytes.
         let session = Session::new(2, 1 << 20);

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
     use tensorferry_core::context::session::Session;
-    use tensorferry_core::read::input::Input;
+    use tensorferry_core::read::input::TensorInput;
     use tensorferry_core::read::source::FileSource;
     use tensorferry_sdk::{
         CatalogBuilder, CatalogSink, DigestAlgorithm, Dtype, Edges, Error, Grid, Layout, LayoutBuilder,
@@ -52,7 +52,7 @@ mod tests {
 
     /// Creates a U8 tensor [rows, 600] in tiles of [2, 3], each with a digest. All elements of a
     /// row equal the row's number.
-    fn input(rows: u64, wrong: Option<u64>) -> Input {
+    fn input(rows: u64, wrong: Option<u64>) -> TensorInput {
         let (source, limits) = (MemorySource::file("x", []), Limits::default());
         let mut builder = CatalogBuilder::new("made", &source, &limits);
         let storages = (0..rows / 2 * 200).map(|number| {
@@ -70,10 +70,10 @@ mod tests {
         let grid = Grid { tile: vec![2, 3], order: Order::C, edges: Edges::Clipped, tiles, fill: None };
         builder.tensor_of_tiles("t", Dtype::U8, &[rows, 600], grid).unwrap();
         let catalog = builder.finish().unwrap();
-        Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog)
+        TensorInput::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog)
     }
 
-    fn with<T>(input: &Input, then: impl FnOnce(&Logical<'_>, &Layout, &Session) -> T) -> T {
+    fn with<T>(input: &TensorInput, then: impl FnOnce(&Logical<'_>, &Layout, &Session) -> T) -> T {
         let session = Session::new(2, 1 << 20);
         let spill = Box::new(|| tempfile::tempfile().map_err(Error::from));
         let logical = Logical::new(Stored::new(input, &input.catalog, &session, spill));
