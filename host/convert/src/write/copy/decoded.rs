@@ -199,8 +199,9 @@ mod tests {
         }
         let catalog = builder.finish().unwrap();
         let calls = Arc::new(AtomicUsize::new(0));
-        let input = TensorInput::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog)
-            .decoded_by(Repeated(given, calls.clone()));
+        let input =
+            TensorInput::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog)
+                .decoded_by(Repeated(given, calls.clone()));
         // The memory budget is too small to keep any decoded bytes.
         let session = Session::new(2, 1 << 20);
         let spilled = Arc::new(AtomicUsize::new(0));
