@@ -242,9 +242,9 @@ pub trait RecordWriter: Send + Sync {
 /// are [named](Self::files) in advance, or they [roll](Self::roll): one follows another, and they
 /// are named when the last one is complete.
 pub trait RecordPlan: Send + Sync {
-    /// Returns the files of a plan that uses the options of [`Sharding`]. By default they provide
-    /// [`files`](Self::files), [`roll`](Self::roll), [`name`](Self::name),
-    /// [`supersedes`](Self::supersedes) and [`group`](Self::group).
+    /// Returns the files of a plan that uses the options of [`Sharding`]. The default
+    /// implementations of [`files`](Self::files), [`roll`](Self::roll), [`name`](Self::name),
+    /// [`supersedes`](Self::supersedes) and [`group`](Self::group) use the returned value.
     fn shard_files(&self) -> Option<&ShardFiles> {
         None
     }

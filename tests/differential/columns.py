@@ -54,7 +54,7 @@ def floating(rng, width):
 
 
 def instant(rng, unit, wild):
-    """Returns a time as units since 1970: a usual one, one within the years 1 to 9999, or any
+    """Returns a time as units since 1970: a typical time, a time in the years 1 to 9999, or any
     time."""
     scale = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
     if wild == "any":

@@ -45,8 +45,8 @@ pub(super) fn read_description(bytes: &[u8]) -> bool {
     fuzz::read_among(&Orbax, &files, "w/zarr.json", bytes) || is_second
 }
 
-/// Reads an array whose only chunk is the bytes: a blosc chunk, and a shard of chunks, whose index
-/// gets a correct checksum.
+/// Reads the bytes as the only chunk of an array, in two ways: as a blosc chunk, and as a shard.
+/// The index of the shard gets a correct checksum.
 pub(super) fn read_chunk(bytes: &[u8]) -> bool {
     let is_blosc = fuzz::read_among(&Orbax, &chunk_of_blosc(bytes), "w/0", bytes);
     let index = &bytes[bytes.len().saturating_sub(SHARD_INDEX)..];

@@ -57,7 +57,7 @@ for name, value in parsed.items():
         same(f"{name}.row_splits", value.row_splits.numpy())
         same_values(f"{name}.values", value.values)
     elif value.dtype == tf.string and len(value.shape) > 1:
-        # Lists of bytes of one length are nested lists, too.
+        # Lists of strings have row splits even if all lists have the same length.
         same(f"{name}.row_splits", np.arange(len(records) + 1, dtype=np.int64) * value.shape[1])
         same_values(f"{name}.values", value)
     else:

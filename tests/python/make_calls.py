@@ -263,7 +263,7 @@ def deepspeed(maker, stage):
 
 
 def refused(maker):
-    """Makes one file for each value that is unknown without its call."""
+    """Makes one file for each value that cannot be determined without executing a call."""
     names = list(needed(lambda name: name, maker.protocol))
     for name in names:
         case = maker.case(name)

@@ -53,7 +53,8 @@ fn unnamed(outputs: &[PathBuf], receipts: &[PathBuf], session: &Session) -> Vec<
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = folders.into_iter().filter(|folder| has_receipt(folder)).cloned().collect();
     while let Some(folder) = open.pop() {
-        // The search for receipts has reported folders that cannot be listed.
+        // Errors are ignored: the search for receipts has already reported folders that cannot be
+        // listed.
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();

@@ -28,7 +28,7 @@ pub(crate) struct WorkerPool<'a> {
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) fail_fast: bool,
-    /// The idle processes, from which threads take their processes and to which they return them.
+    /// The pool of idle processes. A thread takes a process from it and returns the process later.
     /// If `None`, each thread starts its own process.
     pub(crate) idle: Option<&'a IdleWorkers>,
     /// For a plan: determines the outcome of a failed job, because another worker may have

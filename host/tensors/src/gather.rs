@@ -257,7 +257,7 @@ impl Tile<'_> {
         self.ranges[d].end - self.ranges[d].start
     }
 
-    /// Returns the bytes of the tile.
+    /// Returns the size of the tile in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (0..self.ranges.len()).map(|d| self.len(d)).product::<u64>() * self.copy.run

@@ -12,7 +12,8 @@ const DESCRIPTION: &str = "metadata.json";
 /// Maximum length of the description, which is normally a single line.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// A tensor and its blocks, in the catalog's elements.
+/// A tensor and its blocks. The shape and the blocks are counted in the catalog's elements, not in
+/// torch's.
 pub(crate) struct BlockTensor {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,

@@ -252,7 +252,7 @@ impl WrittenTable<'_> {
         Ok(())
     }
 
-    /// Writes an entry of `storage_data`: the name, the offsets and number of the chunk if there is
+    /// Writes an entry of `storage_data`: the name, the offsets and index of the chunk if there is
     /// one, and the location.
     fn row(
         &self,

@@ -2,10 +2,10 @@
 //! Only the names of the members are examined.
 //!
 //! A sample may contain tensors (`0001.pth`), so an extension is not sufficient. A tar contains a
-//! checkpoint in two cases: one of its files has a typical name of a model file, or it contains
-//! exactly one file of weights and no other member of that sample. A sample may also contain a
-//! table (`0001.csv`). A tar contains tables if the names of its tables are not numbers and all
-//! other files are documents.
+//! checkpoint in two cases: one of its files has a name that is typical of model files, or it
+//! contains exactly one file of weights and no other member of that sample. A sample may also
+//! contain a table (`0001.csv`). A tar contains tables if the names of its tables are not numbers
+//! and all other files are documents.
 
 use tensorferry_sdk::file_name::uncompressed;
 

@@ -17,7 +17,7 @@ impl Watched {
         Self { source, too_long: AtomicBool::new(false) }
     }
 
-    /// Returns whether a buffer was longer than the file that it was for.
+    /// Returns whether any read used a buffer that was longer than its file.
     pub(super) fn has_oversized_buffer(&self) -> bool {
         self.too_long.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
-//! Chooses the name of the file that a folder's model is written to. The format's writer has a
-//! usual name (`model.safetensors`, `pytorch_model.bin`). A model with an unusual name, such as
-//! `diffusion_pytorch_model` or `adapter_model`, keeps its name, because its library looks for that
-//! name.
+//! Chooses the name of the file that a folder's model is written to. By default, the output format
+//! determines the name (`model.safetensors`, `pytorch_model.bin`). A model with an unusual name,
+//! such as `diffusion_pytorch_model` or `adapter_model`, keeps its name, because its library looks
+//! for that name.
 
 use crate::write::target::OutputTarget;
 use tensorferry_core::read::model::InputModel;

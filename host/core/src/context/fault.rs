@@ -57,7 +57,7 @@ pub fn reach(_stage: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns a usage error: this build has no faults.
+/// Returns a usage error, because this build does not have the `faults` feature.
 #[cfg(not(any(test, feature = "faults")))]
 pub fn set(_fault: &str) -> Result<()> {
     Err(tensorferry_sdk::Error::usage("built without the feature `faults`"))

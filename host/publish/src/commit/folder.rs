@@ -99,7 +99,7 @@ fn carry_tree(
 ///
 /// Entries that are missing in `new` are moved there. An entry that is also in `new` is removed if
 /// both are the same file, or if a file of the `output` replaces the entry. Otherwise the entry was
-/// changed between the carry and the exchange, and the younger of the two files is kept.
+/// changed after [`carry`] and before the exchange, and the newer of the two files is kept.
 pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, durable: bool) -> Result<()> {
     let failed = || failed("move the contents of the old folder", &new.path);
     let mut folders = vec![PathBuf::new()];

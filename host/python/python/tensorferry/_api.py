@@ -449,7 +449,7 @@ def run(  # type: ignore[no-untyped-def]
         fail_fast: If true, the run stops at the first failed job.
         dry_run: If true, the run is planned but nothing is written.
         report: A folder for the report.
-        progress: A function that is called with each event, a mapping.
+        progress: A function that is called with each event as a mapping.
 
     Returns:
         A `RunSummary`. A failed job raises no exception; its `totals` and `jobs` show it.

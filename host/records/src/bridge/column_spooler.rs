@@ -79,7 +79,7 @@ impl ListLevel<'_> {
     }
 
     /// Returns the length of the lists if they can become a dimension of a tensor. Lists of length
-    /// 0 cannot: the tensor would not show what the lists were.
+    /// 0 cannot, because a tensor without elements would not show the structure of the lists.
     fn dimension(&self) -> Option<u64> {
         self.fixed.or(self.same.filter(|_| !self.differ)).filter(|&len| len > 0)
     }

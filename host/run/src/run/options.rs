@@ -38,7 +38,7 @@ pub struct RunOutcome {
     pub summary: Summary,
     pub exit_code: u8,
     pub notes: Vec<String>,
-    /// The reason why the run ended early, which is that its journal could not be written.
+    /// The error if the run ended early because its journal could not be written.
     pub error: Option<Error>,
 }
 

@@ -17,7 +17,7 @@ fn dict(saved: &mut Saved, tensors: &Tensors<'_>) -> Vec<u8> {
     names(&entries)
 }
 
-/// A tensor rank's model states, nested as in Megatron-DeepSpeed.
+/// Returns the model states of a tensor-parallel rank, nested as in Megatron-DeepSpeed.
 fn rank(embedding: &[f32], layer: &Tensors<'_>) -> Vec<u8> {
     let mut saved = Saved::default();
     let rows = i64::try_from(embedding.len()).unwrap();

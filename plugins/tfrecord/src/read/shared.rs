@@ -19,8 +19,8 @@ pub(super) struct Shared {
     /// Number of features without a kind in each column, unless they have already been counted.
     pub(super) unset: Mutex<Vec<u64>>,
     pub(super) pieces: Vec<Piece>,
-    /// Number of records in each piece. It is set once a stream has ended the piece at the expected
-    /// offset.
+    /// Number of records in each piece. It is set when a stream finishes the piece and the piece
+    /// ends at the expected offset.
     pub(super) counted: Mutex<Vec<Option<u64>>>,
 }
 

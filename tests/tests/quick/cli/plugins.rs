@@ -404,7 +404,7 @@ fn a_good_plugin_passes_the_check() {
     ferry.run(["plugin", "list"]).expect(0).prints(&["tensorferry 0.", "formats arrow, csv"]);
 }
 
-/// `third_party` builds this output, and follows its README.
+/// The `third_party` tests build such a plugin by running the commands in its README.
 #[test]
 fn a_new_plugin_is_written_whole_and_over_nothing() {
     let ferry = Ferry::new();

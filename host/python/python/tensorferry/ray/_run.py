@@ -75,7 +75,7 @@ def run(  # type: ignore[no-untyped-def]
         actors: The number of actors. By default, as many as the processors of the cluster allow.
         num_cpus: The processors, and threads, of each actor.
         memory: The bytes of its node's memory that each actor uses.
-        progress: `True` shows a progress bar. A function is called with each event, a mapping.
+        progress: `True` shows a progress bar. A function is called with each event as a mapping.
         timeout: Seconds in which an actor must answer before others do its pieces.
         piece_timeout: Seconds in which a piece must make progress. By default it is unlimited.
         retries: How often a piece with temporary failures is retried. Malformed inputs are not retried.
