@@ -7,7 +7,7 @@ The rows are 20,000 Examples in one file and in eight. Each has an int64 id, 64 
 a string of 400 to 600 bytes. Each reader opens the dataset, finds its columns, and pulls all blocks into the object store
 (`materialize`), on a local cluster that is already running. `read_tfrecords` needs the package `tensorflow-cpu` and takes
 minutes; --without-peer leaves it out. It cannot read one value in some records and several in others, so the lists have at
-least two. Parquet is compressed with snappy, in the same number of files. Ratios compare the best rounds.
+least two. The Parquet files are compressed with Snappy, and there are as many of them. Ratios compare the best rounds.
 """
 
 import argparse

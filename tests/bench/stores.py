@@ -164,7 +164,7 @@ class Delaying(Server):
 
 
 def nginx(folder):
-    """Starts nginx on the files of a folder and returns its port."""
+    """Starts nginx to serve the files in a folder, and returns its port."""
     port = free_port()
     paths = " ".join(f"{name}_temp_path {folder}/t;" for name in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
     config = folder / "nginx.conf"

@@ -1,4 +1,4 @@
-"""Writes a file of the safetensors library with every dtype that it accepts and one key of metadata.
+"""Uses the safetensors library to write a file with every dtype that the library accepts and one metadata key.
 
 With two arguments, writes the tensors of the second file to the first."""
 

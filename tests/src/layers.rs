@@ -1,4 +1,4 @@
-//! Finds circles: modules of one folder that use each other, so that none of them can be read,
+//! Finds cycles: modules of one folder that use each other, so that none of them can be read,
 //! tested or moved separately.
 //!
 //! An arrow leads from a module to every module that one of its paths names or passes through. This
@@ -21,7 +21,7 @@ pub struct Circle {
     pub arrows: BTreeSet<String>,
 }
 
-/// Returns the circles of the crate whose sources are in this folder.
+/// Returns the cycles of the crate whose sources are in this folder.
 pub fn circles_in(folder: &Path) -> Vec<Circle> {
     let names = paths_below(folder);
     let sources = names.iter().filter(|name| name.ends_with(".rs") && !name.starts_with("bin/"));
@@ -31,7 +31,7 @@ pub fn circles_in(folder: &Path) -> Vec<Circle> {
     circles(&sources)
 }
 
-/// Returns the circles of a crate with these sources: the path of each inside `src`, and its text.
+/// Returns the cycles of a crate with these sources: the path of each inside `src`, and its text.
 pub fn circles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Circle> {
     let modules = Modules::new(sources);
     // For each folder, the arrows from one of its modules to another, and the modules that cause
@@ -151,7 +151,7 @@ impl Modules {
 mod tests {
     use super::*;
 
-    /// Returns the circles, each as `folder: modules`.
+    /// Returns the cycles, each as `folder: modules`.
     fn found(sources: &[(&str, &str)]) -> Vec<String> {
         let shown = |circle: Circle| format!("{}: {}", circle.folder.join("::"), circle.modules.join(" "));
         circles(sources).into_iter().map(shown).collect()

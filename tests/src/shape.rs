@@ -1,5 +1,6 @@
 //! The shapes of an output on disk: one file, a folder of its own, or a set among other files. A
-//! scene is a place where such an output is written, killed and checked.
+//! scene is a folder in which a test starts writing such an output, kills ferry, and checks what is
+//! left.
 
 use crate::Ferry;
 use crate::ferry::{Outcome, run};

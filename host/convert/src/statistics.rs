@@ -127,7 +127,7 @@ fn dtypes(catalog: &Catalog) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Returns the catalog of the selected part as it is stored. Returns `None` if the whole input is
-/// selected, because its names are the same.
+/// selected, because then the tensors keep the names that they have in the input's catalog.
 fn part_of(request: &StatisticsRequest<'_>) -> Result<Option<Catalog>> {
     if *request.part == Part::Whole {
         return Ok(None);

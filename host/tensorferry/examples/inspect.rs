@@ -1,4 +1,4 @@
-//! Lists the tensors of a model, with the plugins of a folder: `cargo run --example inspect --
+//! Lists the tensors of a model, using the plugins in a folder: `cargo run --example inspect --
 //! target/release model.safetensors`
 
 use tensorferry::Registry;

@@ -182,8 +182,8 @@ impl Registry {
     /// Writes tensors with `options`.
     ///
     /// # Errors
-    /// Returns an error if the format or an option does not exist, and in the cases of
-    /// [`save`](Self::save).
+    /// Returns an error if the format or an option does not exist, or for any reason that
+    /// [`save`](Self::save) lists.
     pub fn save_with(
         &self,
         path: impl AsRef<Path>,

@@ -1,5 +1,5 @@
-//! Tests every structure that grows, at each size that it had, may get, or may declare. Each side
-//! adopts structures of the other side in the same way, so the tests do not depend on the side.
+//! Tests every structure that grows, at each size that it had, may get, or may declare. The host
+//! and the plugins adopt each other's structures in the same way, so each test covers both sides.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::failure::class;

@@ -1,6 +1,6 @@
 //! Exchanges rows with any version of Arrow: a different major version of arrow-rs, a different
-//! library, or handmade structures. They cross through the C stream interface, which all versions
-//! share.
+//! library, or handmade structures. The rows pass through the Arrow C stream interface, which all
+//! versions share.
 //!
 //! | From another arrow-rs | To |
 //! |---|---|

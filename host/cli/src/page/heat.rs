@@ -1,6 +1,6 @@
 //! Heat maps: at most 64 by 64 evenly spaced values of a matrix, read as a slice. Each cell is a
-//! byte. 0 means NaN, and 1 to 255 are the range between two bounds. About 1 % of the values may be
-//! out of bounds.
+//! byte. 0 means NaN, and 1 to 255 are the range between two bounds. About 1% of the values may be
+//! outside the bounds.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

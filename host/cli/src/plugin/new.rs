@@ -58,7 +58,7 @@ const C_RECORDS: &[TemplateFile] = template!("c-records":
     "sample/sample.tray" from "../samples/records.tray",
 );
 
-/// Writes the project to a folder of that name in the working folder.
+/// Writes the project to a folder with the plugin's name in the working folder.
 pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
     let name = Name::checked(&command.name, registry)?;
     let folder = Path::new(&command.name);

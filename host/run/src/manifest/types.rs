@@ -221,7 +221,7 @@ pub(super) struct DatasetKeys {
     pub(super) group: Option<Placed<u32>>,
 }
 
-/// A value with its position in the text, for mistakes.
+/// A value with its position in the text, for error messages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub(super) struct Placed<T>(#[schemars(with = "T")] Spanned<T>);

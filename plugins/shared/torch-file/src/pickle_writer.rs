@@ -132,7 +132,7 @@ impl PickleWriter {
     }
 
     /// Appends a string that occurs only once, such as the key of a storage. Fails if the string
-    /// has 4 GiB or more.
+    /// is 4 GiB or longer.
     pub fn unique_text(&mut self, text: &str) -> Result<()> {
         let len = u32::try_from(text.len())
             .map_err(|_| Error::unsupported("a text in a pickle is 4 GiB or longer"))?;

@@ -1,4 +1,4 @@
-//! The SDK's conformance suite, which every format passes. `ferry plugin test` runs it on the built library.
+//! The SDK's conformance suite, which every format must pass. `ferry plugin test` runs it on the built library.
 
 use ferry_tray::TrayFormat;
 use tensorferry_sdk::conformance::{Sample, check};

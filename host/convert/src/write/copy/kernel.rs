@@ -135,8 +135,8 @@ impl Extent {
         true
     }
 
-    /// Lets the kernel copy the extent. Any rest that the kernel refuses to copy is copied through
-    /// a buffer.
+    /// Lets the kernel copy the extent. If the kernel refuses to copy part of it, that part is
+    /// copied through a buffer.
     pub(super) fn copy(
         &self,
         stored: &Stored<'_>,

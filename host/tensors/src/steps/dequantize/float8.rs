@@ -61,7 +61,7 @@ pub(super) fn weights<'a>(
     Ok(weights)
 }
 
-/// Refuses a weight with other parts than its codes and its scale.
+/// Refuses a weight that has parts other than its codes and its scale.
 pub(super) fn check_other_parts(layers: &Layers<'_>, name: &str) -> Result<()> {
     let start = name.rfind('.').map_or("", |dot| &name[..=dot]);
     for (end, what) in

@@ -193,7 +193,8 @@ enum NamedEntry {
         shape: Vec<u64>,
         bytes: Vec<u8>,
     },
-    /// A tensor that contains text: a JSON object in which one value is the number from a tensor.
+    /// A tensor that contains a JSON object as text. One value of the object is a number that is
+    /// read from another tensor.
     JsonOfNumber {
         before: String,
         number: ValueId,
