@@ -313,7 +313,7 @@ impl Comparison {
             }
             match self.kind {
                 NumberKind::Real if is_finite && self.tolerance.is_none() => {
-                    quick_distances(tally, place, x, y)
+                    quick_distances(tally, place, x, y);
                 }
                 NumberKind::Real => {
                     for (place, (&x, &y)) in (place..).zip(x.iter().zip(&*y)) {

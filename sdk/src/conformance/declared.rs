@@ -72,7 +72,7 @@ pub(super) fn check_side(
         Err(error) => {
             rules.require(error.kind() == ErrorKind::Unsupported, "an undeclared side is unsupported", || {
                 error.to_string()
-            })
+            });
         }
     }
 }

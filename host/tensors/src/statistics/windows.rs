@@ -42,7 +42,7 @@ pub fn statistics(
     let stretches: Vec<StatisticsTarget> = numbers.iter().map(|&index| wanted[index]).collect();
     let partials =
         each_window(logical, &stretches, PartialStatistics::default, ElementLoop::add_to, |all, part| {
-            all.merge(&part)
+            all.merge(&part);
         })?;
     let mut found: Vec<Numbers> = partials.into_iter().map(PartialStatistics::finish).collect();
     if histograms {

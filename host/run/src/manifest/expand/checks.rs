@@ -84,7 +84,7 @@ impl Expansion<'_> {
         if is_known(&settings.to, Side::Writer) {
             match target::resolve(registry.as_ref(), &request.output.path, to, &UnreadInput(input)) {
                 Ok(resolved) => {
-                    self.options(settings.output_options.as_ref(), &[resolved.format], Side::Writer)
+                    self.options(settings.output_options.as_ref(), &[resolved.format], Side::Writer);
                 }
                 Err(error) => {
                     let hint = error.details().find(|(name, _)| *name == "hint");
