@@ -217,7 +217,7 @@ fn pull(
     let stream = match rows.set.scan(split, &scan) {
         Ok(stream) => stream,
         Err(error) => {
-            // If the receiver is gone, nobody needs the error.
+            // If the receiver is gone, the error is not needed.
             let _ = send.send(Err(rows.place(error)));
             return;
         }

@@ -9,21 +9,21 @@
 //! # fn main() -> tensorferry::Result<()> {
 //! # let folder = tempfile::tempdir()?;
 //! # let path = |name: &str| folder.path().join(name);
-//! Link formats as crates with `.with_all(tensorferry_safetensors::formats())`, or load plugins with
-//! `Registry::load(["plugins"])`.
+//! // Link formats as crates with `.with_all(tensorferry_safetensors::formats())`, or load plugins with
+//! // `Registry::load(["plugins"])`.
 //! let registry = Registry::new().with_all(tensorferry_sdk::memory::formats());
 //!
-//! Write tensors.
+//! // Write tensors.
 //! let numbers: Vec<u8> = (0..6_u8).flat_map(|number| f32::from(number).to_le_bytes()).collect();
 //! registry.save(path("a.mem"), [NewTensor::new("w", Dtype::F32, [3, 2], numbers)])?;
 //!
-//! Open a file and read two rows of a tensor.
+//! // Open a file and read two rows of a tensor.
 //! let model = registry.open(path("a.mem"))?;
 //! let w = model.tensor("w")?;
 //! assert_eq!((w.dtype(), w.shape()), (Dtype::F32, &[3, 2][..]));
 //! assert_eq!(w.read_rows(1..2)?, [2_f32, 3.0].map(f32::to_le_bytes).concat());
 //!
-//! Convert in bounded memory. The output is complete or absent.
+//! // Convert in bounded memory. The output is complete or absent.
 //! let report = registry.convert(path("a.mem"), path("b.mem")).step("cast:bf16").run()?;
 //! assert_eq!((report.tensors, report.losses.len()), (1, 0));
 //! assert_eq!(registry.open(path("b.mem"))?.tensor("w")?.dtype(), Dtype::BF16);

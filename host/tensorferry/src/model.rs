@@ -95,7 +95,7 @@ impl OpenOptions {
         self
     }
 
-    /// Allows a kind of loss. With [`LossKind::TensorInput`](sdk::LossKind::TensorInput), entries of a folder
+    /// Allows a kind of loss. With [`LossKind::Input`](sdk::LossKind::Input), entries of a folder
     /// that cannot be read are left out.
     #[must_use]
     pub fn allow(mut self, kind: sdk::LossKind) -> Self {

@@ -70,9 +70,11 @@ pub(super) fn check_side(
             rules.broken(rule, &error.to_string())
         }
         Err(error) => {
-            rules.require(error.kind() == ErrorKind::Unsupported, "an undeclared side is unsupported", || {
-                error.to_string()
-            });
+            rules.require(
+                error.kind() == ErrorKind::Unsupported,
+                "an undeclared side is unsupported",
+                || error.to_string(),
+            );
         }
     }
 }

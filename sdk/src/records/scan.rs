@@ -61,7 +61,7 @@ impl ScanRequest {
 }
 
 /// Reduces a stream to the rows and fields of a scan. The stream has all rows of a split in the
-/// [whole columns](Scan::batches) of the scan; `schema` is that of the set.
+/// [whole columns](ScanRequest::batches) of the scan; `schema` is that of the set.
 ///
 /// # Errors
 /// Returns a plugin error if a path does not lead to a field.

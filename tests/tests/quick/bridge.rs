@@ -169,7 +169,7 @@ fn splits_that_lie_are_refused() {
     let ferry = Ferry::new();
     let splits: [(&[i64], &str); 6] = [
         (&[0, 3, 2, 4], "decrease"),
-        (&[0, 3, 9, 4], "reach past"),
+        (&[0, 3, 9, 4], "exceed the number of values"),
         (&[0, 1, 2, 3], "do not cover"),
         (&[1, 2, 3, 4], "do not cover"),
         (&[0, -1, 2, 4], "decrease"),

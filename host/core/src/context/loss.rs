@@ -14,7 +14,7 @@ pub struct LossRecord<'a> {
     /// Whether the loss is a consequence of what the user requested.
     #[serde(default)]
     pub asked: bool,
-    /// What was lost.
+    /// The lost item.
     pub what: Cow<'a, str>,
     pub why: Cow<'a, str>,
 }

@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn what_is_selected_and_not_cast_is_said() {
         for (spec, says) in [
-            ("cast:bf16,where=*.weight", "1 tensors as they are: \"packed.weight\" is F4"),
+            ("cast:bf16,where=*.weight", "1 tensor unchanged: \"packed.weight\" is F4"),
             ("cast:bf16,where=steps", "only=any"),
             ("cast:bf16,where=packed*", "cannot be cast"),
             ("cast:bf16,where=nothing", "no such tensor"),

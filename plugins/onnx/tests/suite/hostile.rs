@@ -178,5 +178,5 @@ fn constants_without_a_tensor_are_lost_by_name() {
     assert_eq!(names, ["t"]);
     assert_eq!(losses[0].what, "axes");
     assert!(losses[0].why.contains("value_ints") && losses[0].why.contains("2 such"), "{losses:?}");
-    assert!(losses[1].why.contains("its 1 constants"), "{losses:?}");
+    assert!(losses[1].why.contains("read as tensors (1)"), "{losses:?}");
 }

@@ -25,7 +25,7 @@
 //! # use tensorferry_sdk::*;
 //! use tensorferry_torch_file::{Extent, Located, ObjectFile, Storages, rebuild};
 //!
-//! The blocks of the tensor under a key of a saved dict.
+//! // The blocks of the tensor under a key of a saved dict.
 //! fn blocks(
 //!     source: &dyn Source,
 //!     key: &str,

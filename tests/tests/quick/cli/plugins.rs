@@ -427,7 +427,7 @@ fn a_new_plugin_is_written_whole_and_over_nothing() {
     new(&["local", "--sdk", sdk.to_str().unwrap()]).expect(0);
     let manifest = std::fs::read_to_string(ferry.at("local/Cargo.toml")).unwrap();
     assert!(manifest.contains(&format!("tensorferry-sdk = {{ path = {sdk:?} }}")), "{manifest}");
-    new(&["elsewhere", "--sdk", ferry.home().to_str().unwrap()]).expect(2).says(&["no Cargo.toml"]);
+    new(&["elsewhere", "--sdk", ferry.home().to_str().unwrap()]).expect(2).says(&["Cargo.toml is missing"]);
     assert!(!ferry.at("elsewhere").exists());
 
     new(&["inc", "--lang", "c"]).expect(0).prints(&["make test"]);
