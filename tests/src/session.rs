@@ -104,9 +104,10 @@ fn without_times(text: &str) -> String {
         let line =
             if free.is_empty() { line } else { line.rsplit_once(' ').map_or(line, |(number, _)| number) };
         for word in line.split_inclusive(' ') {
-            let is_time =
-                [" in ", "\"seconds\": ", " at ", " needed, "].iter().any(|before| shown.ends_with(before))
-                    && word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+            let is_time = [" in ", "\"seconds\": ", " at ", " since ", " needed, "]
+                .iter()
+                .any(|before| shown.ends_with(before))
+                && word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
             if is_time {
                 let end = word.trim_end_matches([' ', ',']).len();
                 write!(shown, "...{}", &word[end..]).unwrap();

@@ -173,7 +173,7 @@ fn splits_that_lie_are_refused() {
         (&[0, 1, 2, 3], "do not cover"),
         (&[1, 2, 3, 4], "do not cover"),
         (&[0, -1, 2, 4], "decrease"),
-        (&[0, i64::MAX, 2, 4], "reach past"),
+        (&[0, i64::MAX, 2, 4], "exceed the number of values"),
     ];
     let path = ferry.at("hostile.safetensors");
     for (splits, word) in splits {
