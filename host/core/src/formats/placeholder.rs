@@ -165,7 +165,7 @@ mod tests {
         {
             let files = [("m.bin".to_owned(), bytes.to_vec())].into();
             let source = MemorySource::new(Entry::File("m.bin".to_owned()), files);
-            let unknown = || Error::unsupported("no format matches this file");
+            let unknown = || Error::unsupported("no plugin recognizes this file");
             let text = explain_unknown(&source, unknown()).to_string();
             assert!(text.contains("unsupported: the file is") && text.contains(declared), "{text}");
             // If a reader recognizes the file, the reader's own error is kept.

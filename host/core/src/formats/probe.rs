@@ -163,7 +163,7 @@ fn unknown(registry: &Formats, source: &dyn Source) -> Error {
     let error = match source.entry() {
         Entry::Folder => Error::unsupported(format!("no format matches this folder{}", registry.refusals())),
         Entry::File(name) | Entry::Prefix(name) => {
-            Error::unsupported(format!("no format matches this file{}", registry.refusals())).file(name)
+            Error::unsupported(format!("no plugin recognizes this file{}", registry.refusals())).file(name)
         }
     };
     error.expected(format!("one of {}", ids.join(", ")))

@@ -441,7 +441,7 @@ fn an_input_that_holds_nothing_is_an_error() {
     assert_eq!(ferry.rows(&ferry.at("few.parquet")).len(), 0);
     // One line of JSON is a document, unless its name says that it is JSON lines.
     let document = ferry.write("config.json", "{\"a\": 1}\n");
-    ferry.try_convert(&document, &ferry.at("c.parquet"), &[]).expect(3).says(&["no format matches"]);
+    ferry.try_convert(&document, &ferry.at("c.parquet"), &[]).expect(3).says(&["no plugin recognizes"]);
     ferry.convert(&document, &ferry.at("c.parquet"), &["--from", "jsonl"]);
 }
 
