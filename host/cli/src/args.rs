@@ -26,6 +26,7 @@ const BYTES_OF_EACH: [(&str, u64); 3] = [("nodes", 320), ("tensors", 1536), ("en
 /// Convert ML checkpoints and datasets between formats
 #[derive(Debug, Parser)]
 #[command(name = "ferry", version, propagate_version = true, max_term_width = 100)]
+#[command(override_usage = "ferry COMMAND [OPTIONS]")]
 #[command(after_help = "\
 Examples:
   ferry convert pytorch_model.bin model.safetensors

@@ -61,8 +61,13 @@ pub fn explain(source: &dyn Source, error: Error) -> Error {
 
 /// Does the same for a source in an unknown format: its file may be inside a container.
 pub(crate) fn explain_unknown(source: &dyn Source, error: Error) -> Error {
-    match examined_file(source, &error).and_then(|(name, start)| Some((name, start.wrapper()?))) {
-        Some((name, what)) => Error::unsupported(what).file(name).found(error.message()),
+    let Some((name, start)) = examined_file(source, &error) else { return explain(source, error) };
+    if start.is_manifest(&name) {
+        let hint = format!("run `ferry run {name}`");
+        return Error::usage("the file is a manifest, not a checkpoint or dataset").file(name).hint(hint);
+    }
+    match start.wrapper() {
+        Some(what) => Error::unsupported(what).file(name).found(error.message()),
         None => explain(source, error),
     }
 }
@@ -110,6 +115,14 @@ impl Start {
         } else {
             None
         }
+    }
+
+    /// Returns whether the file is a manifest of `ferry run`.
+    fn is_manifest(&self, name: &str) -> bool {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let is_table =
+            |line: &str| ["[[job]]", "[[zoo]]", "[[dataset]]", "[defaults]"].contains(&line.trim());
+        has_any_suffix(name, [".toml"]) && text.lines().any(is_table)
     }
 
     /// Describes the container that the data may be in.

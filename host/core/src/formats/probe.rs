@@ -161,7 +161,9 @@ fn unknown(registry: &Formats, source: &dyn Source) -> Error {
         .map(|f| f.description.id.as_str())
         .collect();
     let error = match source.entry() {
-        Entry::Folder => Error::unsupported(format!("no plugin recognizes this folder{}", registry.refusals())),
+        Entry::Folder => {
+            Error::unsupported(format!("no plugin recognizes this folder{}", registry.refusals()))
+        }
         Entry::File(name) | Entry::Prefix(name) => {
             Error::unsupported(format!("no plugin recognizes this file{}", registry.refusals())).file(name)
         }

@@ -56,6 +56,32 @@ fn an_unknown_option_names_those_there_are() {
     refused(&["DIR/out.safetensors", "-o", "max_shard_size"]).says(&["KEY=VALUE"]);
 }
 
+/// Habits from other programs are answered with the command that was meant.
+#[test]
+fn habits_of_other_programs_are_answered() {
+    let ferry = Ferry::new();
+    let input = small(&ferry).display().to_string();
+    ferry.write("zoo.toml", "[[job]]\ninput = \"a\"\noutput = \"b\"\n");
+    let zoo = ferry.at("zoo.toml").display().to_string();
+    let (convert, inspect) =
+        (format!("run `ferry convert {input} m.pt`"), format!("run `ferry inspect {input}`"));
+    let cases: [(&[&str], &str); 9] = [
+        (&["convert", &input, "-o", "m.pt"], &convert),
+        (&["convert", &input, "-om.pt"], &convert),
+        (&[&input, "m.pt"], &convert),
+        (&[&input], &inspect),
+        (&["version"], "run `ferry --version`"),
+        (&["convert", &input, "m.pt", "--step", "bf16"], "pass --step cast:bf16"),
+        (&["convert", &input, "m.pt", "--step", "cast=bf16"], "pass --step cast:bf16"),
+        (&["convert", &input, "m.gguf", "--quantize", "q8_0"], "pass -o quantize=q8_0"),
+        (&["convert", &input, "m.gguf", "--quantize=Q4_K_M"], "llama-quantize model.gguf Q4_K_M"),
+    ];
+    for (arguments, hint) in cases {
+        ferry.run(arguments).expect(2).says(&["hint: ", hint]);
+    }
+    ferry.run(["inspect", &zoo]).expect(2).says(&["is a manifest", "run `ferry run zoo.toml`"]);
+}
+
 #[test]
 fn unknown_words_are_refused() {
     refused(&["DIR/out.safetensors", "--no-such-flag"]).says(&["--no-such-flag"]);
