@@ -384,8 +384,8 @@ fn a_panicking_writer_is_an_error_with_its_name_and_the_place() {
 fn a_reader_that_lies_is_found_out() {
     let faults = [
         Fault { request: "extent", code: 3, says: &["ends too early", "in.misbehave"] },
-        Fault { request: "decode-short", code: 5, says: &[NAME, "decode gave", "in.misbehave"] },
-        Fault { request: "decode-long", code: 5, says: &[NAME, "decode gave", "in.misbehave"] },
+        Fault { request: "decode-short", code: 5, says: &[NAME, "decode returned", "in.misbehave"] },
+        Fault { request: "decode-long", code: 5, says: &[NAME, "decode returned", "in.misbehave"] },
     ];
     for fault in &faults {
         misbehaves(fault, "in.misbehave", "out.safetensors");

@@ -122,7 +122,7 @@ fn what_a_reader_says_is_looked_at() {
     let cases: &[(&str, &str, i32, &[&str])] = &[
         ("threads", "in.lies", 0, &[]),
         ("encoded", "in.lies", 0, &[]),
-        ("decode-short", "in.lies", 5, &["decode gave"]),
+        ("decode-short", "in.lies", 5, &["decode returned"]),
         ("no-reason", "in.lies", 5, &["gave no reason"]),
         ("no-class", "in.lies", 5, &["the unknown status 1"]),
         ("negative", "in.lies", 5, &["the unknown status -1"]),

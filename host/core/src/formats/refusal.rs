@@ -41,7 +41,8 @@ impl Refusal {
     /// Returns the refusal for an error that the library's init function returned.
     #[cfg(feature = "dynamic")]
     pub(super) fn by_init(error: &Error) -> Self {
-        Self::InitFailed(error.message().to_owned())
+        // The refusal itself shows whose fault it is.
+        Self::InitFailed(error.to_string().replacen(error.kind().label(), "", 1))
     }
 
     /// Returns whether inspecting the same file again would give the same result. This is not
