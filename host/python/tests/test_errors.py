@@ -92,7 +92,7 @@ def test_every_kind_has_its_exception(tmp_path):
         tensorferry.open(tmp_path / "text.bin")
     with pytest.raises(tensorferry.MalformedError) as caught:
         tensorferry.open(FIXTURES / "safetensors/bad_truncated_data/model.safetensors")
-    assert caught.value.found and caught.value.hint
+    assert caught.value.found == "63"
     with pytest.raises(tensorferry.UsageError):
         tensorferry.open(tmp_path / "a.npy", unheard_of=1)
     with pytest.raises(tensorferry.UsageError):
@@ -175,7 +175,7 @@ def test_names_stay_as_they_are(tmp_path):
     junk.write_text("junk")
     with pytest.raises(tensorferry.MalformedError) as caught:
         tensorferry.open(junk)
-    assert f'"{junk.name}"' in str(caught.value) and caught.value.file == junk.name
+    assert str(caught.value).startswith(f"{junk.name}: ") and caught.value.file == junk.name
     there = tmp_path / "b --force c.safetensors"
     tensorferry.save({"w --strict": numpy.zeros(2)}, there)
     with pytest.raises(FileExistsError) as caught:

@@ -186,7 +186,7 @@ def test_mistakes_are_told(tmp_path):
     error = caught.value
     assert isinstance(error, tensorferry.OutputExistsError) and isinstance(error, tensorferry.UsageError)
     assert error.file == error.filename == str(tmp_path / "a.safetensors") and error.errno == errno.EEXIST
-    with pytest.raises(tensorferry.UsageError, match="parquet holds records.*a.parquet"):
+    with pytest.raises(tensorferry.UsageError, match="a.parquet.*parquet holds records"):
         tensorferry.save({"a": array}, tmp_path / "a.parquet")
     with pytest.warns(UserWarning, match="no tensors"):
         tensorferry.save({}, tmp_path / "none.safetensors")
@@ -198,7 +198,7 @@ def test_blocks_of_a_formats_own_are_not_saved(tmp_path):
         name, tensor = next((name, tensor) for name, tensor in model.items() if tensor.dtype == "Q4_0")
         with pytest.raises(tensorferry.UnsupportedError, match="convert") as caught:
             tensorferry.save({name: tensor}, tmp_path / "a.safetensors")
-        assert caught.value.tensor == name and caught.value.found == "Q4_0"
+        assert caught.value.tensor == name and "Q4_0" in str(caught.value)
         with pytest.raises(tensorferry.UnsupportedError, match="dequantize"):
             tensor.numpy()
     tensorferry.convert(FIXTURES / "gguf/big_endian_quants/model.gguf", tmp_path / "a.safetensors", steps=["dequantize:f16"])

@@ -132,7 +132,7 @@ def test_writing_refuses_what_is_no_table(tmp_path, rows):
     _, table = rows
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         tensorferry.write([1, 2], tmp_path / "a.parquet")
-    with pytest.raises(TypeError, match="no stream of records"):
+    with pytest.raises(TypeError, match="not a stream of records"):
         tensorferry.write(table["id"], tmp_path / "a.parquet")
     with pytest.raises(tensorferry.UsageError):
         tensorferry.write(table, tmp_path / "a.safetensors")
@@ -196,7 +196,7 @@ def test_what_a_stream_raises_is_told(tmp_path, rows):
         tensorferry.write(scan, tmp_path / "a.parquet")
     assert caught.value.file.endswith("bad.jsonl") and caught.value.offset == 27
     # The earlier error of another stream is not reported.
-    with pytest.raises(tensorferry.UsageError, match="says no|does not say"):
+    with pytest.raises(tensorferry.UsageError, match="does not determine its format"):
         tensorferry.write(scan, tmp_path / "a.unheard_of")
     assert not (tmp_path / "a.parquet").exists()
     reader = pyarrow.RecordBatchReader.from_batches(table.schema, table.to_batches())

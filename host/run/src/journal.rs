@@ -5,7 +5,7 @@
 //! ```text
 //! {"event":"begin","run":{...},"sum":"0123456789abcdef"}
 //! {"event":"scanned","key":KEY,"scan":{...},"sum":...}                           the schema of a file group
-//! {"event":"commit","output":OUTPUT,"conversion":{...},"made":{...},"sum":...}    about to become visible
+//! {"event":"commit","output":OUTPUT,"request":{...},"made":{...},"sum":...}    about to become visible
 //! {"event":"done","output":OUTPUT,"sum":...}                                      visible; of a planned job, with its key
 //! {"event":"failed","output":OUTPUT,"reason":...,"sum":...}
 //! {"event":"end",...}

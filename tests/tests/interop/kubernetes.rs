@@ -118,7 +118,7 @@ fn jobs_by_index(ferry: &Ferry) -> BTreeMap<u64, Vec<String>> {
         let text = std::fs::read_to_string(ferry.at(format!("zoo.plan/pieces/{piece:05}.jsonl"))).unwrap();
         for line in text.lines() {
             let job: serde_json::Value = serde_json::from_str(line).unwrap();
-            let output = job["job"]["conversion"]["output"].as_str().unwrap();
+            let output = job["job"]["request"]["output"]["path"].as_str().unwrap();
             let name = Path::new(output).file_name().unwrap().to_str().unwrap();
             let name = name.strip_suffix(".safetensors").unwrap();
             jobs.entry(piece % INDEXES).or_default().push(name.to_owned());

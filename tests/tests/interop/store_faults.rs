@@ -423,9 +423,12 @@ fn what_goes_wrong_while_an_object_becomes_visible() {
         _ => pass(request),
     });
     let conflict = "ConditionalRequestConflict";
-    shop.write("another writer is active", is_complete, (passing, &["somebody else"]), move |_, _, _| {
-        error(409, conflict)
-    });
+    shop.write(
+        "another writer is active",
+        is_complete,
+        (passing, &["another process is writing"]),
+        move |_, _, _| error(409, conflict),
+    );
     shop.write("it always fails", is_complete, (passing, &["3 tries"]), |_, _, _| Reply::new(500, ""));
     shop.write("it is denied", is_complete, (denied, &["AccessDenied"]), |_, _, _| {
         error(403, "AccessDenied")
