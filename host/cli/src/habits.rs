@@ -18,7 +18,7 @@ pub(super) fn answer(arguments: &[String], mistake: &clap::Error) -> Option<Erro
         _ => None,
     };
     match mistake.kind() {
-        ErrorKind::InvalidSubcommand => of_first_word(arguments),
+        ErrorKind::InvalidSubcommand => of_first_word(arguments, text(ContextKind::InvalidSubcommand)?),
         ErrorKind::ValueValidation => {
             let (flag, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
             let is_output = flag.starts_with("--output-option") && !value.contains('=');
@@ -32,18 +32,17 @@ pub(super) fn answer(arguments: &[String], mistake: &clap::Error) -> Option<Erro
 }
 
 /// Handles `ferry version`, `ferry model.bin` and `ferry model.bin model.safetensors`.
-fn of_first_word(arguments: &[String]) -> Option<Error> {
-    let first = arguments.iter().find(|argument| !argument.starts_with('-'))?;
+fn of_first_word(arguments: &[String], first: &str) -> Option<Error> {
+    let (options, words) = arguments.split_at(arguments.iter().position(|argument| argument == first)?);
     let unknown = Error::usage(format!("{first:?} is not a command"));
     if first == "version" {
         return Some(unknown.hint("run `ferry --version`"));
     }
     let is_path = Path::new(first).exists() || first.contains(['.', '/']);
-    let command = match arguments.iter().filter(|argument| !argument.starts_with('-')).count() {
-        1 => "inspect",
-        _ => "convert",
-    };
-    let words = ["ferry", command].into_iter().chain(arguments.iter().map(String::as_str));
+    let command =
+        if words.iter().filter(|word| !word.starts_with('-')).count() == 1 { "inspect" } else { "convert" };
+    let (options, words) = (options.iter().map(String::as_str), words.iter().map(String::as_str));
+    let words = ["ferry"].into_iter().chain(options).chain([command]).chain(words);
     is_path.then(|| unknown.hint(format!("run `{}`", line(words))))
 }
 

@@ -63,8 +63,7 @@ fn habits_of_other_programs_are_answered() {
     let input = small(&ferry).display().to_string();
     ferry.write("zoo.toml", "[[job]]\ninput = \"a\"\noutput = \"b\"\n");
     let zoo = ferry.at("zoo.toml").display().to_string();
-    let (convert, inspect) =
-        (format!("run `ferry convert {input} m.pt`"), format!("run `ferry inspect {input}`"));
+    let (convert, inspect) = (format!(" convert {input} m.pt`"), format!(" inspect {input}`"));
     let cases: [(&[&str], &str); 9] = [
         (&["convert", &input, "-o", "m.pt"], &convert),
         (&["convert", &input, "-om.pt"], &convert),
