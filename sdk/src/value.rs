@@ -230,7 +230,7 @@ fn check(node: &Node) -> Result<()> {
         NodeKind::TENSOR => Err(Error::plugin("metadata and attributes cannot refer to tensors")),
         NodeKind(1..=11) | NodeKind::NUMBERS if fits_class(node) => node.check(),
         NodeKind(1..=11) | NodeKind::NUMBERS => {
-            Err(Error::plugin("a number does not fit the dtype that its class names").found(&node.class))
+            Err(Error::plugin("a number does not fit in the dtype given by its class").found(&node.class))
         }
         // Only the format that created an object understands it, and kinds of a later revision are
         // unknown here.

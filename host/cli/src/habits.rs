@@ -1,7 +1,7 @@
 //! Errors for arguments in the style of other programs, with the equivalent ferry command as a
 //! hint.
 
-use super::steps::quoted;
+use super::terminal::quoted;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::path::Path;
 use tensorferry_sdk::Error;

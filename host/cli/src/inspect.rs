@@ -6,7 +6,7 @@ mod records;
 mod statistics;
 
 use super::args::{DigestName, Inspect};
-use super::terminal::{self, printable};
+use super::terminal::{self, grouped, printable};
 use super::{losses, pipes};
 use globset::{Glob, GlobMatcher};
 use serde::Serialize;
@@ -383,14 +383,7 @@ fn text(seen: &InspectedModel, all: bool) -> String {
 
 /// Formats the exact number of parameters, with a rounded number if there are at least a million.
 fn parameters_text(count: u64) -> String {
-    let digits = count.to_string();
-    let mut exact = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            exact.push(',');
-        }
-        exact.push(digit);
-    }
+    let exact = grouped(count, ',');
     match count {
         1 => "1 parameter".to_owned(),
         1_000_000.. => format!("{exact} parameters ({})", short(count)),
@@ -405,12 +398,13 @@ fn metadata(catalog: &Catalog, all: bool) -> Vec<String> {
     shown.map(|(key, value)| format!("{key} = {}", line_of(value))).collect()
 }
 
-/// Returns whether a global is one of those in ordinary PyTorch tensor files.
+/// Returns whether a global is one of those in ordinary PyTorch tensor files. A pickle can also name an attribute of
+/// such a global, which is not one of them.
 fn is_standard(global: &str) -> bool {
-    let name = global.strip_prefix("torch.storage.").or_else(|| global.strip_prefix("torch."));
+    let name = |start: &str| global.strip_prefix(start).filter(|name| !name.contains('.'));
     global == "collections.OrderedDict"
-        || global.starts_with("torch._utils._rebuild_")
-        || name.is_some_and(|name| name.ends_with("Storage") && !name.contains('.'))
+        || name("torch._utils._rebuild_").is_some()
+        || name("torch.storage.").or_else(|| name("torch.")).is_some_and(|name| name.ends_with("Storage"))
 }
 
 fn outline_line(line: &outline::Line) -> String {
@@ -545,4 +539,30 @@ fn facts(dtype: &str, shape: &[u64], bytes: u64) -> String {
     let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
     let facts = format!("{dtype} [{}]", shape.join(", "));
     format!("{facts:24}  {:>9}", terminal::bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_of_a_standard_global_is_not_standard() {
+        for global in [
+            "collections.OrderedDict",
+            "torch._utils._rebuild_tensor_v2",
+            "torch.FloatStorage",
+            "torch.storage.UntypedStorage",
+        ] {
+            assert!(is_standard(global), "{global}");
+        }
+        for global in [
+            "torch._utils._rebuild_tensor_v2.__globals__",
+            "torch.storage.x.Storage",
+            "torch.hub.Storage",
+            "torch.load",
+            "builtins.eval",
+        ] {
+            assert!(!is_standard(global), "{global}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `ferry steps`: lists conversion steps and recipes, or explains one.
 
 use super::args::Steps;
-use super::terminal;
+use super::terminal::{self, quoted};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::or_which;
@@ -102,12 +102,6 @@ fn text_of_recipe(name: &str, recipe: &Recipe) -> String {
         let _ = writeln!(text, "  {step}");
     }
     text
-}
-
-/// Quotes a word for a shell.
-pub(super) fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:=/@+".contains(c);
-    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn everything() -> Result<Value> {

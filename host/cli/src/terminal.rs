@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tensorferry::{Session, places};
-pub(super) use tensorferry_run::human::{bytes, counted, quoted};
+pub(super) use tensorferry_run::human::{bytes, counted, grouped, quoted};
 use tensorferry_sdk::{Error, Result};
 
 /// Sets whether output has color; clap's output follows the same choice.

@@ -48,11 +48,17 @@ pub fn rate(count: u64, seconds: f64) -> u64 {
 /// Formats a number as `12 345`, with narrow no-break spaces between groups of three digits.
 #[must_use]
 pub fn count(count: u64) -> String {
+    grouped(count, '\u{202f}')
+}
+
+/// Formats a number with `separator` between groups of three digits.
+#[must_use]
+pub fn grouped(count: u64, separator: char) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push('\u{202f}');
+            text.push(separator);
         }
         text.push(digit);
     }
@@ -83,7 +89,7 @@ pub fn counted(count: u64, what: &str) -> String {
 /// Quotes a string for a shell.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
     }

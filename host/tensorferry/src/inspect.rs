@@ -26,7 +26,7 @@ impl Registry {
     /// tensors that they would become.
     ///
     /// # Errors
-    /// Returns an error in the cases of [`find`](Self::find).
+    /// Returns an error for any reason that [`find`](Self::find) lists.
     pub fn inspect(&self, path: impl AsRef<Path>, look: Look<'_>) -> Result<Inspected> {
         inspect(path.as_ref(), look, self.as_ref(), self.session(), RECORDS)
     }

@@ -135,8 +135,8 @@ impl Registry {
     /// Opens a file, folder or URL with `options`.
     ///
     /// # Errors
-    /// Returns an error if the format, an option or the part does not exist, and in the cases of
-    /// [`open`](Self::open).
+    /// Returns an error if the format, an option or the part does not exist, or for any reason that
+    /// [`open`](Self::open) lists.
     pub fn open_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model> {
         let OpenOptions { from, options: given, part, .. } = options;
         let look = Look { from: from.as_deref(), options: given, part, purpose: Purpose::FLAT };
@@ -401,8 +401,8 @@ impl Tensor {
     /// [`byte_len`](Self::byte_len) bytes.
     ///
     /// # Errors
-    /// Returns an error if the buffer has the wrong length, and in the cases of
-    /// [`read`](Self::read).
+    /// Returns an error if the buffer has the wrong length, or for any reason that
+    /// [`read`](Self::read) lists.
     pub fn read_into(&self, buffer: &mut [u8]) -> Result<()> {
         self.check_len(buffer.len(), self.byte_len())?;
         self.model.with_bytes(|logical| self.model.read_whole(logical, self.id, buffer))
@@ -424,8 +424,8 @@ impl Tensor {
     /// Reads a range of rows into a buffer of exactly their length in bytes.
     ///
     /// # Errors
-    /// Returns an error if the buffer has the wrong length, and in the cases of
-    /// [`read_rows`](Self::read_rows).
+    /// Returns an error if the buffer has the wrong length, or for any reason that
+    /// [`read_rows`](Self::read_rows) lists.
     pub fn read_rows_into(&self, rows: Range<u64>, buffer: &mut [u8]) -> Result<()> {
         let (start, end) = self.byte_range(&rows)?;
         self.check_len(buffer.len(), end - start)?;
@@ -471,7 +471,7 @@ impl Tensor {
     /// The same as for [`map`](Self::map).
     ///
     /// # Errors
-    /// Returns an error in the cases of [`map`](Self::map).
+    /// Returns an error for any reason that [`map`](Self::map) lists.
     #[cfg(feature = "mmap")]
     #[expect(unsafe_code, reason = "the caller makes the promise that the mapping needs")]
     pub unsafe fn map_private(&self) -> Result<crate::mapped::MappedPrivate> {

@@ -18,7 +18,7 @@ use tensorferry_tensors::steps::Step;
 /// Parses steps on records.
 ///
 /// # Errors
-/// Returns an error in the cases of [`steps::parse`], if a step works on tensors, or if a step
+/// Returns an error for any reason that [`steps::parse`] lists, if a step works on tensors, or if a step
 /// would never end.
 pub fn steps_on_records(texts: &[String]) -> Result<Vec<Step<RecordAction>>> {
     tensorferry_records::conversion::on_records(steps::parse(texts)?)
@@ -27,7 +27,7 @@ pub fn steps_on_records(texts: &[String]) -> Result<Vec<Step<RecordAction>>> {
 /// Checks that a step gives the same result on each file of a dataset as on the whole dataset.
 ///
 /// # Errors
-/// Returns an error in the cases of [`steps::parse`], or if the step depends on other records.
+/// Returns an error for any reason that [`steps::parse`] lists, or if the step depends on other records.
 pub fn check_row_wise(text: &str) -> Result<()> {
     steps::parse(&[text.to_owned()])?
         .into_iter()

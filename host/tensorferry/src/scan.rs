@@ -49,8 +49,8 @@ impl Registry {
     /// [`OpenOptions::part`] names a split.
     ///
     /// # Errors
-    /// Returns an error if the format or an option does not exist, and in the cases of
-    /// [`scan`](Self::scan).
+    /// Returns an error if the format or an option does not exist, or for any reason that
+    /// [`scan`](Self::scan) lists.
     pub fn scan_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
         let found = options.find(path.as_ref(), self)?;
         let takes_schema = accepts_schema(found.format, &found.options);
@@ -64,7 +64,7 @@ impl Registry {
     /// same `options`, with the format that was detected.
     ///
     /// # Errors
-    /// Returns an error in the cases of [`scan_with`](Self::scan_with).
+    /// Returns an error for any reason that [`scan_with`](Self::scan_with) lists.
     pub fn scan_group(&self, group: &FileGroup, options: &OpenOptions) -> Result<Scan> {
         let (session, choice): (&Session, _) = (self.session(), options.choice());
         let source = group.source(session)?;

@@ -26,7 +26,7 @@ pub fn parse(texts: &[String]) -> Result<Vec<AnyStep>> {
 /// Parses steps on tensors.
 ///
 /// # Errors
-/// Returns an error in the cases of [`parse`], or if a step works on records.
+/// Returns an error for any reason that [`parse`] lists, or if a step works on records.
 pub fn on_tensors(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
     steps::on_tensors(parse(texts)?)
 }

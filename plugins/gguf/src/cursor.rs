@@ -118,5 +118,5 @@ impl<'a> Cursor<'a> {
 }
 
 fn index(offset: u64) -> Result<usize> {
-    usize::try_from(offset).map_err(|_| Error::limit("a length does not fit the address space"))
+    usize::try_from(offset).map_err(|_| Error::limit("a length does not fit in the address space"))
 }

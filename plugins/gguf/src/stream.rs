@@ -91,7 +91,7 @@ impl StreamedTensor {
     /// Reads and encodes one piece of a tensor.
     fn piece(&self, id: TensorId, catalog: &dyn CatalogView, start: u64, len: u64) -> Result<Vec<u8>> {
         let len =
-            usize::try_from(len).map_err(|_| Error::limit("a length does not fit the address space"))?;
+            usize::try_from(len).map_err(|_| Error::limit("a length does not fit in the address space"))?;
         let mut bytes = vec![0; len];
         catalog.read(id, start, &mut bytes)?;
         let Some((dtype, encode)) = self.encode else { return Ok(bytes) };

@@ -137,7 +137,8 @@ impl GgmlType {
         let all = shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim.max(1)));
         let fits = all.and_then(|all| all.checked_mul(bytes)).filter(|&len| i64::try_from(len).is_ok());
         fits.ok_or_else(|| {
-            Error::malformed("the length of a tensor does not fit 63 bits").found(format!("shape {shape:?}"))
+            Error::malformed("the length of a tensor does not fit in 63 bits")
+                .found(format!("shape {shape:?}"))
         })?;
         Ok(shape.iter().product::<u64>() / elements * bytes)
     }

@@ -117,7 +117,7 @@ impl Header {
             .try_fold(1_u64, |product, &dim| product.checked_mul(dim));
         let len = elements.zip(width).and_then(|(elements, width)| elements.checked_mul(width));
         let len = len.ok_or_else(|| {
-            Error::malformed("the array's length does not fit 64 bits")
+            Error::malformed("the array's length does not fit in 64 bits")
                 .found(format!("shape {:?}", self.shape))
         })?;
         Ok(if self.shape.contains(&0) { 0 } else { len })

@@ -84,7 +84,7 @@ impl Structure {
         let (offset, width) = (self.width, width.flatten());
         let end = width.and_then(|width| offset.checked_add(width));
         let (Some(width), Some(end)) = (width, end) else {
-            return Err(Error::malformed("the width of a structure does not fit 64 bits"));
+            return Err(Error::malformed("the width of a structure does not fit in 64 bits"));
         };
         self.width = end;
         if !is_padding {

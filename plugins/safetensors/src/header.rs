@@ -102,7 +102,7 @@ impl Entry {
 pub(crate) fn byte_len(info: &DtypeInfo, shape: &[u64]) -> Result<u64> {
     let elements = shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim));
     let elements = elements.ok_or_else(|| {
-        Error::malformed("the product of a tensor's dimensions does not fit 64 bits")
+        Error::malformed("the product of a tensor's dimensions does not fit in 64 bits")
             .found(format!("shape {shape:?}"))
     })?;
     info.bytes_of(elements)

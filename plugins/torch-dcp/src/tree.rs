@@ -36,7 +36,8 @@ impl Default for NestedState {
 impl NestedState {
     /// Inserts a node at the end of a path.
     pub(crate) fn put(&mut self, path: Vec<Step>, leaf: NodeId) -> Result<()> {
-        let taken = || Error::malformed("its path is the path of a different name, or goes through it");
+        let taken =
+            || Error::malformed("its path is the same as that of another entry, or passes through it");
         let mut at = 0;
         let last = path.len().saturating_sub(1);
         for (depth, step) in path.into_iter().enumerate() {

@@ -71,7 +71,7 @@ fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
         (command.fail_fast, "--fail-fast"),
     ];
     match given.iter().find(|(is_given, _)| *is_given) {
-        Some((_, flag)) => Err(Error::usage(format!("{flag} does not reach the nodes of a cluster")).hint(
+        Some((_, flag)) => Err(Error::usage(format!("{flag} is not passed to the nodes of a cluster")).hint(
             "set it in the manifest, or in the environment of the nodes (FERRY_PLUGIN_PATH, FERRY_STORE)",
         )),
         None => Ok(()),

@@ -32,8 +32,9 @@ pub(super) struct Library {
 /// Opens a library and queries its formats. It is never unloaded.
 pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
     // `RTLD_NOW` binds all symbols at once, so that a missing symbol is reported here and not
-    // during a conversion. SAFETY: this runs the library's constructors; the caller has checked
-    // that its folder is trusted.
+    // during a conversion.
+    // SAFETY: this runs the library's constructors; the caller has checked that its folder is
+    // trusted.
     let library = unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
     let library = library.map_err(|e| Refusal::CannotOpen(source_message(&e)))?;
     let manifest = manifest(&library)?;

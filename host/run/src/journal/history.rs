@@ -118,10 +118,13 @@ impl History {
     pub(crate) fn damage(&self) -> Option<String> {
         match self.damaged {
             0 => None,
-            1 => Some("a line of the journal is damaged: its content is determined again".to_owned()),
-            lines => {
-                Some(format!("{lines} lines of the journal are damaged: their content is determined again"))
-            }
+            1 => Some(
+                "a line of the journal is damaged; ferry ignores it and checks again what it recorded"
+                    .to_owned(),
+            ),
+            lines => Some(format!(
+                "{lines} lines of the journal are damaged; ferry ignores them and checks again what they recorded"
+            )),
         }
     }
 

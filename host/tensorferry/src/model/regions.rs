@@ -22,7 +22,7 @@ impl Tensor {
     /// threads of the session.
     ///
     /// # Errors
-    /// Returns an error in the cases of [`region_len`](Self::region_len), if elements of a packed
+    /// Returns an error for any reason that [`region_len`](Self::region_len) lists, if elements of a packed
     /// dtype are not contiguous, if the buffer has the wrong length, or if the input cannot be
     /// read.
     pub fn read_region_into(&self, origin: &[u64], shape: &[u64], buffer: &mut [u8]) -> Result<()> {

@@ -142,7 +142,7 @@ impl CastStep {
             catalog.tensors().iter().filter(is_cast).filter(|tensor| codes.has_scale(tensor)).count();
         if scales > 0 {
             effects.notes.push(format!(
-                "cast changes {scales} scales of weights of {} but not their codes; use --step {step} to convert the weights",
+                "cast changes {scales} scales of {} weights but not their codes; use --step {step} to convert the weights",
                 codes.method()
             ));
         }

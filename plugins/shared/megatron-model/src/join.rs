@@ -120,7 +120,7 @@ impl<'o> JoinedCatalog<'o> {
             for rows in rows(joint, len, before, total)? {
                 let count = rows.count.min(kept.saturating_sub(rows.to));
                 let Some((storage, start)) = part.start.filter(|_| count > 0) else { continue };
-                let too_far = || Error::malformed("a part's extent does not fit 64 bits");
+                let too_far = || Error::malformed("a part's extent does not fit in 64 bits");
                 let signed = |number: u64| i64::try_from(number).map_err(|_| too_far());
                 let skipped =
                     strides[dim].checked_mul(signed(rows.from)?).and_then(|bytes| bytes.checked_mul(width));
@@ -187,7 +187,7 @@ fn whole_shape(parts: &[&Location], dim: usize) -> Result<Vec<u64>> {
         })?;
         total = total.and_then(|total| total.checked_add(*len));
     }
-    shape[dim] = total.ok_or_else(|| Error::malformed("the size does not fit 64 bits"))?;
+    shape[dim] = total.ok_or_else(|| Error::malformed("the size does not fit in 64 bits"))?;
     Ok(shape)
 }
 

@@ -82,6 +82,6 @@ fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<TensorE
         Some(width) => elements.checked_mul(width.into()),
         None => Some(storage.len.saturating_sub(offset)),
     });
-    let len = len.ok_or_else(|| Error::malformed("the length does not fit 64 bits"))?;
+    let len = len.ok_or_else(|| Error::malformed("the length does not fit in 64 bits"))?;
     Ok(Some(TensorExtent { file, offset: start + offset, len, storage }))
 }

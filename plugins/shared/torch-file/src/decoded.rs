@@ -119,7 +119,7 @@ impl Storages<'_> {
     ) -> Result<Located> {
         let to = dequantized.to;
         let len = dequantized.elements.checked_mul(if to == Dtype::F32 { 4 } else { 2 });
-        let len = len.ok_or_else(|| Error::malformed("the tensor's length does not fit 64 bits"))?;
+        let len = len.ok_or_else(|| Error::malformed("the tensor's length does not fit in 64 bits"))?;
         let (recipe, location) = (Recipe::Dequantized(dequantized), Location::without_bytes(to, shape));
         self.dequantized += 1;
         self.add_computed(catalog, recipe, location, len, stored.saturating_mul(16), from)

@@ -117,5 +117,5 @@ fn push_global(graph: &mut Graph, module: &str, name: &str) -> ValueId {
 }
 
 fn too_long() -> Error {
-    Error::malformed("a number in a tensor's description does not fit 63 bits")
+    Error::malformed("a number in a tensor's description does not fit in 63 bits")
 }

@@ -73,7 +73,7 @@ impl<'g> PersistentId<'g> {
     /// Returns the length of the storage in bytes.
     pub(crate) fn bytes(&self) -> Result<u64> {
         self.len.checked_mul(self.element_bytes()).ok_or_else(|| {
-            Error::malformed(format!("the length of storage {:?} does not fit 64 bits", self.key))
+            Error::malformed(format!("the length of storage {:?} does not fit in 64 bits", self.key))
                 .found(format!("{} elements of {} bytes", self.len, self.element_bytes()))
         })
     }

@@ -262,7 +262,7 @@ impl<'l> Storages<'l> {
         let storage = self.storage(catalog, object, &named, info)?;
         let shape = row
             .logical_shape(&view.size)
-            .ok_or_else(|| Error::malformed("the shape does not fit 64 bits"))?;
+            .ok_or_else(|| Error::malformed("the shape does not fit in 64 bits"))?;
         let part = named.part(storage.record.extent.len)?;
         let extent = if element_count(&shape)? == 0 { 0 } else { check_inside(view, row, part.len)? };
         Ok(Ok(ResolvedView { row, info, byte_order: object.byte_order(), storage, part, shape, extent }))

@@ -147,7 +147,8 @@ impl Reader<'_> {
         let elements = self.numbers(rest, 1)?[0];
         let rest = rest.after(8);
         let bytes = elements.checked_mul(dtype.element_bytes.into());
-        let bytes = bytes.ok_or_else(|| Error::malformed("the length of a storage does not fit 64 bits"))?;
+        let bytes =
+            bytes.ok_or_else(|| Error::malformed("the length of a storage does not fit in 64 bits"))?;
         let extent = rest.part(self.source, rest.offset, bytes)?;
         let root = Root { name: key.to_string(), dtype, location: location.to_owned(), elements, extent };
         Ok((key, root, rest.after(bytes)))

@@ -189,7 +189,7 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
     let header = extent
         .offset
         .checked_add(header)
-        .ok_or_else(|| named(Error::malformed("the offset does not fit 64 bits")))?;
+        .ok_or_else(|| named(Error::malformed("the offset does not fit in 64 bits")))?;
     // The caller sets the name when the root is known.
     Ok((name, Entry { name: "".into(), raw_name_len, method, flags, crc, stored_len, len, header }))
 }

@@ -41,7 +41,7 @@ pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Resu
     // Offsets in the archive count from the start of the archive, not of the file.
     let in_file = |offset: u64| {
         let sum = extent.offset.checked_add(offset);
-        sum.ok_or_else(|| Error::malformed("the offset does not fit 64 bits").offset(at))
+        sum.ok_or_else(|| Error::malformed("the offset does not fit in 64 bits").offset(at))
     };
     let (end, records_start) = match locator(source, extent, at, limits)? {
         Some(locator) => {

@@ -132,7 +132,7 @@ impl<'a> ZipLayout<'a> {
             .end
             .checked_add(header_len as u64)
             .and_then(|end| end.checked_add(record.size))
-            .ok_or_else(|| Error::unsupported("the length of the archive does not fit 64 bits"))?;
+            .ok_or_else(|| Error::unsupported("the length of the archive does not fit in 64 bits"))?;
         self.records.push(record);
         Ok(())
     }
@@ -271,7 +271,7 @@ pub(crate) fn push_zip64(extra: &mut Vec<u8>, fields: &[u64]) -> Result<()> {
 
 pub(crate) fn push_u16(header: &mut Vec<u8>, value: u64) -> Result<()> {
     let value = u16::try_from(value)
-        .map_err(|_| Error::unsupported("a field of a zip header does not fit 16 bits"))?;
+        .map_err(|_| Error::unsupported("a field of a zip header does not fit in 16 bits"))?;
     header.extend(value.to_le_bytes());
     Ok(())
 }

@@ -168,5 +168,5 @@ fn data_offset<'e>(
     if !agrees(crc.into(), entry.crc.into()) {
         return Err(differs("CRC").expected(format!("{:08x}", entry.crc)).found(format!("{crc:08x}")));
     }
-    extra_at.checked_add(extra_len).ok_or_else(|| Error::malformed("the length does not fit 64 bits"))
+    extra_at.checked_add(extra_len).ok_or_else(|| Error::malformed("the length does not fit in 64 bits"))
 }

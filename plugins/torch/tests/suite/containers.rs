@@ -195,7 +195,7 @@ fn broken_streams_are_typed_errors() {
         ("wrong length", stream(&object(4), &["0"], &data(i64::MAX, 16))),
         ("ends too early", stream(&object(4), &["0"], &data(4, 15))),
         ("ends too early", stream(&object(1 << 40), &["0"], &data(1 << 40, 16))),
-        ("does not fit 64 bits", stream(&object(i64::MAX), &["0"], &data(i64::MAX, 16))),
+        ("does not fit in 64 bits", stream(&object(i64::MAX), &["0"], &data(i64::MAX, 16))),
         ("does not name a storage", stream(&object(-1), &["0"], &data(4, 16))),
         ("listed twice", stream(&object(4), &["0", "0"], &[data(4, 16), data(4, 16)].concat())),
         ("does not name it", stream(&object(4), &["0", "1"], &data(4, 16))),

@@ -62,8 +62,8 @@ fn what_a_cluster_does_not_get_is_refused() {
         (["--on", "ray=ray://head:10001"], "ray job submit"),
         (["--on=ray", "--shard=1/2"], "--shard"),
         (["--on=ray", "--dry-run"], "--dry-run"),
-        (["--on=ray", "--jobs=2"], "--jobs does not reach the nodes"),
-        (["--on=ray", "--plugin-dir=plugins"], "--plugin-dir does not reach the nodes"),
+        (["--on=ray", "--jobs=2"], "--jobs is not passed to the nodes"),
+        (["--on=ray", "--plugin-dir=plugins"], "--plugin-dir is not passed to the nodes"),
         (["--on=ray", "--store=endpoint=http://localhost"], "FERRY_STORE"),
         (["--plan=p", "--quiet"], "--on"),
     ] {

@@ -114,7 +114,7 @@ impl<'a> Group<'a> {
                 "the configuration does not describe how a layer's weights were quantized",
             )
             .tensor(layer)
-            .expected("a format, and weights in its group of config_groups")),
+            .expected("`format`, and `weights` in the layer's entry of config_groups")),
         }
     }
 

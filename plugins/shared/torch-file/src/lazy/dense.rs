@@ -90,7 +90,7 @@ impl Dense {
         let shape = self.geometry()?;
         let bytes = element_count(&self.size)?.checked_mul(self.values.width());
         let bytes =
-            bytes.ok_or_else(|| Error::malformed("the dense tensor's length does not fit 64 bits"))?;
+            bytes.ok_or_else(|| Error::malformed("the dense tensor's length does not fit in 64 bits"))?;
         let runs =
             shape.values.checked_mul(shape.batches).and_then(|count| count.checked_mul(shape.block_rows));
         let starts = match &self.indices {

@@ -38,7 +38,7 @@ impl StoredView {
     /// Returns the length of all elements together in bytes.
     pub(crate) fn bytes(&self) -> Result<u64> {
         let bytes = self.elements()?.checked_mul(self.width());
-        bytes.ok_or_else(|| Error::malformed("the tensor's length does not fit 64 bits"))
+        bytes.ok_or_else(|| Error::malformed("the tensor's length does not fit in 64 bits"))
     }
 
     /// Reads all elements: row-major, little-endian.
