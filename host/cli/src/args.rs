@@ -434,6 +434,13 @@ pub(crate) struct Convert {
     #[arg(short = 'O', value_name = "TEMPLATE", help_heading = "Output")]
     pub(crate) output_template: Option<String>,
 
+    /// Files next to the weights to copy: globs, `all` or `none`
+    ///
+    /// By default, ferry copies all files of a model folder, and no file next to a model that is a file. A glob matches
+    /// a path in the folder, or a file name: 'config.json,tokenizer*'.
+    #[arg(long, value_name = "GLOBS", value_parser = companions, help_heading = "Output")]
+    pub(crate) companions: Option<Companions>,
+
     /// Write a receipt next to the output (`=blake3` is faster)
     ///
     /// A receipt lists the sources, the options and the digests of all files and tensors.
@@ -1028,6 +1035,18 @@ fn limit(text: &str) -> Result<(String, u64), String> {
 
 fn part(text: &str) -> Result<Part, Infallible> {
     Ok(Part::parse(text))
+}
+
+/// The globs of `--companions`.
+#[derive(Debug, Clone)]
+pub(crate) struct Companions(pub(crate) Vec<String>);
+
+fn companions(text: &str) -> Result<Companions, Infallible> {
+    Ok(Companions(match text {
+        "all" => vec!["*".to_owned()],
+        "none" => Vec::new(),
+        globs => globs.split(',').map(|glob| glob.trim().to_owned()).filter(|glob| !glob.is_empty()).collect(),
+    }))
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -99,6 +99,7 @@ fn one(command: &Convert, input: &Path, output: &Path, registry: &Registry) -> R
             format: command.reader.from.clone(),
             options: command.reader.options.clone(),
             part: command.part.clone(),
+            companions: command.companions.as_ref().map(|companions| companions.0.clone()),
             allow_empty: command.allow_empty,
             ..InputRequest::default()
         },

@@ -41,8 +41,9 @@ pub struct InputRequest {
     pub part: Part,
     /// The files of a dataset that are converted together. `path` is the first of these files.
     pub file_group: Option<FileGroup>,
-    /// Globs of files next to an input file that are copied along with it.
-    pub carry: Vec<String>,
+    /// `--companions`: globs of the files next to the weights to copy. `None` copies all files of a
+    /// folder, and no file next to an input that is a file.
+    pub companions: Option<Vec<String>>,
     /// `--allow-empty`: convert an input without tensors or records.
     pub allow_empty: bool,
 }

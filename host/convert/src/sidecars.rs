@@ -7,7 +7,9 @@ use crate::models::{is_entered, is_export, is_other_step};
 use crate::receipt;
 use crate::write::config_dtype::{self, Edit};
 use crate::write::config_quantization;
-use std::collections::{BTreeMap, HashMap};
+use globset::GlobSet;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::context::windows::{WINDOW_BYTES, windows};
@@ -43,8 +45,8 @@ pub struct Sidecars {
 }
 
 /// Decides which files of an input folder are copied along. Only files that no reader has read and
-/// whose names the output does not use (`is_output`) are considered. If the input is a file or a
-/// glob, the files next to it that match `--carry` are copied along.
+/// whose names the output does not use (`is_output`) are considered. `--companions` restricts them. If
+/// the input is a file or a glob, only the files next to it that match `--companions` are copied.
 pub fn find(
     context: &ConversionContext<'_>,
     models: &[&InputModel<'_>],
@@ -52,13 +54,21 @@ pub fn find(
 ) -> Result<Sidecars> {
     let (input, carried, target) = (&context.input_folder(), context.carried_folder(), &context.target);
     let mut sidecars = Sidecars::default();
+    let wanted = context.request.input.companions.as_deref().map(Wanted::of).transpose()?;
     sidecars.add_made(models, &target.target, is_output);
+    if let Some(wanted) = &wanted {
+        sidecars.made.retain(|name, _| wanted.is_match(name));
+        sidecars.losses.retain(|loss| wanted.is_match(&loss.what));
+    }
     let is_folder = |source: &FileSource| *source.entry() == Entry::Folder && !source.is_listed();
     if !models.iter().all(|model| is_folder(&model.input.source)) {
         if let [model] = models {
             sidecars.take_account(context, model)?;
         }
-        sidecars.add_beside(&carried, models, &context.request.input.carry)?;
+        if let Some(wanted) = &wanted {
+            sidecars.add_beside(&carried, models, wanted)?;
+            sidecars.notes.extend(wanted.note());
+        }
         sidecars.names.retain(|name| !sidecars.made.contains_key(name));
         return Ok(sidecars);
     }
@@ -131,16 +141,21 @@ pub fn find(
                 }
                 continue;
             }
+            let is_wanted = wanted.as_ref().is_none_or(|wanted| wanted.is_match(&name));
             let is_beside = of_folder
                 .is_some_and(|model| !weights.is_of(file, &model.input.format.description))
                 && target.target == Target::Folder
                 && !is_output(&name)
-                && companions.is_one(file);
+                && companions.is_one(file, is_wanted);
             let is_left_out = is_weights
                 && !is_beside
                 && !is_export(context, input, models.iter().map(|model| &*model.folder), &folder);
             if is_left_out {
                 account.leave_out(&name, "other weights, which were not read: convert them separately");
+                continue;
+            }
+            if !is_wanted {
+                account.add(EntryClass::Excluded, &name);
                 continue;
             }
             if let Some(why) = not_carried(input, &carried, entry) {
@@ -172,6 +187,7 @@ pub fn find(
         }
     }
     account.check(Some(context.allows_unreadable()))?;
+    sidecars.notes.extend(wanted.as_ref().and_then(Wanted::note));
     sidecars.losses.extend_from_slice(account.losses());
     sidecars.notes.extend(account.note());
     sidecars.account = Some(account);
@@ -204,6 +220,33 @@ fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) ->
     input.why_unreadable(&entry.name).map(|why| format!("the entry cannot be read: {why}"))
 }
 
+/// The files that `--companions` selects.
+struct Wanted<'a> {
+    patterns: &'a [String],
+    globs: GlobSet,
+    has_matched: Cell<bool>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(patterns: &'a [String]) -> Result<Self> {
+        Ok(Self { patterns, globs: globs(patterns)?, has_matched: Cell::default() })
+    }
+
+    /// Returns whether a file is selected, by its path in the input's folder or by its file name.
+    fn is_match(&self, name: &str) -> bool {
+        let is_match = self.globs.is_match(name) || self.globs.is_match(file_of(name));
+        self.has_matched.set(self.has_matched.get() || is_match);
+        is_match
+    }
+
+    /// Returns a note if there are patterns but no file matches any of them, which is often a typing
+    /// error.
+    fn note(&self) -> Option<String> {
+        (!self.patterns.is_empty() && !self.has_matched.get())
+            .then(|| format!("no file next to the weights matches {:?}", self.patterns.join(",")))
+    }
+}
+
 /// Files next to a folder's model that are in a different format, such as exports of the model
 /// (GGUF, ONNX) or its arrays. They are copied along like other files, unless they could be
 /// mistaken for files of the output.
@@ -213,7 +256,9 @@ struct Companions<'a> {
     source: FileSource,
     /// For each format id that was checked: whether files of this format accompany a model.
     asked: BTreeMap<String, bool>,
-    carried: usize,
+    /// Number of files to copy, and their formats.
+    copied: usize,
+    formats: BTreeSet<String>,
 }
 
 impl<'a> Companions<'a> {
@@ -224,13 +269,13 @@ impl<'a> Companions<'a> {
         folder: &str,
     ) -> Self {
         let source = root.in_folder(folder);
-        Self { context, weights, source, asked: BTreeMap::new(), carried: 0 }
+        Self { context, weights, source, asked: BTreeMap::new(), copied: 0, formats: BTreeSet::new() }
     }
 
     /// Returns whether a file is a companion: formats recognize its name, all of them accompany the
     /// folder's model and are not its own format, and the name does not belong to the output's
-    /// format.
-    fn is_one(&mut self, file: &str) -> bool {
+    /// format. `is_wanted` is whether the file is to be copied.
+    fn is_one(&mut self, file: &str, is_wanted: bool) -> bool {
         let target = &self.context.target.format.description;
         let ids: Vec<&str> = self.weights.built_in(file).collect();
         let is_one = !ids.is_empty()
@@ -240,14 +285,18 @@ impl<'a> Companions<'a> {
                     accompanies_a_model(self.context.registry, id, &self.source, self.context.session)
                 })
             });
-        self.carried += usize::from(is_one);
+        if is_one && is_wanted {
+            self.copied += 1;
+            self.formats.extend(self.weights.built_in(file).map(str::to_owned));
+        }
         is_one
     }
 
+    /// Returns a note about the files that are copied.
     fn note(&self) -> Option<String> {
-        let ids: Vec<&str> = self.asked.iter().filter(|(_, is)| **is).map(|(id, _)| &**id).collect();
-        let files = if self.carried == 1 { "1 file".to_owned() } else { format!("{} files", self.carried) };
-        (self.carried > 0).then(|| {
+        let ids: Vec<&str> = self.formats.iter().map(String::as_str).collect();
+        let files = if self.copied == 1 { "1 file".to_owned() } else { format!("{} files", self.copied) };
+        (self.copied > 0).then(|| {
             format!(
                 "{files} next to the model ({}) are copied unread: pass one as the input to convert it",
                 ids.join(", ")
@@ -270,14 +319,13 @@ impl Sidecars {
         &mut self,
         folder: &FileSource,
         models: &[&InputModel<'_>],
-        carry: &[String],
+        wanted: &Wanted<'_>,
     ) -> Result<()> {
-        if carry.is_empty() {
+        if wanted.patterns.is_empty() {
             return Ok(());
         }
-        let wanted = globs(carry)?;
         let is_wanted = |entry: &FolderEntry| {
-            wanted.is_match(&entry.name) && !models.iter().any(|model| model.has_read(&entry.name))
+            !models.iter().any(|model| model.has_read(&entry.name)) && wanted.is_match(&entry.name)
         };
         for entry in folder.entries("")?.into_iter().filter(is_wanted) {
             match entry.kind {

@@ -1,8 +1,9 @@
-//! Basics that all other modules use: the session with its threads, memory and limits; losses; byte
+//! Basics that all other modules use: the session with its threads, memory and limits; losses; sizes as text; byte
 //! windows; opening files without blocking; stamps that detect changed files; and faults for tests.
 
 pub mod fault;
 pub mod folder_names;
+pub mod human;
 pub mod loss;
 mod process_pool;
 pub mod regular_file;

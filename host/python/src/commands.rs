@@ -28,14 +28,15 @@ struct ConversionArguments {
     receipt: bool,
     dry_run: bool,
     allow_empty: bool,
+    companions: Option<Vec<String>>,
 }
 
 impl<'py> FromPyObject<'_, 'py> for ConversionArguments {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (steps, verify, losses, receipt, dry_run, allow_empty) = object.extract()?;
-        Ok(Self { steps, verify, losses, receipt, dry_run, allow_empty })
+        let (steps, verify, losses, receipt, dry_run, allow_empty, companions) = object.extract()?;
+        Ok(Self { steps, verify, losses, receipt, dry_run, allow_empty, companions })
     }
 }
 
@@ -182,6 +183,9 @@ fn convert(
     }
     if let Some(part) = input.part {
         conversion = conversion.part(&part);
+    }
+    if let Some(globs) = how.companions {
+        conversion = conversion.companions(globs);
     }
     for (key, value) in input.options {
         conversion = conversion.input_option(key, value);

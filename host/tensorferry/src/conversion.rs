@@ -101,6 +101,14 @@ impl Conversion<'_> {
         self
     }
 
+    /// Copies only those files next to the weights that match one of these globs. By default, all
+    /// files of a folder are copied, and no file next to an input that is a file. An empty list
+    /// copies none.
+    pub fn companions(mut self, globs: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.request.input.companions = Some(globs.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// Sets whether an input without any tensor or record is converted; by default it is an error.
     pub fn allow_empty(mut self, allow_empty: bool) -> Self {
         self.request.input.allow_empty = allow_empty;

@@ -57,6 +57,7 @@ mod narrowing;
 mod pairs;
 mod receipts;
 mod records;
+mod references;
 mod remote;
 mod rolling;
 mod run {

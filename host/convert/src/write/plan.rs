@@ -31,7 +31,7 @@ pub fn plan(
     let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
     let layout = builder.finish().map_err(|e| target.format.attribute_error(e))?;
     let mut losses = layout.losses().to_vec();
-    losses.extend(losses::of_ties(logical, &layout, description.capabilities));
+    losses.extend(losses::of_ties(logical, &layout, description));
     let layout = if model.folder.is_empty() { layout } else { layout.in_folder(&model.folder) };
     Ok(Planned { layout, plan, losses })
 }

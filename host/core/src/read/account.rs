@@ -61,6 +61,8 @@ pub enum EntryClass {
     Read,
     /// It belongs to the data that was read. If the data is a model, the entry is copied along.
     Companion,
+    /// The user excluded it from the files that are copied.
+    Excluded,
     /// It is a different form of the same model.
     Superseded,
     /// It is known to contain no data.
@@ -72,8 +74,15 @@ pub enum EntryClass {
 }
 
 impl EntryClass {
-    pub const ALL: [Self; 6] =
-        [Self::Read, Self::Companion, Self::Superseded, Self::NoData, Self::LeftOut, Self::NotExamined];
+    pub const ALL: [Self; 7] = [
+        Self::Read,
+        Self::Companion,
+        Self::Excluded,
+        Self::Superseded,
+        Self::NoData,
+        Self::LeftOut,
+        Self::NotExamined,
+    ];
 
     /// Returns the name of the class in JSON documents.
     #[must_use]
@@ -81,6 +90,7 @@ impl EntryClass {
         match self {
             Self::Read => "read",
             Self::Companion => "companion",
+            Self::Excluded => "excluded",
             Self::Superseded => "superseded",
             Self::NoData => "no_data",
             Self::LeftOut => "left_out",
@@ -128,7 +138,7 @@ impl AccountRecord {
                 EntryClass::NoData => "without data",
                 class => class.word(),
             };
-            let is_listed = matches!(class, EntryClass::Superseded | EntryClass::NotExamined);
+            let is_listed = matches!(class, EntryClass::Excluded | EntryClass::Superseded | EntryClass::NotExamined);
             let names = self.samples.get(class.word()).filter(|_| is_listed);
             let more = if count > MAX_SAMPLE as u64 { ", ..." } else { "" };
             let names = names.map(|names| format!(" ({}{more})", names.join(", "))).unwrap_or_default();

@@ -1,14 +1,15 @@
 //! Losses that the host detects: contents that a target format cannot represent, regardless of its
 //! writer.
 
+use crate::context::human;
 use crate::read::marks::Marks;
 use crate::read::part::{TreeWalk, join};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
-    Capabilities, Catalog, CatalogView, Content, Error, ErrorKind, Layout, Loss, LossKind, NodeId, Result,
-    Segment, Severity,
+    Capabilities, Catalog, CatalogView, Content, Description, Error, ErrorKind, Layout, Loss, LossKind, NodeId,
+    Result, Segment, Severity, Side, TensorId,
 };
 
 /// Maximum number of losses of one kind to list. The remaining losses are only counted.
@@ -102,10 +103,11 @@ pub fn of_metadata(catalog: &Catalog) -> Vec<Loss> {
     catalog.metadata().keys().take(MAX_LISTED).map(lose).collect()
 }
 
-/// Returns the losses for tied tensors that a layout writes more than once.
+/// Returns a note for each tied tensor that a layout writes more than once. No value is lost, but
+/// the output is larger. If the format has the option `tied`, the note names it.
 #[must_use]
-pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabilities) -> Vec<Loss> {
-    if capabilities.has(Capabilities::TIES) {
+pub fn of_ties(view: &dyn CatalogView, layout: &Layout, description: &Description) -> Vec<Loss> {
+    if description.capabilities.has(Capabilities::TIES) {
         return Vec::new();
     }
     let mut written: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -120,6 +122,9 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
     for &tensor in layout.encoded().iter().flat_map(|placed| &placed.encoded.tensors) {
         written.entry(view.tied_to(tensor)).or_default().push(tensor);
     }
+    let mut options = description.options.iter();
+    let dedupes = options.any(|option| option.side == Side::Writer && option.key == "tied");
+    let advice = if dedupes { "; -o tied=dedupe writes it once" } else { "" };
     let mut losses = Vec::new();
     for mut members in written.into_values() {
         members.sort_unstable();
@@ -128,11 +133,19 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
         // reader returned.
         let Some((&first, again)) = members.split_first() else { continue };
         for &member in again {
-            let why = format!("tied to {:?} and written again", view.tensor(first).name);
-            losses.push(Loss::new(LossKind::Alias, view.tensor(member).name, why));
+            losses.push(of_tie(view, member, first, advice));
         }
     }
     losses
+}
+
+/// Returns the note for a tensor that is written again although it is tied to another tensor.
+#[must_use]
+pub fn of_tie(view: &dyn CatalogView, member: TensorId, first: TensorId, advice: &str) -> Loss {
+    let (member, first) = (view.tensor(member), view.tensor(first).name);
+    let bytes = human::bytes(member.bytes);
+    let why = format!("tied to {first:?} and written again ({bytes}){advice}");
+    Loss::new(LossKind::Alias, member.name, why).severity(Severity::Note)
 }
 
 /// The losses that make a conversion fail.

@@ -9,6 +9,45 @@ Importing this module loads neither the engine nor any framework, and does not c
 on first use from `_api.py`, `_model.py`, `_tensor.py` or another module.
 """
 
+# Editors read these imports to show the docstrings; nothing is imported at run time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._api import check, convert, diff, formats, inspect, open, run, save, scan, verify, write
+    from ._engine import configure
+    from ._errors import (
+        CancelledError,
+        Error,
+        LimitError,
+        MalformedError,
+        NotFoundError,
+        OutputExistsError,
+        PluginError,
+        SystemFault,
+        TensorNotFoundError,
+        TransientError,
+        UnsupportedError,
+        UsageError,
+        VerificationError,
+    )
+    from ._model import Model
+    from ._results import (
+        ColumnInfo,
+        Difference,
+        Differences,
+        Format,
+        Histogram,
+        Inspection,
+        Loss,
+        Report,
+        RunSummary,
+        StateObject,
+        Statistics,
+        TensorInfo,
+        Verdict,
+    )
+    from ._scan import Scan
+    from ._tensor import Tensor
+
 _PLACES = {
     "open": "_api",
     "convert": "_api",

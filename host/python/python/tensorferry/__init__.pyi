@@ -67,6 +67,7 @@ def convert(
     sync: bool = False,
     dry_run: bool = False,
     allow_empty: bool = False,
+    companions: Iterable[str] | None = None,
     follow_links: bool = False,
     progress: _Progress = False,
 ) -> Report: ...

@@ -54,6 +54,12 @@ def open(path, part=None, *, from_=None, mmap=False, checksums=True, **options):
         UsageError: An argument or option is wrong.
 
     Reading a tensor later raises `TransientError` if its file has been modified since it was opened.
+
+    Example:
+        >>> with tensorferry.open("model.safetensors") as model:
+        ...     model["embed.weight"].numpy()
+        array([[0., 1., 2.],
+               [3., 4., 5.]], dtype=float32)
     """
     with _Place(path) as place:
         opened = engine().open(_input(place.path, from_, part, options), bool(checksums))
@@ -90,6 +96,10 @@ def scan(  # type: ignore[no-untyped-def]
         MalformedError: The input violates the rules of its format.
         UnsupportedError: The input is valid, but this package cannot read it.
         LimitError: The input exceeds a limit.
+
+    Example:
+        >>> tensorferry.scan("rows.jsonl", ["filter:id<3"], columns=["text"]).to_pyarrow().read_all().to_pydict()
+        {'text': ['one', 'two']}
     """
     steps = list(steps) if not isinstance(steps, str) else steps
     with _Place(path) as place:
@@ -147,6 +157,7 @@ def convert(  # type: ignore[no-untyped-def]
     sync=False,
     dry_run=False,
     allow_empty=False,
+    companions=None,
     follow_links=False,
     progress=False,
 ):
@@ -171,6 +182,8 @@ def convert(  # type: ignore[no-untyped-def]
         sync: If true, the output is flushed to disk, so that it survives a power failure.
         dry_run: If true, the conversion is planned but nothing is written.
         allow_empty: If true, an input without any tensor or record is accepted.
+        companions: Globs of the files next to the weights to copy, such as `["config.json", "tokenizer*"]`. `[]` copies
+            none. By default, all files of a folder are copied, and no file next to an input that is a file.
         follow_links: If true, links that lead outside the input folder are followed for weights and records.
         progress: `True` shows a progress bar. A function is called with the bytes done, the total bytes, and `"read"`,
             `"copy"` or `"check"`. If the function raises an exception, the conversion ends as with Ctrl-C and leaves
@@ -178,6 +191,11 @@ def convert(  # type: ignore[no-untyped-def]
 
     Returns:
         A `Report`.
+
+    Example:
+        >>> report = tensorferry.convert("model.safetensors", "model.npz", steps=["cast:f16"])
+        >>> report.tensors, report.bytes > 0
+        (2, True)
     """
     how = (
         _texts(steps, "steps"),
@@ -186,6 +204,7 @@ def convert(  # type: ignore[no-untyped-def]
         bool(receipt),
         bool(dry_run),
         bool(allow_empty),
+        None if companions is None else _texts(companions, "companions"),
     )
     asked = _input(src, from_, part, {**(input_options or {}), "follow_links": follow_links})
     show, end = listener(progress)
@@ -207,6 +226,10 @@ def inspect(path, part=None, *, from_=None, **options):  # type: ignore[no-untyp
 
     Returns:
         An `Inspection`, whose `tensors` map names to `TensorInfo`.
+
+    Example:
+        >>> tensorferry.inspect("model.safetensors").tensors["embed.weight"].shape
+        (2, 3)
     """
     seen = engine().inspect(_input(path, from_, part, options))
     tensors = {tensor["name"]: TensorInfo({**tensor, "shape": tuple(tensor["shape"])}) for tensor in seen["tensors"]}
@@ -249,6 +272,10 @@ def diff(  # type: ignore[no-untyped-def]
         differing `elements`, the `largest` absolute difference, the largest `relative` difference (relative to the
         larger of the two numbers), their positions, and the `cosine` of the angle between both tensors. Infinities and
         NaN are returned as strings such as `"inf"`.
+
+    Example:
+        >>> bool(tensorferry.diff("model.safetensors", "model.safetensors"))
+        False
     """
     tolerance = None if atol is None and rtol is None else (float(atol or 0), float(rtol or 0))
     show, end = listener(progress)
@@ -282,6 +309,10 @@ def check(path, expected, *, part=None, from_=None, **options):  # type: ignore[
 
     Returns:
         A `Differences`.
+
+    Example:
+        >>> tensorferry.check("model.safetensors", {"embed.weight": ("F32", (2, 3)), "bias": ("F32", None)}).equal
+        True
     """
     asked = _input(path, from_, part if part is not None else ".", options)
     if isinstance(expected, (str, os.PathLike)):
@@ -315,6 +346,11 @@ def verify(*outputs, quick=False, source=False, progress=False):  # type: ignore
     Returns:
         A `Verdict` for each output. Its `verdict` is `"ok"`, `"changed"`, `"missing"`, `"unreadable"` or
         `"no receipt"`.
+
+    Example:
+        >>> _ = tensorferry.convert("model.safetensors", "copy.gguf", receipt=True)
+        >>> [verdict.verdict for verdict in tensorferry.verify("copy.gguf")]
+        ['ok']
     """
     show, end = listener(progress)
     try:
@@ -325,7 +361,12 @@ def verify(*outputs, quick=False, source=False, progress=False):  # type: ignore
 
 
 def formats():  # type: ignore[no-untyped-def]
-    """Returns all available formats with their options, by format id."""
+    """Returns all available formats with their options, by format id.
+
+    Example:
+        >>> tensorferry.formats()["parquet"].suffixes
+        ['.parquet']
+    """
     return {found["id"]: Format(found) for found in engine().formats()}
 
 
@@ -357,6 +398,10 @@ def save(  # type: ignore[no-untyped-def]
         OutputExistsError: The output already exists.
         UnsupportedError: An array is more than its numbers (a masked or quantized one, for example) or has none.
         TypeError: A value is not an array, or a name is not a string.
+
+    Example:
+        >>> tensorferry.save({"weight": numpy.ones((2, 2))}, "ones.safetensors").tensors
+        1
     """
     if not hasattr(tensors, "items"):
         hint = ": pass its state_dict()" if hasattr(tensors, "state_dict") else ""
@@ -399,6 +444,10 @@ def write(data, path, *, to=None, output_options=None, force=False, sync=False, 
         UsageError: The stream failed; the message contains the text of its error. If the stream is a `Scan`, the
             exception of the scan is raised instead.
         OutputExistsError: The output already exists.
+
+    Example:
+        >>> tensorferry.write(tensorferry.scan("rows.jsonl"), "rows.parquet").records
+        3
     """
     show, end = listener(progress)
     before = data.error if isinstance(data, Scan) else None
@@ -453,6 +502,10 @@ def run(  # type: ignore[no-untyped-def]
 
     Returns:
         A `RunSummary`. A failed job raises no exception; its `totals` and `jobs` show it.
+
+    Example:
+        >>> tensorferry.run("manifest.toml").totals["done"]
+        1
     """
     given = {str(key): str(value) for key, value in (variables or {}).items()}
     folder = None if report is None else os.fspath(report)

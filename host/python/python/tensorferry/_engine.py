@@ -39,6 +39,9 @@ def configure(
 
     Raises:
         UsageError: A limit or setting does not exist.
+
+    Example:
+        >>> tensorferry.configure(memory=64 << 20, limits={"tensors": 10_000})
     """
     global _engine
     settings: dict[str, object] = {

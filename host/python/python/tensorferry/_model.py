@@ -20,6 +20,11 @@ class Model(Mapping):  # type: ignore[type-arg]
 
     Leaving a `with` block closes the model. Arrays that were read from it stay valid; its lazy tensors can no longer
     be read.
+
+    Example:
+        >>> model = tensorferry.open("model.safetensors")
+        >>> list(model)
+        ['bias', 'embed.weight']
     """
 
     def __init__(self, raw: _native.Model, again: tuple[Callable[..., Model], tuple[object, ...]], mapped: bool) -> None:
@@ -135,11 +140,20 @@ class Model(Mapping):  # type: ignore[type-arg]
 
         Returns:
             A `Statistics` for each tensor, by name.
+
+        Example:
+            >>> tensorferry.open("model.safetensors").stats("embed.*")["embed.weight"].max
+            5.0
         """
         return {name: statistics(found) for name, found in self._raw.stats(glob, histogram)}
 
     def numpy(self):  # type: ignore[no-untyped-def]
-        """Reads all tensors into numpy arrays, on all threads, and returns them by name. See `Tensor.numpy`."""
+        """Reads all tensors into numpy arrays, on all threads, and returns them by name. See `Tensor.numpy`.
+
+        Example:
+            >>> tensorferry.open("model.safetensors").numpy()["bias"]
+            array([0., 0.], dtype=float32)
+        """
         import numpy
 
         def room(tensor):  # type: ignore[no-untyped-def]

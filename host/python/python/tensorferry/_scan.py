@@ -18,6 +18,11 @@ class Scan:
 
     pyarrow, polars, pandas, duckdb and other Arrow libraries accept it directly, and each use starts a new stream.
     Nothing is read before the first batch is requested. After that, batches are read ahead as far as memory allows.
+
+    Example:
+        >>> rows = tensorferry.scan("rows.jsonl")
+        >>> rows.schema
+        {'id': 'int64', 'text': 'string'}
     """
 
     def __init__(self, raw: _native.Scan, again: tuple[Callable[..., Scan], tuple[object, ...]]) -> None:

@@ -23,6 +23,13 @@ class Tensor:
     """A lazy tensor: its name, dtype and shape are known, and each access reads its data from the file.
 
     `tensor[2:5, ::-2, 0]` is a lazy tensor too. An index may contain integers, slices and `...`.
+
+    Example:
+        >>> weight = tensorferry.open("model.safetensors")["embed.weight"]
+        >>> weight
+        <tensorferry.Tensor 'embed.weight': F32 [2, 3]>
+        >>> weight[:, 1].numpy()
+        array([1., 4.], dtype=float32)
     """
 
     __slots__ = ("_model", "_raw", "_axes", "_dims")

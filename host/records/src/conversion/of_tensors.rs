@@ -13,6 +13,7 @@ use tensorferry_convert::report::Report;
 use tensorferry_convert::steps::{self, AnyStep};
 use tensorferry_convert::{models, sidecars};
 use tensorferry_core::formats::registry::RegisteredFormat;
+use tensorferry_core::read::losses;
 use tensorferry_core::read::model::InputModel;
 use tensorferry_sdk::{
     Capabilities, CatalogView, Context, Description, Error, Loss, LossKind, Result, TensorId,
@@ -94,13 +95,12 @@ fn only(mut models: Vec<InputModel<'_>>) -> Result<InputModel<'_>> {
     }
 }
 
-/// Returns losses for tied tensors, which become separate columns or records without a reference to
+/// Returns notes for tied tensors, which become separate columns or records without a reference to
 /// each other.
 fn of_ties(logical: &Logical<'_>) -> Vec<Loss> {
     let tied = |id: TensorId| {
         let first = logical.tied_to(id);
-        let why = || format!("tied to {:?} and written again", logical.tensor(first).name);
-        (first != id).then(|| Loss::new(LossKind::Alias, logical.tensor(id).name, why()))
+        (first != id).then(|| losses::of_tie(logical, id, first, ""))
     };
     logical.tensor_ids().filter_map(tied).collect()
 }

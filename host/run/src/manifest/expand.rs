@@ -102,7 +102,7 @@ struct Seen {
     outputs: HashMap<Digest, Box<str>>,
     /// Positions of the keys whose duplicate outputs have been reported.
     told: HashSet<usize>,
-    /// Source and destination folders of the sidecars that jobs copy.
+    /// Source and destination folders of the companions that jobs copy.
     carried: HashSet<(PathBuf, PathBuf)>,
 }
 
@@ -145,6 +145,10 @@ impl Expansion<'_> {
                 options: options(&settings.input_options, Side::Reader),
                 part: settings.part.as_deref().map_or(Part::Auto, Part::parse),
                 allow_empty: settings.allow_empty.unwrap_or(false),
+                companions: settings
+                    .companions
+                    .as_ref()
+                    .map(|globs| globs.iter().map(|glob| glob.get_ref().clone()).collect()),
                 ..InputRequest::default()
             },
             steps: settings.steps.iter().flatten().map(|step| step.get_ref().0.clone()).collect(),
@@ -225,7 +229,6 @@ impl Expansion<'_> {
     /// Passes a job to `take`. `at` is the position of the manifest key that contains its output.
     fn push(&mut self, job: Job, at: &Range<usize>) {
         self.check_unique(&job, at);
-        self.check_sidecars(&job, at);
         self.jobs += 1;
         (self.take)(job);
     }
@@ -247,20 +250,20 @@ impl Expansion<'_> {
         }
     }
 
-    /// Checks that no two models in one folder copy the same sidecars to the same folder.
-    fn check_sidecars(&mut self, job: &Job, at: &Range<usize>) {
-        let (input, output, carry) = (job.input(), job.output(), &job.request.input.carry);
+    /// Checks that no two models in one folder copy the same companions to the same folder.
+    fn check_companions(&mut self, job: &Job, at: &Range<usize>) {
+        let (input, output) = (job.input(), job.output());
         let parent_of = |path| Path::new(path).parent().unwrap_or(Path::new("/"));
         let to = if output.ends_with('/') { Path::new(output) } else { parent_of(output) };
         let from = parent_of(input);
-        if carry.is_empty()
+        if job.request.input.companions.as_ref().is_none_or(Vec::is_empty)
             || to.as_os_str().is_empty()
             || self.seen.carried.insert((from.to_owned(), to.to_owned()))
         {
             return;
         }
         let (from, to) = (from.display(), to.display());
-        let message = format!("several models of {from} would copy its `sidecars` to {to}");
+        let message = format!("several models of {from} would copy its `companions` to {to}");
         self.mistakes.add(at, message, Some("give each model its own output folder: {path}/".to_owned()));
     }
 }

@@ -88,6 +88,9 @@ pub(super) struct Settings {
     pub(super) allow_loss: Option<Vec<Placed<String>>>,
     /// Allow inputs without tensors or records.
     pub(super) allow_empty: Option<bool>,
+    /// Globs of the files next to the weights to copy. Default: all files of a model's folder, and none next to a
+    /// model that is a file.
+    pub(super) companions: Option<Vec<Placed<String>>>,
     /// Follow links to weights and records outside the root, or outside the input's folder.
     pub(super) follow_links: Option<bool>,
     /// Which existing outputs a job may replace.
@@ -162,10 +165,6 @@ pub(super) struct ZooKeys {
     pub(super) exclude: Option<Vec<Placed<String>>>,
     /// Output template: a path with the fields `{path}`, `{parent}`, `{stem}` and `{name}`.
     pub(super) output: Placed<String>,
-    /// Globs of files next to a model's file that are copied along with it. The files of a model's
-    /// folder are copied anyway.
-    #[serde(default)]
-    pub(super) sidecars: Vec<Placed<String>>,
     /// Which files and folders are models.
     #[serde(default)]
     pub(super) models: ModelDetection,

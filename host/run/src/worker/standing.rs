@@ -138,7 +138,7 @@ fn has_settings(job: &Job, receipt: &Receipt, registry: &Registry) -> bool {
     // The receipt of a dataset's output does not contain the origin of the schema, and no receipt
     // contains the globs of files that are copied along.
     input.file_group.is_none()
-        && input.carry.is_empty()
+        && input.companions.is_none()
         && receipt.input.additional_inputs.is_empty()
         && (!losses.strict || receipt.losses.is_empty())
         && (!output.verify || receipt.verified.is_some())

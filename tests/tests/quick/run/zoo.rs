@@ -166,7 +166,7 @@ fn an_output_of_others_is_not_replaced() {
 }
 
 #[test]
-fn sidecars_go_along() {
+fn companions_are_copied() {
     let zoo = Zoo::new();
     zoo.add_model("org/one/model.safetensors", 1 << 16, 1);
     zoo.write("in/org/one/vocab.txt", b"a b c");
@@ -174,7 +174,7 @@ fn sidecars_go_along() {
     zoo.add_model("hub/model.safetensors", 1 << 16, 2);
     zoo.write("in/hub/config.json", b"{}");
     zoo.manifest(
-        "[[zoo]]\nroot = \"in\"\noutput = \"out/{path}/\"\nto = \"torch\"\nsidecars = [\"*.txt\"]\n",
+        "[[zoo]]\nroot = \"in\"\noutput = \"out/{path}/\"\nto = \"torch\"\ncompanions = [\"*.txt\"]\n",
     );
     let _ = zoo.run(&[]).expect(0);
     let files: Vec<String> = zoo.outputs().keys().map(|file| file.display().to_string()).collect();

@@ -40,7 +40,7 @@ impl Scene {
         ferry.write("splits/data/test-00000-of-00001.jsonl", "{\"a\":\"x\"}\n");
         ferry.write(
             "zoo.toml",
-            "[[zoo]]\nroot = 'm'\noutput = 'out/{path}.pt'\nsidecars = ['*.txt']\nmodels = 'files'\n",
+            "[[zoo]]\nroot = 'm'\noutput = 'out/{path}.pt'\ncompanions = ['*.txt']\nmodels = 'files'\n",
         );
         ferry.write(&format!("elsewhere/{}", Path::new(entry).file_name().unwrap().display()), content);
         Self { ferry, entry, arguments }

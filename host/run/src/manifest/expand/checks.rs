@@ -62,6 +62,9 @@ impl Expansion<'_> {
                 self.mistakes.add(&step.span(), format!("the step {message}"), None);
             }
         }
+        for glob in settings.companions.iter().flatten() {
+            self.glob(glob);
+        }
         for word in settings.allow_loss.iter().flatten() {
             if LossKind::named(word.get_ref()).is_none() {
                 let suggestion = suggest(word.get_ref(), LossKind::ALL.iter().map(|kind| kind.word()));

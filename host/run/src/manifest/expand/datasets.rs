@@ -42,6 +42,10 @@ impl Expansion<'_> {
     pub(super) fn find_dataset<'m>(&mut self, entry: &'m Entry<DatasetKeys>) -> Option<FoundDataset<'m>> {
         let own = &entry.own;
         self.check(&entry.settings);
+        if let Some(glob) = entry.settings.companions.iter().flatten().next() {
+            let message = "`companions` applies to models, and this is a dataset";
+            self.mistakes.add(&glob.span(), message, Some("remove the key".to_owned()));
+        }
         let settings = entry.settings.over(self.defaults);
         let root = self.root(&own.root, &entry.settings)?;
         let path = real_path(&root);

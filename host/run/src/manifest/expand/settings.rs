@@ -22,6 +22,7 @@ impl Settings {
             strict: new.strict.or(old.strict),
             allow_loss: new.allow_loss.or(old.allow_loss),
             allow_empty: new.allow_empty.or(old.allow_empty),
+            companions: new.companions.or(old.companions),
             follow_links: new.follow_links.or(old.follow_links),
             force: new.force.or(old.force),
             retries: new.retries.or(old.retries),

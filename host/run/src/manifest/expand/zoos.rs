@@ -47,7 +47,6 @@ impl Expansion<'_> {
         let own = &entry.own;
         self.check(&entry.settings);
         own.rule.iter().for_each(|rule| self.check(&rule.settings));
-        own.sidecars.iter().for_each(|glob| drop(self.glob(glob)));
         let root = self.root(&own.root, &entry.settings)?;
         let path = real_path(&root);
         let closed = self.closed_folders(path.as_deref(), own.exclude.as_deref());
@@ -145,7 +144,6 @@ impl Expansion<'_> {
 
     pub(super) fn zoo(&mut self, zoo: &FoundZoo<'_>) {
         let FoundZoo { entry, root, name, .. } = zoo;
-        let sidecars: Vec<String> = entry.own.sidecars.iter().map(|glob| glob.get_ref().clone()).collect();
         let mut checked = vec![false; zoo.settings.len()];
         for model in &zoo.models {
             let (FoundModel { input: found, rule }, settings) = (model, &zoo.settings[model.rule]);
@@ -153,8 +151,7 @@ impl Expansion<'_> {
             let Some(filled) = self.filled_output(zoo, model) else { return };
             let input = if found.is_root { root.path().to_owned() } else { root.path_of(found.input()) };
             let output_path = absolute(self.base, &filled);
-            let mut request = self.request(settings, &input.display().to_string(), &output_path);
-            request.input.carry = if found.is_folder { Vec::new() } else { sidecars.clone() };
+            let request = self.request(settings, &input.display().to_string(), &output_path);
             // The options are checked once per rule, because the mistakes are the same for every
             // model.
             if !std::mem::replace(&mut checked[*rule], true) {
@@ -162,6 +159,9 @@ impl Expansion<'_> {
             }
             let policy = settings.policy_below(root);
             let job = Job { name: format!("{name}/{}", found.path), request, policy };
+            if !found.is_folder {
+                self.check_companions(&job, &output.span());
+            }
             self.push(job, &output.span());
         }
     }
