@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Modules of one folder that use each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Circle {
+pub struct Cycle {
     /// The folder's module. Empty for the root of the crate.
     pub folder: ModulePath,
     /// The names of the modules, sorted.
@@ -22,17 +22,17 @@ pub struct Circle {
 }
 
 /// Returns the cycles of the crate whose sources are in this folder.
-pub fn circles_in(folder: &Path) -> Vec<Circle> {
+pub fn cycles_in(folder: &Path) -> Vec<Cycle> {
     let names = paths_below(folder);
     let sources = names.iter().filter(|name| name.ends_with(".rs") && !name.starts_with("bin/"));
     let sources: Vec<(&str, String)> =
         sources.map(|name| (name.as_str(), std::fs::read_to_string(folder.join(name)).unwrap())).collect();
     assert!(!sources.is_empty(), "{}: no sources", folder.display());
-    circles(&sources)
+    cycles(&sources)
 }
 
 /// Returns the cycles of a crate with these sources: the path of each inside `src`, and its text.
-pub fn circles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Circle> {
+pub fn cycles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Cycle> {
     let modules = Modules::new(sources);
     // For each folder, the arrows from one of its modules to another, and the modules that cause
     // them.
@@ -47,7 +47,7 @@ pub fn circles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Circle> {
             }
         }
     }
-    folders.iter().flat_map(|(folder, arrows)| circles_among(folder, arrows)).collect()
+    folders.iter().flat_map(|(folder, arrows)| cycles_among(folder, arrows)).collect()
 }
 
 /// Returns all modules that can be reached along arrows from a module, directly or indirectly.
@@ -60,13 +60,13 @@ fn reached<'a>(arrows: &BTreeMap<(&'a str, &'a str), BTreeSet<String>>, from: &'
     seen
 }
 
-fn circles_among(folder: &[String], arrows: &BTreeMap<(&str, &str), BTreeSet<String>>) -> Vec<Circle> {
+fn cycles_among(folder: &[String], arrows: &BTreeMap<(&str, &str), BTreeSet<String>>) -> Vec<Cycle> {
     let names: BTreeSet<&str> = arrows.keys().flat_map(|&(a, b)| [a, b]).collect();
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         names.iter().map(|&name| (name, reached(arrows, name))).collect();
-    let mut found: Vec<Circle> = Vec::new();
+    let mut found: Vec<Cycle> = Vec::new();
     for name in names {
-        if found.iter().any(|circle| circle.modules.iter().any(|own| own == name)) {
+        if found.iter().any(|cycle| cycle.modules.iter().any(|own| own == name)) {
             continue;
         }
         let mutual = reached[name].iter().filter(|other| **other == name || reached[**other].contains(name));
@@ -75,7 +75,7 @@ fn circles_among(folder: &[String], arrows: &BTreeMap<(&str, &str), BTreeSet<Str
             let is_within =
                 |(a, b): &(&str, &str)| [a, b].iter().all(|end| modules.iter().any(|own| own == **end));
             let arrows = arrows.iter().filter(|(ends, _)| is_within(ends)).flat_map(|(_, why)| why.clone());
-            found.push(Circle { folder: folder.to_vec(), arrows: arrows.collect(), modules });
+            found.push(Cycle { folder: folder.to_vec(), arrows: arrows.collect(), modules });
         }
     }
     found
@@ -153,12 +153,12 @@ mod tests {
 
     /// Returns the cycles, each as `folder: modules`.
     fn found(sources: &[(&str, &str)]) -> Vec<String> {
-        let shown = |circle: Circle| format!("{}: {}", circle.folder.join("::"), circle.modules.join(" "));
-        circles(sources).into_iter().map(shown).collect()
+        let shown = |cycle: Cycle| format!("{}: {}", cycle.folder.join("::"), cycle.modules.join(" "));
+        cycles(sources).into_iter().map(shown).collect()
     }
 
     #[test]
-    fn what_leads_one_way_is_no_circle() {
+    fn imports_in_one_direction_are_not_a_cycle() {
         let sources = [
             ("lib.rs", "mod a; mod b; pub use a::A; use b::{B, c::*};"),
             ("a.rs", "use crate::b::B; pub struct A; // crate::a\nconst S: &str = \"crate::b::a\";"),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_found_at_every_depth() {
+    fn cycles_are_found_at_every_depth() {
         let sources = [
             ("lib.rs", "mod a; mod b; mod c;"),
             ("a.rs", "use crate::b::{self, x::{y}};"),
@@ -179,10 +179,10 @@ mod tests {
             ("c.rs", "mod inner { fn f() { super::super::a::h() } }"),
         ];
         assert_eq!(found(&sources), [": a b c", "b: x y"]);
-        let circle = &circles(&sources)[0];
+        let cycle = &cycles(&sources)[0];
         assert!(
-            circle.arrows.contains("c::inner uses a") && circle.arrows.contains("b uses c"),
-            "{circle:?}"
+            cycle.arrows.contains("c::inner uses a") && cycle.arrows.contains("b uses c"),
+            "{cycle:?}"
         );
     }
 

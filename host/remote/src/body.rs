@@ -11,7 +11,7 @@ pub(crate) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
 #[derive(Debug)]
 pub(crate) struct Body {
     response: reqwest::Response,
-    least_rate: u64,
+    min_rate: u64,
     time: Duration,
     since: Instant,
     bytes: u64,
@@ -21,10 +21,10 @@ pub(crate) struct Body {
 const TIME_OF_ERROR: Duration = Duration::from_secs(5);
 
 impl Body {
-    /// Wraps the body of a response. Reading fails if fewer than `least_rate` bytes per second
+    /// Wraps the body of a response. Reading fails if fewer than `min_rate` bytes per second
     /// arrive over the period `time`.
-    pub(crate) fn new(response: reqwest::Response, least_rate: u64, time: Duration) -> Self {
-        Self { response, least_rate, time, since: Instant::now(), bytes: 0 }
+    pub(crate) fn new(response: reqwest::Response, min_rate: u64, time: Duration) -> Self {
+        Self { response, min_rate, time, since: Instant::now(), bytes: 0 }
     }
 
     /// Returns the length of the rest, if the server has sent it.
@@ -45,10 +45,10 @@ impl Body {
             #[expect(clippy::cast_precision_loss, reason = "the rate is only displayed")]
             let rate = self.bytes as f64 / elapsed.as_secs_f64().max(0.001);
             #[expect(clippy::cast_precision_loss, reason = "the rate is only displayed")]
-            if piece.is_err() || rate < self.least_rate as f64 {
+            if piece.is_err() || rate < self.min_rate as f64 {
                 return Err(Fault::passing(format!(
-                    "{rate:.0} bytes per second, below the setting least-rate of {}",
-                    self.least_rate
+                    "{rate:.0} bytes per second, below the setting min-rate of {}",
+                    self.min_rate
                 )));
             }
             (self.since, self.bytes) = (Instant::now(), 0);

@@ -84,8 +84,8 @@ struct Rules {
     tries: usize,
     retry_time: Duration,
     answer_time: Duration,
-    least_rate: u64,
-    least_rate_time: Duration,
+    min_rate: u64,
+    min_rate_time: Duration,
     redirect_to: Vec<String>,
     secrets: Vec<Secret>,
 }
@@ -120,8 +120,8 @@ impl Client {
             tries: settings.count("retries"),
             retry_time: settings.time("retry-time"),
             answer_time: settings.time("answer-timeout"),
-            least_rate: settings.bytes("least-rate"),
-            least_rate_time: settings.time("least-rate-time"),
+            min_rate: settings.bytes("min-rate"),
+            min_rate_time: settings.time("min-rate-time"),
             redirect_to: hosts.split(',').map(|host| host.trim().to_ascii_lowercase()).collect(),
             secrets: settings.secrets(),
         };
@@ -223,7 +223,7 @@ impl Client {
             }
         };
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = Body::new(response, self.rules.least_rate, self.rules.least_rate_time);
+        let body = Body::new(response, self.rules.min_rate, self.rules.min_rate_time);
         Ok(Answer { status, headers, url: ask.url.clone(), body, secrets: secrets_of(ask) })
     }
 
@@ -238,18 +238,18 @@ impl Client {
         let mut request = std::pin::pin!(request);
         let mut before = 0;
         while before < len {
-            let found = tokio::time::timeout(self.rules.least_rate_time, &mut request).await;
+            let found = tokio::time::timeout(self.rules.min_rate_time, &mut request).await;
             if found.is_ok() {
                 return Ok(found);
             }
             let now = taken.load(Ordering::Relaxed);
-            let least = self.rules.least_rate.saturating_mul(self.rules.least_rate_time.as_secs().max(1));
+            let least = self.rules.min_rate.saturating_mul(self.rules.min_rate_time.as_secs().max(1));
             if now < len && now - before < least {
                 return Err(Fault::passing(format!(
-                    "{} bytes were sent in {} s, below the setting least-rate of {}",
+                    "{} bytes were sent in {} s, below the setting min-rate of {}",
                     now - before,
-                    self.rules.least_rate_time.as_secs_f32(),
-                    self.rules.least_rate
+                    self.rules.min_rate_time.as_secs_f32(),
+                    self.rules.min_rate
                 )));
             }
             before = now;

@@ -79,8 +79,8 @@ const ROWS: &[Row] = &[
     Row("retry-time", Kind::Seconds, "120", &[], false, "time limit for these attempts, including waits that the server asks for"),
     Row("connect-timeout", Kind::Seconds, "10", &[], false, "time limit for establishing a connection"),
     Row("answer-timeout", Kind::Seconds, "60", &[], false, "time limit until a response starts"),
-    Row("least-rate", Kind::Bytes, "1KiB", &[], false, "bytes per second below which a transfer is retried"),
-    Row("least-rate-time", Kind::Seconds, "30", &[], false, "period over which this rate is measured"),
+    Row("min-rate", Kind::Bytes, "1KiB", &[], false, "bytes per second below which a transfer is retried"),
+    Row("min-rate-time", Kind::Seconds, "30", &[], false, "period over which this rate is measured"),
     Row("spool", Kind::Bytes, "16GiB", &[], false, "maximum size of a file from an HTTP server without range requests"),
     Row("spool-folder", Kind::Text, "", &["TMPDIR"], false, "folder for the unnamed temporary copies of such files"),
     Row("redirect-to", Kind::Text, "", &[], false, "comma-separated hosts with private addresses that servers may redirect to"),
@@ -316,12 +316,12 @@ mod tests {
     #[test]
     fn pairs_come_before_variables_and_scopes_before_all() {
         let settings =
-            settings(&["region=us-east-2", "s3.endpoint=http://a", "endpoint=http://b", "least_rate=2KiB"])
+            settings(&["region=us-east-2", "s3.endpoint=http://a", "endpoint=http://b", "min_rate=2KiB"])
                 .unwrap();
         assert_eq!(settings.scoped(Scope::S3, "region"), Some("us-east-2"));
         assert_eq!(settings.scoped(Scope::S3, "endpoint"), Some("http://a"));
         assert_eq!(settings.scoped(Scope::Gcs, "endpoint"), Some("http://b"));
-        assert_eq!(settings.bytes("least-rate"), 2048);
+        assert_eq!(settings.bytes("min-rate"), 2048);
         assert_eq!(settings.count("parallel"), 8);
         assert_eq!(settings.time("retry-time"), Duration::from_secs(120));
         assert!(!settings.is_set("hf-offline"));

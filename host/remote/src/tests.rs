@@ -19,7 +19,7 @@ fn remotes(pairs: &[&str]) -> Remotes {
 }
 
 fn remotes_with(memory: u64, pairs: &[&str]) -> Remotes {
-    let quick = ["retries=4", "retry-time=5", "least-rate-time=0.2", "answer-timeout=2"];
+    let quick = ["retries=4", "retry-time=5", "min-rate-time=0.2", "answer-timeout=2"];
     let pairs: Vec<&str> = quick.iter().chain(pairs).copied().collect();
     Remotes::new(Settings::with_environment(&pairs, []).unwrap(), memory)
 }

@@ -234,8 +234,8 @@ fn what_goes_wrong_while_an_object_is_read() {
         _ => Reply::new(403, vec![b'x'; 8192]).in_manner(Manner::Endless),
     });
     assert!(took < Duration::from_secs(20), "{took:?}");
-    let slow = ["least-rate-time=1", "retries=2"];
-    let took = shop.read("a byte a second", &slow, (passing, &["least-rate"]), |n, request, pass| match n {
+    let slow = ["min-rate-time=1", "retries=2"];
+    let took = shop.read("a byte a second", &slow, (passing, &["min-rate"]), |n, request, pass| match n {
         0 => pass(request),
         _ => pass(request).in_manner(Manner::Slow(Duration::from_secs(1))),
     });

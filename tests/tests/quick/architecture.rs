@@ -1,5 +1,5 @@
 //! Checks the promises of ARCHITECTURE.md about the crates: which crate may use which, that modules
-//! do not use each other in circles, and that the host does not depend on any format.
+//! do not use each other in cycles, and that the host does not depend on any format.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::paths_below;
-use tensorferry_tests::layers::circles_in;
+use tensorferry_tests::layers::cycles_in;
 use tensorferry_tests::rust::modules;
 use tensorferry_tests::workspace::{self, root};
 
@@ -102,16 +102,16 @@ fn crates_depend_one_way() {
 }
 
 #[test]
-fn no_modules_use_each_other_in_circles() {
+fn no_modules_import_each_other_in_cycles() {
     let mut wrong = Vec::new();
     for (folder, _) in crates() {
-        for circle in circles_in(&root().join(&folder).join("src")) {
-            let arrows = circle.arrows.iter().map(|arrow| format!("\n    {arrow}")).collect::<String>();
-            let of = circle.folder.join("::");
-            wrong.push(format!("{} {of}: {}{arrows}", folder.display(), circle.modules.join(" ")));
+        for cycle in cycles_in(&root().join(&folder).join("src")) {
+            let arrows = cycle.arrows.iter().map(|arrow| format!("\n    {arrow}")).collect::<String>();
+            let of = cycle.folder.join("::");
+            wrong.push(format!("{} {of}: {}{arrows}", folder.display(), cycle.modules.join(" ")));
         }
     }
-    assert!(wrong.is_empty(), "{} circles:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} cycles:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// The layers of the host. Their interfaces are not stable, so their public items are only for
@@ -206,7 +206,7 @@ fn each_type_name_means_one_thing() {
 }
 
 #[test]
-fn no_python_files_import_each_other_in_circles() {
+fn no_python_files_import_each_other_in_cycles() {
     let package = root().join("host/python/python/tensorferry");
     let names = paths_below(&package);
     let modules: BTreeSet<&str> = names.iter().filter_map(|name| name.strip_suffix(".py")).collect();
