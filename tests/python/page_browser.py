@@ -15,7 +15,7 @@ from playwright.sync_api import expect, sync_playwright
 
 WIDTHS = {"wide": (1400, 900), "narrow": (390, 800)}
 # Only visible rows may have elements, for any number of tensors.
-MOST_ELEMENTS = 4000
+MAX_ELEMENTS = 4000
 # The message of a search contains this if the search found something.
 FOUND = re.compile(" of ")
 
@@ -197,7 +197,7 @@ def looked_at(browser, task, axe, shots):
             if scheme == "light" and width == "wide":
                 found["opened"] = seconds
                 found["elements"] = page.evaluate("document.querySelectorAll('*').length")
-                assert found["elements"] < MOST_ELEMENTS, f"{at}: {found['elements']} elements"
+                assert found["elements"] < MAX_ELEMENTS, f"{at}: {found['elements']} elements"
             first = faults(page, axe)
             found.update({"model": of_model, "records": of_records, "diff": of_diff}[task["kind"]](page, task))
             wrong = first + faults(page, axe)

@@ -14,8 +14,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Maximum memory to read a small hostile input. Claimed lengths must not be allocated.
-const MOST_KIBIBYTES: u64 = 1 << 20;
-const MOST_SECONDS: u64 = 20;
+const MAX_KIBIBYTES: u64 = 1 << 20;
+const MAX_SECONDS: u64 = 20;
 
 /// Builds the arguments of a command from strings and paths.
 #[macro_export]
@@ -253,7 +253,7 @@ pub fn run(command: &mut Command) -> Outcome {
 /// Returns the command with limits on address space and processor time.
 #[must_use]
 pub fn bounded(command: &Command) -> Command {
-    after(&format!("ulimit -v {MOST_KIBIBYTES}; ulimit -t {MOST_SECONDS}"), command)
+    after(&format!("ulimit -v {MAX_KIBIBYTES}; ulimit -t {MAX_SECONDS}"), command)
 }
 
 /// Returns the command in a shell that runs `script` first.

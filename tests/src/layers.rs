@@ -180,10 +180,7 @@ mod tests {
         ];
         assert_eq!(found(&sources), [": a b c", "b: x y"]);
         let cycle = &cycles(&sources)[0];
-        assert!(
-            cycle.arrows.contains("c::inner uses a") && cycle.arrows.contains("b uses c"),
-            "{cycle:?}"
-        );
+        assert!(cycle.arrows.contains("c::inner uses a") && cycle.arrows.contains("b uses c"), "{cycle:?}");
     }
 
     #[test]

@@ -1045,7 +1045,9 @@ fn companions(text: &str) -> Result<Companions, Infallible> {
     Ok(Companions(match text {
         "all" => vec!["*".to_owned()],
         "none" => Vec::new(),
-        globs => globs.split(',').map(|glob| glob.trim().to_owned()).filter(|glob| !glob.is_empty()).collect(),
+        globs => {
+            globs.split(',').map(|glob| glob.trim().to_owned()).filter(|glob| !glob.is_empty()).collect()
+        }
     }))
 }
 

@@ -12,7 +12,7 @@ use tensorferry::{Registry, Session};
 use tensorferry_sdk::Result;
 
 /// Maximum differences that the text lists: about a screen.
-const MOST_LINES: usize = 40;
+const MAX_LINES: usize = 40;
 /// Minimum width of the column of details.
 const MIN_DETAIL: usize = 20;
 
@@ -107,7 +107,7 @@ fn verdict(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -
 /// Formats differences as a table: a column of names, and one of kinds and details, which is
 /// wrapped on a terminal.
 fn table(differences: &[Difference], kind: impl Fn(&Difference) -> &'static str) -> String {
-    let shown = &differences[..differences.len().min(MOST_LINES)];
+    let shown = &differences[..differences.len().min(MAX_LINES)];
     let names: Vec<String> = shown.iter().map(|difference| printable(&difference.name)).collect();
     let width = terminal::width(&names);
     let room = terminal::columns_or(usize::MAX).saturating_sub(width + 4).max(MIN_DETAIL);
@@ -121,8 +121,8 @@ fn table(differences: &[Difference], kind: impl Fn(&Difference) -> &'static str)
             text += &format!("  {name:width$}  {line}\n");
         }
     }
-    if differences.len() > MOST_LINES {
-        text += &format!("  ... and {} more (--json lists all)\n", differences.len() - MOST_LINES);
+    if differences.len() > MAX_LINES {
+        text += &format!("  ... and {} more (--json lists all)\n", differences.len() - MAX_LINES);
     }
     text
 }

@@ -9,7 +9,7 @@ use tensorferry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, Limits, OptionKind, OptionSpec, Result, Side};
 
 /// Maximum file extensions in a line of the table.
-const MOST_ENDINGS: usize = 3;
+const MAX_ENDINGS: usize = 3;
 /// Indentation of an option's help.
 const INDENT: usize = 6;
 
@@ -39,12 +39,12 @@ fn table(formats: &[&RegisteredFormat]) -> String {
             (_, true) => "records",
             _ => "-",
         };
-        let more = if d.suffixes.len() > MOST_ENDINGS { " ..." } else { "" };
+        let more = if d.suffixes.len() > MAX_ENDINGS { " ..." } else { "" };
         [
             printable(&d.id),
             holds(Capabilities::READ, Capabilities::READ_RECORDS).to_owned(),
             holds(Capabilities::WRITE, Capabilities::WRITE_RECORDS).to_owned(),
-            printable(&d.suffixes[..d.suffixes.len().min(MOST_ENDINGS)].join(" ")) + more,
+            printable(&d.suffixes[..d.suffixes.len().min(MAX_ENDINGS)].join(" ")) + more,
             printable(&d.title),
         ]
     };

@@ -35,11 +35,11 @@ const SCREEN: usize = 48;
 /// how many lines of the screen are left.
 const SHOWN: std::ops::RangeInclusive<usize> = 5..=20;
 /// Maximum lines of dtypes.
-const MOST_DTYPES: usize = 6;
+const MAX_DTYPES: usize = 6;
 /// Maximum characters of a metadata value.
-const MOST_OF_VALUE: usize = 100;
+const MAX_OF_VALUE: usize = 100;
 /// Maximum lines of a wrapped list.
-const MOST_WRAPPED: usize = 3;
+const MAX_WRAPPED: usize = 3;
 
 pub(super) use page::{paged, title};
 
@@ -346,11 +346,11 @@ fn text(seen: &InspectedModel, all: bool) -> String {
     let parameters = parameters_text(model.count.parameters);
     let _ = writeln!(text, "{count}, {parameters}, {}", description::sizes(model, total));
     let by_dtype = &model.count.dtypes;
-    for (dtype, of_dtype) in by_dtype.iter().take(if all { usize::MAX } else { MOST_DTYPES }) {
+    for (dtype, of_dtype) in by_dtype.iter().take(if all { usize::MAX } else { MAX_DTYPES }) {
         let _ = writeln!(text, "  {dtype}: {}, {}", of_dtype.tensors, terminal::bytes(of_dtype.bytes));
     }
-    if by_dtype.len() > MOST_DTYPES && !all {
-        let _ = writeln!(text, "  ... and {} more", by_dtype.len() - MOST_DTYPES);
+    if by_dtype.len() > MAX_DTYPES && !all {
+        let _ = writeln!(text, "  ... and {} more", by_dtype.len() - MAX_DTYPES);
     }
     section(&mut text, "model", description::lines(model).into_iter());
     if let Some(statistics) = statistics {
@@ -364,7 +364,7 @@ fn text(seen: &InspectedModel, all: bool) -> String {
     if !all && !globals.is_empty() && globals.iter().all(|global| is_standard(global)) {
         rest += "\npickle: standard PyTorch globals only\n";
     } else {
-        let lines = if all { globals.to_vec() } else { wrapped(globals, MOST_WRAPPED) };
+        let lines = if all { globals.to_vec() } else { wrapped(globals, MAX_WRAPPED) };
         section(&mut rest, "pickle globals (ferry never calls them)", lines.into_iter());
     }
     let taken = [&text, &rest].map(|part| part.lines().count()).iter().sum::<usize>() + seen.losses.len() + 2;
@@ -434,7 +434,7 @@ fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
     let left_out: Vec<String> = left_out.into_iter().map(|loss| loss.what).collect();
     let count = terminal::counted(part.tensors().len() as u64, "tensor");
     let mut lines = vec![format!("{count} kept; left out:")];
-    let most = if all { usize::MAX } else { MOST_WRAPPED };
+    let most = if all { usize::MAX } else { MAX_WRAPPED };
     lines.extend(wrapped(&left_out, most).iter().map(|line| format!("  {line}")));
     lines
 }
@@ -515,7 +515,7 @@ fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&
                     let _ = write!(line, "  {}", hex(&digests[*index]));
                 }
                 for (key, value) in &tensor.attributes {
-                    let value = printable(&line_of(value).chars().take(MOST_OF_VALUE).collect::<String>());
+                    let value = printable(&line_of(value).chars().take(MAX_OF_VALUE).collect::<String>());
                     let _ = write!(line, "  {}={value}", printable(key));
                 }
                 line

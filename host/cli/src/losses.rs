@@ -7,9 +7,9 @@ use tensorferry_run::losses::grouped;
 use tensorferry_sdk::{Loss, Severity};
 
 /// Maximum names in a line.
-const MOST_NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 /// Maximum lines: about a screen.
-const MOST_LINES: usize = 40;
+const MAX_LINES: usize = 40;
 
 static ARE_ALL_SHOWN: AtomicBool = AtomicBool::new(false);
 
@@ -38,9 +38,9 @@ pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, qu
         return losses.map(|loss| line(&[loss])).collect();
     }
     let groups = grouped(losses, |loss| loss);
-    let mut lines: Vec<LossLine> = groups.iter().take(MOST_LINES).map(|group| line(group)).collect();
-    if groups.len() > MOST_LINES {
-        let others = terminal::counted((groups.len() - MOST_LINES) as u64, "other cause");
+    let mut lines: Vec<LossLine> = groups.iter().take(MAX_LINES).map(|group| line(group)).collect();
+    if groups.len() > MAX_LINES {
+        let others = terminal::counted((groups.len() - MAX_LINES) as u64, "other cause");
         lines.push(("note".to_owned(), format!("and {others}; pass --losses to list every loss")));
     }
     lines
@@ -49,8 +49,8 @@ pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, qu
 fn line(group: &[&LossRecord<'_>]) -> LossLine {
     let first = group[0];
     let mut names: Vec<String> =
-        group.iter().take(MOST_NAMES).map(|loss| format!("{:?}", loss.what)).collect();
-    if group.len() > MOST_NAMES {
+        group.iter().take(MAX_NAMES).map(|loss| format!("{:?}", loss.what)).collect();
+    if group.len() > MAX_NAMES {
         names.push("...".to_owned());
     }
     let total = if group.len() > 1 { format!(" ({})", group.len()) } else { String::new() };

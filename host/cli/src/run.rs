@@ -17,7 +17,7 @@ use tensorferry_run::{self, Budget, Only, Plan, RunOptions, RunOutcome, Shard, W
 use tensorferry_sdk::{Error, Result};
 
 /// Maximum failures repeated at the end: about a screen.
-const MOST_FAILURES: usize = 10;
+const MAX_FAILURES: usize = 10;
 
 /// Returns the exit code.
 pub(super) fn run(
@@ -167,13 +167,13 @@ fn tell(command: &Command, folder: &Path, ended: &RunOutcome) -> Result<u8> {
 fn tell_failures(jobs: &[JobSummary]) {
     let failed: Vec<_> = jobs.iter().filter_map(|job| Some((job, job.failure.as_ref()?))).collect();
     // With few jobs, the messages are still visible just above.
-    if jobs.len() <= MOST_FAILURES {
+    if jobs.len() <= MAX_FAILURES {
         let hints: BTreeSet<&str> =
             failed.iter().filter_map(|(_, failure)| failure.hint.as_deref()).collect();
         hints.iter().for_each(|hint| terminal::message("hint", hint));
         return;
     }
-    for (job, failure) in failed.iter().take(MOST_FAILURES) {
+    for (job, failure) in failed.iter().take(MAX_FAILURES) {
         terminal::message(
             "failed",
             &format!("{}: {}", printable(&job.name), printable(&failure.to_string())),
@@ -182,8 +182,8 @@ fn tell_failures(jobs: &[JobSummary]) {
             terminal::message("  hint", hint);
         }
     }
-    if failed.len() > MOST_FAILURES {
-        let more = terminal::counted((failed.len() - MOST_FAILURES) as u64, "other job");
+    if failed.len() > MAX_FAILURES {
+        let more = terminal::counted((failed.len() - MAX_FAILURES) as u64, "other job");
         terminal::message("failed", &format!("{more}; the report lists them"));
     }
 }

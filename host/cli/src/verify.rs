@@ -13,9 +13,9 @@ use tensorferry::{Registry, Session};
 use tensorferry_sdk::{Error, Result, listed};
 
 /// Maximum problems of one output in the text; `--json` lists all.
-const MOST_SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 /// Maximum files without a receipt that the text names.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Prints a verdict for each output.
 pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> Result<()> {
@@ -154,7 +154,7 @@ impl VerdictPrinter {
 }
 
 fn unnamed_line(files: &[PathBuf]) -> String {
-    let names = listed(files.iter().map(|path| terminal::shown(path)), MOST_NAMED);
+    let names = listed(files.iter().map(|path| terminal::shown(path)), MAX_NAMED);
     format!("no receipt lists {}: {names}\n", terminal::counted(files.len() as u64, "file"))
 }
 
@@ -164,11 +164,11 @@ fn line(verdict: Verdict, path: &Path) -> String {
 
 fn text(checked: &Checked) -> String {
     let mut text = line(checked.verdict, &output_of(&checked.receipt));
-    for problem in checked.problems.iter().take(MOST_SHOWN) {
+    for problem in checked.problems.iter().take(MAX_SHOWN) {
         let _ = writeln!(text, "  {}", printable(&problem.to_string()));
     }
-    if checked.problems.len() > MOST_SHOWN {
-        let _ = writeln!(text, "  ... and {} more (--json lists all)", checked.problems.len() - MOST_SHOWN);
+    if checked.problems.len() > MAX_SHOWN {
+        let _ = writeln!(text, "  ... and {} more (--json lists all)", checked.problems.len() - MAX_SHOWN);
     }
     for column in &checked.left_out {
         let _ = writeln!(text, "  not compared: {}", printable(column));

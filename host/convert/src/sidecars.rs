@@ -434,7 +434,7 @@ impl Sidecars {
         }
         let source = input.reopen();
         let file = source.open(&name)?;
-        let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MOST_BYTES)).unwrap_or(0)];
+        let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MAX_BYTES)).unwrap_or(0)];
         source.read_at(file, 0, &mut text)?;
         // Text that is truncated or not UTF-8 is not valid JSON, and stays unchanged.
         let text = std::str::from_utf8(&text).unwrap_or_default();

@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, Read};
 use std::time::{Duration, Instant};
 
 /// Maximum bytes of the first line and the headers.
-const MOST_BYTES: usize = 8 << 10;
-const MOST_HEADERS: usize = 64;
+const MAX_BYTES: usize = 8 << 10;
+const MAX_HEADERS: usize = 64;
 /// Time limit for receiving the headers; short in tests, which wait for it.
 const LONGEST: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
@@ -73,9 +73,9 @@ pub(crate) fn read_head(stream: &mut impl Read, is_ended: &dyn Fn() -> bool) -> 
         }
         if let Some(end) = head.windows(4).position(|four| four == b"\r\n\r\n") {
             head.truncate(end + 4);
-            return if head.len() > MOST_BYTES { Err(Refusal::TooLarge) } else { Ok(head) };
+            return if head.len() > MAX_BYTES { Err(Refusal::TooLarge) } else { Ok(head) };
         }
-        if head.len() > MOST_BYTES {
+        if head.len() > MAX_BYTES {
             return Err(Refusal::TooLarge);
         }
         if started.elapsed() > LONGEST || is_ended() {
@@ -91,7 +91,7 @@ pub(crate) fn is_passing(error: &io::Error) -> bool {
 
 /// Parses the headers, and checks that the request is for the server with this port and token.
 pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<PageRequest, Refusal> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {
         Ok(httparse::Status::Complete(_)) => {}

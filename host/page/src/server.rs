@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Maximum number of connections at the same time. A browser opens six.
-const MOST_CONNECTIONS: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 /// Time limit for sending a response.
-const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+const MAX_ANSWER_LENGTH: Duration = Duration::from_secs(60);
 /// Time between checks of a waiting connection for the end of the server.
 const LOOK: Duration = Duration::from_millis(200);
 /// Time between checks for new connections and for the end of the server.
@@ -78,7 +78,7 @@ impl Server {
                     Err(error) => return Err(error),
                 };
                 // Browsers keep unused connections open: close the one that has waited longest.
-                if open.load(Ordering::Relaxed) >= MOST_CONNECTIONS && !waiting.close_oldest() {
+                if open.load(Ordering::Relaxed) >= MAX_CONNECTIONS && !waiting.close_oldest() {
                     drop(stream);
                     continue;
                 }
@@ -127,7 +127,7 @@ impl Server {
         };
         let head = self.head(status, words, kind, body.len());
         let started = Instant::now();
-        let is_over = || is_ended() || started.elapsed() > LONGEST_ANSWER;
+        let is_over = || is_ended() || started.elapsed() > MAX_ANSWER_LENGTH;
         write_all(&mut stream, head.as_bytes(), &is_over)?;
         write_all(&mut stream, body.as_bytes(), &is_over)?;
         stream.shutdown(Shutdown::Write)?;

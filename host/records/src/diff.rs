@@ -22,7 +22,7 @@ use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// Maximum number of characters of a value that are shown.
-const MOST_SHOWN: usize = 60;
+const MAX_SHOWN: usize = 60;
 
 /// Compares the records of two flows in order.
 pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
@@ -203,8 +203,8 @@ fn shown(column: &ArrayRef, row: usize) -> Result<String, ArrowError> {
     } else if ValueTexts::new(&column)?.write(0, &mut text).is_err() {
         text.push('?');
     }
-    let mut cut: String = text.chars().take(MOST_SHOWN).flat_map(char::escape_default).collect();
-    if text.chars().count() > MOST_SHOWN {
+    let mut cut: String = text.chars().take(MAX_SHOWN).flat_map(char::escape_default).collect();
+    if text.chars().count() > MAX_SHOWN {
         cut.push_str("...");
     }
     Ok(cut)

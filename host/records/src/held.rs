@@ -4,7 +4,7 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, Metadata, Schema};
 use tensorferry_sdk::{Capabilities, Loss, LossKind};
 
 /// Maximum number of losses that are listed one by one. Any further losses are only counted.
-const MOST_LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 
 /// Prefixes of entries that describe the layout of rows in a file: ferry's own entries, Parquet's
 /// field numbers, Arrow's types.
@@ -19,8 +19,8 @@ pub(crate) fn left_behind(schema: &Schema, capabilities: Capabilities) -> Vec<Lo
     entries("", schema.metadata(), &mut left);
     schema.fields().iter().for_each(|field| column(field.name(), field, &mut left));
     let why = "the target has no place for the metadata of rows and columns";
-    let more = left.len().saturating_sub(MOST_LISTED);
-    left.truncate(MOST_LISTED);
+    let more = left.len().saturating_sub(MAX_LISTED);
+    left.truncate(MAX_LISTED);
     left.extend((more > 0).then(|| format!("{more} more entries")));
     left.into_iter().map(|what| Loss::new(LossKind::Metadata, what, why)).collect()
 }
@@ -58,9 +58,9 @@ mod tests {
         };
         assert_eq!(told(Capabilities::WRITE_RECORDS), ["about", "s: of", "s.x: unit"]);
         assert_eq!(told(Capabilities::WRITE_RECORDS | Capabilities::METADATA), [""; 0]);
-        let many = (0..MOST_LISTED + 3).map(|n| (n.to_string(), String::new())).collect::<Metadata>();
+        let many = (0..MAX_LISTED + 3).map(|n| (n.to_string(), String::new())).collect::<Metadata>();
         let schema = Schema::new_with_metadata(Vec::<Field>::new(), many);
         let losses = left_behind(&schema, Capabilities::WRITE_RECORDS);
-        assert_eq!((losses.len(), &*losses[MOST_LISTED].what), (MOST_LISTED + 1, "3 more entries"));
+        assert_eq!((losses.len(), &*losses[MAX_LISTED].what), (MAX_LISTED + 1, "3 more entries"));
     }
 }

@@ -43,7 +43,7 @@ impl Budget {
     pub(crate) fn part_bytes(&self, len: Option<u64>) -> u64 {
         const MIB: u64 = 1 << 20;
         let usual = (self.most / 4 / MIB).clamp(5, 16) * MIB;
-        usual.max(len.unwrap_or(0).div_ceil(MOST_PARTS).next_multiple_of(MIB))
+        usual.max(len.unwrap_or(0).div_ceil(MAX_PARTS).next_multiple_of(MIB))
     }
 
     /// Reserves bytes for a part. Returns `None` if there is not enough memory and no upload is
@@ -83,7 +83,7 @@ impl Budget {
 }
 
 /// Maximum number of parts of an object in S3 and Google Cloud Storage.
-pub(crate) const MOST_PARTS: u64 = 10_000;
+pub(crate) const MAX_PARTS: u64 = 10_000;
 
 impl Held {
     /// Marks the bytes as being uploaded.

@@ -91,11 +91,11 @@ struct Rules {
 }
 
 /// Maximum number of redirects that a request follows.
-const MOST_REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 
 /// Maximum number of bytes to read from the body of an error response. Providers' messages take a
 /// few hundred bytes.
-pub(crate) const MOST_OF_ERROR: usize = 64 << 10;
+pub(crate) const MAX_OF_ERROR: usize = 64 << 10;
 
 /// Headers that may be forwarded to another host. All other headers may be secret or part of a
 /// signature.
@@ -191,7 +191,7 @@ impl Client {
         if !is_of_first_host {
             ask.headers = kept(&ask.headers);
         }
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let client = if is_of_first_host { &self.any } else { self.client_for(&first, &ask.url).await? };
             let answer = self.send(client, &ask).await?;
             let next = redirect(&ask, &answer)?.filter(|_| !matches!(follow, Follow::No));
@@ -202,7 +202,7 @@ impl Client {
             }
             ask.url = next;
         }
-        Err(Fault::last(Error::io(format!("more than {MOST_REDIRECTS} redirects")).file(shown(&first))))
+        Err(Fault::last(Error::io(format!("more than {MAX_REDIRECTS} redirects")).file(shown(&first))))
     }
 
     async fn send(&self, client: &reqwest::Client, ask: &Ask) -> Result<Answer, Fault> {
@@ -314,7 +314,7 @@ impl Client {
         let told = ["x-error-message", "x-ms-error-code"].iter().find_map(|name| answer.text(name));
         let told = match told {
             Some(told) => told.to_owned(),
-            None => words_of(&answer.body.start(MOST_OF_ERROR).await),
+            None => words_of(&answer.body.start(MAX_OF_ERROR).await),
         };
         let told = scrubbed(&self.scrubbed(&told), &answer.secrets);
         let reason = status.canonical_reason().unwrap_or_default();

@@ -57,7 +57,7 @@ pub(crate) struct Patience {
 
 /// Length of the first pause. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+const MAX_PAUSE: Duration = Duration::from_secs(20);
 
 impl Patience {
     /// Allows up to `most` attempts within the time `within`.
@@ -75,7 +75,7 @@ impl Patience {
     pub(crate) async fn wait(&mut self, fault: Fault) -> Result<(), Fault> {
         let Remedy::Again(asked) = fault.remedy else { return Err(fault) };
         let doublings = u32::try_from(self.tries - 1).unwrap_or(u32::MAX).min(16);
-        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(MAX_PAUSE);
         // Pauses have a random length between half and all of `pause`, so that clients that failed
         // together do not retry together.
         let pause = pause.mul_f64(0.5 + 0.5 * chance());

@@ -12,7 +12,7 @@ const SMALL: u64 = 16 << 20;
 /// Number of small jobs that may run in place of one big job.
 const SMALL_JOBS: usize = 8;
 /// Minimum memory limit of a process, however little memory the machine has.
-const LEAST_LIMIT: u64 = 512 << 20;
+const MIN_LIMIT: u64 = 512 << 20;
 
 /// The resources that all jobs share.
 #[derive(Debug, Clone)]
@@ -109,7 +109,7 @@ impl Budget {
     /// Returns the default memory limit of a job's process: its share of the machine's memory.
     pub(crate) fn limit(&self, places: usize) -> u64 {
         let most = (self.places() / places).max(1) as u64;
-        (available().unwrap_or(u64::MAX / 2) / 10 * 8 / most).max(LEAST_LIMIT)
+        (available().unwrap_or(u64::MAX / 2) / 10 * 8 / most).max(MIN_LIMIT)
     }
 }
 

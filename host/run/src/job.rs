@@ -168,7 +168,10 @@ pub(crate) fn difference(new: &Request, old: &Request) -> Option<String> {
             ("to", optional(&output.format)),
             ("part", input.part.to_string()),
             ("steps", steps.join("; ")),
-            ("companions", input.companions.as_ref().map_or_else(|| "unset".to_owned(), |globs| globs.join(", "))),
+            (
+                "companions",
+                input.companions.as_ref().map_or_else(|| "unset".to_owned(), |globs| globs.join(", ")),
+            ),
             ("strict", losses.strict.to_string()),
             ("allow_loss", allowed.join(", ")),
         ]

@@ -13,7 +13,7 @@ use tensorferry_sdk::{Error, Result};
 
 /// Maximum size in bytes of a plan's file. Such a file has a few hundred lines of a few kilobytes
 /// each. If a store reports a larger file, it is refused.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 #[derive(Clone)]
 pub(crate) enum Place {
@@ -67,9 +67,9 @@ impl Place {
                 }
                 let file = place.open(&path)?;
                 let len = file.stamp().len;
-                if len > MOST_BYTES {
+                if len > MAX_BYTES {
                     let error = Error::limit("the plan's file is too large").file(self.shown(name));
-                    return Err(error.expected(format!("at most {MOST_BYTES} bytes")).found(len.to_string()));
+                    return Err(error.expected(format!("at most {MAX_BYTES} bytes")).found(len.to_string()));
                 }
                 let len = usize::try_from(len).unwrap_or(usize::MAX);
                 let mut bytes = vec![0; len];

@@ -133,7 +133,18 @@ fn table_of(keys: &BTreeMap<String, BTreeSet<&str>>, meanings: &BTreeMap<&str, &
 
 /// The beginnings of the names of environment variables that programs have.
 const PREFIXES: [&str; 12] = [
-    "FERRY_", "XDG_", "HF_", "AWS_", "GOOGLE_", "SLURM_", "JOB_", "RAY_", "NO_", "HUGGING", "HTTP", "TRANSFORMERS_",
+    "FERRY_",
+    "XDG_",
+    "HF_",
+    "AWS_",
+    "GOOGLE_",
+    "SLURM_",
+    "JOB_",
+    "RAY_",
+    "NO_",
+    "HUGGING",
+    "HTTP",
+    "TRANSFORMERS_",
 ];
 
 #[test]

@@ -12,11 +12,11 @@ use tensorferry::statistics::{
 use tensorferry_sdk::listed;
 
 /// Minimum width of the name column.
-const LEAST_NAME: usize = 16;
+const MIN_NAME: usize = 16;
 /// Maximum tensors named in a finding.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 /// Maximum layers named in a finding.
-const MOST_LAYERS: usize = 12;
+const MAX_LAYERS: usize = 12;
 
 /// Returns the statistics as JSON, by tensor name. The entry for a part of a weight contains only
 /// the name of the weight.
@@ -54,7 +54,7 @@ pub(super) fn findings(statistics: &ModelStatistics, all: bool) -> Vec<String> {
     }
     let mut lines: Vec<String> = Vec::new();
     for (kind, found) in kinds {
-        let most = if all { usize::MAX } else { MOST_NAMED };
+        let most = if all { usize::MAX } else { MAX_NAMED };
         let tensors: usize = found.iter().map(|finding| finding.tensors.len()).sum();
         let mut line = format!("{}: {}{}", kind.title(), counted(tensors as u64, "tensor"), layers(&found));
         if all {
@@ -88,8 +88,8 @@ fn layers(findings: &[&Finding]) -> String {
         1 => "layer",
         _ => "layers",
     };
-    let shown: Vec<String> = layers.iter().take(MOST_LAYERS).map(u64::to_string).collect();
-    let more = if layers.len() > MOST_LAYERS { " ..." } else { "" };
+    let shown: Vec<String> = layers.iter().take(MAX_LAYERS).map(u64::to_string).collect();
+    let more = if layers.len() > MAX_LAYERS { " ..." } else { "" };
     format!(", {word} {}{more}", shown.join(", "))
 }
 
@@ -107,7 +107,7 @@ pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
     let longest = shown.iter().map(|tensor| printable(&tensor.name).chars().count()).max().unwrap_or(0);
     let room_beside = |widths: &[usize]| {
         let taken = 2 + widths.iter().map(|width| width + 2).sum::<usize>();
-        terminal::columns().saturating_sub(taken).max(LEAST_NAME)
+        terminal::columns().saturating_sub(taken).max(MIN_NAME)
     };
     // Names matter most: if they do not fit, the shape and then the dtype are dropped, since
     // `inspect` without --stats shows both.

@@ -4,7 +4,7 @@ use super::cut;
 use serde_json::{Value, json};
 
 /// Maximum characters of a value.
-const MOST_OF_VALUE: usize = 2_000;
+const MAX_OF_VALUE: usize = 2_000;
 
 /// The result of a comparison.
 pub(crate) struct ShownDifferences<'a> {
@@ -30,7 +30,7 @@ pub(crate) fn differences(shown: ShownDifferences<'_>) -> Value {
     for difference in all.as_array_mut().into_iter().flatten() {
         for side in ["a", "b"] {
             if let Some(text) = difference[side].as_str() {
-                difference[side] = cut(text, MOST_OF_VALUE).0.into();
+                difference[side] = cut(text, MAX_OF_VALUE).0.into();
             } else if difference[side].is_null()
                 && let Some(difference) = difference.as_object_mut()
             {

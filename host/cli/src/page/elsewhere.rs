@@ -11,7 +11,7 @@ use tensorferry::request::Part;
 use tensorferry_sdk::{Capabilities, Catalog, LossKind, listed};
 
 /// Maximum names listed for a loss.
-const MOST_NAMED: usize = 6;
+const MAX_NAMED: usize = 6;
 
 /// Returns the losses for each tensor format other than the model's own.
 pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<Value> {
@@ -101,5 +101,5 @@ impl Held {
 /// Formats a loss, as in `metadata: a, b and 4 more`.
 fn line(what: &str, names: &[String]) -> String {
     let short = |name: &String| name.chars().take(80).collect::<String>();
-    format!("{what}: {}", listed(names.iter().map(short), MOST_NAMED))
+    format!("{what}: {}", listed(names.iter().map(short), MAX_NAMED))
 }

@@ -20,12 +20,12 @@ use tensorferry_sdk::{
 };
 
 /// Maximum rows, and columns, of a map.
-const MOST_CELLS: u64 = 64;
+const MAX_CELLS: u64 = 64;
 /// Maximum maps in a page that is a file, at about 6 kB each.
-const MOST_MAPS: usize = 128;
+const MAX_MAPS: usize = 128;
 /// Maximum bytes of a row of packed elements, because such rows are read whole. Matrices with
 /// longer rows have no map.
-const LONGEST_ROW: u64 = 16 << 20;
+const MAX_ROW_LENGTH: u64 = 16 << 20;
 
 /// The source of heat maps: a model whose tensors can be read as numbers.
 pub(crate) struct Heats<'a> {
@@ -98,7 +98,7 @@ impl<'a> Heats<'a> {
         let logical = self.logical();
         let mut maps = BTreeMap::new();
         for (at, tensor) in matrices {
-            if maps.len() == MOST_MAPS {
+            if maps.len() == MAX_MAPS {
                 break;
             }
             if let Some(&id) = self.by_name.get(&tensor.name)
@@ -130,7 +130,7 @@ fn heat(logical: &Logical<'_>, id: TensorId) -> Result<Option<Value>> {
 
 /// Returns evenly spaced indices of an axis.
 fn axis(len: u64) -> AxisSlice {
-    let step = len.div_ceil(MOST_CELLS).max(1);
+    let step = len.div_ceil(MAX_CELLS).max(1);
     AxisSlice { start: 0, step: i64::try_from(step).unwrap_or(i64::MAX), len: len.div_ceil(step) }
 }
 
@@ -180,7 +180,7 @@ fn packed(
     let info = logical.dtype_info(tensor.dtype)?;
     let (elements, block) = (u64::from(info.block_elements()), u64::from(info.block_bytes()));
     let width = tensor.shape[1];
-    if width / elements * block > LONGEST_ROW {
+    if width / elements * block > MAX_ROW_LENGTH {
         return Ok(None);
     }
     let mut codes = Vec::new();

@@ -14,13 +14,13 @@ use tensorferry_page::shared_beginnings;
 use tensorferry_sdk::Value as Said;
 
 /// Maximum characters of a metadata value; the value for a tokenizer may have megabytes.
-const MOST_OF_VALUE: usize = 2_000;
+const MAX_OF_VALUE: usize = 2_000;
 /// Maximum items of a list in the state.
-const MOST_ITEMS: usize = 200;
+const MAX_ITEMS: usize = 200;
 /// Maximum values of the whole state.
-const MOST_STATE: usize = 100_000;
+const MAX_STATE: usize = 100_000;
 /// Maximum tensors with a histogram. The numbers of all tensors are kept.
-const MOST_HISTOGRAMS: usize = 10_000;
+const MAX_HISTOGRAMS: usize = 10_000;
 
 /// A model, and everything that a page shows about it.
 pub(crate) struct ShownModel<'a> {
@@ -104,7 +104,7 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
             let (text, len) = said(value);
             json!([key, text, len])
         }).collect::<Vec<_>>(),
-        "state": outline::json(catalog).map(|state| without_tensors(json!(state.within(MOST_STATE)))),
+        "state": outline::json(catalog).map(|state| without_tensors(json!(state.within(MAX_STATE)))),
         "globals": globals.iter().take(1000).collect::<Vec<_>>(),
         "losses": losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
         "elsewhere": elsewhere::losses(catalog, &input.format.description.id, registry),
@@ -138,8 +138,8 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
 /// before it was shortened.
 fn said(value: &Said) -> (String, usize) {
     match value.as_text() {
-        Some(text) => cut(text, MOST_OF_VALUE),
-        None => cut(&value.json(), MOST_OF_VALUE),
+        Some(text) => cut(text, MAX_OF_VALUE),
+        None => cut(&value.json(), MAX_OF_VALUE),
     }
 }
 
@@ -169,7 +169,7 @@ fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BT
     for tensor in &statistics.tensors {
         if let Some(&at) = by_name.get(tensor.name.as_str()) {
             let mut stats = compact(tensor.json());
-            if let Some(stats) = stats.as_object_mut().filter(|_| at >= MOST_HISTOGRAMS) {
+            if let Some(stats) = stats.as_object_mut().filter(|_| at >= MAX_HISTOGRAMS) {
                 stats.remove("histogram");
             }
             all.insert(at, stats);
@@ -230,9 +230,9 @@ fn without_tensors(state: Value) -> Value {
             if count > 4 && items.iter().all(is_tensor) {
                 return said(count).into();
             }
-            let mut kept: Vec<Value> = items.into_iter().take(MOST_ITEMS).map(without_tensors).collect();
-            if count > MOST_ITEMS {
-                kept.push(format!("... and {} more", count - MOST_ITEMS).into());
+            let mut kept: Vec<Value> = items.into_iter().take(MAX_ITEMS).map(without_tensors).collect();
+            if count > MAX_ITEMS {
+                kept.push(format!("... and {} more", count - MAX_ITEMS).into());
             }
             kept.into()
         }

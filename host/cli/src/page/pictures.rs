@@ -15,12 +15,12 @@ use tensorferry_sdk::arrow_schema::DataType;
 
 /// Maximum images per page and per column.
 const MOST: usize = 24;
-const MOST_OF_COLUMN: usize = 8;
+const MAX_OF_COLUMN: usize = 8;
 /// Maximum bytes per image and in total.
 const LONGEST: usize = 512 << 10;
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// Maximum pixels per image; a browser needs four bytes for each.
-const MOST_PIXELS: u64 = 1 << 24;
+const MAX_PIXELS: u64 = 1 << 24;
 
 #[derive(Default)]
 pub(super) struct Pictures {
@@ -62,7 +62,7 @@ impl Pictures {
 
     fn is_full(&self, column: &str) -> bool {
         self.found.len() >= MOST
-            || self.found.iter().filter(|it| it["column"] == column).count() >= MOST_OF_COLUMN
+            || self.found.iter().filter(|it| it["column"] == column).count() >= MAX_OF_COLUMN
     }
 
     fn add_all<'v>(&mut self, column: &str, first: usize, values: impl Iterator<Item = Option<&'v [u8]>>) {
@@ -74,8 +74,8 @@ impl Pictures {
             else {
                 continue;
             };
-            let is_small = bytes.len() <= LONGEST && self.bytes + bytes.len() <= MOST_BYTES;
-            if is_small && u64::from(width) * u64::from(height) <= MOST_PIXELS {
+            let is_small = bytes.len() <= LONGEST && self.bytes + bytes.len() <= MAX_BYTES;
+            if is_small && u64::from(width) * u64::from(height) <= MAX_PIXELS {
                 self.bytes += bytes.len();
                 self.found.push(json!({
                     "column": column, "row": first + row, "bytes": bytes.len(), "width": width, "height": height,

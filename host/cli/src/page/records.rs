@@ -9,11 +9,11 @@ use tensorferry::{LossRecord, Session};
 use tensorferry_sdk::{Loss, Result};
 
 /// Rows in the table.
-const MOST_ROWS: usize = 10;
+const MAX_ROWS: usize = 10;
 /// Rows used for distributions.
-const MOST_SAMPLED: usize = 2_000;
+const MAX_SAMPLED: usize = 2_000;
 /// Maximum characters of a cell.
-const MOST_OF_CELL: usize = 120;
+const MAX_OF_CELL: usize = 120;
 
 /// A dataset, and everything that a page shows about it.
 pub(crate) struct ShownRecords<'a> {
@@ -31,8 +31,8 @@ pub(crate) struct ShownRecords<'a> {
 pub(crate) fn records(title: &str, shown: ShownRecords<'_>, session: &Session) -> Result<Value> {
     let ShownRecords { rows, survey, columns, losses } = shown;
     let is_shown = |name: &str| survey.columns.iter().any(|column| column.field.name() == name);
-    let sampled = first(rows, MOST_SAMPLED, session, |flow| sample(flow, session))?;
-    let table = first(rows, MOST_ROWS, session, |flow| cells(flow, MOST_OF_CELL, session))?;
+    let sampled = first(rows, MAX_SAMPLED, session, |flow| sample(flow, session))?;
+    let table = first(rows, MAX_ROWS, session, |flow| cells(flow, MAX_OF_CELL, session))?;
     let table: Vec<_> = table.into_iter().filter(|column| is_shown(&column.name)).collect();
     let count = table.iter().map(|column| column.cells.len()).max().unwrap_or(0);
     let row =

@@ -19,12 +19,12 @@ use tensorferry_sdk::{Context, Result};
 /// Bins of a histogram.
 const BINS: usize = 40;
 /// Maximum numbers per column, since a row may be a list of millions.
-const MOST_NUMBERS: usize = 1 << 18;
+const MAX_NUMBERS: usize = 1 << 18;
 /// Maximum distinct strings per column, and maximum strings shown.
-const MOST_TEXTS: usize = 1 << 13;
-const MOST_SHOWN: usize = 8;
+const MAX_TEXTS: usize = 1 << 13;
+const MAX_SHOWN: usize = 8;
 /// Maximum characters of a string.
-const MOST_OF_TEXT: usize = 80;
+const MAX_OF_TEXT: usize = 80;
 
 pub(super) struct Sample {
     /// Names and distributions of the columns with numbers or strings.
@@ -67,7 +67,7 @@ macro_rules! numbers {
 impl ColumnSample {
     /// Adds the values of an array; the items of lists are added one by one.
     fn add(&mut self, array: &ArrayRef) {
-        let room = MOST_NUMBERS.saturating_sub(self.numbers.len());
+        let room = MAX_NUMBERS.saturating_sub(self.numbers.len());
         let numbers = &mut self.numbers;
         match array.data_type() {
             DataType::List(_) => self.add(&own_values(array.as_list::<i32>())),
@@ -99,8 +99,8 @@ impl ColumnSample {
     }
 
     fn count(&mut self, text: &str) {
-        let (text, _) = cut(text, MOST_OF_TEXT);
-        if self.texts.len() < MOST_TEXTS || self.texts.contains_key(&text) {
+        let (text, _) = cut(text, MAX_OF_TEXT);
+        if self.texts.len() < MAX_TEXTS || self.texts.contains_key(&text) {
             *self.texts.entry(text).or_default() += 1;
         }
     }
@@ -116,7 +116,7 @@ impl ColumnSample {
         if texts.first().is_none_or(|(_, count)| *count < 2) {
             return None;
         }
-        texts.truncate(MOST_SHOWN);
+        texts.truncate(MAX_SHOWN);
         Some(json!({ "rows": rows, "top": texts }))
     }
 }

@@ -13,7 +13,7 @@ use tensorferry_run::{Event, EventListener};
 /// Time between lines if stderr is not a terminal.
 const EVERY: Duration = Duration::from_secs(10);
 /// Maximum jobs with a bar at the same time.
-const MOST_BARS: usize = 16;
+const MAX_BARS: usize = 16;
 /// Minimum bytes of a job with a bar; smaller jobs end too soon to need one.
 const LEAST: u64 = 4 << 20;
 
@@ -131,7 +131,7 @@ impl Progress {
         let mut state = self.state();
         let shown = state.running.values().filter(|running| running.bar.is_some()).count();
         let Some(running) = state.running.get_mut(job) else { return };
-        if let Some(bars) = self.bars.as_ref().filter(|_| shown < MOST_BARS && bytes >= LEAST) {
+        if let Some(bars) = self.bars.as_ref().filter(|_| shown < MAX_BARS && bytes >= LEAST) {
             let bar = bars.add(ProgressBar::new(bytes));
             bar.set_style(style("  {bar:20} {bytes}/{total_bytes}  {bytes_per_sec}  {wide_msg}"));
             bar.set_message(printable(job));

@@ -6,9 +6,9 @@ use tensorferry::{Model, Tensor, suggest};
 use tensorferry_sdk::{Error, Result};
 
 /// Maximum tensors that a pattern may match.
-const MOST_MATCHED: usize = 16;
+const MAX_MATCHED: usize = 16;
 /// Maximum suggestions for an unknown name.
-const MOST_SUGGESTED: usize = 5;
+const MAX_SUGGESTED: usize = 5;
 
 /// A tensor, and the index after its name.
 pub(super) struct Wanted {
@@ -33,7 +33,7 @@ pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<Wanted>> {
     }
     if given.is_empty() {
         let names: Vec<String> =
-            model.tensors().take(MOST_SUGGESTED).map(|one| format!("{:?}", one.name())).collect();
+            model.tensors().take(MAX_SUGGESTED).map(|one| format!("{:?}", one.name())).collect();
         let hint = if names.is_empty() {
             "the input has no tensors".to_owned()
         } else {
@@ -62,12 +62,12 @@ fn of_text(model: &Model, text: &str) -> Result<Vec<Wanted>> {
     let patterns = indexed.map(|(name, index)| (name, Some(index))).into_iter().chain([(text, None)]);
     for (pattern, index) in patterns {
         let matched = matching(model, pattern);
-        if matched.len() > MOST_MATCHED {
+        if matched.len() > MAX_MATCHED {
             let names: Vec<String> =
-                matched.iter().take(MOST_SUGGESTED).map(|one| format!("{:?}", one.name())).collect();
+                matched.iter().take(MAX_SUGGESTED).map(|one| format!("{:?}", one.name())).collect();
             let count = matched.len();
             let problem =
-                format!("{pattern} matches {count} tensors; `ferry show` prints at most {MOST_MATCHED}");
+                format!("{pattern} matches {count} tensors; `ferry show` prints at most {MAX_MATCHED}");
             return Err(Error::usage(problem).hint(format!("name one, such as {}", names.join(", "))));
         }
         if !matched.is_empty() {
@@ -91,7 +91,7 @@ fn unknown(model: &Model, name: &str) -> Error {
     let mut near: Vec<&str> = suggest(name, names()).into_iter().collect();
     let holding =
         names().filter(|known| name.len() > 1 && known.contains(name) && near.first() != Some(known));
-    let rest: Vec<&str> = holding.take(MOST_SUGGESTED - near.len()).collect();
+    let rest: Vec<&str> = holding.take(MAX_SUGGESTED - near.len()).collect();
     near.extend(rest);
     let near: Vec<String> = near.into_iter().map(|near| format!("{near:?}")).collect();
     let meant = match &*near {

@@ -10,7 +10,7 @@ use tensorferry_core::read::folder::{EntryKind, InputFolder, is_url, shown};
 use tensorferry_sdk::{Error, Result};
 
 /// Maximum depth of sub-folders.
-const MOST_FOLDERS: usize = 64;
+const MAX_FOLDERS: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundReceipts {
@@ -93,7 +93,7 @@ fn of_url(url: &Path, session: &Session) -> Result<Vec<PathBuf>> {
 
 /// Finds all receipts in a folder and its sub-folders, except hidden folders and links.
 fn below(top: &InputFolder, folder: &str, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
-    if depth > MOST_FOLDERS {
+    if depth > MAX_FOLDERS {
         return Ok(());
     }
     for entry in top.entries(folder, "", u64::MAX)? {

@@ -9,20 +9,20 @@ use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::statistics::{Number, Numbers, Statistics, StatisticsKind, rows_of_zeros};
 
 /// Maximum share of zero rows. A smaller share may be padding, for example of a vocabulary.
-const MOST_DEAD_ROWS: f64 = 0.01;
+const MAX_DEAD_ROWS: f64 = 0.01;
 /// Maximum share of F8 values at the largest number of the dtype. A few are normal: scales are
 /// chosen so that the largest weight becomes that number.
-const MOST_SATURATED_F8: f64 = 0.001;
+const MAX_SATURATED_F8: f64 = 0.001;
 /// Maximum share of subnormals. Weights around zero contain some by chance. F16 weights contain
 /// more, because the smallest normal number of F16 is 6e-5.
-const MOST_SUBNORMAL: f64 = 0.01;
-const MOST_SUBNORMAL_F16: f64 = 0.05;
+const MAX_SUBNORMAL: f64 = 0.01;
+const MAX_SUBNORMAL_F16: f64 = 0.05;
 /// If an F16 tensor contains infinities and also numbers this large, its values exceeded the
 /// dtype's limit of 65504.
 const NEAR_LIMIT_F16: f64 = 32752.0;
 /// Minimum size in bytes of tensors that are searched for equal ones. Smaller tensors, such as
 /// counters or frequencies, are often equal.
-const LEAST_EQUAL: u64 = 64;
+const MIN_EQUAL: u64 = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingKind {
@@ -158,7 +158,7 @@ fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind
     let may_be_saturated = match dtype {
         Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::BF16 => 0.0,
         Dtype::F8_E4M3 | Dtype::F8_E5M2 | Dtype::F8_E4M3FNUZ | Dtype::F8_E5M2FNUZ | Dtype::F8_E4M3B11FNUZ => {
-            MOST_SATURATED_F8
+            MAX_SATURATED_F8
         }
         // Smaller dtypes reach their largest number in ordinary tensors.
         _ => 1.0,
@@ -179,13 +179,13 @@ fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind
         let value = numbers.min.map_or(0.0, Number::as_f64);
         found.push((FindingKind::Dead, format!("all of {count} values are {value}")));
     } else if let (Some(of_zeros @ 2..), [rows, ..]) = (numbers.zero_rows, shape)
-        && of_zeros as f64 > *rows as f64 * MOST_DEAD_ROWS
+        && of_zeros as f64 > *rows as f64 * MAX_DEAD_ROWS
     {
         found.push((FindingKind::Dead, format!("{of_zeros} of {rows} rows are zero")));
     }
     let may_be_subnormal = match dtype {
-        Dtype::F64 | Dtype::F32 | Dtype::BF16 => MOST_SUBNORMAL,
-        Dtype::F16 => MOST_SUBNORMAL_F16,
+        Dtype::F64 | Dtype::F32 | Dtype::BF16 => MAX_SUBNORMAL,
+        Dtype::F16 => MAX_SUBNORMAL_F16,
         _ => 1.0,
     };
     let others = finite - zeros;
@@ -211,7 +211,7 @@ fn equal(logical: &Logical<'_>, ids: &[TensorId], tensors: &[TensorStatistics]) 
     for (&id, tensor) in ids.iter().zip(tensors) {
         let Ok(Statistics::Numbers(numbers)) = &tensor.found else { continue };
         let dtype = logical.tensor(id).dtype;
-        let is_plain = numbers.min == numbers.max || numbers.count < LEAST_EQUAL || tensor.shape.len() < 2;
+        let is_plain = numbers.min == numbers.max || numbers.count < MIN_EQUAL || tensor.shape.len() < 2;
         if is_plain || !StatisticsKind::is_float(dtype) || logical.tied_to(id) != id {
             continue;
         }

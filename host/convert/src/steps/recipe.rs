@@ -50,7 +50,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 /// Maximum size of a recipe file.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,7 +92,7 @@ fn read(path: &str) -> Result<Recipe> {
     let failed = |error: std::io::Error| Error::from(error).file(path);
     let mut text = String::new();
     let read = regular_file::open(Path::new(path))
-        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(Error::usage("the recipe file does not exist").file(path))
@@ -101,9 +101,9 @@ fn read(path: &str) -> Result<Recipe> {
             Err(Error::usage("the recipe is not UTF-8 text").file(path))
         }
         Err(error) => Err(failed(error)),
-        Ok(len) if len as u64 > MOST_BYTES => Err(Error::limit("the recipe file is too long")
+        Ok(len) if len as u64 > MAX_BYTES => Err(Error::limit("the recipe file is too long")
             .file(path)
-            .expected(format!("at most {MOST_BYTES} bytes"))),
+            .expected(format!("at most {MAX_BYTES} bytes"))),
         Ok(_) => parse(&text).map_err(|error| error.file(path)),
     }
 }

@@ -9,7 +9,7 @@ use tensorferry_tensors::cast::{dtype_called, is_float, torch_name};
 pub const NAME: &str = "config.json";
 
 /// Maximum size of a configuration that can be edited.
-pub const MOST_BYTES: u64 = 16 << 20;
+pub const MAX_BYTES: u64 = 16 << 20;
 
 /// The edit of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -138,7 +138,8 @@ impl AccountRecord {
                 EntryClass::NoData => "without data",
                 class => class.word(),
             };
-            let is_listed = matches!(class, EntryClass::Excluded | EntryClass::Superseded | EntryClass::NotExamined);
+            let is_listed =
+                matches!(class, EntryClass::Excluded | EntryClass::Superseded | EntryClass::NotExamined);
             let names = self.samples.get(class.word()).filter(|_| is_listed);
             let more = if count > MAX_SAMPLE as u64 { ", ..." } else { "" };
             let names = names.map(|names| format!(" ({}{more})", names.join(", "))).unwrap_or_default();

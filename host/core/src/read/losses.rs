@@ -8,8 +8,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
-    Capabilities, Catalog, CatalogView, Content, Description, Error, ErrorKind, Layout, Loss, LossKind, NodeId,
-    Result, Segment, Severity, Side, TensorId,
+    Capabilities, Catalog, CatalogView, Content, Description, Error, ErrorKind, Layout, Loss, LossKind,
+    NodeId, Result, Segment, Severity, Side, TensorId,
 };
 
 /// Maximum number of losses of one kind to list. The remaining losses are only counted.

@@ -18,7 +18,7 @@ use tensorferry_sdk::{Error, Result};
 const UNFINISHED_NAME: &str = "commit.json.part";
 const VERSION: u32 = 1;
 /// Maximum bytes of a record. Each file of the output takes about 300 bytes.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// The steps of a commit, and whether each step must survive a power failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ impl Record {
     /// Reads the record of a stage, if it has one.
     pub(super) fn read(root: &Path) -> Result<Option<Self>> {
         let path = root.join(RECORD);
-        let read = read_own(&path, MOST_BYTES).map_err(failed("read a commit record", &path))?;
+        let read = read_own(&path, MAX_BYTES).map_err(failed("read a commit record", &path))?;
         let Some(bytes) = read else { return Ok(None) };
         let record: Self = serde_json::from_slice(&bytes).map_err(|error| {
             Error::io(format!("this version cannot read the commit record: {error}"))

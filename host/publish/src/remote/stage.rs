@@ -19,7 +19,7 @@ use tensorferry_sdk::{Context, Error, ErrorKind, Result};
 
 /// Maximum bytes of an older index that is kept in memory, so that it can be restored if the new
 /// set fails.
-const MOST_PUT_BACK: u64 = 64 << 20;
+const MAX_PUT_BACK: u64 = 64 << 20;
 
 /// The objects of an output that is being written. If it is dropped without a commit, its uploads
 /// are aborted, and the objects that it made visible are removed. The older indexes and receipts
@@ -262,7 +262,7 @@ impl RemoteStage {
     fn take_place(&self, file: &StagedFile, staged: &Staged) -> Result<()> {
         let bytes = match staged.1 {
             Condition::Absent => None,
-            _ => self.folder.read_small(&file.path, MOST_PUT_BACK),
+            _ => self.folder.read_small(&file.path, MAX_PUT_BACK),
         };
         self.commit_one(file, staged)?;
         if let Some(bytes) = bytes {
@@ -275,7 +275,7 @@ impl RemoteStage {
     /// Removes an index or receipt of an older set, and keeps its bytes until the output is
     /// committed.
     fn take_away(&self, file: &StagedFile) -> Result<()> {
-        let bytes = self.folder.read_small(&file.path, MOST_PUT_BACK);
+        let bytes = self.folder.read_small(&file.path, MAX_PUT_BACK);
         self.remove_older(&file.path)?;
         if let Some(bytes) = bytes {
             self.hold(file, bytes, Condition::Absent);

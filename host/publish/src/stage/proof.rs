@@ -21,7 +21,7 @@ use tensorferry_sdk::Result;
 
 pub(super) const PROOF: &str = "proof";
 /// Maximum bytes of the file. It contains three numbers and their names.
-const MOST_BYTES: u64 = 1 << 10;
+const MAX_BYTES: u64 = 1 << 10;
 
 /// The properties that the kernel reports for a lock file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub fn write(root: &Path) -> Result<()> {
 
 /// Returns whether a stage was created in its current location.
 pub fn is_there(root: &Path) -> bool {
-    let proof = read_own(&root.join(PROOF), MOST_BYTES).ok().flatten();
+    let proof = read_own(&root.join(PROOF), MAX_BYTES).ok().flatten();
     let proof = proof.and_then(|bytes| serde_json::from_slice::<Proof>(&bytes).ok());
     let lock = stat(&root.join(LOCK)).ok().flatten().filter(Metadata::is_file);
     lock.zip(proof).is_some_and(|(lock, proof)| proof.agrees(&Proof::of(&lock)))
@@ -78,7 +78,7 @@ pub(crate) fn is_not_needed(root: &Path) -> io::Result<bool> {
         entries => entries?,
     };
     for entry in entries {
-        let (entry, most) = (entry?, |name: &_| if name == LOCK { 0 } else { MOST_BYTES });
+        let (entry, most) = (entry?, |name: &_| if name == LOCK { 0 } else { MAX_BYTES });
         let (name, meta) = match entry.metadata() {
             Err(error) if gone(&error) => continue,
             meta => (entry.file_name(), meta?),

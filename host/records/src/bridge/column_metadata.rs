@@ -20,7 +20,7 @@ pub const KEY: &str = "ferry.columns";
 /// readers. All other entries become entries of the tensors' metadata.
 const OWN: &str = "ferry.";
 /// Maximum length in bytes of a type's name. Its longest part is a time zone.
-const MOST_TYPE_BYTES: usize = 128;
+const MAX_TYPE_BYTES: usize = 128;
 
 /// The properties of a schema that are kept in the metadata.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl ColumnMetadata {
     #[must_use]
     pub(crate) fn leaf(&self) -> Option<DataType> {
         // The text comes from a file, and Arrow's parser recurses once for each level of nesting.
-        if self.data_type.len() > MOST_TYPE_BYTES { None } else { self.data_type.parse().ok() }
+        if self.data_type.len() > MAX_TYPE_BYTES { None } else { self.data_type.parse().ok() }
     }
 }
 

@@ -8,7 +8,7 @@ use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Dtype, Loss, LossKind, arrow_schema};
 
 /// Maximum depth of nested types.
-const MOST_HOPS: usize = 64;
+const MAX_HOPS: usize = 64;
 
 /// The path to the values of a column.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ struct SchemaColumns {
 
 impl SchemaColumns {
     fn add(&mut self, field: usize, name: String, data_type: &DataType, mut hops: Vec<Hop>) {
-        if hops.len() >= MOST_HOPS {
+        if hops.len() >= MAX_HOPS {
             return self.lose(LossKind::Tensor, name, "lists and structs are nested too deep");
         }
         match data_type {

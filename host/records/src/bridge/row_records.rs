@@ -16,11 +16,11 @@ use tensorferry_sdk::{Dtype, Error, Result, Tensor, arrow_array, arrow_schema};
 use tensorferry_tensors::logical::Logical;
 
 /// Maximum number of leading dimensions that an error lists.
-const MOST_LISTED: usize = 8;
+const MAX_LISTED: usize = 8;
 /// Limits for lists without values: how many one row may have, and how many rows may contain only
 /// such lists.
-const MOST_EMPTY_LISTS: u64 = 256;
-const MOST_EMPTY_ROWS: u64 = 1 << 20;
+const MAX_EMPTY_LISTS: u64 = 256;
+const MAX_EMPTY_ROWS: u64 = 1 << 20;
 
 /// Tensors whose rows are records.
 pub(crate) struct RowRecords<'a> {
@@ -104,9 +104,9 @@ fn check_rows(found: &[ColumnTensors], tensors: &[Tensor]) -> Result<u64> {
         let rows = rows.map_or_else(|| "no leading dimension".to_owned(), |rows| format!("{rows} rows"));
         format!("{rows}: {}", tensorferry_sdk::listed(names.iter().map(|name| format!("{name:?}")), 1))
     };
-    let mut listed: Vec<String> = sizes.iter().take(MOST_LISTED).map(list).collect();
-    if sizes.len() > MOST_LISTED {
-        listed.push(format!("and {} more sizes", sizes.len() - MOST_LISTED));
+    let mut listed: Vec<String> = sizes.iter().take(MAX_LISTED).map(list).collect();
+    if sizes.len() > MAX_LISTED {
+        listed.push(format!("and {} more sizes", sizes.len() - MAX_LISTED));
     }
     Err(Error::usage("the tensors do not share a leading dimension, so their rows cannot be records")
         .found(listed.join("; "))
@@ -121,7 +121,7 @@ fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result
         let tensor = &tensors[column.values];
         has_values |= tensor.bytes > 0 || !column.lists.is_empty();
         let lists = tensor.shape.iter().skip(1).filter(|&&len| len > 0).try_fold(1_u64, |product, &len| {
-            product.checked_mul(len).filter(|&lists| lists <= MOST_EMPTY_LISTS)
+            product.checked_mul(len).filter(|&lists| lists <= MAX_EMPTY_LISTS)
         });
         if tensor.shape.iter().skip(1).any(|&len| len == 0) && lists.is_none() {
             return Err(Error::unsupported("a row has too many lists without values")
@@ -130,7 +130,7 @@ fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result
                 .hint("use --step records:tensor"));
         }
     }
-    if has_values || rows <= MOST_EMPTY_ROWS {
+    if has_values || rows <= MAX_EMPTY_ROWS {
         return Ok(());
     }
     Err(Error::unsupported("the rows have no values").found(rows).hint("use --step records:tensor"))

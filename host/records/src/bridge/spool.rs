@@ -14,7 +14,7 @@ use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_tensors::stored::Spill;
 
 /// Maximum number of spools that get their own file.
-const MOST_OWN_FILES: usize = 128;
+const MAX_OWN_FILES: usize = 128;
 
 /// Creates spools and owns their files.
 pub(super) struct Spools<'a> {
@@ -129,7 +129,7 @@ impl Spool<'_> {
     /// Appends bytes that fit in one buffer.
     fn write(&mut self, part: &[u8]) -> Result<()> {
         let mut files = self.spools.files.borrow_mut();
-        if matches!(self.place, SpoolPlace::Logged { times: 0, .. }) && files.ended.len() < MOST_OWN_FILES {
+        if matches!(self.place, SpoolPlace::Logged { times: 0, .. }) && files.ended.len() < MAX_OWN_FILES {
             files.ended.push(self.spools.create()?);
             self.place = SpoolPlace::Own { file: files.ended.len() - 1, times: 0 };
         }
@@ -220,7 +220,7 @@ mod tests {
         }
         let ended: Vec<Spooled> = open.into_iter().map(|spool| spool.finish().unwrap()).collect();
         let files = spools.into_files();
-        assert!(made.load(Ordering::Relaxed) <= MOST_OWN_FILES + 2 && files.len() <= MOST_OWN_FILES + 1);
+        assert!(made.load(Ordering::Relaxed) <= MAX_OWN_FILES + 2 && files.len() <= MAX_OWN_FILES + 1);
         for (number, Spooled { file, offset, len }) in ended.into_iter().enumerate() {
             let mut found = vec![0; usize::try_from(len).unwrap()];
             files[file].read_exact_at(&mut found, offset).unwrap();

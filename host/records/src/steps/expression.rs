@@ -30,7 +30,7 @@ use tensorferry_sdk::records::{Comparator, ComparedValue, Comparison};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// Maximum nesting of parentheses and `not`.
-const MOST_NESTED: usize = 64;
+const MAX_NESTED: usize = 64;
 /// A float represents every number exactly if its text is at most this long.
 const ALWAYS_HELD: usize = 15;
 
@@ -571,7 +571,7 @@ impl Parser {
     }
 
     fn not(&mut self, depth: usize) -> Result<Expression> {
-        if depth > MOST_NESTED {
+        if depth > MAX_NESTED {
             return Err(Error::usage("the expression is nested too deep"));
         }
         if self.word("not") {

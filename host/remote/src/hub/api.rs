@@ -22,10 +22,10 @@ pub(super) struct Api {
 }
 
 /// Maximum size of an API response in bytes. A thousand entries take 300 KB.
-const MOST_OF_ANSWER: usize = 16 << 20;
+const MAX_OF_ANSWER: usize = 16 << 20;
 
 /// Maximum number of entries in a tree.
-const MOST_ENTRIES: usize = 2_000_000;
+const MAX_ENTRIES: usize = 2_000_000;
 
 impl Api {
     pub(super) fn new(settings: &Settings, address: Address, revision: &str) -> Result<Self> {
@@ -99,7 +99,7 @@ impl Api {
                 }
             },
         };
-        let body = answer.body.all(MOST_OF_ANSWER).await.map_err(|fault| fault.of(&shown(&ask.url)))?;
+        let body = answer.body.all(MAX_OF_ANSWER).await.map_err(|fault| fault.of(&shown(&ask.url)))?;
         let json = serde_json::from_slice(&body).map_err(|_| {
             Fault::last(Error::io("the response of the Hub is not JSON").file(shown(&ask.url)))
         })?;
@@ -131,9 +131,9 @@ impl Api {
             for entry in page {
                 entries.push(known(entry).ok_or_else(|| self.unclear("a file"))?);
             }
-            if entries.len() > MOST_ENTRIES {
+            if entries.len() > MAX_ENTRIES {
                 let error = Error::limit("too many files in a repository").file(self.address.url(folder));
-                return Err(Fault::last(error.expected(MOST_ENTRIES)));
+                return Err(Fault::last(error.expected(MAX_ENTRIES)));
             }
             next = more;
         }

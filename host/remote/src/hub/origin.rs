@@ -33,7 +33,7 @@ struct Signed {
 }
 
 /// Maximum number of redirects within the Hub, which occur if a repository has been renamed.
-const MOST_MOVES: usize = 5;
+const MAX_MOVES: usize = 5;
 
 impl HubOrigin {
     pub(super) fn new(api: &Arc<Api>, path: &str, file: KnownFile) -> Self {
@@ -82,7 +82,7 @@ impl HubOrigin {
     /// to.
     async fn resolve(&self, client: &Client, range: &Range<u64>) -> Result<Result<Pieces, Signed>, Fault> {
         let mut url = self.url.clone();
-        for _ in 0..=MOST_MOVES {
+        for _ in 0..=MAX_MOVES {
             let ask = self.api.ask(url.clone()).header(header::RANGE, range_header(range));
             let answer = client.ask_and(&ask, &Follow::No).await?;
             match redirect(&ask, &answer)? {
@@ -102,7 +102,7 @@ impl HubOrigin {
                 None => return Err(self.api.refusal(client, answer, &self.path).await),
             }
         }
-        let why = format!("more than {MOST_MOVES} redirects within the Hub");
+        let why = format!("more than {MAX_MOVES} redirects within the Hub");
         Err(Fault::last(tensorferry_sdk::Error::io(why).file(&self.name)))
     }
 }

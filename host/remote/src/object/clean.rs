@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use tensorferry_sdk::Error;
 
 /// Maximum size of a list in bytes. It is enough for a thousand uploads with names of 1 KiB.
-const MOST_OF_LIST: usize = 8 << 20;
+const MAX_OF_LIST: usize = 8 << 20;
 
 /// How long the signature of a list request is valid.
 const TIME_OF_SIGNATURE: Duration = Duration::from_secs(300);
@@ -71,7 +71,7 @@ async fn list(store: &dyn Store, client: &Client, prefix: &str) -> Result<Vec<Be
         if !answer.status.is_success() {
             return Err(Fault::last(Error::io(client.words(answer).await)));
         }
-        let text = answer.body.all(MOST_OF_LIST).await?;
+        let text = answer.body.all(MAX_OF_LIST).await?;
         let text = String::from_utf8_lossy(&text);
         begun.extend(uploads(&text));
         let is_truncated = element(&text, "IsTruncated").as_deref() == Some("true");

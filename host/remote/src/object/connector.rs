@@ -29,7 +29,7 @@ use tensorferry_sdk::Error;
 
 /// Maximum size in bytes of a response that is not a range. A list of 5,000 names of 1 KiB has 10
 /// MB.
-const MOST_OF_LIST: usize = 32 << 20;
+const MAX_OF_LIST: usize = 32 << 20;
 
 /// Time limit for a request for credentials to the machine's metadata address.
 const TIME_OF_MACHINE: Duration = Duration::from_secs(3);
@@ -134,7 +134,7 @@ async fn answer(
             // The text is changed below, so its original length would be wrong.
             answer.headers.remove(header::CONTENT_LENGTH);
             let head = response(&answer);
-            let text = answer.body.all(MOST_OF_LIST).await?;
+            let text = answer.body.all(MAX_OF_LIST).await?;
             return Ok(head.map(|()| Bytes::from(readable(&text)).into()));
         }
         let answer = whole(answer).await?;
@@ -155,9 +155,9 @@ async fn whole(answer: Answer) -> Result<HttpResponse, Trouble> {
     let head = response(&answer);
     let is_error = !answer.status.is_success();
     let body = if is_error {
-        answer.body.start(crate::client::MOST_OF_ERROR).await
+        answer.body.start(crate::client::MAX_OF_ERROR).await
     } else {
-        answer.body.all(MOST_OF_LIST).await?
+        answer.body.all(MAX_OF_LIST).await?
     };
     Ok(head.map(|()| body.into()))
 }

@@ -8,7 +8,7 @@ use tensorferry_core::context::remote::RemoteEntry;
 
 /// Maximum number of consecutive pages without entries. Azure sends some such pages, but a server
 /// must not send them forever.
-const MOST_EMPTY: u32 = 1_000;
+const MAX_EMPTY: u32 = 1_000;
 
 /// Returns the entries directly in a prefix. Returns `None` if there are more than `most`.
 pub(super) async fn entries(
@@ -32,8 +32,8 @@ pub(super) async fn entries(
         let page = store.list_paginated(prefix, options).await?;
         let is_empty = page.result.objects.is_empty() && page.result.common_prefixes.is_empty();
         empty = if is_empty { empty + 1 } else { 0 };
-        if empty > MOST_EMPTY {
-            let source = format!("{MOST_EMPTY} pages of a list without an entry").into();
+        if empty > MAX_EMPTY {
+            let source = format!("{MAX_EMPTY} pages of a list without an entry").into();
             return Err(object_store::Error::Generic { store: "list", source });
         }
         for object in &page.result.objects {

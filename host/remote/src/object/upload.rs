@@ -7,7 +7,7 @@ mod parts;
 use super::manner::Manner;
 use super::trouble::Trouble;
 use super::{Store, location};
-use crate::budget::{Held, MOST_PARTS};
+use crate::budget::{Held, MAX_PARTS};
 use crate::runtime::{Engine, Process};
 use crate::settings::Scope;
 use bytes::Bytes;
@@ -111,8 +111,8 @@ impl Sending {
     }
 
     fn put(self: &Arc<Self>, number: usize, at: Range<u64>, bytes: &[u8], is_late: bool) -> Result<()> {
-        if number as u64 >= MOST_PARTS {
-            let most = self.state()?.parts.part_bytes * MOST_PARTS;
+        if number as u64 >= MAX_PARTS {
+            let most = self.state()?.parts.part_bytes * MAX_PARTS;
             return Err(Error::limit(
                 "the object is too long for an upload whose length is not known in advance",
             )

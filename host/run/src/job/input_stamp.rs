@@ -9,7 +9,7 @@ use tensorferry_core::read::folder::{self, EntryKind, FolderEntry};
 use tensorferry_sdk::Result;
 
 /// Maximum size of an index in bytes. A bigger file is assumed to be data.
-const MOST_INDEX: u64 = 1 << 20;
+const MAX_INDEX: u64 = 1 << 20;
 /// Maximum depth of sub-folders.
 const DEEPEST: usize = 8;
 
@@ -51,9 +51,7 @@ impl InputStamp {
         let name = input.file_name().unwrap_or_default().to_string_lossy();
         let prefix = match (whole.kind("")?, name.split_once(".index")) {
             (Some(EntryKind::Folder), _) => return self.add_folder(&whole, "", 0, session),
-            (Some(_), Some((stem, _))) if whole.len("") < MOST_INDEX => {
-                stem.split('.').next().unwrap_or(stem)
-            }
+            (Some(_), Some((stem, _))) if whole.len("") < MAX_INDEX => stem.split('.').next().unwrap_or(stem),
             (Some(_), _) => {
                 self.add(&whole, "", session);
                 return Ok(());

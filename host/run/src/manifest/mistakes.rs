@@ -65,13 +65,11 @@ impl fmt::Display for Mistake {
 /// Returns `did you mean ...?` with the most similar known word. If no word is similar, lists the
 /// known words if there are few.
 pub(super) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    const MOST_LISTED: usize = 24;
+    const MAX_LISTED: usize = 24;
     let known: Vec<&str> = known.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     match tensorferry::suggest(word, known.iter().copied()) {
         Some(near) => Some(format!("did you mean {near:?}?")),
-        None if (1..=MOST_LISTED).contains(&known.len()) => {
-            Some(format!("known names: {}", known.join(", ")))
-        }
+        None if (1..=MAX_LISTED).contains(&known.len()) => Some(format!("known names: {}", known.join(", "))),
         None => None,
     }
 }

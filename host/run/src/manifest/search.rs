@@ -14,7 +14,7 @@ use tensorferry_sdk::Result;
 /// Maximum nesting depth of folders.
 pub(super) const DEEPEST: usize = 64;
 /// Maximum number of names that a note lists.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 pub(super) struct Search<'a> {
     root: &'a InputFolder,
@@ -145,8 +145,8 @@ impl Why {
 }
 
 fn first(paths: &[&str]) -> String {
-    let more = if paths.len() > MOST_NAMED { ", ..." } else { "" };
-    format!("{}{more}", paths[..paths.len().min(MOST_NAMED)].join(", "))
+    let more = if paths.len() > MAX_NAMED { ", ..." } else { "" };
+    format!("{}{more}", paths[..paths.len().min(MAX_NAMED)].join(", "))
 }
 
 #[cfg(test)]

@@ -24,12 +24,12 @@ const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
 /// Maximum number of failures that are shown at first. The others can be expanded.
-const MOST_FAILURES: usize = 12;
+const MAX_FAILURES: usize = 12;
 /// Maximum number of groups of losses that are shown. The table of jobs lists the losses of each
 /// job.
-const MOST_LOSSES: usize = 100;
+const MAX_LOSSES: usize = 100;
 /// Maximum number of names that are shown for a group of losses.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Renders the page.
 #[must_use]
@@ -158,7 +158,7 @@ fn failures(page: &mut String, summary: &Summary) {
     }
     let number = count(failed.len() as u64);
     open_section(page, "failures", &format!("Failures <span class=\"count\">{number}</span>"));
-    let (shown, rest) = failed.split_at(failed.len().min(MOST_FAILURES));
+    let (shown, rest) = failed.split_at(failed.len().min(MAX_FAILURES));
     for (index, job) in shown {
         failure(page, *index, job);
     }
@@ -225,7 +225,7 @@ fn losses(page: &mut String, summary: &Summary) {
         ("Such as", Text),
     ];
     open_table(page, "losses", ">", &columns);
-    for group in groups.iter().take(MOST_LOSSES) {
+    for group in groups.iter().take(MAX_LOSSES) {
         let such = |(job, loss): &(&JobSummary, &LossRecord<'_>)| {
             format!("<li>{} <small>in {}</small></li>", escape(&loss.what), escape(&job.name))
         };
@@ -240,12 +240,12 @@ fn losses(page: &mut String, summary: &Summary) {
             escape(&first.why),
             count(group.len() as u64),
             count(jobs as u64),
-            group.iter().take(MOST_NAMED).map(such).collect::<String>(),
+            group.iter().take(MAX_NAMED).map(such).collect::<String>(),
         );
     }
     close_table(page);
-    if groups.len() > MOST_LOSSES {
-        let _ = writeln!(page, "<p>{} more reasons are in report.json.</p>", groups.len() - MOST_LOSSES);
+    if groups.len() > MAX_LOSSES {
+        let _ = writeln!(page, "<p>{} more reasons are in report.json.</p>", groups.len() - MAX_LOSSES);
     }
     page.push_str("</section>\n");
 }

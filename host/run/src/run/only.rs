@@ -5,9 +5,9 @@ use tensorferry::suggest;
 use tensorferry_sdk::{Error, Result};
 
 /// Maximum number of job names that are searched for suggestions.
-const MOST_KNOWN: usize = 10_000;
+const MAX_KNOWN: usize = 10_000;
 /// Maximum number of names that an error lists.
-const MOST_LISTED: usize = 10;
+const MAX_LISTED: usize = 10;
 
 #[derive(Debug)]
 pub struct Only {
@@ -61,7 +61,7 @@ impl<'o> OnlyCheck<'o> {
 
     pub(crate) fn see(&mut self, name: &str) {
         let Some(only) = self.only else { return };
-        if self.known.len() < MOST_KNOWN {
+        if self.known.len() < MAX_KNOWN {
             self.known.push(name.to_owned());
         }
         only.globs.matches_into(name, &mut self.matching);
@@ -83,7 +83,7 @@ impl<'o> OnlyCheck<'o> {
         let near = suggest(first, self.known.iter().map(String::as_str));
         let near = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
         let unmatched: Vec<String> = unmatched.iter().map(|pattern| format!("{pattern:?}")).collect();
-        let known = &self.known[..self.known.len().min(MOST_LISTED)];
+        let known = &self.known[..self.known.len().min(MAX_LISTED)];
         Err(Error::usage(format!("no job matches --only {}{near}", unmatched.join(", ")))
             .found(format!("names such as {}", known.join(", "))))
     }

@@ -24,10 +24,10 @@ use tensorferry_sdk::{Error, Result};
 
 /// Maximum number of jobs in a report. If there are more, the report contains the failed jobs and
 /// as many other jobs as a browser can show.
-const MOST_REPORTED: usize = 10_000;
+const MAX_REPORTED: usize = 10_000;
 /// Maximum number of failures in the event that ends a piece. It keeps messages to a scheduler
 /// small.
-const MOST_TOLD: usize = 20;
+const MAX_TOLD: usize = 20;
 
 /// Runs the pieces of a plan that belong to a shard. If a job fails, the run itself does not return
 /// an error.
@@ -54,8 +54,8 @@ pub fn run_plan(
         totals.add(&outcome.totals);
         exit_code = worse(exit_code, outcome.exit_code);
         let room = |job: &JobSummary| match job.state {
-            JobState::Failed => MOST_REPORTED,
-            _ => MOST_REPORTED / 2,
+            JobState::Failed => MAX_REPORTED,
+            _ => MAX_REPORTED / 2,
         };
         for job in outcome.jobs {
             if jobs.len() < room(&job) {
@@ -205,7 +205,7 @@ impl<'a> PieceRunner<'a> {
             totals: &outcome.totals,
             seconds,
             exit_code: outcome.exit_code,
-            failures: outcome.jobs.iter().filter_map(told).take(MOST_TOLD).collect(),
+            failures: outcome.jobs.iter().filter_map(told).take(MAX_TOLD).collect(),
         });
         Ok(outcome)
     }

@@ -25,7 +25,7 @@ use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
 /// Maximum number of jobs per process, which limits the effect of memory leaks in plugins.
-const MOST_JOBS: u32 = 256;
+const MAX_JOBS: u32 = 256;
 /// Interval at which the runner checks whether it has been cancelled.
 const TICK: Duration = Duration::from_millis(100);
 /// Time that a job has to end after the run is cancelled.
@@ -190,7 +190,7 @@ impl WorkerProcess {
                     JobOutcome::Failed(failure)
                 }
             };
-            return if self.jobs < MOST_JOBS { (outcome, Some(self)) } else { self.ended(outcome) };
+            return if self.jobs < MAX_JOBS { (outcome, Some(self)) } else { self.ended(outcome) };
         }
     }
 

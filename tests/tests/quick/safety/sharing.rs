@@ -11,7 +11,7 @@ use tensorferry_tests::zip::stored;
 use tensorferry_tests::{Ferry, args, ferry};
 
 /// Maximum memory of an attack.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_BYTES: u64 = 512 << 20;
 /// Numbers in a large storage of 8 MB.
 const LARGE: i64 = 2 << 20;
 
@@ -181,7 +181,7 @@ fn shared_bytes_and_trees_are_bounded() {
         let refused = outcome.expect(3);
         assert!(refused.stderr.contains(word), "{name}: {refused}");
         println!("{name}: {} MiB", peak >> 20);
-        assert!(peak <= MOST_BYTES, "{name}: {peak} bytes");
+        assert!(peak <= MAX_BYTES, "{name}: {peak} bytes");
     }
 }
 

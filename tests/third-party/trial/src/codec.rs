@@ -4,7 +4,7 @@
 use tensorferry_sdk::{ByteSink, Error, Result};
 
 /// Maximum number of bytes from one pair.
-pub(crate) const MOST_OF_PAIR: u64 = 255;
+pub(crate) const MAX_OF_PAIR: u64 = 255;
 
 /// Number of decoded bytes that are written at a time.
 const PIECE: usize = 64 << 10;

@@ -1,6 +1,6 @@
 //! The reader: raw storages are in their files, and encoded storages are decoded here.
 
-use crate::codec::{Decoder, MOST_OF_PAIR};
+use crate::codec::{Decoder, MAX_OF_PAIR};
 use crate::index::{DataFile, Entry, Fields, Index, Joined, Stored};
 use crate::write::{DATA_HEADER_LEN, DATA_MAGIC, INDEX_IN_FOLDER};
 use std::collections::HashMap;
@@ -104,7 +104,7 @@ fn add_storage(
         return catalog.storage(storage.byte_order(stored.byte_order));
     }
     check_range(source.name(file), source.len(file), stored.offset, stored.stored_len)?;
-    let most = (stored.stored_len / 2).saturating_mul(MOST_OF_PAIR);
+    let most = (stored.stored_len / 2).saturating_mul(MAX_OF_PAIR);
     if stored.len > most {
         return Err(Error::malformed("an encoded storage is longer than its runs can be")
             .expected(most)

@@ -16,7 +16,7 @@ use tensorferry_sdk::{Error, Result};
 const CALL_TIME: Duration = Duration::from_secs(10);
 /// Maximum memory of the process. A sample's tensors need less; a library that trusts a damaged
 /// length needs more.
-const MOST_MEMORY: u64 = 2 << 30;
+const MAX_MEMORY: u64 = 2 << 30;
 /// Time between checks of the memory.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -110,8 +110,8 @@ impl Process {
                 Err(RecvTimeoutError::Timeout) if start.elapsed() > CALL_TIME => {
                     return Err(format!("did not return within {} s", CALL_TIME.as_secs()));
                 }
-                Err(RecvTimeoutError::Timeout) if self.memory() > MOST_MEMORY => {
-                    return Err(format!("used more than {} GiB of memory", MOST_MEMORY >> 30));
+                Err(RecvTimeoutError::Timeout) if self.memory() > MAX_MEMORY => {
+                    return Err(format!("used more than {} GiB of memory", MAX_MEMORY >> 30));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -7,9 +7,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Maximum characters of a violation in the text.
-const MOST_CHARACTERS: usize = 400;
+const MAX_CHARACTERS: usize = 400;
 /// Maximum violations per rule in the text; the JSON document lists all.
-const MOST_VIOLATIONS: usize = 3;
+const MAX_VIOLATIONS: usize = 3;
 
 /// The document of `--json`.
 #[derive(Debug, Serialize)]
@@ -95,13 +95,13 @@ impl TestDocument {
             for rule in &format.rules {
                 let word = if rule.held { "held  " } else { "BROKEN" };
                 let _ = writeln!(text, "  {word}  {:4}  {}", rule.number, rule.rule);
-                for violation in rule.violations.iter().take(MOST_VIOLATIONS) {
-                    let found: String = violation.found.chars().take(MOST_CHARACTERS).collect();
+                for violation in rule.violations.iter().take(MAX_VIOLATIONS) {
+                    let found: String = violation.found.chars().take(MAX_CHARACTERS).collect();
                     let _ = writeln!(text, "          {}", printable(&found));
                     let see = see(command, &format.id, violation.kept.as_deref());
                     let _ = writeln!(text, "          see it: {see}");
                 }
-                if let Some(more @ 1..) = rule.violations.len().checked_sub(MOST_VIOLATIONS) {
+                if let Some(more @ 1..) = rule.violations.len().checked_sub(MAX_VIOLATIONS) {
                     let _ = writeln!(text, "          and {more} more (--json lists all)");
                 }
             }

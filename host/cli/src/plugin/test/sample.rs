@@ -7,7 +7,7 @@ use tensorferry_sdk::{Entry, Error, Result};
 
 /// Maximum bytes of a sample. With a longer sample, the test would take minutes and damage only
 /// some of the bytes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Loads a file, with the files next to it whose names begin with its name, or a folder with all
 /// files in it.
@@ -44,7 +44,7 @@ fn add(path: &Path, name: &str, files: &mut BTreeMap<String, Vec<u8>>) -> Result
     let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
     let len = path.metadata().map_err(failed)?.len();
     let held: u64 = files.values().map(|bytes| bytes.len() as u64).sum();
-    if held + len > MOST_BYTES {
+    if held + len > MAX_BYTES {
         let error = Error::usage(format!("{} bytes are too many for a sample", held + len));
         let hint = "pass a sample of a few kilobytes, at most 1 MiB: the test damages each byte once";
         return Err(error.file(path.display().to_string()).hint(hint));

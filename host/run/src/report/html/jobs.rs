@@ -7,7 +7,7 @@ use crate::human::{bytes, count, seconds};
 use std::fmt::Write;
 
 /// Maximum number of losses and notes that are shown for a job. `report.json` contains all of them.
-const MOST_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 pub(super) fn section(page: &mut String, summary: &Summary) {
     page.push_str("<section aria-labelledby=\"jobs\">\n<h2 id=\"jobs\" tabindex=\"-1\">Jobs</h2>\n");
@@ -115,11 +115,11 @@ fn list(page: &mut String, title: &str, lines: impl ExactSizeIterator<Item = Str
         return;
     }
     let _ = write!(page, "<p>{title}</p><ul>");
-    for line in lines.take(MOST_LISTED) {
+    for line in lines.take(MAX_LISTED) {
         let _ = write!(page, "<li>{}</li>", escape(&line));
     }
-    if total > MOST_LISTED {
-        let _ = write!(page, "<li>{} more in report.json</li>", count((total - MOST_LISTED) as u64));
+    if total > MAX_LISTED {
+        let _ = write!(page, "<li>{} more in report.json</li>", count((total - MAX_LISTED) as u64));
     }
     page.push_str("</ul>");
 }

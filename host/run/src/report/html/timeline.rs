@@ -15,7 +15,7 @@ const WIDTH: f64 = 1000.0;
 const LANE: f64 = 14.0;
 const GAP: f64 = 2.0;
 /// Maximum total height of the lanes. With hundreds of concurrent jobs, each lane is thinner.
-const MOST_HEIGHT: f64 = 480.0;
+const MAX_HEIGHT: f64 = 480.0;
 const CURVE: f64 = 90.0;
 /// Number of points in the curve.
 const STEPS: usize = 100;
@@ -32,7 +32,7 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
     let Some(last) = spans.iter().map(|span| span.end).reduce(f64::max) else { return };
     let total = summary.seconds.max(last).max(1e-3);
     let (lanes, most) = lanes(&spans);
-    let step = (MOST_HEIGHT / most as f64).clamp(1.0, LANE + GAP);
+    let step = (MAX_HEIGHT / most as f64).clamp(1.0, LANE + GAP);
     let thick = if step > 2.0 * GAP { step - GAP } else { step };
     let height = step * most as f64;
     let _ = write!(
