@@ -1,8 +1,8 @@
-//! Reads the tensors of a bundle. The names of the tensors depend on the purpose of reading.
+//! Reads the tensors of a bundle. The tensor names depend on the purpose of the read.
 //!
-//! If the tensors are displayed or written to a checkpoint again, their names are their keys. For
-//! other formats, they get readable names ([`naming`](crate::names::naming)), and the metadata maps
-//! these names back to keys ([`key_map`](crate::names::key_map)).
+//! If ferry displays the tensors or writes them to another checkpoint, their names are their keys.
+//! For other formats, the tensors get readable names ([`naming`](crate::names::naming)), and the
+//! metadata maps these names back to keys ([`key_map`](crate::names::key_map)).
 
 use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, StringTensors, TensorAdder};
 use crate::names::key_map::KeyMap;
@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, HashMap};
 use tensorferry_proto::TrackableObjectGraph;
 use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Purpose, Result, Source, Value};
 
-/// Further attributes of tensors, by key. Each attribute is a name and a value.
+/// Additional tensor attributes, by key. Each attribute consists of a name and a value.
 pub(crate) type Labels = HashMap<String, Vec<(&'static str, Value)>>;
 
-/// Reads the bundle of a prefix. The returned string tensors decode the encoded storages of the
-/// catalog. `labels` returns further attributes of the tensors, given the object graph.
+/// Reads the bundle with this prefix. The returned string tensors decode the encoded storages of
+/// the catalog. `labels` computes additional tensor attributes from the object graph.
 pub(crate) fn read_bundle(
     source: &dyn Source,
     prefix: &str,
@@ -67,9 +67,9 @@ struct BundleReading<'a> {
     options: &'a ReadOptions,
     index: &'a BundleIndex,
     graph: Option<&'a ObjectGraph<'a>>,
-    /// Further attributes of the tensors, by key.
+    /// Additional tensor attributes, by key.
     labels: Labels,
-    /// Number of omitted tensors of each optimizer.
+    /// Number of omitted tensors for each optimizer.
     left_out: Vec<u64>,
     key_map: KeyMap,
 }
@@ -79,8 +79,8 @@ impl BundleReading<'_> {
         self.context.purpose().has(Purpose::SHOW)
     }
 
-    /// Whether an entry becomes a tensor. The object graph becomes metadata, unless the purpose is
-    /// to display the bundle.
+    /// Returns whether an entry becomes a tensor. The object graph becomes metadata, unless ferry
+    /// only displays the bundle.
     fn is_tensor(&self, entry: &BundleEntry) -> bool {
         if entry.key == SIDE_ENTRY_KEY.as_bytes() {
             return false;
@@ -139,8 +139,8 @@ impl BundleReading<'_> {
         }
     }
 
-    /// Stores a string that describes an object, such as its configuration, as metadata, because
-    /// other formats do not treat it as a tensor. Returns whether the entry was stored.
+    /// Stores a string that describes an object, such as its configuration, as metadata. Other
+    /// formats do not treat such a string as a tensor. Returns whether the entry was stored.
     fn goes_into_metadata(&mut self, entry: &BundleEntry) -> Result<bool> {
         let keeps_keys = self.is_shown() || self.context.purpose().has(Purpose::COPY);
         let describes =
@@ -160,7 +160,7 @@ impl BundleReading<'_> {
         }
         let optimizers = self.graph.map(ObjectGraph::optimizers).unwrap_or_default();
         for (optimizer, &count) in optimizers.iter().zip(&self.left_out) {
-            // If the user chose to drop state, dropping it is not a loss.
+            // If the user chose to drop optimizer state, dropping it is not a loss.
             if count > 0 && self.options.state.is_none() {
                 let why = format!("its {count} tensors are dropped; -i state=all keeps them");
                 catalog.loss(Loss::new(LossKind::State, optimizer, why))?;

@@ -59,7 +59,7 @@ impl Document {
         &self.name
     }
 
-    /// Returns the path of a file in the same folder.
+    /// Returns the path of the file `name` in the folder of this document.
     pub(crate) fn sibling(&self, name: &str) -> String {
         match self.name.rsplit_once('/') {
             Some((folder, _)) => format!("{folder}/{name}"),

@@ -1,7 +1,7 @@
 //! Converts between dtypes and TensorFlow's numbers for them in `DataType`.
 //!
-//! TensorFlow stores an element of a sub-byte type in a whole byte. These types are the
-//! `*_UNPACKED` dtypes here. References (numbers from 101) have the dtype that they refer to.
+//! TensorFlow stores an element of a sub-byte type in a whole byte. ferry represents these types as
+//! the `*_UNPACKED` dtypes. References (numbers 101 and above) have the dtype that they refer to.
 //! Resources and variants are not numeric and have no dtype.
 
 use tensorferry_proto::DataType;
@@ -19,7 +19,8 @@ pub(crate) fn number(dtype: Dtype) -> Option<i32> {
     TABLE.iter().find(|(_, known)| *known == dtype).map(|(data_type, _)| (*data_type).into())
 }
 
-/// Returns TensorFlow's name for a number, such as `DT_FLOAT`, or the number itself.
+/// Returns TensorFlow's name for a number, such as `DT_FLOAT`, or the number itself if it has no
+/// name.
 pub(crate) fn name(number: i32) -> String {
     DataType::try_from(number).map_or_else(|_| number.to_string(), |known| known.as_str_name().to_owned())
 }

@@ -7,8 +7,9 @@
 //! | `saved-model` | the variables of a SavedModel | a copy of a SavedModel with new variables |
 //! | `tf-graph` | the constants of a GraphDef | |
 //!
-//! The modules that read a structure document its layout: `bundle/`, `table/`, `v1/`, `graph_def/`,
-//! `tensor_proto/` and `text/`. `names/` maps tensor names to checkpoint keys and back.
+//! The following modules document the layouts of the structures that they read: `bundle/`,
+//! `table/`, `v1/`, `graph_def/`, `tensor_proto/` and `text/`. `names/` maps tensor names to
+//! checkpoint keys and back.
 #![forbid(unsafe_code)]
 
 mod options;
@@ -122,7 +123,7 @@ impl Format for TfGraph {
     }
 }
 
-/// Returns the formats of this crate, for programs that link it.
+/// Returns the formats of this crate, for programs that link the crate.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(TfBundle), Box::new(SavedModel), Box::new(TfGraph)]

@@ -1,4 +1,4 @@
-//! Finds the checkpoint when the user passes a file, a prefix or a folder.
+//! Finds the checkpoint for the file, prefix or folder that the user passes.
 //!
 //! ```text
 //! V2    P.index, P.data-00000-of-00001, ...    P is the prefix; no file has exactly that name
@@ -13,20 +13,20 @@ use crate::state_file::{self, STATE_FILE};
 use crate::table::has_magic;
 use tensorferry_sdk::{Entry, Error, Limits, Loss, LossKind, Result, ShardName, Source, check_name, listed};
 
-/// The extension of the graph next to a checkpoint.
+/// The extension of the graph file next to a checkpoint.
 const META_SUFFIX: &str = ".meta";
-/// The placeholder for the shard number in TensorFlow's name of a sharded V1 checkpoint.
+/// The placeholder for the shard number in TensorFlow's name for a sharded V1 checkpoint.
 const ANY_SHARD: &str = "-?????-of-";
-/// Maximum bytes of a state file, enough for thousands of paths.
+/// Maximum size of a state file in bytes, which is enough for thousands of paths.
 const MAX_STATE_BYTES: u64 = 4 << 20;
 /// Maximum number of checkpoints that a message lists.
 const MAX_LISTED: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
-    /// A bundle, with its prefix.
+    /// A bundle with this prefix.
     V2(String),
-    /// The sorted names of the tables that contain the tensors.
+    /// A V1 checkpoint. The value contains the sorted names of the tables that contain the tensors.
     V1(Vec<String>),
 }
 
@@ -52,8 +52,8 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Checkpoint> {
         return Ok(Checkpoint::V2(prefix.to_owned()));
     }
     let prefix = data_file(name).map(|(prefix, _)| prefix).or(name.strip_suffix(META_SUFFIX));
-    // An existing file is not a prefix of other files. Its folder may contain many files, so it is
-    // not listed.
+    // An existing file is not treated as a prefix. Its folder may contain many files, so ferry does
+    // not list the folder.
     match prefix.map_or_else(|| of_name(source, name), |prefix| of_prefix(source, prefix))? {
         Some(checkpoint) => Ok(checkpoint),
         None if prefix.is_some() => {
@@ -73,8 +73,8 @@ fn of_prefix(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     sets.next().map(|shard| shards(source, shard)).transpose()
 }
 
-/// Returns the checkpoint with exactly this name, or the sharded checkpoint that this file is a
-/// shard of.
+/// Returns the checkpoint with exactly this name, or the sharded checkpoint that contains this file
+/// as a shard.
 fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     if source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {
         return Ok(Some(Checkpoint::V2(prefix.to_owned())));
@@ -112,7 +112,7 @@ fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
 /// checkpoint.
 fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let mut missing = None;
-    // If the user selected individual files, the state file is only used if it is one of them.
+    // If the user selected individual files, the state file is used only if it is one of them.
     if source.contains(STATE_FILE)? && source.list(STATE_FILE)?.iter().any(|name| name == STATE_FILE) {
         let latest = latest(source, limits)?;
         if let Some(checkpoint) = of_state(source, &latest)? {
@@ -142,7 +142,7 @@ fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option
 /// Returns the prefix of the checkpoint that the state file names as the latest.
 fn latest(source: &dyn Source, limits: &Limits) -> Result<String> {
     let file = source.open(STATE_FILE)?;
-    // Other programs use the name `checkpoint` for a file that contains a whole checkpoint.
+    // Other programs use the file name `checkpoint` for a whole checkpoint.
     if source.len(file) > MAX_STATE_BYTES {
         return Err(Error::malformed("the file is too long to be a state file")
             .file(STATE_FILE)
@@ -172,7 +172,7 @@ fn of_state(source: &dyn Source, path: &str) -> Result<Option<Checkpoint>> {
     if check_name(name).is_ok() { of_prefix_or_nothing(source, name) } else { Ok(None) }
 }
 
-/// Like [`of_prefix`], but returns `None` if the sub-folder does not exist.
+/// Like [`of_prefix`], but returns `None` if the folder of the prefix does not exist.
 fn of_prefix_or_nothing(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     let folder = prefix.rsplit_once('/').map(|(folder, _)| format!("{folder}/"));
     match folder {
@@ -183,7 +183,7 @@ fn of_prefix_or_nothing(source: &dyn Source, prefix: &str) -> Result<Option<Chec
 
 /// Returns all checkpoints of a folder by prefix: all bundles, or the V1 files if there are no
 /// bundles. V1 files have no extension, so only two kinds of files are examined: files with `ckpt`
-/// in their name, and the first shards of sets.
+/// in their name, and the first shards of sharded checkpoints.
 fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
     let names = source.list("")?;
     let visible = || names.iter().map(String::as_str).filter(|name| !name.starts_with('.'));
@@ -214,9 +214,9 @@ fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
     Ok(found)
 }
 
-/// Whether the index file of a prefix belongs to a bundle. Other programs use the same extension
-/// for different files. If the index is damaged, the data files next to it show that it belongs to
-/// a bundle.
+/// Returns whether the index file of a prefix belongs to a bundle. Other programs use the same
+/// extension for different files. If the index is damaged, the data files next to it show that it
+/// belongs to a bundle.
 pub(crate) fn is_bundle(source: &dyn Source, prefix: &str) -> Result<bool> {
     let index = source.open(&format!("{prefix}{INDEX_SUFFIX}"))?;
     Ok(has_magic(source, index)? || has_data_files(source, prefix)?)
@@ -228,8 +228,8 @@ fn several(found: &[(String, Checkpoint)]) -> Error {
 }
 
 /// Returns the error for a prefix that matches no checkpoint. The error lists the folder's
-/// checkpoints. It is a usage error if the prefix starts with the name of a checkpoint, or if such
-/// a name starts with the prefix.
+/// checkpoints. The error is a usage error if the prefix starts with the name of a checkpoint, or
+/// if such a name starts with the prefix.
 fn no_such_prefix(source: &dyn Source, prefix: &str) -> Result<Error> {
     let found = candidates(source)?;
     if found.is_empty() {

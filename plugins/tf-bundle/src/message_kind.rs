@@ -14,13 +14,13 @@ use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{ErrorKind, FileId, Result, Source};
 
-/// Number of bytes of a text file that are searched for the first field.
+/// Number of bytes at the start of a text file to search for the first field.
 const TEXT_HEAD: u64 = 4096;
 /// Maximum number of fields that a probe examines.
 const MAX_FIELDS: usize = 256;
-/// The only version of SavedModels (`tensorflow/cc/saved_model/constants.h`).
+/// The only schema version of SavedModels (`tensorflow/cc/saved_model/constants.h`).
 const SCHEMA_VERSION: u64 = 1;
-/// Maximum length of an operation name; TensorFlow's longest name has about 60 characters.
+/// Maximum length of an operation name in bytes. TensorFlow's longest name has about 60 characters.
 const MAX_OP_BYTES: u64 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
     let mut rest = wire.whole();
     let Some(first) = wire.next(&mut rest)? else { return Ok(None) };
     match first {
-        // ONNX files start with the same field, but with versions of 3 or more.
+        // ONNX files start with the same field, but their version is 3 or higher.
         Field { number: 1, value: Value::Varint(SCHEMA_VERSION), .. } => {
             let second = wire.next(&mut rest)?;
             let is_graph = matches!(second, Some(Field { number: 2, value: Value::Bytes(_), .. }));
@@ -66,7 +66,7 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
             let is_meta = matches!(second, Some(Field { number: 2, value: Value::Bytes(_), .. }));
             Ok(is_meta.then_some(MessageKind::MetaGraph))
         }
-        // This is a graph that contains only functions.
+        // A graph that starts with this field contains only functions.
         Field { number: 2, value: Value::Bytes(_), .. } => {
             for _ in 0..MAX_FIELDS {
                 match wire.next(&mut rest)? {
@@ -81,8 +81,8 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
     }
 }
 
-/// Whether a message is a node. All fields of a node are strings or messages, and the name of its
-/// operation is a word.
+/// Returns whether a message is a node. All fields of a node are strings or messages, and the name
+/// of its operation is a word.
 fn is_node(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<bool> {
     let mut has_op = false;
     for _ in 0..MAX_FIELDS {

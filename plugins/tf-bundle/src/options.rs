@@ -82,7 +82,7 @@ pub(crate) fn of_saved_models() -> Vec<OptionSpec> {
 
 #[derive(Debug, Clone)]
 pub(crate) struct ReadOptions {
-    /// How to name tensors.
+    /// The scheme for naming tensors.
     pub(crate) names: Scheme,
     /// The part of the checkpoint to read, if the user set it.
     pub(crate) state: Option<State>,
@@ -111,7 +111,7 @@ pub(crate) struct WriteOptions {
     pub(crate) sharding: Sharding,
     /// The path of a checkpoint or SavedModel to use as a template.
     pub(crate) like: Option<String>,
-    /// How to treat template variables that no tensor matches.
+    /// The action for template variables that no tensor matches.
     pub(crate) missing: MissingValues,
     /// The source of the object graph.
     pub(crate) graph: GraphChoice,
@@ -119,18 +119,18 @@ pub(crate) struct WriteOptions {
     pub(crate) latest: bool,
 }
 
-/// How to split the data into files.
+/// The rule for splitting the data into files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharding {
     /// One file.
     Whole,
-    /// This number of files, of about equal length.
+    /// This number of files of about equal length.
     Count(u64),
     /// Files of at most this many bytes.
     AtMost(u64),
 }
 
-/// How to treat template variables that no tensor matches.
+/// The action for template variables that no tensor matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingValues {
     /// Report an error.

@@ -1,5 +1,5 @@
-//! Scores how likely an input has each of the three formats. The score depends on the file names,
-//! the end of a table, or the first fields of a message.
+//! Scores the likelihood that an input has each of the three formats. The score depends on the file
+//! names, the end of a table, or the first fields of a message.
 
 use crate::bundle::INDEX_SUFFIX;
 use crate::locate::{Checkpoint, find, is_bundle};
@@ -10,12 +10,12 @@ use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
 /// The score of a folder. If a folder contains the same model in several formats, safetensors and
 /// torch take precedence, so this score is lower than the scores of their probes. Export formats
-/// (GGUF, ONNX) and array formats score 15 or less, which leaves room for other frameworks in
-/// between.
+/// (GGUF, ONNX) and array formats score 15 or less. The scores in between are available for other
+/// frameworks.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
 /// The score of a SavedModel folder, which may also contain the same model in another framework's
-/// format. This score exceeds that of a checkpoint in the folder, which is an older form of the
-/// same model.
+/// format. This score is higher than the score of a checkpoint in the folder, because the
+/// checkpoint is an older form of the same model.
 const SAVED_MODEL_FOLDER: Score = Score(Score::MAYBE.0 - 2);
 
 /// Scores whether the source is a checkpoint of either version.
@@ -32,7 +32,7 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
         Checkpoint::V2(prefix) => {
             (format!("{prefix}{INDEX_SUFFIX}"), Score::CERTAIN, is_bundle(source, prefix)?)
         }
-        // LevelDB's own files end with the same magic.
+        // LevelDB's own files end with the same magic bytes.
         Checkpoint::V1(files) => (files.first().cloned().unwrap_or_default(), Score::LIKELY, false),
     };
     let is_table = has_magic(source, source.open(&index)?)?;

@@ -1,5 +1,5 @@
 //! A slice key identifies a part of a tensor in a bundle or a V1 checkpoint. It encodes the name of
-//! the tensor and the extents of the part. Keys sort by name, and then by extents.
+//! the tensor and the extents of the part. Keys are sorted by name, and then by extents.
 //!
 //! ```text
 //! key     num(0)  string(name)  num(rank)  rank x { signed(start)  signed(length) }
@@ -8,8 +8,9 @@
 //! signed  n bytes, n from 1 to 10 the fewest with -2^(7n-1) <= v < 2^(7n-1): v in 8n bits, sign
 //!         extended, big-endian, with the first n bits flipped
 //! ```
-//! A length of -1 means the whole dimension. A key with -1 differs from a key with the explicit
-//! length, so ferry computes keys from the extents exactly as the tensor's entry contains them.
+//! A length of -1 represents the whole dimension. A key that contains -1 differs from a key with
+//! the explicit length. ferry therefore computes keys from the extents exactly as the tensor's
+//! entry contains them.
 //!
 //! Sources: `EncodeTensorNameSlice` of tensorflow/core/util/saved_tensor_slice_util.cc and
 //! tensorflow/core/lib/strings/ordered_code.cc.
@@ -19,10 +20,10 @@ use tensorferry_proto::TensorSliceProto;
 use tensorferry_proto::tensor_slice_proto::Extent;
 use tensorferry_proto::tensor_slice_proto::extent::HasLength;
 
-/// The length that means the whole dimension.
+/// The length that represents the whole dimension.
 const WHOLE: i64 = -1;
 
-/// The name of a tensor, and the extents of a part of it.
+/// The name of a tensor, and the extents of one of its parts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SliceKey {
     pub(crate) name: Vec<u8>,
@@ -42,8 +43,8 @@ pub(crate) fn encode(name: &[u8], slice: &TensorSliceProto) -> Vec<u8> {
     key
 }
 
-/// Parses a slice key. Returns `None` for any other key. Keys that do not start with a zero byte
-/// are rejected quickly.
+/// Parses a slice key, or returns `None` for any other key. A key that does not start with a zero
+/// byte is rejected quickly.
 pub(crate) fn decode(key: &[u8]) -> Option<SliceKey> {
     let mut rest = key;
     if take_num(&mut rest)? != 0 {
@@ -52,7 +53,8 @@ pub(crate) fn decode(key: &[u8]) -> Option<SliceKey> {
     let name = take_string(&mut rest)?;
     let rank = take_num(&mut rest)?;
     let mut slice = TensorSliceProto::default();
-    // Each dimension takes at least two bytes, so an excessive rank fails at the end of the key.
+    // Each dimension occupies at least two bytes, so parsing an excessive rank fails at the end of
+    // the key.
     for _ in 0..rank {
         let start = take_signed(&mut rest)?;
         let length = take_signed(&mut rest)?;
@@ -67,7 +69,7 @@ pub(crate) fn length_of(extent: &Extent) -> Option<i64> {
     extent.has_length.as_ref().map(|HasLength::Length(length)| *length)
 }
 
-/// Formats a slice as TensorFlow does: `0,2:-` means all of rows 0 and 1.
+/// Formats a slice as TensorFlow does: `0,2:-` selects all of rows 0 and 1.
 pub(crate) fn text(slice: &TensorSliceProto) -> String {
     let extents = slice.extent.iter().map(|extent| match length_of(extent) {
         Some(length) => format!("{},{length}", extent.start),
@@ -132,7 +134,7 @@ fn take_string(rest: &mut &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Maximum bytes of a signed number.
+/// Maximum number of bytes of an encoded signed number.
 const MAX_SIGNED: usize = 10;
 
 fn push_signed(value: i64, key: &mut Vec<u8>) {
@@ -246,7 +248,7 @@ mod tests {
         for bad in [&b"name"[..], b"\x01\x00a\x00\x01\x00", b"\x00a\x00\x02\x00", b"\x00\xffa\x00\x01\x00"] {
             assert_eq!(decode(bad), None, "{bad:?}");
         }
-        // A rank of 2^64 - 1, and a number of 16 bytes.
+        // A key with a rank of 2^64 - 1, and a key with a number of 16 bytes.
         assert_eq!(decode(b"\x00a\x00\x01\x08\xff\xff\xff\xff\xff\xff\xff\xff\x80\x80"), None);
         assert_eq!(decode(b"\x00a\x00\x01\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), None);
     }

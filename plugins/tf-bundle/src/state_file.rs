@@ -8,7 +8,7 @@
 //! all_model_checkpoint_timestamps: 1795232038.761929    seconds since 1970, one per kept checkpoint
 //! last_preserved_timestamp: 1795232037.7333348
 //! ```
-//! Relative prefixes are relative to the folder of the state file.
+//! Relative prefixes are resolved against the folder of the state file.
 //!
 //! Source: `tensorflow/python/checkpoint/checkpoint_management.py`.
 
@@ -19,7 +19,7 @@ use tensorferry_sdk::{Limits, Result};
 
 pub(crate) const STATE_FILE: &str = "checkpoint";
 
-/// Parses the text of a state file; errors name `file`.
+/// Parses the text of a state file. Errors contain the name `file`.
 pub(crate) fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<CheckpointState> {
     text::parse(bytes, "tensorflow.CheckpointState", file, limits)
 }

@@ -15,13 +15,13 @@ pub(crate) use snappy::SnappyDecoder;
 
 use tensorferry_sdk::Result;
 
-/// Number of bytes that are read at once. A window of this size stays in the L2 cache while it is
+/// Number of bytes to read at a time. A window of this size remains in the L2 cache while it is
 /// processed.
 pub(crate) const WINDOW: usize = 256 << 10;
 
-/// Gives access to bytes at ascending offsets.
+/// Provides access to bytes at ascending offsets.
 pub(crate) trait Window {
-    /// Returns the bytes from `offset` on: at min `least` bytes, or all bytes up to the end.
+    /// Returns the bytes that start at `offset`: at least `min` bytes, or all bytes up to the end.
     fn at(&mut self, offset: u64, min: usize) -> Result<&[u8]>;
 
     /// Returns the total number of bytes, if it is known without reading all of them.

@@ -5,8 +5,8 @@ use crate::frame::{HEADER, length};
 use std::ops::Deref;
 use tensorferry_sdk::{ErrorKind, FileId, Limits, Result, Source};
 
-/// Number of decompressed bytes that are examined to detect the codec. They always include the
-/// start of the first record, even in a long snappy block.
+/// Number of decompressed bytes to examine for codec detection. They always include the start of
+/// the first record, even in a long snappy block.
 const LOOK: usize = 16;
 
 /// The compression of a file.
@@ -24,7 +24,7 @@ pub(crate) enum Codec {
 impl Codec {
     const COMPRESSED: [Self; 3] = [Self::Gzip, Self::Zlib, Self::Snappy];
 
-    /// Opens a window on the decompressed bytes of a file. `limits` restricts the length of a
+    /// Opens a window on the decompressed bytes of a file. `limits` sets the maximum length of a
     /// block.
     pub(crate) fn window<'s, S: SharedSource + 's>(
         self,
@@ -45,7 +45,7 @@ impl Codec {
     }
 }
 
-/// A source that is either borrowed for a call or shared by streams.
+/// A source that is either borrowed for a call or shared by several streams.
 pub(crate) trait SharedSource: Deref<Target: Source> + Clone + Send {}
 
 impl<S: Deref<Target: Source> + Clone + Send> SharedSource for S {}
@@ -53,10 +53,10 @@ impl<S: Deref<Target: Source> + Clone + Send> SharedSource for S {}
 /// The result of examining the start of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sniffed {
-    /// The codec. If no codec is recognized, the file is read as uncompressed, so that the error is
-    /// about its first record length.
+    /// The codec. If no codec is recognized, the file is read as uncompressed, and the error refers
+    /// to its first record length.
     pub(crate) codec: Codec,
-    /// Whether the decompressed file starts with a length that has a valid checksum.
+    /// Whether the decompressed file starts with a record length that has a valid checksum.
     pub(crate) is_certain: bool,
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
         Err(_) => Ok(Start { is_sound: false, is_header: false }),
     };
-    // For an uncompressed file, the first header is sufficient. A window would read many bytes of a
-    // file that may have a different format.
+    // The first header of an uncompressed file is sufficient. Opening a window would read many
+    // bytes from a file that may have a different format.
     let first = first_bytes(&**source, file)?;
     if length(&first).is_some() {
         return Ok(Sniffed { codec: Codec::None, is_certain: true });
@@ -88,7 +88,7 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
 }
 
 /// Guesses the codec from the first bytes of a file. Snappy is not detected, because it has no
-/// magic.
+/// magic bytes.
 pub(crate) fn sniff_magic<S: Source + ?Sized>(source: &S, file: FileId) -> Result<Codec> {
     Ok(magic(first_bytes(source, file)?))
 }
@@ -102,8 +102,8 @@ fn magic(first: [u8; HEADER]) -> Codec {
     }
 }
 
-/// Returns the first bytes of a file, as many as a record header has. If the file is shorter, zeros
-/// follow.
+/// Returns as many bytes from the start of a file as a record header contains. If the file is
+/// shorter, zeros follow.
 fn first_bytes<S: Source + ?Sized>(source: &S, file: FileId) -> Result<[u8; HEADER]> {
     let mut first = [0; HEADER];
     let there = usize::try_from(source.len(file)).map_or(HEADER, |len| len.min(HEADER));
@@ -116,8 +116,8 @@ struct Start {
     is_header: bool,
 }
 
-/// Whether two bytes are the header of a zlib stream: deflate, a window of 32 KiB, and a valid
-/// check value.
+/// Returns whether two bytes are the header of a zlib stream: deflate, a window of 32 KiB, and a
+/// valid check value.
 fn is_zlib(cmf: u8, flags: u8) -> bool {
     cmf == 0x78 && u16::from_be_bytes([cmf, flags]).is_multiple_of(31)
 }

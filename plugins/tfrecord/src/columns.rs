@@ -22,8 +22,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Schema metadata key: the message type of the records. In a schema file that the host prints,
-/// metadata keys that start with `ferry.` become fields, without this prefix.
+/// Schema metadata key: the message type of the records. When the host prints a schema file, it
+/// converts metadata keys that start with `ferry.` to fields without this prefix.
 pub(crate) const MESSAGE: &str = "ferry.message";
 /// Field metadata key: the part of the message (see [`Part`]) that contains the feature.
 pub(crate) const PART: &str = "ferry.part";
@@ -36,7 +36,7 @@ pub(crate) const KEY: &str = "ferry.key";
 /// The name of the only column if records are not decoded.
 pub(crate) const RAW_COLUMN: &str = "record";
 
-/// A column, and how a feature is converted to it.
+/// A column, and the rules for converting a feature to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
     /// The name of the column.
@@ -45,7 +45,7 @@ pub(crate) struct Column {
     pub(crate) part: Part,
     /// The name of the feature.
     pub(crate) key: Box<[u8]>,
-    /// The kind of the feature's list; `None` if no record has a list.
+    /// The kind of the feature's list, or `None` if no record has a list.
     pub(crate) kind: Option<Kind>,
     /// The shape of the values. If the feature is a list of features, this is the shape of each
     /// step.
@@ -59,7 +59,8 @@ pub(crate) struct Column {
 /// The shape of a feature's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// A fixed shape with these dimensions, row-major. No dimensions mean a single value.
+    /// A fixed shape with these dimensions, in row-major order. An empty list represents a single
+    /// value.
     Fixed(Vec<usize>),
     /// Any number of elements, each of which has these dimensions.
     Ragged(Vec<usize>),
@@ -129,7 +130,7 @@ fn list(item_type: DataType) -> DataType {
 /// Returns nested lists of fixed lengths, with the last dimension innermost.
 fn fixed(leaf: DataType, dims: &[usize]) -> DataType {
     dims.iter().rev().fold(leaf, |inner, &dim| {
-        // The dimension fits, because it was checked when the schema was read.
+        // The dimension fits in an `i32`, because this was checked when the schema was read.
         DataType::FixedSizeList(item(inner), i32::try_from(dim).unwrap_or(i32::MAX))
     })
 }

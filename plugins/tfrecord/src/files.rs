@@ -50,7 +50,7 @@ pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Lim
     }
 }
 
-/// Returns all files whose path relative to the folder matches the glob.
+/// Returns all files whose path relative to the folder matches a glob.
 fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Result<Vec<String>> {
     let matcher = GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| {
         Error::usage(format!("option files: {}", error.kind())).found(format!("{glob:?}"))
@@ -81,13 +81,13 @@ fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Resu
     Ok(names)
 }
 
-/// Parses the shard number in a file name. Some programs write shard numbers with four digits.
+/// Parses the shard number in a file name. Some programs write shard numbers as four digits.
 fn shard_of(name: &str) -> Option<ShardName<'_>> {
     let ends_well = |ending: &str| ending.is_empty() || ending.starts_with('.');
     ShardName::parse_short(name, 4).filter(|shard| shard.number < shard.count && ends_well(shard.ending))
 }
 
-/// Returns all shards of the set that a shard belongs to.
+/// Returns all shards of the set that contains `shard`.
 fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<String>> {
     let mut names = source.list(&format!("{}-", shard.stem))?;
     names.retain(|name| shard_of(name).is_some_and(|other| other.is_of_set(&shard)));
@@ -119,8 +119,8 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
             sets.push(shard);
         }
     }
-    // The prefix `data` means the set `data-?????-of-?????`, even if there is also a set
-    // `data2-...`.
+    // The prefix `data` selects the set `data-?????-of-?????`, even if a set `data2-...` also
+    // exists.
     if let Some(exact) = sets.iter().position(|set| set.stem == base) {
         let others = sets.iter().filter(|set| set.stem == base).count();
         if others == 1 {
@@ -142,8 +142,8 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
     }
 }
 
-/// Returns the files of a folder that have a known extension. If there are none, returns the files
-/// that start with a record.
+/// Returns the files of a folder that have a known extension. If there are no such files, returns
+/// the files that start with a record.
 fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>> {
     let mut called = Vec::new();
     let mut others = Vec::new();
@@ -163,7 +163,7 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>
     if called.is_empty() {
         return Err(Error::malformed("the folder contains no TFRecord files"));
     }
-    // As with a prefix, an incomplete set is an error.
+    // As with a prefix, an incomplete set of shards is an error.
     for name in &called {
         if let Some(shard) = shard_of(name)
             && shard.number
@@ -181,7 +181,7 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Vec<String>
     Ok(called)
 }
 
-/// Whether a file is the index of another file in the folder.
+/// Returns whether a file is the index of another file in the folder.
 fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> Result<bool> {
     for of in INDEX_SUFFIXES.iter().filter_map(|suffix| name.strip_suffix(suffix)) {
         if source.contains(of)? {
@@ -191,8 +191,8 @@ fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a name is typical of a record file: by its extension, or, if the file is a shard, by the
-/// name of its set.
+/// Returns whether a name is typical of a record file. The decision depends on the extension or,
+/// for a shard, on the name of its set.
 pub(crate) fn has_record_name(name: &str) -> bool {
     let name = &*name.to_ascii_lowercase();
     let name = COMPRESSED.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);

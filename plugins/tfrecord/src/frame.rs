@@ -7,7 +7,8 @@
 //! u32 LE   the masked CRC-32C of the data
 //! ```
 //!
-//! A file has neither a magic nor an end marker. Source: tensorflow/core/lib/io/record_writer.h.
+//! A file has neither magic bytes nor an end marker. Source:
+//! tensorflow/core/lib/io/record_writer.h.
 
 mod fault;
 mod walk;
@@ -18,11 +19,11 @@ pub(crate) use walk::{Checks, Frames};
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::crc32c;
 
-/// Bytes of the length and its checksum.
+/// Number of bytes of the length and its checksum.
 pub(crate) const HEADER: usize = 12;
-/// Bytes of a frame in addition to the data.
+/// Number of bytes of a frame in addition to the data.
 pub(crate) const OVERHEAD: u64 = 16;
-/// Bytes of the checksum of the data.
+/// Number of bytes of the data's checksum.
 pub(crate) const FOOTER: usize = 4;
 
 #[inline]
@@ -30,7 +31,7 @@ fn masked(bytes: &[u8]) -> u32 {
     mask(crc32c(bytes))
 }
 
-/// Returns the length in a header, if its checksum is valid.
+/// Returns the length in a header if the length's checksum is valid.
 #[inline]
 pub(crate) fn length(header: &[u8]) -> Option<u64> {
     let (length, rest) = header.split_first_chunk::<8>()?;

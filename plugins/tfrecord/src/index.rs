@@ -1,13 +1,13 @@
-//! An index lists the positions of the records of a file, one line per record, in order.
+//! An index lists the positions of a file's records in order, with one line per record.
 //!
 //! ```text
 //! <offset> <length of the whole frame>\n      in decimal, the length with its 16 bytes of framing
 //! ```
 //!
 //! Sources: `tfrecord2idx` in NVIDIA DALI and in the `tfrecord` package, which write the same
-//! format. An index may be outdated, or belong to a different file than the one next to it. ferry
-//! therefore compares the index with the file before using it. When ferry reads records by means of
-//! the index, the records must end at the offsets that the index states.
+//! format. An index may be outdated, or belong to a different file. ferry therefore compares the
+//! index with the file before using it. When ferry uses the index to read records, the records must
+//! end at the offsets in the index.
 
 use crate::files::INDEX_SUFFIXES;
 use crate::frame::{HEADER, OVERHEAD, length};
@@ -38,24 +38,24 @@ impl Tally for Lines {
 pub(crate) struct IndexSegment {
     /// The offset of the first record.
     pub(crate) start: u64,
-    /// The offset of the record after the stretch.
+    /// The offset of the record after the segment.
     pub(crate) end: u64,
     /// The number of the first record.
     pub(crate) first: u64,
     pub(crate) records: u64,
 }
 
-/// The index next to a file, if any.
+/// The index next to a file, if it exists.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AdjacentIndex {
     Nothing,
     /// The name of an index that is invalid or does not match the file.
     Unfit(String),
-    /// The file, cut into stretches of about the requested length.
+    /// The file, divided into segments of about the requested length.
     Stretches(Vec<IndexSegment>),
 }
 
-/// Looks for an index next to a file, and uses it to divide the file into stretches.
+/// Looks for an index next to a file, and uses it to divide the file into segments.
 pub(crate) fn find_adjacent(
     source: &dyn Source,
     file: FileId,
@@ -83,8 +83,8 @@ pub(crate) fn find_adjacent(
     Ok(AdjacentIndex::Stretches(stretches))
 }
 
-/// Cuts a file of `len` bytes at record boundaries. Returns `None` unless the index covers the file
-/// without gaps.
+/// Divides a file of `len` bytes at record boundaries. Returns `None` unless the index covers the
+/// file without gaps.
 fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<IndexSegment>> {
     let mut stretches: Vec<IndexSegment> = Vec::new();
     let mut last = IndexSegment { start: 0, end: 0, first: 0, records: 0 };
@@ -110,7 +110,7 @@ fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<IndexSegment>> {
     is_whole.then_some(stretches)
 }
 
-/// Whether a length with a valid checksum is at `offset`.
+/// Returns whether `offset` is the position of a length with a valid checksum.
 fn starts_a_record(source: &dyn Source, file: FileId, offset: u64) -> Result<bool> {
     if source.len(file) - offset < HEADER as u64 {
         return Ok(source.len(file) == offset);

@@ -1,8 +1,8 @@
 //! Converts records to protobuf's JSON mapping.
 //!
-//! Integers are strings, bytes are Base64, and NaN and infinities are strings. Floats have as many
-//! digits as in protobuf for Python: six, or as many as are needed to identify the value. A list
-//! without values is `{}`. Keys are in stored order. Sources:
+//! Integers are strings, bytes are Base64, and NaN and infinities are strings. As in protobuf for
+//! Python, floats have six digits, or more if the value requires more. A list without values
+//! becomes `{}`. Keys remain in stored order. Sources:
 //! <https://protobuf.dev/programming-guides/json/>, google/protobuf/json_format.py.
 
 use crate::message::{Kind, MessageKind, Part, Pieces, bytes_values, entries, float_runs, int_values, lists};
@@ -13,7 +13,7 @@ use std::io::Write;
 use tensorferry_proto::wire::{Fields, Value, WireError};
 
 /// Appends a record as JSON, without a newline. If the record is not a valid message, appends an
-/// object with its bytes in Base64.
+/// object that contains the bytes of the record in Base64.
 pub(crate) fn append_line(output: &mut Vec<u8>, record: &[u8], message: Option<MessageKind>) {
     let start = output.len();
     let is_message = message.is_some_and(|message| append_message(output, record, message).is_ok());
@@ -60,8 +60,8 @@ fn append_message(output: &mut Vec<u8>, record: &[u8], message: MessageKind) -> 
     Ok(())
 }
 
-/// Returns the features and the lists of a record. If a key occurs several times, its last value is
-/// returned at its first position.
+/// Returns the features and the feature lists of a record. If a key occurs several times, the
+/// result contains its last value at its first position.
 fn named(record: &[u8], message: MessageKind) -> Result<[Vec<Named<'_>>; 2], WireError> {
     let mut named = [Vec::new(), Vec::new()];
     let mut places: [HashMap<&str, usize>; 2] = [HashMap::new(), HashMap::new()];
@@ -217,7 +217,7 @@ fn append_float(output: &mut Vec<u8>, value: f32) {
         return output.extend_from_slice(text);
     }
     // The text has the shortest digits that identify the float, but at least six digits of its
-    // exact value. Only for subnormal floats, the shortest form may have fewer than six digits.
+    // exact value. Only subnormal floats may have a shortest form with fewer than six digits.
     let mut text = [0_u8; 48];
     let mut rest = &mut text[..];
     let six = value.is_subnormal() && format!("{value:.5e}").parse() == Ok(value);
@@ -238,7 +238,8 @@ fn append_float(output: &mut Vec<u8>, value: f32) {
     append_decimal(output, first, after.trim_end_matches('0'), exponent);
 }
 
-/// Appends `first.after` times ten to the power of `exponent` in the format of Python's `repr`.
+/// Appends a decimal number in the format of Python's `repr`. The number is `first.after`
+/// multiplied by ten to the power of `exponent`.
 fn append_decimal(output: &mut Vec<u8>, first: &str, after: &str, exponent: i32) {
     if !(-4..16).contains(&exponent) {
         output.extend_from_slice(first.as_bytes());
@@ -259,7 +260,7 @@ fn append_decimal(output: &mut Vec<u8>, first: &str, after: &str, exponent: i32)
         return;
     }
     output.extend_from_slice(first.as_bytes());
-    // The exponent is between 0 and 15.
+    // The exponent is between 0 and 15, so it fits.
     let whole = usize::try_from(exponent).unwrap_or(0);
     let (before, behind) = after.split_at(whole.min(after.len()));
     output.extend_from_slice(before.as_bytes());
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn floats_are_as_python_prints_them() {
-        // The expected texts are the results of google.protobuf.json_format.MessageToJson.
+        // The expected texts are outputs of google.protobuf.json_format.MessageToJson.
         for (value, text) in [
             (0.0, "0.0"),
             (-0.0, "-0.0"),

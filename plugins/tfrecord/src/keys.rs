@@ -1,23 +1,23 @@
 //! Assigns a number to each feature name. Programs usually write the features of each record in the
-//! same order. A name is therefore first compared with the name at the same position in the
-//! previous record, and is only looked up if the two names differ.
+//! same order. ferry therefore first compares a name with the name at the same position in the
+//! previous record. Only if the two names differ does it look up the name.
 
 use crate::message::Part;
 use std::collections::HashMap;
 
-/// Names of features; the number of a feature is its index in the list.
+/// The names of features. The number of a feature is the index of its name in the list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Keys {
     names: Vec<(Part, Box<[u8]>)>,
     numbers: [HashMap<Box<[u8]>, usize>; 2],
-    /// The numbers of the features in the previous record, in their order.
+    /// The numbers of the features in the previous record, in the order of that record.
     order: Vec<usize>,
-    /// Number of features of the current record that have been found.
+    /// Number of features that have been found in the current record.
     place: usize,
 }
 
 impl Keys {
-    /// Prepares for the features of the next record.
+    /// Prepares the list for the features of the next record.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.place = 0;
@@ -61,7 +61,7 @@ impl Keys {
 }
 
 /// Compares two names. Names of up to sixteen bytes are compared inline, because a function call
-/// would take longer.
+/// would be slower.
 #[inline]
 fn is_same(known: &[u8], key: &[u8]) -> bool {
     fn ends<const N: usize>(name: &[u8]) -> Option<(&[u8; N], &[u8; N])> {

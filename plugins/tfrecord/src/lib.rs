@@ -59,7 +59,7 @@ impl Format for TfRecord {
     }
 }
 
-/// Returns the formats of this crate, for programs that link it.
+/// Returns the formats of this crate, for programs that link the crate.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(TfRecord)]

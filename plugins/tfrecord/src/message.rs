@@ -1,5 +1,5 @@
-//! An Example is a map from names to features. A SequenceExample contains a map from names to
-//! features, which is called its context, and a second map from names to lists of features.
+//! An Example is a map from names to features. A SequenceExample contains two maps. The first map
+//! is its context, which maps names to features. The second map maps names to lists of features.
 //!
 //! ```text
 //! Example          1 features: Features
@@ -14,7 +14,7 @@
 //!
 //! Source: tensorflow/core/example/example.proto and feature.proto. If a message is stored in
 //! several pieces, protobuf concatenates the pieces. If several entries have the same key, the last
-//! one counts.
+//! entry counts.
 
 use tensorferry_proto::wire::{Fields, Value, WireError, take_len, take_varints};
 
@@ -77,31 +77,31 @@ pub(crate) struct MapEntry<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pieces<'a> {
     bytes: &'a [u8],
-    /// The field number of the pieces. 0 means that `bytes` is the only piece. An enum would be
-    /// passed through memory, which is slower.
+    /// The field number of the pieces. The value 0 means that `bytes` is the only piece. An enum
+    /// would be slower because it would be passed through memory.
     number: u32,
 }
 
 impl<'a> Pieces<'a> {
-    /// Returns a message in one piece. All programs write messages in this form.
+    /// Creates a message from one piece. All known programs write messages in this form.
     #[inline]
     pub(crate) fn one(bytes: &'a [u8]) -> Self {
         Self { bytes, number: 0 }
     }
 
-    /// Returns the message whose pieces are the fields with this number.
+    /// Creates a message whose pieces are the fields with this number.
     #[inline]
     pub(crate) fn fields(number: u32, message: &'a [u8]) -> Self {
         Self { bytes: message, number }
     }
 
-    /// Whether the message is in one piece.
+    /// Returns whether the message consists of one piece.
     fn is_single(self) -> bool {
         self.number == 0
     }
 
-    /// Returns the kind and the list, if the feature consists of exactly one list. All programs
-    /// write features in this form.
+    /// Returns the kind and the list if the feature consists of exactly one list. All known
+    /// programs write features in this form.
     #[inline]
     pub(crate) fn list(self) -> Option<(Kind, &'a [u8])> {
         let (tag, mut rest) = self.bytes.split_first()?;
@@ -121,8 +121,8 @@ impl<'a> Pieces<'a> {
         self,
         mut visit: impl FnMut(&'a [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // `visit` is called at a single location here and in the functions below, so that the
-        // compiler inlines it.
+        // Here and in the functions below, the code contains only one call of `visit`, so that the
+        // compiler inlines the call.
         let mut fields = Fields(self.bytes);
         loop {
             let piece = if self.is_single() {
@@ -170,7 +170,7 @@ pub(crate) fn entries<'a, E: From<WireError>>(
 #[expect(clippy::inline_always, reason = "as of `Fields::next`")]
 #[inline(always)]
 fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, WireError> {
-    // All programs write an entry in this form: only the key and the value.
+    // All known programs write an entry in this form, with only the key and the value.
     if let [0x0a, rest @ ..] = bytes {
         let mut rest = rest;
         let key = take_len(&mut rest)?;
@@ -230,8 +230,8 @@ pub(crate) fn bytes_values<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8])) 
     Ok(())
 }
 
-/// Visits the floats of a list in runs. Each float is four little-endian bytes. Packed floats are a
-/// single run.
+/// Visits the floats of a list in runs. Each float consists of four little-endian bytes. Packed
+/// floats form a single run.
 #[inline]
 pub(crate) fn float_runs(list: &[u8], mut visit: impl FnMut(&[[u8; 4]])) -> Result<(), WireError> {
     let mut fields = Fields(list);
@@ -292,20 +292,20 @@ pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, WireError> {
     Ok(count)
 }
 
-/// How well a record matches a message type.
+/// The result of comparing a record with a message type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
     /// The record does not match.
     No,
-    /// The record has features, but also fields that the message type does not have.
+    /// The record has features, but also fields that are not part of the message type.
     WithOthers,
     /// The record has no unknown fields.
     Exact,
 }
 
-/// Returns how well a record matches a message type, including its nested messages down to the
+/// Compares a record with a message type. The comparison includes the nested messages down to the
 /// lists. TensorFlow skips unknown fields, and accepts the fields of a map entry in any order.
-/// Messages of other types usually contain a field that this message type does not have.
+/// Messages of other types usually contain a field that is not part of this message type.
 pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, WireError> {
     let max = if message == MessageKind::Sequence { 2 } else { 1 };
     let mut fit = only_messages(record, max)?;
@@ -333,14 +333,13 @@ pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, WireError>
             Pieces::fields(1, piece).each(|feature| check(feature, &mut fit))
         })
     })?;
-    // A record without features is not evidence for a type. A SequenceExample without feature lists
+    // A record without features does not indicate a type. A SequenceExample without feature lists
     // looks like an Example.
     let is_told = features > 0 && (message == MessageKind::Example || has_lists);
     Ok(if fit == Fit::WithOthers && !is_told { Fit::No } else { fit })
 }
 
-/// Returns how well a message matches a type whose fields have the numbers 1 to `most` and contain
-/// messages.
+/// Compares a message with a type whose fields have the numbers 1 to `max` and contain messages.
 fn only_messages(message: &[u8], max: u32) -> Result<Fit, WireError> {
     let mut fields = Fields(message);
     let mut fit = Fit::Exact;

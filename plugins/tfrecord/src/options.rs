@@ -6,7 +6,7 @@ use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
-/// The names of codecs in options. `auto` means that the codec is detected.
+/// The names of codecs in options. With `auto`, ferry detects the codec.
 const CODECS: [(&str, Option<Codec>); 5] = [
     ("auto", None),
     ("none", Some(Codec::None)),
@@ -124,7 +124,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     own.into_iter().chain(Sharding::options()).collect()
 }
 
-/// How to decode records.
+/// The form in which records are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decode {
     /// Detects the type of the records.
@@ -142,12 +142,11 @@ pub(crate) struct ReadOptions {
     pub(crate) decode: Decode,
     /// The path of a schema file.
     pub(crate) schema: Option<String>,
-    /// Number of records from which to infer the schema; `None` for all records.
+    /// Number of records from which to infer the schema, or `None` for all records.
     pub(crate) infer: Option<u64>,
     /// Whether to read `bytes_list` features as text.
     pub(crate) utf8: bool,
-    /// Maximum number of damaged records to skip. `None` means that the first damaged record is an
-    /// error.
+    /// Maximum number of damaged records to skip. If `None`, the first damaged record is an error.
     pub(crate) skip: Option<u64>,
     /// Whether to ignore extra bytes at the end of a file.
     pub(crate) allows_tail: bool,

@@ -1,4 +1,4 @@
-//! Decides whether a damaged record is an error, or is skipped and reported.
+//! Decides whether a damaged record causes an error, or is skipped and reported.
 
 use crate::bytes::Window;
 use crate::frame::{Fault, FaultKind, Frames};
@@ -8,15 +8,15 @@ use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Skipped;
 
-/// The treatment of faults, and the faults that have been tolerated.
+/// The rules for handling faults, and the faults that have been tolerated.
 #[derive(Debug)]
 pub(crate) struct FaultPolicy {
     skips: bool,
     /// Whether to ignore a truncated header at the end of a file, as TensorFlow does.
     allows_tail: bool,
     max: u64,
-    /// The tolerated faults by file and offset. Records may be read several times, but a fault is
-    /// reported only once.
+    /// The tolerated faults by file and offset. Records may be read several times, but each fault
+    /// is reported only once.
     met: Mutex<ToleratedFaults>,
 }
 
@@ -28,12 +28,13 @@ struct ToleratedFaults {
 }
 
 impl FaultPolicy {
-    /// Creates a policy that skips at most `max` damaged records, or none if it is `None`.
+    /// Creates a policy that skips at most `max` damaged records. If `max` is `None`, no records
+    /// are skipped.
     pub(crate) fn new(max: Option<u64>, allows_tail: bool) -> Self {
         Self { skips: max.is_some(), allows_tail, max: max.unwrap_or(0), met: Mutex::default() }
     }
 
-    /// Whether damaged records are skipped.
+    /// Returns whether damaged records are skipped.
     pub(crate) fn skips(&self) -> bool {
         self.skips
     }

@@ -1,13 +1,13 @@
-//! Scores whether an input is in this format. If the first length in a file has a valid checksum,
-//! the probe is certain; this also works for compressed files. Otherwise, the score depends on the
-//! file name.
+//! Scores whether an input is in this format. If the first record length in a file has a valid
+//! checksum, the format is certain. This check also supports compressed files. Otherwise, the score
+//! depends on the file name.
 
 use crate::codec::sniff;
 use crate::files::{find, has_record_name};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// The score of a folder. It is low, because a model in the same folder takes precedence over
-/// record files.
+/// The score of a folder. The score is low, because a model in the same folder takes precedence
+/// over record files.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
 /// Maximum number of files that are examined in a folder.
 const MAX_FILES: usize = 4;
@@ -15,7 +15,7 @@ const MAX_FILES: usize = 4;
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let names = match find(&source, None, context.limits()) {
         Ok(names) => names,
-        // The user has to choose files, or a shard is missing. The reader reports the error.
+        // The input is ambiguous or a shard is missing. The reader reports the error.
         Err(error) if error.kind() == ErrorKind::Usage => return Ok(in_folder(source, Score::MAYBE)),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
         Err(_) => {
@@ -34,7 +34,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         if sniff(&source, file, context.limits())?.is_certain {
             return Ok(in_folder(source, Score::CERTAIN));
         }
-        // The name shows that an empty or damaged file is a record file.
+        // The file name indicates a record file, even if the file is empty or damaged.
         if has_record_name(name) {
             score = score.max(if source.len(file) == 0 { Score::LIKELY } else { Score::MAYBE });
         }

@@ -32,7 +32,7 @@ struct RecordPosition {
 }
 
 /// The summary of a feature. If a map has several entries with the same key, the last entry counts.
-/// The earlier state is therefore kept, and restored if a record contains the feature twice.
+/// If a record contains the feature twice, the state before the record is therefore restored.
 #[derive(Debug, Clone)]
 struct FeatureProfile {
     known: FeatureSummary,
@@ -48,11 +48,12 @@ struct FeatureProfile {
 struct FeatureSummary {
     /// For each kind, the first record in which the feature has this kind.
     kinds: [Option<RecordPosition>; 3],
-    /// The minimum and maximum number of values, per step if the feature is a list.
+    /// The minimum and maximum number of values. For a feature list, these are the numbers of
+    /// values per step.
     min: u64,
     max: u64,
-    /// Number of records in which the feature has no kind. For feature lists, the number of such
-    /// steps.
+    /// Number of records in which the feature has no kind. For a feature list, number of steps
+    /// without a kind.
     unset: u64,
     /// Number of records in which the feature list has no steps.
     no_steps: u64,
@@ -70,8 +71,8 @@ impl Profile {
         }
     }
 
-    /// Adds the profile of the records that follow. The first of them is record `first` of the file
-    /// with the index `file`.
+    /// Appends the profile of the records that follow. The first of these records has the number
+    /// `first` in the file with the index `file`.
     pub(crate) fn append(&mut self, other: &Self, file: usize, first: u64) -> Result<()> {
         for ((part, key), added) in other.keys.names().iter().zip(&other.features) {
             self.keys.begin();
@@ -104,7 +105,7 @@ impl Profile {
         let mut columns: Vec<Column> = Vec::with_capacity(named.len());
         let mut taken = HashSet::with_capacity(named.len());
         for ((part, key), feature) in named {
-            // `add` has already checked that names are UTF-8.
+            // `add` has already checked that the names are valid UTF-8.
             let key_text = String::from_utf8_lossy(key).into_owned();
             let feature = &feature.known;
             let kind = feature.kind().map_err(|error| error(&key_text, &name))?;
@@ -133,8 +134,8 @@ impl Profile {
         self.message
     }
 
-    /// Whether the kind of every feature is known. If it is, the columns can also represent the
-    /// features of later records.
+    /// Returns whether the kinds of all features are known. If they are, the columns can also
+    /// represent the features of later records.
     pub(crate) fn all_kinds_known(&self) -> bool {
         !self.features.is_empty() && self.features.iter().all(|feature| feature.known.kinds != [None; 3])
     }
@@ -192,10 +193,10 @@ impl Profile {
     }
 }
 
-/// The description of a feature whose list is missing in a record.
+/// The description of a feature that has no list in a record.
 pub(crate) const WITHOUT_KIND: &str = "a feature without a kind";
 
-/// Returns the loss for values that become nulls although the feature is present.
+/// Returns the loss for values that become nulls although their features are present.
 pub(crate) fn null(column: &str, count: u64, what: &str) -> Loss {
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
     Loss::new(LossKind::Record, column, format!("{times}, {what} is read as null, like a missing feature"))
@@ -254,7 +255,7 @@ impl FeatureProfile {
         seen_in: u64::MAX,
     };
 
-    /// Prepares for an entry of the record with this number.
+    /// Prepares the profile for an entry of the record with this number.
     #[inline]
     fn begin(&mut self, record: u64) {
         if self.seen_in == record && self.changed_in == record {
@@ -263,7 +264,7 @@ impl FeatureProfile {
         self.seen_in = record;
     }
 
-    /// Changes the summary. After the first records, this rarely happens.
+    /// Changes the summary. After the first records, such changes are rare.
     #[cold]
     fn change(&mut self, record: u64, change: impl FnOnce(&mut FeatureSummary)) {
         if self.changed_in != record {
@@ -272,7 +273,7 @@ impl FeatureProfile {
         change(&mut self.known);
     }
 
-    /// Counts a feature of a record.
+    /// Adds a feature of a record to the summary.
     #[inline]
     fn see(&mut self, feature: Pieces<'_>, place: RecordPosition) -> Result<(), WireError> {
         let mut seen: Option<Kind> = None;

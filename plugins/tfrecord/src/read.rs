@@ -1,4 +1,4 @@
-//! The reader. It opens the files, determines a common schema, and divides the files into splits.
+//! The reader opens the files, determines a common schema, and divides the files into splits.
 
 mod guess;
 mod pieces;
@@ -57,8 +57,8 @@ impl RecordReader for TfRecordReader {
         };
         let Opened { mut table, pieces, are_checked } = opening.open()?;
         table.losses.drain(..).try_for_each(|loss| losses.loss(loss))?;
-        // Records that have been verified are not verified again, because the host ensures that the
-        // files do not change between reads.
+        // Verified records are not verified again, because the host ensures that the files do not
+        // change between reads.
         let are_right = are_checked && policy.skipped().is_empty();
         let checks = Checks { data: options.checksums && !are_right, ..opening.checks };
         Ok(Box::new(TfRecordSet::new(source, files, table, pieces, policy, checks, context.limits().clone())))
@@ -111,19 +111,19 @@ impl RecordReader for TfRecordReader {
     }
 }
 
-/// The schema of an input and how its records become rows.
+/// The schema of an input and the rules for converting records to rows.
 pub(crate) struct Table {
     /// The schema of all splits.
     pub(crate) schema: SchemaRef,
-    /// How to decode records; `None` if records are returned as bytes.
+    /// The rules for decoding records, or `None` if records are returned as bytes.
     pub(crate) decoding: Option<Decoding>,
     /// The message type used to display records as JSON.
     pub(crate) shown: Option<MessageKind>,
-    /// Losses that follow from the schema.
+    /// Losses that result from the schema.
     pub(crate) losses: Vec<Loss>,
 }
 
-/// How records become rows.
+/// The rules for converting records to rows.
 #[derive(Clone)]
 pub(crate) struct Decoding {
     pub(crate) message: MessageKind,
@@ -144,7 +144,7 @@ struct Opened {
     are_checked: bool,
 }
 
-/// The data that is needed to open an input.
+/// The data that is required to open an input.
 struct Opening<'a> {
     options: &'a ReadOptions,
     source: &'a Arc<dyn Source>,
@@ -176,7 +176,7 @@ impl Opening<'_> {
             },
         };
         if self.context.purpose().has(Purpose::LINES) {
-            // Records can be displayed one by one, even if they contradict each other or if later
+            // Individual records can be displayed even if they contradict each other or if later
             // records are damaged.
             let table = Table { shown: message, ..Table::raw() };
             return Ok(Opened { table, pieces: pieces::undivided(self.files), are_checked: false });
@@ -203,7 +203,7 @@ impl Opening<'_> {
     fn guess_message(&self) -> Result<MessageGuess> {
         let mut guess = MessageGuess::NoRecords;
         for file in self.files {
-            // Damage is not reported here, but when the records are read.
+            // Damage is not reported here, but later when the records are read.
             let mut walk = Frames::new(self.window(file), 0, self.checks);
             if sniff_message::try_next(&mut walk, &mut guess) {
                 break;

@@ -1,12 +1,12 @@
 //! A scan visits every record of all files on several threads. It returns the results of the parts
 //! of each file in order.
 //!
-//! An uncompressed file is cut into units. The exact start of the first record of a unit is known
-//! only after all earlier records have been walked, so a thread guesses the start. It takes the
-//! first position that contains a length with a valid checksum, provided that another such length
+//! An uncompressed file is divided into units. The exact start of the first record of a unit is
+//! known only after all earlier records have been walked, so a thread guesses the start. The guess
+//! is the first position that contains a length with a valid checksum, if another such length
 //! follows the record. The walk over the previous unit ends at the true start. If the guess was
-//! wrong (a record may contain a whole TFRecord file), the unit is walked again from the true
-//! start. The result is therefore always the same as that of a single walk over the whole file.
+//! wrong (a record may contain a whole TFRecord file), the scan walks the unit again from the true
+//! start. The result therefore always equals the result of a single walk over the whole file.
 
 mod attempts;
 mod guess;
@@ -22,10 +22,10 @@ use attempts::Attempts;
 use tensorferry_proto::wire::WireError;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
-/// Length of a unit in bytes. It is long enough that the cost of starting a unit is low, and short
-/// enough that all threads finish at about the same time.
+/// Length of a unit in bytes. Units are long enough to make the cost of starting a unit negligible,
+/// and short enough for all threads to finish at about the same time.
 pub(crate) const UNIT: u64 = 4 << 20;
-/// Maximum number of results per thread that may wait for the exact walk.
+/// Maximum number of results per thread that are kept for the exact walk.
 const AHEAD: usize = 4;
 
 /// Collects results from records.
@@ -69,7 +69,7 @@ pub(crate) struct ScannedPart<T> {
     pub(crate) file: usize,
     /// The offset of the part's first record, in decompressed bytes.
     pub(crate) start: u64,
-    /// The offset after the part's last record.
+    /// The offset of the first byte after the part's last record.
     pub(crate) end: u64,
     /// The number of the part's first record in the file.
     pub(crate) first: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) policy: &'a FaultPolicy,
     pub(crate) context: &'a dyn Context,
     pub(crate) threads: usize,
-    /// The index of the only file to visit; `None` for all files.
+    /// The index of the only file to visit, or `None` for all files.
     pub(crate) only: Option<usize>,
 }
 
@@ -113,7 +113,7 @@ struct Attempt<T> {
 }
 
 impl Scan<'_> {
-    /// Visits every record, and passes the results of each part to `take` in order.
+    /// Visits every record, and passes the results of all parts to `take` in order.
     pub(crate) fn run<T: Tally>(
         &self,
         new: impl Fn() -> T + Sync,
@@ -154,7 +154,7 @@ impl Scan<'_> {
         })
     }
 
-    /// Returns the length of a unit in stored bytes.
+    /// Returns the length of a unit in stored (compressed) bytes.
     fn len_of(&self, unit: Unit) -> u64 {
         unit.end.min(self.files[unit.file].len) - unit.start
     }
@@ -173,8 +173,8 @@ impl Scan<'_> {
             loop {
                 let end = start + UNIT;
                 if end >= input.len {
-                    // The last unit has no end, so that a truncated record at the end of the file
-                    // belongs to it.
+                    // The last unit has no end, so it includes a truncated record at the end of the
+                    // file.
                     units.push(Unit { file, start, end: u64::MAX });
                     break;
                 }
@@ -189,7 +189,7 @@ impl Scan<'_> {
     fn attempt<T: Tally>(&self, units: &[Unit], ahead: &Attempts<Attempt<T>>, new: &(impl Fn() -> T + Sync)) {
         while let Some(mut claim) = ahead.claim() {
             let unit = units[claim.unit];
-            // Errors are ignored here. If an error is real, the exact walk finds it again.
+            // Errors are ignored here. If an error is real, the exact walk encounters it again.
             let Ok(Some(start)) = self.guess(unit) else { continue };
             claim.made = self.walk(unit, start, new).ok();
         }
@@ -243,8 +243,8 @@ impl Scan<'_> {
         attempt
     }
 
-    /// Reports the faults of an attempt to the policy. The start of the attempt must have been
-    /// confirmed.
+    /// Reports the faults of an attempt to the policy. The caller must have confirmed the start of
+    /// the attempt.
     fn confirm<T>(&self, at: &mut Position, attempt: Attempt<T>) -> Result<ScannedPart<T>> {
         let name = &self.files[at.file].name;
         let skipped = attempt.faults.len() as u64;
@@ -278,7 +278,7 @@ struct Position {
     ended: bool,
 }
 
-/// Visits one record. Returns `false` at the end.
+/// Visits one record. Returns `false` after the last record.
 #[inline]
 fn step<T: Tally, W: crate::bytes::Window>(
     walk: &mut Frames<W>,

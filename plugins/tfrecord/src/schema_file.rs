@@ -1,5 +1,5 @@
-//! A schema file is a JSON file that defines columns. Records are read into these columns, or
-//! written from them.
+//! A schema file is a JSON file that defines columns. ferry reads records into these columns, or
+//! writes records from them.
 //!
 //! ```json
 //! {
@@ -26,8 +26,8 @@
 //! | `default` | replaces a missing feature: one value for a whole fixed shape, or a list; bytes as text |
 //! | `required` | a missing feature is an error |
 //!
-//! `part` is `context` by default, and `feature_lists` for a feature list of a SequenceExample. If
-//! the only column has the part `raw`, records are not decoded.
+//! `part` is `context` by default. For a feature list of a SequenceExample, it is `feature_lists`.
+//! If the only column has the part `raw`, records are not decoded.
 //!
 //! `type` depends on the kind of the feature:
 //!
@@ -35,7 +35,7 @@
 //!   `timestamp[s]`, `[ms]`, `[us]`, `[ns]`
 //! - `float_list`: `float32` or `float`, `float64` or `double`
 //! - `bytes_list`: `binary` or `bytes`, `utf8` or `string`
-//! - `null` if no record has a value
+//! - `null` if no record has a value for the feature
 //!
 //! `shape` is `[]` by default, which means a single value. Numbers define a fixed shape, and `null`
 //! as the first dimension allows any number of elements. For a feature list, the first dimension is
@@ -55,7 +55,7 @@ const MAX_VALUES: usize = 1 << 24;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SchemaFile {
-    /// The message type of the records; `None` if they are not decoded.
+    /// The message type of the records, or `None` if they are not decoded.
     pub(crate) message: Option<MessageKind>,
     /// The columns, in file order.
     pub(crate) columns: Vec<Column>,

@@ -1,5 +1,5 @@
-//! The writer. It converts columns to features of Examples or SequenceExamples. Pieces of the
-//! output are framed and compressed on several threads.
+//! The writer converts columns to features of Examples or SequenceExamples. Several threads frame
+//! and compress the pieces of the output.
 
 mod compress;
 mod encode;
@@ -25,7 +25,7 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
-/// Number of bytes of frames that are written at once without compression.
+/// Number of bytes of uncompressed frames per write.
 const PUSH: usize = 1 << 20;
 
 pub(crate) struct TfRecordWriter {
@@ -62,7 +62,7 @@ struct TfRecordPlan {
     files: ShardFiles,
     layout: Layout,
     compressor: Compressor,
-    /// The shapes in all pieces that have been encoded so far.
+    /// The shapes of the features in all pieces that have been encoded.
     shapes: Mutex<Shapes>,
 }
 

@@ -5,7 +5,7 @@ use super::index::BundleIndex;
 use super::strings::Strings;
 use tensorferry_sdk::{Context, Dtype, Error, Result, Source};
 
-/// Number of bytes that are compared at a time.
+/// Number of bytes to compare in one step.
 const COMPARED_BYTES: u64 = 1 << 20;
 
 impl BundleIndex {
@@ -31,9 +31,9 @@ impl BundleIndex {
         read().map(Some).map_err(|error| error.tensor(entry.name()))
     }
 
-    /// Whether two entries contain the same numbers. This compares dtypes, shapes, sizes and
-    /// checksums, and, if all of these are equal, the bytes. Strings and sliced tensors are never
-    /// considered equal.
+    /// Returns whether two entries contain the same numbers. The function first compares dtypes,
+    /// shapes, sizes and checksums. If all of them are equal, it compares the bytes. Strings and
+    /// sliced tensors are never considered equal.
     pub(crate) fn same_content(
         &self,
         source: &dyn Source,

@@ -10,14 +10,14 @@ use tensorferry_sdk::{Dtype, Error, FileId, Result, element_count};
 /// Maximum number of dimensions of a TensorFlow shape.
 const MAX_DIMENSIONS: usize = 254;
 
-/// A key of the index, and the message that is its value.
+/// An index key and the message that is stored as its value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BundleEntry {
     pub(crate) key: Vec<u8>,
     pub(crate) proto: BundleEntryProto,
 }
 
-/// A range of a data file that exists, and the expected unmasked checksum of its bytes.
+/// A valid range of a data file, with the expected unmasked checksum of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DataRange {
     pub(crate) file: FileId,
@@ -49,7 +49,8 @@ impl BundleEntry {
         dtype_of(&self.proto) == Some(Dtype::STR) && is_scalar && !self.is_sliced()
     }
 
-    /// Whether the tensor is stored in slices. If it is, the position in this entry has no meaning.
+    /// Returns whether the tensor is stored in slices. If it is, readers ignore the position in
+    /// this entry.
     pub(crate) fn is_sliced(&self) -> bool {
         !self.proto.slices.is_empty()
     }

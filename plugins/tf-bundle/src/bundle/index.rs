@@ -22,7 +22,7 @@ const ENTRIES_PER_CHECK: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct BundleIndex {
     pub(crate) prefix: String,
-    /// Sorted by key. The header and the entries of slices are not included.
+    /// The index entries sorted by key, without the header and the entries of slices.
     pub(crate) entries: Vec<BundleEntry>,
     /// The entries of slices, sorted by slice key.
     slices: Vec<BundleEntry>,
@@ -31,7 +31,7 @@ pub(crate) struct BundleIndex {
 }
 
 impl BundleIndex {
-    /// Reads `<prefix>.index`, and opens the data files that its entries need.
+    /// Reads `<prefix>.index` and opens the data files that its entries refer to.
     pub(crate) fn read(source: &dyn Source, prefix: &str, context: &dyn Context) -> Result<Self> {
         let name = format!("{prefix}{INDEX_SUFFIX}");
         let file = source.open(&name)?;
@@ -56,8 +56,8 @@ impl BundleIndex {
         self.byte_order
     }
 
-    /// Returns the stored slices that no entry lists, so that their bytes belong to no tensor. Each
-    /// slice is described by the name of its tensor and its range.
+    /// Returns the stored slices that no entry lists. The bytes of these slices do not belong to
+    /// any tensor. Each returned string contains the tensor name and the range of a slice.
     pub(crate) fn unnamed_slices(&self) -> Vec<String> {
         if self.slices.is_empty() {
             return Vec::new();
@@ -71,18 +71,17 @@ impl BundleIndex {
         unnamed.map(|slice| slice_key::describe(&slice.key)).collect()
     }
 
-    /// Returns the total length of the data files that entries need.
+    /// Returns the total length of the data files that entries refer to.
     pub(super) fn data_bytes(&self, source: &dyn Source) -> u64 {
         self.shards.files().map(|file| source.len(file)).fold(0, u64::saturating_add)
     }
 
-    /// Returns the entry with a slice key.
+    /// Returns the entry of the slice with this key.
     pub(super) fn slice(&self, key: &[u8]) -> Option<&BundleEntryProto> {
         find(&self.slices, key).map(|entry| &entry.proto)
     }
 
-    /// Returns the range that contains an entry's bytes, after checking that the data file includes
-    /// it.
+    /// Returns the range of an entry's bytes after checking that the range is within the data file.
     pub(crate) fn data(&self, source: &dyn Source, proto: &BundleEntryProto) -> Result<DataRange> {
         let (Ok(offset), Ok(len)) = (u64::try_from(proto.offset), u64::try_from(proto.size)) else {
             return Err(Error::malformed("the offset or size of an entry is negative")
@@ -147,9 +146,9 @@ impl Contents {
         Ok(())
     }
 
-    /// Counts the memory that an entry takes, and returns an error if it exceeds the limit. The
-    /// file size is not a bound, because keys share bytes in the table and encoded messages are
-    /// shorter.
+    /// Adds the memory use of an entry to the total, and returns an error if the total exceeds the
+    /// limit. The size of the index file is not a bound: keys share bytes in the table, and encoded
+    /// messages are smaller than decoded messages.
     fn count_bytes(&mut self, key: &[u8], value: &[u8], limits: &Limits) -> Result<()> {
         let max = limits.header_bytes;
         self.held_bytes = self.held_bytes.saturating_add((key.len() + value.len()) as u64);
@@ -185,8 +184,7 @@ fn byte_order(header: &BundleHeaderProto) -> Result<ByteOrder> {
     }
 }
 
-/// Returns the number of each data file that contains bytes of entries, with the name of one such
-/// entry.
+/// Returns the number of each data file that entries refer to, with the name of one such entry.
 fn data_files_used(entries: &[BundleEntry], slices: &[BundleEntry]) -> BTreeMap<i32, String> {
     let mut used = BTreeMap::new();
     let whole = entries.iter().filter(|entry| !entry.is_sliced());

@@ -1,4 +1,4 @@
-//! Adds entries of a bundle to a catalog, as tensors with names that the caller passes.
+//! Adds the entries of a bundle to a catalog as tensors. The caller passes the tensor names.
 
 use super::entry::{BundleEntry, DataRange, dtype_of, shape_of};
 use super::index::BundleIndex;
@@ -22,8 +22,8 @@ pub(crate) struct TensorAdder<'a> {
     strings: HashMap<StringTensor, StorageId>,
     tensors: StringTensors,
     /// Total bytes of all entries whose string lengths have been read. The maximum,
-    /// `most_string_bytes`, is the number of stored bytes plus an allowance. The total can only
-    /// exceed it if entries share bytes.
+    /// `most_string_bytes`, is the number of stored bytes plus an allowance. The total can exceed
+    /// this maximum only if entries share bytes.
     string_bytes: u64,
     most_string_bytes: u64,
 }
@@ -50,8 +50,8 @@ impl<'a> TensorAdder<'a> {
         entry: &BundleEntry,
     ) -> Result<Option<TensorId>> {
         let Some(dtype) = dtype_of(&entry.proto) else {
-            // An unknown higher number may be a dtype of a newer TensorFlow, but zero and negative
-            // numbers are invalid.
+            // An unknown positive number may be a dtype of a newer TensorFlow version, but zero and
+            // negative numbers are invalid.
             if entry.proto.dtype <= 0 {
                 return Err(Error::malformed("the entry has no dtype")
                     .tensor(entry.name())
@@ -70,7 +70,7 @@ impl<'a> TensorAdder<'a> {
         placed.map(Some).map_err(|error| error.tensor(entry.name()))
     }
 
-    /// Returns the string tensors, which decode the encoded storages in the catalog.
+    /// Returns the string tensors, which decode the encoded storages in the catalog on request.
     pub(crate) fn into_string_tensors(self) -> StringTensors {
         self.tensors
     }
@@ -151,7 +151,7 @@ impl<'a> TensorAdder<'a> {
     }
 
     /// Returns a string tensor with checked lengths. This function also checks that the slices
-    /// cover the tensor, because a catalog does not support string tensors in blocks.
+    /// cover the tensor, because a catalog does not support string tensors that consist of blocks.
     fn string_tensor(&mut self, entry: &BundleEntry, shape: &[u64]) -> Result<StringTensor> {
         let (regions, protos): (Vec<Region>, Vec<&BundleEntryProto>) =
             slices::parts(self.index, entry, shape)?.into_iter().unzip();

@@ -3,24 +3,24 @@
 
 use tensorferry_sdk::Region;
 
-/// An iterator over runs. Each item is the index of the run's first element in the tensor, and the
-/// number of elements.
+/// An iterator over runs. Each item contains the index of the run's first element in the tensor and
+/// the number of elements in the run.
 pub(crate) struct Runs<'a> {
     region: &'a Region,
     shape: &'a [u64],
-    /// The outermost dimension that a run covers; a run also covers all later dimensions.
+    /// The outermost dimension that a run covers. A run also covers all later dimensions.
     inner: usize,
     /// The index of the next run in the dimensions before `inner`; `None` at the end.
     at: Option<Vec<u64>>,
 }
 
 impl<'a> Runs<'a> {
-    /// Creates the runs of a region in a tensor of shape `shape`. The number of elements of the
-    /// tensor must fit in a u64.
+    /// Creates an iterator over the runs of a region in a tensor with the shape `shape`. The number
+    /// of elements in the tensor must fit in a `u64`.
     pub(crate) fn new(region: &'a Region, shape: &'a [u64]) -> Self {
         let is_cut = |dim: &usize| region.shape[*dim] != shape[*dim];
-        // The region includes all of each dimension after the last partial one. A run therefore
-        // covers the last partial dimension and the dimensions after it.
+        // The region fully covers every dimension after its last partially covered dimension. A run
+        // therefore spans that dimension and all later dimensions.
         let inner = (0..shape.len()).rev().find(is_cut).unwrap_or(0);
         let at = (!region.shape.contains(&0)).then(|| vec![0; inner]);
         Self { region, shape, inner, at }

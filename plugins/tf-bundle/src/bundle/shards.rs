@@ -3,8 +3,8 @@
 //! The name of each data file contains the total number of data files. When TensorFlow merges
 //! bundles, it renames the data files according to the number of files that exist. However, the
 //! merged header contains the sum of the numbers in the old headers, which also count files that
-//! were never written. If no file name contains the number in the header, the number in the file
-//! names is used, provided that all names have the same one.
+//! were never written. If no file name contains the header's number, ferry uses the number in the
+//! file names, provided that all file names contain the same number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Error, FileId, Result, ShardName, Source};
@@ -25,25 +25,25 @@ fn data_file_name(prefix: &str, shard: i32, count: i32) -> String {
     ShardName::format(&format!("{prefix}{DATA_INFIX}"), shard, count, "")
 }
 
-/// Whether a data file with the prefix exists.
+/// Returns whether a data file with the prefix exists.
 pub(crate) fn has_data_files(source: &dyn Source, prefix: &str) -> Result<bool> {
     Ok(!counts_in_names(source, prefix)?.is_empty())
 }
 
-/// Returns the total numbers of files that appear in the names of the prefix's data files.
+/// Returns the file counts that appear in the names of the prefix's data files.
 fn counts_in_names(source: &dyn Source, prefix: &str) -> Result<BTreeSet<i32>> {
     let names = source.list(&format!("{prefix}{DATA_INFIX}-"))?;
     let parsed = names.iter().filter_map(|name| data_file(name));
     Ok(parsed.filter(|(of, _)| *of == prefix).map(|(_, count)| count).collect())
 }
 
-/// The opened data files that entries need.
+/// The opened data files, by shard number.
 #[derive(Debug)]
 pub(super) struct Shards(BTreeMap<i32, FileId>);
 
 impl Shards {
-    /// Opens the data files whose numbers are the keys of `used`. The values are the names of
-    /// tensors that need the files.
+    /// Opens the data files whose numbers are the keys of `used`. Each value is the name of a
+    /// tensor that is stored in the file.
     pub(super) fn open(
         source: &dyn Source,
         prefix: &str,
@@ -73,7 +73,7 @@ impl Shards {
         Ok(Self(files))
     }
 
-    /// Returns the data file with a number, if an entry needs this file.
+    /// Returns the data file with this number, or `None` if no entry refers to it.
     pub(super) fn file(&self, shard: i32) -> Option<FileId> {
         self.0.get(&shard).copied()
     }
@@ -83,8 +83,8 @@ impl Shards {
     }
 }
 
-/// Returns the number of files that the file names contain. If the first needed file exists under a
-/// name with the header's number, this is the header's number.
+/// Returns the number of files to use when composing data file names. This is the header's number
+/// if a file name with that number exists for `shard`.
 fn file_count(source: &dyn Source, prefix: &str, shard: i32, num_shards: i32) -> Result<i32> {
     if source.contains(&data_file_name(prefix, shard, num_shards))? {
         return Ok(num_shards);

@@ -54,7 +54,7 @@ pub(crate) fn region(slice: &TensorSliceProto, shape: &[u64]) -> Result<Region> 
     let mut region = Region::whole(shape);
     for (dim, extent) in slice.extent.iter().enumerate() {
         let start = u64::try_from(extent.start).map_err(|_| misfit())?;
-        // An extent without a length means the whole dimension, whatever its start is.
+        // An extent without a length covers the whole dimension, regardless of its start.
         let Some(length) = slice_key::length_of(extent) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! Decodes string tensors to the form that catalogs use: in row-major order, each string after its
-//! length. The strings are in a single entry, or in the entries of slices.
+//! Decodes string tensors to the form that catalogs use: row-major order, with the length before
+//! each string. The strings are in a single entry, or in the entries of slices.
 
 use super::runs::Runs;
 use super::strings::{Strings, Texts};
@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tensorferry_sdk::{ByteSink, Context, Error, Region, Result, Source, TensorDecoder};
 
-/// Number of decoded bytes that are collected before they are written.
+/// Number of decoded bytes to buffer before writing them.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// The string tensors of a bundle. The index of a tensor is the handle of its storage.
+/// The string tensors of a bundle. A tensor's index in this list is the handle of its storage.
 #[derive(Debug, Default)]
 pub(crate) struct StringTensors(Vec<(String, StringTensor)>);
 
@@ -22,7 +22,7 @@ pub(super) struct StringTensor {
 }
 
 impl StringTensors {
-    /// Adds a tensor, with the name to use in errors, and returns its handle.
+    /// Adds a tensor and returns its handle. Errors about the tensor contain `name`.
     pub(super) fn push(&mut self, name: String, tensor: StringTensor) -> u64 {
         let handle = self.0.len() as u64;
         self.0.push((name, tensor));
@@ -55,7 +55,7 @@ impl StringTensor {
     }
 
     /// Merges the strings of all parts. The strings within a part are in tensor order, so the next
-    /// string always comes from the part with the lowest next element.
+    /// string is always in the part whose next element has the lowest index.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let mut parts: Vec<Part<'_>> = self
             .parts
@@ -84,8 +84,8 @@ impl StringTensor {
             }
             match walk.runs.next() {
                 Some(run) => next.push(Reverse((run, part))),
-                // Finishing a part frees its buffers. If the slices are rows, only one part is
-                // therefore open at a time.
+                // Finishing a part frees its buffers. Therefore, if the slices are rows, only one
+                // part is open at a time.
                 None => walk.texts.take().map_or(Ok(()), Texts::finish)?,
             }
         }

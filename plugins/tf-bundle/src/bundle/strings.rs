@@ -1,4 +1,4 @@
-//! Reads an entry of strings: the lengths, the checksum of the lengths, and the strings.
+//! Reads an entry that contains strings: the lengths, the checksum of the lengths, and the strings.
 
 use super::entry::DataRange;
 use std::ops::Range;
@@ -13,8 +13,8 @@ pub(super) struct Strings {
     count: u64,
     /// The offset of the first string in the file.
     texts: u64,
-    /// The checksum up to the first string. It covers the lengths in fixed-width form; see
-    /// [`append_length`].
+    /// The checksum of the bytes before the first string. It covers the lengths in fixed-width
+    /// form; see [`append_length`].
     crc: u32,
 }
 
@@ -36,7 +36,8 @@ impl Strings {
         count: u64,
         byte_order: ByteOrder,
     ) -> Result<Self> {
-        // Each length takes at least one byte, and the checksum of the lengths takes four bytes.
+        // Each length occupies at least one byte, and the checksum of the lengths occupies four
+        // bytes.
         if range.len.checked_sub(4).is_none_or(|room| room < count) {
             return Err(Error::malformed("the entry is too short for its strings")
                 .expected(format!("{count} lengths and a checksum of 4 bytes"))
@@ -76,7 +77,8 @@ impl Strings {
         Ok(strings)
     }
 
-    /// Returns the number of bytes of the decoded strings, including a u64 length before each.
+    /// Returns the number of bytes of the decoded strings, including the u64 length before each
+    /// string.
     pub(super) fn logical_len(&self) -> Result<u64> {
         let lengths = self.count.checked_mul(8);
         lengths
@@ -84,7 +86,7 @@ impl Strings {
             .ok_or_else(|| Error::malformed("the length of the strings does not fit in 64 bits"))
     }
 
-    /// Returns the bytes of the string in an entry that contains exactly one.
+    /// Returns the bytes of the only string in an entry. The entry must contain exactly one string.
     pub(super) fn only(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = source.read_vec(self.range.file, self.texts, self.text_len(), limits)?;
         self.check_crc(source, crc32c_append(self.crc, &bytes))?;
@@ -124,7 +126,7 @@ impl Strings {
 pub(super) struct Texts<'a> {
     strings: &'a Strings,
     source: &'a dyn Source,
-    /// One reader for the lengths, and one reader for the strings.
+    /// A reader for the lengths and a reader for the strings.
     wires: [Wire<'a>; 2],
     /// The range of the lengths that have not been read yet.
     lengths: Range<u64>,
@@ -134,7 +136,7 @@ pub(super) struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Passes the next string to `output` in pieces: its length as u64, then its bytes.
+    /// Passes the next string to `output` in pieces: its length as a `u64`, then its bytes.
     pub(super) fn next(&mut self, output: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let [lengths, texts] = &mut self.wires;
         let len = lengths.varint(&mut self.lengths)?;
@@ -147,14 +149,14 @@ impl Texts<'_> {
         })
     }
 
-    /// Checks the checksum of the entry. All strings must have been read.
+    /// Verifies the checksum of the entry after all strings have been read.
     pub(super) fn finish(self) -> Result<()> {
         self.strings.check_crc(self.source, self.crc)
     }
 }
 
-/// Adds a length to a checksum. The checksum does not cover the stored varint, but the length as a
-/// number of four bytes, or of eight if necessary, in the byte order of the bundle.
+/// Adds a length to a checksum. The checksum covers the length as a fixed-width number in the byte
+/// order of the bundle, not as the stored varint. The number has four bytes, or eight if necessary.
 pub(crate) fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
     match (u32::try_from(len), byte_order) {
         (Ok(len), ByteOrder::Little) => crc32c_append(crc, &len.to_le_bytes()),

@@ -24,7 +24,7 @@ fn read(bundle: &BundleBytes) -> Result<Tensors> {
     read_source(&bundle.source(), &Limits::default()).map(|(_, tensors)| tensors)
 }
 
-/// Returns the error of reading a bundle; the error must name the tensor `t`.
+/// Returns the error from reading a bundle. The error must name the tensor `t`.
 fn error_of_t(bundle: &BundleBytes) -> String {
     let error = read(bundle).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
@@ -105,7 +105,7 @@ fn damaged_strings_are_found() {
         let error = damaged(change, crc);
         assert!(error.contains(what), "{error}");
     }
-    // Lengths that exceed the stored bytes.
+    // These string lengths exceed the number of stored bytes.
     for (count, lengths) in [(1 << 40, [1, 1]), (2, [u64::MAX, 1]), (2, [u64::MAX - 10, 20])] {
         let mut bytes = Vec::new();
         lengths.iter().for_each(|len| put_varint(&mut bytes, *len));
@@ -120,7 +120,8 @@ fn damaged_strings_are_found() {
 #[test]
 fn slices_are_blocks_of_their_tensor() {
     let mut bundle = BundleBytes::default();
-    // Three parts of [2, 3]: row 0; row 1, column 0; row 1, columns 1 and 2.
+    // Three parts of a tensor with the shape [2, 3]: row 0; row 1, column 0; row 1, columns 1 and
+    // 2.
     let parts =
         [(slice(&[(0, 1), (0, -1)]), 3), (slice(&[(1, 1), (0, 1)]), 1), (slice(&[(1, 1), (1, 2)]), 2)];
     let all: Vec<_> = parts.iter().map(|(slice, _)| slice.clone()).collect();
@@ -339,7 +340,7 @@ fn limits_hold() {
     assert_eq!(within(limits(|limits| limits.tensors = 20)), Ok(()));
 }
 
-/// Mutates entries and updates the checksums, so that the table itself stays valid.
+/// Mutates entries and updates the checksums, so that the table itself remains valid.
 #[test]
 fn mutations_do_not_panic() {
     let mut bundle = BundleBytes::new(&[&HEADER[..], &[0x08, 2]].concat(), 2);
@@ -369,7 +370,7 @@ fn mutations_do_not_panic() {
         let source = MemorySource::folder(files);
         read_well += usize::from(read_source(&source, &Limits::default()).is_ok());
     }
-    // Some mutations have no effect, because the position in a sliced tensor's entry has no
-    // meaning.
+    // Some mutations have no effect, because readers ignore the position in a sliced tensor's
+    // entry.
     assert!((1..2_500).contains(&read_well), "{read_well}");
 }

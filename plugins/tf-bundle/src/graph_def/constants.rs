@@ -1,5 +1,5 @@
-//! A constant is a node with the operation "Const". Its tensor is the attribute `value`. The walk
-//! finds the constants of a graph and of the functions in its library.
+//! A constant is a node with the operation "Const". The attribute `value` contains its tensor. This
+//! module finds the constants of a graph and of the functions in the graph's library.
 //!
 //! ```text
 //! GraphDef             node = 1, library = 2
@@ -8,7 +8,7 @@
 //! NodeDef              name = 1, op = 2, attr = 5 { key = 1, value = 2 { tensor = 8 } }
 //! ```
 //!
-//! If a field or a map entry occurs twice, the last one counts.
+//! If a field or a map entry occurs twice, the last occurrence is used.
 //!
 //! Sources: `graph.proto`, `function.proto`, `node_def.proto` and `attr_value.proto` in
 //! `tensorflow/core/framework`.
@@ -25,7 +25,7 @@ pub(crate) struct Constant {
     pub(crate) tensor: Range<u64>,
 }
 
-/// How many nodes and constants a graph contains.
+/// The numbers of nodes and constants in a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Number of nodes in the graph and in its functions.

@@ -1,6 +1,6 @@
-//! Reads the constants of a graph as tensors. If the bytes of a constant are stored in the layout
-//! of a tensor, they are used directly. A constant with a single value becomes a block that repeats
-//! it. Other lists of values are decoded on request.
+//! Reads the constants of a graph as tensors. If the bytes of a constant already have the layout of
+//! a tensor, the catalog refers to them directly. A constant with a single value becomes a block
+//! that repeats the value. Other lists of values are decoded on request.
 
 use super::constants::{Constant, each_constant};
 use crate::document::Document;
@@ -90,13 +90,13 @@ fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Document> {
     }
 }
 
-/// The state of adding constants to a catalog.
+/// Adds constants to a catalog.
 struct ConstantAdder<'a> {
     catalog: &'a mut dyn CatalogSink,
     graph: &'a Document,
     names: Names,
     values: Vec<Values>,
-    /// Bytes of encoded storages that are repetitions of other bytes.
+    /// Number of bytes in encoded storages that repeat other bytes.
     repeated_len: u64,
     limits: &'a Limits,
 }

@@ -10,7 +10,7 @@ use tensorferry_proto::{
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Data, Error, LossKind, MemorySource, Result};
 
-/// Reads a file and passes its view to `look`.
+/// Reads a file and passes the resulting view to `look`.
 fn reading<T>(name: &str, bytes: &[u8], look: impl FnOnce(&MemoryView<'_>) -> Result<T>) -> Result<T> {
     let limits = limits(|limits| limits.expanded_bytes = 1 << 20);
     testing::reading(&TfGraph, &MemorySource::file(name, bytes), &limits, look)
@@ -134,8 +134,7 @@ fn wrong_constants_say_which() {
         (TensorProto { int_val: vec![1, 2, 3], ..tensor(3, &[2]) }, "more values than elements"),
         (tensor(1, &[-1]), "negative"),
         (tensor(1, &[1 << 40, 1 << 40]), "64 bits"),
-        // The number of bytes that broadcast and repeated values add to the stored bytes is
-        // limited.
+        // A limit applies to the bytes that broadcast and repeated values add to the stored bytes.
         (tensor(1, &[1 << 30]), "limit exceeded"),
         (TensorProto { int_val: vec![1, 2], ..tensor(3, &[1 << 30]) }, "limit exceeded"),
         (tensor(7, &[1 << 30]), "limit exceeded"),
@@ -168,7 +167,7 @@ fn of_what_is_given_twice_the_last_counts() {
     .unwrap();
 }
 
-/// Reads all tensors and metadata of a file.
+/// Reads all tensors and metadata from a file.
 fn exhaust(bytes: &[u8]) {
     drop(reading("x.pb", bytes, |view| tensors(view).map(drop)));
 }

@@ -22,7 +22,7 @@ pub(crate) const KEYS: &str = "ferry.tf.keys";
 /// The metadata key of strings that describe objects.
 pub(crate) const STRINGS: &str = "ferry.tf.strings";
 
-/// Padding is optional, because some tools remove it.
+/// Base64 padding is optional because some tools remove it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),

@@ -1,5 +1,5 @@
-//! Represents keys as strings. Keys are bytes, but names are UTF-8: other bytes are written as
-//! `\xNN`.
+//! Represents keys as strings. Keys are bytes, but names are UTF-8. Bytes of a key that are not
+//! valid UTF-8 are therefore written as `\xNN`.
 //!
 //! A UTF-8 key is left unchanged, including backslashes, unless it looks like an escaped key.
 //! Different keys therefore have different strings, and [`key_bytes`] recovers each key.

@@ -1,8 +1,9 @@
 //! A name identifies a tensor for the user, and a key identifies it in the checkpoint.
 //!
-//! The keys of a TensorFlow 1 checkpoint are names. The keys of a TensorFlow 2 checkpoint are paths
-//! through the objects of a program, and an object graph maps them to variables:
-//! `optimizer/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE` is `sequential/dense/kernel`.
+//! In a TensorFlow 1 checkpoint, the keys are the names. In a TensorFlow 2 checkpoint, the keys are
+//! paths through the objects of a program, and an object graph maps the keys to variables. For
+//! example, `optimizer/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE` is the key of
+//! `sequential/dense/kernel`.
 
 pub(crate) mod key_map;
 pub(crate) mod key_text;

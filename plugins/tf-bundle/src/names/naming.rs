@@ -1,9 +1,9 @@
-//! Chooses the names under which the tensors of a checkpoint are converted.
+//! Chooses names for the converted tensors of a checkpoint.
 //!
 //! With `auto`, a tensor gets the full name of its variable. If several variables have the same
 //! full name, each of their tensors gets its object path, or its key if another tensor has that
-//! path. `auto` never fails. The other schemes force one kind of name, and return an error if two
-//! tensors would get the same name.
+//! path. `auto` never fails. Each of the other schemes uses only one kind of name, and returns an
+//! error if two tensors would get the same name.
 //!
 //! Each variable becomes a separate tensor, even if two variables have equal names and values. The
 //! only exception is a variable that Keras's `ExportArchive` lists twice. Its two copies become a
@@ -25,18 +25,18 @@ pub(super) const UNNAMED: &str = "Variable";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variable {
     pub(crate) key: Vec<u8>,
-    /// TensorFlow's number of the dtype.
+    /// TensorFlow's number for the dtype.
     pub(crate) dtype: i32,
     pub(crate) shape: Vec<i64>,
-    /// The checksum in the checkpoint. If two entries have different checksums, their content is
-    /// not compared.
+    /// The checksum in the checkpoint. The contents of two entries are compared only if their
+    /// checksums are equal.
     pub(crate) checksum: u32,
 }
 
 /// The value of the option `-i names=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// The first unique name among full name, path and key.
+    /// The first unique name among the tensor's full name, path and key.
     Auto,
     Key,
     /// The full name of the variable.
@@ -47,13 +47,13 @@ pub(crate) enum Scheme {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedTensor {
-    /// Unique among the tensors.
+    /// The name of the tensor, which is unique in the checkpoint.
     pub(crate) name: String,
-    /// The indices of the tensor's variables; a tied tensor has several.
+    /// The indices of the tensor's variables. A tied tensor has several variables.
     pub(crate) keys: Vec<usize>,
-    /// The full name of its variables.
+    /// The full name of the tensor's variables.
     pub(crate) full_name: Option<String>,
-    /// The path of its first variable.
+    /// The path of the tensor's first variable.
     pub(crate) path: Option<String>,
     /// The optimizer that owns the tensor, as an index into [`ObjectGraph::optimizers`].
     pub(crate) optimizer: Option<usize>,
@@ -76,9 +76,9 @@ impl NamedTensor {
     }
 }
 
-/// Names the variables. The tensors are in the order of the variables. `same` receives the indices
-/// of two variables and returns whether their content is equal; it is only called for the two
-/// copies of an exported variable. Without a graph, the keys are the names.
+/// Returns the named tensors in the order of the variables. Without a graph, the keys are the
+/// names. `same` receives the indices of two variables and returns whether their content is equal.
+/// It is called only for the two copies of an exported variable.
 pub(crate) fn name(
     variables: &[Variable],
     graph: Option<&ObjectGraph<'_>>,
@@ -113,7 +113,7 @@ pub(crate) fn name(
     }
 }
 
-/// Returns for each tensor the index of the first tensor with the same full name.
+/// Returns, for each tensor, the index of the first tensor with the same full name.
 fn firsts_of_full_names<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
     let mut firsts: HashMap<&str, usize> = HashMap::with_capacity(tensors.len());
     let first = |(place, tensor): (usize, &'a NamedTensor)| match &tensor.full_name {
@@ -123,8 +123,8 @@ fn firsts_of_full_names<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
     tensors.iter().enumerate().map(first).collect()
 }
 
-/// Ties the two copies of each variable that an export lists twice, if their content is still
-/// equal. One tensor takes the keys of both copies, and the other tensor has no keys left.
+/// Ties the two copies of each variable that an export lists twice, if the copies still have equal
+/// content. One tensor gets the keys of both copies, and the other tensor keeps no keys.
 fn tie(
     tensors: &mut [NamedTensor],
     variables: &[Variable],
@@ -151,12 +151,13 @@ fn tie(
     Ok(())
 }
 
-/// Gives each tensor its best unique name: the full name if it is unique, otherwise the path if it
-/// is unique, otherwise the key. A full name or path that looks like a key is never used, so the
-/// key is always available. If a tensor of the model shares its full name only with optimizer
-/// state, the tensor of the model gets the name.
+/// Assigns each tensor its best unique name: the full name if it is unique, otherwise the path if
+/// it is unique, otherwise the key. A full name or path that looks like a key is never used, so the
+/// key is always available. If a model tensor shares its full name only with optimizer state, the
+/// model tensor gets that name.
 fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable]) {
-    // These keys do not have the form of object keys; they come from a checkpoint without a graph.
+    // These keys do not look like object keys, because they come from a checkpoint without an
+    // object graph.
     let plain = variables.iter().map(|variable| key_text(&variable.key));
     let plain: HashSet<Cow<'_, str>> = plain.filter(|key| !key.contains(ATTRIBUTES)).collect();
     let free = |name: &&str| !name.contains(ATTRIBUTES) && !plain.contains(*name);
@@ -195,7 +196,7 @@ fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable])
     }
 }
 
-/// Gives each tensor the name that the scheme requires, or its key if it has no such name.
+/// Assigns each tensor the name that the scheme requires, or its key if it has no such name.
 fn force(
     mut tensors: Vec<NamedTensor>,
     variables: &[Variable],

@@ -8,12 +8,12 @@
 //!                         attributes = 2 {name, full_name, checkpoint_key}
 //!                         slot_variables = 3 {original_variable_node_id, slot_name, slot_variable_node_id}
 //! ```
-//! The key of a variable is the key of an entry. For an object that is not a variable, the key may
-//! be a prefix of the keys of several entries: a table has `m/t/.ATTRIBUTES/table`, and the entries
-//! are `...table-keys` and `...table-values`.
+//! The key of a variable is the key of an index entry. The key of any other object may be a prefix
+//! of several entry keys. For example, a table has the key `m/t/.ATTRIBUTES/table`, and its entries
+//! have the keys `...table-keys` and `...table-values`.
 //!
-//! Sources: `tensorflow/core/protobuf/trackable_object_graph.proto`, and checkpoints that
-//! TensorFlow 2.21 wrote.
+//! Sources: `tensorflow/core/protobuf/trackable_object_graph.proto`, and checkpoints written by
+//! TensorFlow 2.21.
 
 use super::path::{ATTRIBUTES, VARIABLE_VALUE};
 use super::walk::{GraphWalk, walk};
@@ -23,8 +23,8 @@ use tensorferry_proto::trackable_object_graph::TrackableObject;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum ratio between the size of the decoded message and its encoded size. A node of two
-/// encoded bytes takes over a hundred bytes in memory.
+/// Maximum ratio between the size of the decoded message and its encoded size. A node that is
+/// encoded in two bytes uses over a hundred bytes in memory.
 const MESSAGE_GROWTH: u64 = 64;
 
 pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGraph> {
@@ -39,7 +39,7 @@ pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGra
         .map_err(|error| Error::malformed(format!("invalid object graph: {error}")))
 }
 
-/// A value of an object that the checkpoint contains.
+/// A value in the checkpoint that belongs to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SavedValue<'a> {
     /// The key of the entry, or the common prefix of the keys if the value has several entries.
@@ -58,8 +58,8 @@ pub(crate) struct SavedValue<'a> {
 }
 
 impl SavedValue<'_> {
-    /// Whether the value describes an object, such as its configuration, instead of being the value
-    /// of a variable.
+    /// Returns whether the value describes an object, such as its configuration, instead of being
+    /// the value of a variable.
     pub(crate) fn describes_object(&self) -> bool {
         self.attribute != VARIABLE_VALUE
     }
@@ -127,7 +127,7 @@ impl<'a> ObjectGraph<'a> {
         Ok(Self { values, by_key, by_prefix, optimizers, exported_twice: exported_twice(&graph.nodes) })
     }
 
-    /// Returns the value of an entry by its key.
+    /// Returns the saved value of the entry with this key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&SavedValue<'a>> {
         let key = std::str::from_utf8(key).ok()?;
         let place = self.by_key.get(key).or_else(|| {
@@ -142,7 +142,7 @@ impl<'a> ObjectGraph<'a> {
         &self.values
     }
 
-    /// Returns pairs of keys. Each pair belongs to a variable that a Keras export lists twice.
+    /// Returns a pair of keys for each variable that a Keras export lists twice.
     pub(crate) fn exported_twice(&self) -> &[(&'a str, &'a str)] {
         &self.exported_twice
     }
@@ -275,8 +275,8 @@ mod tests {
         objects.variable(metric, "total", "total");
         objects.variable(metric, "count", "count");
         assert!(graph(&objects).values().iter().all(|value| value.optimizer.is_none()));
-        // A Keras 2 optimizer that has not run a step has children with the same names, but all of
-        // its children are variables.
+        // The children of a Keras 2 optimizer that has not run a step have the same names, but all
+        // of them are variables.
         let sgd = objects.child(trainer, "sgd");
         objects.variable(sgd, "iter", "SGD/iter");
         objects.variable(sgd, "decay", "SGD/decay");
@@ -336,7 +336,7 @@ mod tests {
             objects.value(node, "k", "");
         }
         objects.link(node, "back", 0);
-        // The two slots refer to each other as their variables.
+        // Each slot refers to the other slot as its variable.
         let optimizer = objects.child(0, "optimizer");
         for variable in [1, 0] {
             let next = objects.0.nodes.len();

@@ -1,5 +1,5 @@
-//! Detects which objects are optimizers. The graph does not contain class names, so the properties
-//! of an object decide.
+//! Detects which objects are optimizers. The graph does not contain class names, so the detection
+//! uses the properties of each object.
 //!
 //! | Written by | Properties of the object |
 //! |---|---|
@@ -10,11 +10,11 @@
 //! | a wrapper, such as one that scales the loss | named `optimizer`, with an optimizer as a child |
 //!
 //! Names are not sufficient: a program's trainer object may also have children named `iter` and
-//! `learning_rate`, and contain the model. If the trainer were taken for an optimizer, the model
+//! `learning_rate`, and contain the model. If the trainer were mistaken for an optimizer, the model
 //! would be dropped. The children must therefore be variables without children of their own.
 //!
-//! Based on checkpoints that Keras 2.21 (legacy and new optimizers), Keras 3, and TensorFlow 2.21
-//! wrote.
+//! The detection is based on checkpoints written by Keras 2.21 (legacy and new optimizers), Keras
+//! 3, and TensorFlow 2.21.
 
 use tensorferry_proto::trackable_object_graph::TrackableObject;
 
@@ -40,7 +40,7 @@ const WORDS: [&str; 14] = [
     "v",
 ];
 
-/// Returns for each object whether it is an optimizer. The caller must already have checked that
+/// Returns, for each object, whether it is an optimizer. The caller must already have checked that
 /// all references are in range.
 pub(super) fn optimizers(nodes: &[TrackableObject]) -> Vec<bool> {
     let mut found: Vec<bool> = nodes.iter().map(|node| is_one_by_itself(node, nodes)).collect();

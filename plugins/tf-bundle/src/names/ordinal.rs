@@ -1,8 +1,9 @@
-//! An ordinal is a number in a key: `_trainable_variables/0` is the variable that was created
-//! first. If a program creates its variables in a different order, the same key belongs to a
-//! different variable. Full names reveal this difference.
+//! An ordinal is a number in a key. For example, `_trainable_variables/0` is the variable that was
+//! created first. If a program creates its variables in a different order, the same key belongs to
+//! a different variable. Full names reveal this difference.
 //!
-//! Based on checkpoints and exports that Keras 3.15 and Keras 2 (`layer_with_weights-0`) wrote.
+//! The rules are based on checkpoints and exports written by Keras 3.15 and Keras 2
+//! (`layer_with_weights-0`).
 
 use super::path::ATTRIBUTES;
 
@@ -17,22 +18,22 @@ const MIXED_LISTS: [&str; 7] = [
     "trainable_variables",
     "variables",
 ];
-/// The parts before the layer numbers in Keras 2 keys.
+/// The text before the layer numbers in Keras 2 keys.
 const NUMBERED: [&str; 2] = ["layer", "layer_with_weights"];
 
-/// Whether an object on the path of the key is identified only by a number.
+/// Returns whether an object on the path of the key is identified only by a number.
 pub(super) fn has_ordinal(key: &[u8]) -> bool {
     segments(key).is_some_and(|mut segments| segments.any(|segment| without_number(segment).is_some()))
 }
 
-/// Whether the key is a position in a list of mixed variables.
+/// Returns whether the key is a position in one of the `MIXED_LISTS`.
 pub(super) fn is_in_mixed_list(key: &[u8]) -> bool {
     let Some(mut segments) = segments(key).map(Iterator::rev) else { return false };
     let is_numbered = segments.next().is_some_and(|last| without_number(last).is_some());
     is_numbered && segments.next().is_some_and(|list| MIXED_LISTS.contains(&list))
 }
 
-/// Returns the key without its numbers, which is the same for all variables of a list.
+/// Returns the key without its numbers. The result is the same for all variables of a list.
 pub(super) fn pattern(key: &[u8]) -> Option<String> {
     let segments = segments(key)?.map(|segment| without_number(segment).unwrap_or(segment));
     Some(segments.collect::<Vec<_>>().join("/"))

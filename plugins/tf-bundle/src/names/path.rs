@@ -1,4 +1,5 @@
-//! A path describes how an object is reached from the root: local names, joined with `/`.
+//! A path describes how to reach an object from the root. It consists of local names joined with
+//! `/`.
 //!
 //! ```text
 //! model/dct/k..e.Sy                           .model .dct ["k.e/y"]: `..` escapes `.`, `.S` escapes `/`

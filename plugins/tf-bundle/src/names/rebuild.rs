@@ -31,18 +31,18 @@ pub(crate) fn prune(graph: &TrackableObjectGraph, keys: &BTreeSet<&str>) -> Trac
     graph
 }
 
-/// Whether the checkpoint contains the value. A variable's value has exactly one entry. Any other
-/// value may have several entries whose keys begin with the value's key.
+/// Returns whether the checkpoint contains the value. A variable's value has exactly one entry. Any
+/// other value may have several entries whose keys begin with the value's key.
 fn has_entry(keys: &BTreeSet<&str>, attribute: &SerializedTensor) -> bool {
     let key = &*attribute.checkpoint_key;
     let next = keys.range(key..).next();
     next.is_some_and(|next| *next == key || (attribute.name != VARIABLE_VALUE && next.starts_with(key)))
 }
 
-/// Updates the field `has_checkpoint_values` of each object that has it: whether the object or one
-/// of its descendants has values. As in TensorFlow (`_add_checkpoint_values_check` in
-/// `tensorflow/python/checkpoint/util.py`), an optimizer with slot variables counts as having
-/// values.
+/// Updates the field `has_checkpoint_values` of each object that has this field. The field records
+/// whether the object or one of its descendants has values. As in TensorFlow
+/// (`_add_checkpoint_values_check` in `tensorflow/python/checkpoint/util.py`), an optimizer with
+/// slot variables counts as having values.
 fn mark_values(graph: &mut TrackableObjectGraph) {
     let mut parents: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];
     for (parent, node) in graph.nodes.iter().enumerate() {
@@ -115,7 +115,7 @@ impl Builder {
         self.graph.nodes.len() - 1
     }
 
-    /// Returns the object with a path, and creates the missing objects on that path.
+    /// Returns the object with a path, after creating the missing objects on that path.
     fn node(&mut self, path: &str) -> Option<usize> {
         let mut node = 0;
         for segment in path.split('/').filter(|_| !path.is_empty()) {

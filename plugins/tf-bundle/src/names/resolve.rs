@@ -1,18 +1,18 @@
-//! Finds the keys under which the tensors of a catalog are written. The *reference checkpoint*
-//! provides the keys: it is the template (`-o like=`), or the object graph that came with the
-//! tensors. The name of a tensor is looked up in this order:
+//! Finds the checkpoint keys for the tensors of a catalog. The *reference checkpoint* provides the
+//! keys. It is either the template (`-o like=`) or the object graph in the tensors' metadata. The
+//! name of a tensor is looked up in this order:
 //!
-//! 1. in the key map that came with the tensors, if the reference is their own object graph; for a
-//!    different reference checkpoint, the key map comes last;
+//! 1. in the key map of the tensors' metadata, if the reference is the object graph in the same
+//!    metadata (for a different reference checkpoint, the key map is searched last);
 //! 2. among the keys of the reference checkpoint;
 //! 3. among the names that `names=auto` gives the tensors of the reference checkpoint, which are
-//!    full names if these are unique;
-//! 4. among its full names, if only one tensor has the name;
-//! 5. among its paths.
+//!    the full names if these are unique;
+//! 4. among the full names in the reference checkpoint, if only one tensor has the name;
+//! 5. among the paths in the reference checkpoint.
 //!
 //! A key with an [ordinal](super::ordinal) may belong to a different variable in a different
-//! checkpoint. If the tensor and the key both have a full name, the full names decide. If the full
-//! names do not identify a single variable, the tensor is rejected.
+//! checkpoint. If both the tensor and the key have full names, ferry compares the full names. If
+//! they do not identify a single variable, ferry rejects the tensor.
 
 use super::key_map::KeyMap;
 use super::key_text::key_text;
@@ -31,7 +31,7 @@ pub(crate) struct ReferenceCheckpoint<'a> {
     keys: Vec<&'a [u8]>,
     by_key: HashMap<Cow<'a, str>, usize>,
     by_name: HashMap<&'a str, &'a [usize]>,
-    /// The keys with a full name; `None` if several tensors have the name.
+    /// The keys for each full name, or `None` if several tensors have that name.
     by_full_name: HashMap<&'a str, Option<Cow<'a, [usize]>>>,
     by_path: HashMap<Cow<'a, str>, usize>,
     /// The full name of each key's variable, unless it is the default name.
@@ -39,7 +39,7 @@ pub(crate) struct ReferenceCheckpoint<'a> {
     /// The keys with ordinals, by pattern and full name.
     by_pattern: HashMap<(String, &'a str), Vec<usize>>,
     origin: Origin<'a>,
-    /// Whether the reference checkpoint contains no other keys.
+    /// Whether the listed keys are the only keys of the reference checkpoint.
     is_complete: bool,
 }
 
@@ -58,10 +58,10 @@ pub(crate) enum Origin<'a> {
 
 #[derive(Debug)]
 pub(crate) struct Resolved<'a> {
-    /// The keys of each tensor; empty if the tensor is unknown.
+    /// The keys of each tensor. The list is empty if the tensor is unknown.
     pub(crate) keys: Vec<Vec<Vec<u8>>>,
-    /// Names of tensors that came without full names and whose keys are positions in lists, so that
-    /// the match cannot be confirmed.
+    /// Names of tensors whose match cannot be confirmed, because they have no full names and their
+    /// keys are positions in lists.
     pub(crate) unconfirmed: Vec<&'a str>,
 }
 
@@ -131,7 +131,7 @@ impl<'a> ReferenceCheckpoint<'a> {
         known.and_modify(|known| *known = None).or_insert(Some(keys));
     }
 
-    /// Returns the keys of the tensor with a name, considering only the name.
+    /// Returns the keys that match a tensor's name, without considering its original keys.
     fn named(&self, name: &str) -> Vec<usize> {
         let by_full_name = || self.by_full_name.get(name).and_then(Option::as_deref);
         let by_path = || self.by_path.get(name).map(slice::from_ref);
@@ -331,7 +331,7 @@ mod tests {
         format!("optimizer/_trainable_variables/{place}/.ATTRIBUTES/VARIABLE_VALUE")
     }
 
-    /// Returns the keys in `like` for tensors whose names are these keys of `own`, and the
+    /// Resolves tensors whose names are keys of `own`. Returns their keys in `like` and the
     /// unconfirmed names.
     fn followed(
         own: Option<&Objects>,

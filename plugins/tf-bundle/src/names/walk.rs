@@ -11,7 +11,7 @@
 //! 4. slot variables, which are not children of any object.
 //!
 //! The root itself is never treated as an optimizer, because a user who saves only an optimizer
-//! wants its content.
+//! needs its content.
 
 use super::optimizer::{TRAINED, optimizers};
 use super::path::{OPTIMIZER_SLOT, push_name};
@@ -27,11 +27,11 @@ struct Edge<'a> {
     to: usize,
 }
 
-/// How an object is reached.
+/// The way in which the walk reached an object.
 #[derive(Clone, Copy)]
 struct Step<'a> {
     last: Segment<'a>,
-    /// Bytes of the path.
+    /// Length of the path in bytes.
     len: u64,
     /// The optimizer that owns the object, as an index into [`GraphWalk::optimizers`].
     optimizer: Option<usize>,
@@ -140,7 +140,8 @@ impl<'a> GraphWalk<'a> {
                 }
                 Segment::Slot { optimizer, name, .. } => {
                     path.push_str(OPTIMIZER_SLOT);
-                    // A slot is never inside its own optimizer's path, so this recursion ends.
+                    // A slot is never inside its own optimizer's path, so this recursion
+                    // terminates.
                     path.push_str(&self.path(optimizer)?);
                     path.push('/');
                     push_name(&mut path, name);
@@ -166,7 +167,7 @@ impl<'a> GraphWalk<'a> {
         }
     }
 
-    /// Records how an object is reached, unless it was reached before.
+    /// Records how the walk reached an object, unless the object was already reached.
     fn reach(&mut self, node: usize, last: Segment<'a>, optimizer: Option<usize>) -> bool {
         let is_new = self.step(node).is_none();
         if is_new {
@@ -214,7 +215,7 @@ impl<'a> GraphWalk<'a> {
     }
 }
 
-/// Returns the number of bytes that a local name takes in a path.
+/// Returns the number of bytes that a local name occupies in a path.
 fn name_len(name: &str) -> u64 {
     let escaped = name.bytes().filter(|byte| matches!(byte, b'.' | b'/')).count();
     (name.len() + escaped) as u64

@@ -8,8 +8,8 @@ use tensorferry_proto::{AssetFileDef, CollectionDef, Message, SavedObjectGraph, 
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Context, Error, Limits, Result};
 
-/// Maximum ratio between the size of a decoded message and its encoded size. An empty object takes
-/// two encoded bytes, and over a hundred bytes in memory.
+/// Maximum ratio between the size of a decoded message and its encoded size. An empty object is
+/// encoded in two bytes and uses over a hundred bytes in memory.
 const MESSAGE_GROWTH: u64 = 16;
 /// Number of nodes between two checks for cancellation.
 const NODES_PER_CHECK: u64 = 1 << 16;
@@ -43,7 +43,7 @@ pub(super) struct MetaGraph {
 }
 
 impl Graphs {
-    /// Finds the graphs and their tags.
+    /// Finds the meta graphs in the document and their tags.
     pub(super) fn find(wire: &mut Wire<'_>, limits: &Limits) -> Result<Self> {
         let mut graphs = Self { ranges: Vec::new(), tags: Vec::new() };
         let mut rest = wire.whole();

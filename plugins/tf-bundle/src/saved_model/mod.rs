@@ -33,7 +33,7 @@ mod tests;
 pub(crate) use read::SavedModelReader;
 pub(crate) use substitute::SavedModelWriter;
 
-/// The names of the document, in the order in which TensorFlow looks for them.
+/// The possible names of the document, in TensorFlow's search order.
 pub(crate) const NAMES: [&str; 3] = ["saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"];
 /// The prefix of the bundle in the folder.
 pub(crate) const VARIABLES: &str = "variables/variables";

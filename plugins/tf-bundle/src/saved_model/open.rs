@@ -34,7 +34,7 @@ pub(super) fn open(source: &dyn Source, limits: &Limits) -> Result<Document> {
                 .hint("pass --from tf-graph to read its constants");
             return Err(error.file(name));
         }
-        // The document may start with an unusual field, so only the file extension decides.
+        // The document may start with an unusual field, so the file extension determines its form.
         None if name.ends_with(".pbtxt") => MessageForm::Text,
         None => MessageForm::Wire,
     };

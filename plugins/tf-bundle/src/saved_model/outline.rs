@@ -11,7 +11,7 @@ use tensorferry_sdk::{CatalogSink, Node, NodeId, NodeKind, Result, Source};
 
 /// The prefix of signatures that only TensorFlow's loader calls.
 const INTERNAL: &str = "__saved_model_";
-/// Classes that occur in every model and say nothing about it.
+/// Classes that occur in every model and are therefore not informative.
 const PLAIN_CLASSES: [&str; 5] = [
     "_generic_user_object",
     "signature_map",
@@ -56,7 +56,7 @@ pub(super) fn describe(
     outline.catalog.root(root)
 }
 
-/// Returns the files of a folder; empty if the folder does not exist.
+/// Returns the files of a folder, or an empty list if the folder does not exist.
 pub(super) fn files(source: &dyn Source, folder: &str) -> Vec<String> {
     source.list(folder).unwrap_or_default()
 }

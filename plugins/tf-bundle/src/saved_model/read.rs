@@ -58,7 +58,7 @@ impl TensorReader for SavedModelReader {
     }
 }
 
-/// Checks that a model without a variable index has no data files of variables either.
+/// Checks that a model without a variable index also has no variable data files.
 fn no_variables(source: &dyn Source, prefix: &str) -> Result<()> {
     let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
     let data = format!("{prefix}.data-");

@@ -22,8 +22,8 @@ pub(super) fn count(graph: &MetaGraph) -> usize {
     of_objects.max(graph.trainable.as_ref().map_or(0, BTreeSet::len))
 }
 
-/// Returns the labels of the variables, given the bundle's object graph, if any. The caller must
-/// already have checked that the references of that graph are in range.
+/// Returns the labels of the variables. `bundle` is the object graph of the bundle, if it has one.
+/// The caller must already have checked that the references of that graph are in range.
 pub(super) fn labels(graph: &MetaGraph, bundle: Option<&TrackableObjectGraph>) -> Labels {
     match (bundle, &graph.objects, &graph.trainable) {
         (Some(bundle), Some(objects), _) => {
@@ -57,8 +57,8 @@ fn variable(nodes: &[SavedObject], node: usize) -> Option<&SavedVariable> {
     }
 }
 
-/// Returns, for each object of the bundle's graph, the saved object that is reached by the same
-/// names.
+/// Returns, for each object of the bundle's graph, the saved object that is reached by following
+/// the same names.
 fn join(saved: &[SavedObject], bundle: &TrackableObjectGraph) -> Vec<Option<usize>> {
     let mut joined: Vec<Option<usize>> = vec![None; bundle.nodes.len()];
     let mut is_joined = vec![false; saved.len()];

@@ -1,6 +1,6 @@
 //! Writes a copy of a SavedModel with different values in its variables. The graphs, signatures and
-//! objects form a program, which only TensorFlow can create, so they are copied from the SavedModel
-//! that `-o like=` specifies.
+//! objects form a program that only TensorFlow can create. They are therefore copied from the
+//! SavedModel that `-o like=` specifies.
 //!
 //! ```text
 //! variables/variables.*    new: the same keys, the values of the catalog
@@ -23,11 +23,12 @@ use tensorferry_sdk::{
     SourceRange, Target, TensorPlan, TensorWriter,
 };
 
-/// This file is not copied, because readers could not detect that it is outdated.
+/// The name of the fingerprint file. It is not copied, because readers could not detect that it is
+/// outdated.
 const FINGERPRINT: &str = "fingerprint.pb";
-/// The folder in which all files are new.
+/// The folder in which ferry replaces all files.
 const VARIABLES_FOLDER: &str = "variables";
-/// Maximum depth of subfolders. Without a limit, links that form a cycle would never end.
+/// Maximum depth of subfolders. Without a limit, cyclic links would cause infinite recursion.
 const MAX_FOLDERS: usize = 16;
 
 #[derive(Debug)]
@@ -81,8 +82,8 @@ impl TensorWriter for SavedModelWriter {
     }
 }
 
-/// Returns the entries of the new variables. There is one for each key of the template, with the
-/// values of the tensor that has the variable's name.
+/// Returns the entries of the new variables. For each key of the template, there is one entry with
+/// the values of the matching tensor.
 fn substitute(
     template: &Template,
     missing: MissingValues,
@@ -120,7 +121,7 @@ fn substitute(
     Ok(entries)
 }
 
-/// Plans copies of all files except those of the variables and the fingerprint.
+/// Plans copies of all template files except the fingerprint and the files of the variables.
 fn carry_files(
     like: &str,
     source: &dyn Source,

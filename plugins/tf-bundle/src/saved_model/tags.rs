@@ -1,11 +1,11 @@
-//! Tags name the purpose of a graph in a SavedModel, such as `serve`, or `serve,gpu`. To choose a
-//! graph, the user specifies all of its tags, in any order.
+//! Tags describe the purpose of a graph in a SavedModel, such as `serve` or `serve,gpu`. To choose
+//! a graph, the user specifies all of its tags, in any order.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Error, Result};
 
-/// Returns the index of the graph with the wanted tags. If no tags are wanted, returns the only
-/// graph.
+/// Returns the index of the graph with the requested tags. If no tags are requested, returns the
+/// only graph.
 pub(super) fn choose(graphs: &[Vec<String>], wanted: Option<&[String]>) -> Result<usize> {
     let sets: Vec<BTreeSet<&str>> =
         graphs.iter().map(|tags| tags.iter().map(String::as_str).collect()).collect();
@@ -23,7 +23,7 @@ pub(super) fn choose(graphs: &[Vec<String>], wanted: Option<&[String]>) -> Resul
         Some(wanted) => {
             let wanted: BTreeSet<&str> =
                 wanted.iter().map(String::as_str).filter(|tag| !tag.is_empty()).collect();
-            // If several graphs match, this takes the first one, as TensorFlow does.
+            // If several graphs match, this expression selects the first one, as TensorFlow does.
             sets.iter().position(|set| *set == wanted).ok_or_else(|| {
                 let wanted = join(&wanted);
                 Error::usage(format!("no graph of the SavedModel has exactly {wanted}, only {}", listed()))

@@ -85,13 +85,13 @@ fn document(graphs: Vec<MetaGraphDef>) -> Vec<u8> {
     SavedModel { saved_model_schema_version: 1, meta_graphs: graphs }.encode_to_vec()
 }
 
-/// Returns the files of a SavedModel that consists only of the document.
+/// Returns the files of a SavedModel folder that contains only the document.
 fn only(graphs: Vec<MetaGraphDef>) -> Files {
     files(&[("saved_model.pb", document(graphs))])
 }
 
-/// Returns the files of a bundle: one variable of two floats per key, and optionally the object
-/// graph.
+/// Returns the files of a bundle with one variable of two floats for each key, and optionally with
+/// the object graph.
 fn variables(keys: &[&str], has_graph: bool) -> Files {
     let mut bundle = BundleBytes::default();
     for key in keys {
@@ -130,7 +130,7 @@ fn read(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {
     read_with(Entry::Folder, files, given, &MemoryContext::default())
 }
 
-/// Returns the tree as text.
+/// Returns the tree of a catalog node as text.
 fn text(catalog: &Catalog, node: NodeId) -> String {
     let node = catalog.tree().get(node).unwrap();
     let children = || node.children.iter().map(|&child| text(catalog, child)).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! A block is a run of entries, verified and decompressed.
+//! A block is a sequence of table entries. This module verifies and decompresses blocks.
 
 use super::{Handle, NOT_COMPRESSED, SNAPPY, TRAILER_LEN};
 use std::ops::Range;
@@ -6,7 +6,7 @@ use tensorferry_proto::masked_crc;
 use tensorferry_proto::wire::take_exact_varint;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range, crc32c};
 
-/// Maximum expansion by snappy: every three compressed bytes produce at most 64 bytes.
+/// Maximum expansion ratio of snappy: every three compressed bytes produce at most 64 bytes.
 const MAX_EXPANSION: usize = 22;
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ fn decompress(bytes: &[u8], limits: &Limits) -> Result<Vec<u8>> {
     snap::raw::Decoder::new().decompress_vec(bytes).map_err(broken)
 }
 
-/// Iterates over the entries of a block, and builds each key in the same buffer.
+/// Iterates over the entries of a block. All keys are built in the same buffer.
 pub(super) struct Entries<'a> {
     block: &'a Block,
     at: usize,
@@ -135,7 +135,7 @@ impl<'a> Entries<'a> {
                 .found(format!("{unshared} and {value_len}")));
         };
         let suffix = &rest[..unshared];
-        // Both keys begin with the same `shared` bytes, so only the rest is compared.
+        // Both keys begin with the same `shared` bytes, so only the remaining bytes are compared.
         if !is_first && suffix <= tail {
             return Err(Error::malformed("a key of the table is not greater than the previous key"));
         }
@@ -157,7 +157,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Takes a length of at most 32 bits.
+/// Reads and removes a length of at most 32 bits.
 fn take_len(bytes: &mut &[u8]) -> Option<usize> {
     let len = take_exact_varint(bytes).ok()?;
     usize::try_from(u32::try_from(len).ok()?).ok()

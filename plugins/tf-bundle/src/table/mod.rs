@@ -1,5 +1,5 @@
 //! A table is a file that contains sorted keys and their values in LevelDB's format. The index of a
-//! bundle is a table, and so is each file of a V1 checkpoint.
+//! bundle and each file of a V1 checkpoint are tables.
 //!
 //! ```text
 //! data blocks    consecutive, each with its trailer; blocks may begin at any offset
@@ -14,7 +14,8 @@
 //! entry          varint shared, varint unshared, varint value length, unshared bytes of key, value;
 //!                the key's first `shared` bytes are those of the entry before it
 //! ```
-//! Numbers are little-endian. Keys are arbitrary bytes and strictly increase over the whole table.
+//! Numbers are little-endian. Keys are arbitrary byte strings that strictly increase throughout the
+//! table.
 //!
 //! Sources: tensorflow/core/lib/io/{format,block,table,table_builder}.cc, which follow LevelDB's
 //! doc/table_format.md.
@@ -33,7 +34,7 @@ use tensorferry_proto::wire::take_exact_varint;
 pub(crate) const FOOTER_LEN: u64 = 48;
 /// The last eight bytes of the footer, as a little-endian number.
 pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
-/// Bytes after each block: its compression and a checksum.
+/// Number of bytes after each block: its compression type and a checksum.
 pub(crate) const TRAILER_LEN: u64 = 5;
 pub(crate) const NOT_COMPRESSED: u8 = 0;
 /// The compression type of raw snappy without framing.

@@ -1,5 +1,5 @@
-//! Reads a table. The footer and the index block stay in memory, and data blocks are read one at a
-//! time.
+//! Reads a table. The footer and the index block remain in memory, and data blocks are read one at
+//! a time.
 
 use super::block::{Block, Entries};
 use super::{FOOTER_LEN, Handle, MAGIC};
@@ -7,11 +7,11 @@ use crate::names::key_text::key_text;
 use std::ops::Range;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Bytes of the footer before its magic.
+/// Number of bytes in the footer before its magic.
 const HANDLES_LEN: usize = 40;
 /// Limits on the total length of keys: `KEY_GROWTH` bytes for each byte of a block, plus
-/// `KEY_BYTES_ALLOWANCE`. Writers store a whole key at least every 16 entries, so a stored key is
-/// shared by at most 15 other entries.
+/// `KEY_BYTES_ALLOWANCE`. Writers store a whole key at least every 16 entries, so at most 15 other
+/// entries share a stored key.
 const KEY_GROWTH: u64 = 64;
 const KEY_BYTES_ALLOWANCE: u64 = 1 << 20;
 
@@ -35,7 +35,7 @@ pub(crate) struct ValuePosition {
 /// Receives a key, its value, and the position of the value.
 pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8], ValuePosition) -> Result<()> + 'a;
 
-/// Whether a file ends with the magic of a table.
+/// Returns whether a file ends with the magic bytes of a table.
 pub(crate) fn has_magic(source: &dyn Source, file: FileId) -> Result<bool> {
     let Some(start) = source.len(file).checked_sub(FOOTER_LEN) else { return Ok(false) };
     let mut magic = [0; 8];
@@ -73,8 +73,9 @@ impl Table {
     pub(crate) fn for_each(&self, source: &dyn Source, visit: &mut Visit<'_>) -> Result<()> {
         let mut last_key = Vec::new();
         let mut is_first = true;
-        // Writers store blocks in order. This check rejects an index that names the same block
-        // repeatedly, so that reading a table never costs more than reading the file once.
+        // Writers store blocks in order. This check rejects an index that refers to the same block
+        // repeatedly. Reading a table therefore never requires reading more bytes than the file
+        // contains.
         let mut floor = 0;
         let (mut key_bytes, mut most_key_bytes) = (0, KEY_BYTES_ALLOWANCE);
         let mut index = self.index.entries();
@@ -121,7 +122,7 @@ impl Table {
         Ok(())
     }
 
-    /// Reads a value at a known position. This reads and verifies the value's block again.
+    /// Reads a value at a known position. The function reads and verifies the value's block again.
     pub(crate) fn value(&self, source: &dyn Source, place: ValuePosition) -> Result<Vec<u8>> {
         let block = Block::read(source, self.file, place.block, &self.limits)?;
         let end = place.start.saturating_add(place.len);

@@ -97,7 +97,7 @@ fn handles_stay_in_the_file() {
     let mut cut = TableBytes::default();
     cut.index.push((b"k".to_vec(), vec![0x80]));
     assert!(error(&cut.finish()).contains("no handle"));
-    // Damages the handle of the index in the footer.
+    // Corrupts the handle of the index in the footer.
     let good = table(&entries(5), 3, 0);
     for bad in [handle(1 << 40, 8), handle(u64::MAX - 4, 100), handle(0, u64::MAX)] {
         let mut footer = [handle(0, 8), bad].concat();
@@ -110,7 +110,8 @@ fn handles_stay_in_the_file() {
 #[test]
 fn an_index_that_names_itself_ends() {
     let mut table = TableBytes::default();
-    // The index follows the metaindex, and has one entry of 6 bytes and 8 bytes of restarts.
+    // The index follows the metaindex. The index consists of one entry of 6 bytes and 8 bytes of
+    // restarts.
     table.index.push((b"z".to_vec(), handle(13, 14)));
     assert_eq!(read(&table.finish()).unwrap(), [(b"z".to_vec(), handle(13, 14))]);
 }
@@ -202,7 +203,7 @@ fn keys_that_share_all_but_everything_are_refused() {
         read(&of_block(&block.finish()))
     };
     assert_eq!(of_keys(60).unwrap().len(), 60);
-    // A table of 100 kB whose keys take 600 MB.
+    // A table of 100 kB whose decoded keys use 600 MB.
     assert_eq!(of_keys(10_000).unwrap_err().kind(), ErrorKind::Limit);
 }
 
@@ -214,7 +215,7 @@ fn every_flipped_bit_of_a_block_is_found() {
         let mut bad = good.clone();
         bad[at] ^= 0x10;
         let is_unnoticed = read(&bad).is_ok();
-        // The metaindex is not read.
+        // Readers ignore the metaindex.
         assert!(!is_unnoticed || at > data / 2, "byte {at}");
     }
 }
@@ -237,7 +238,7 @@ fn compression_is_known_and_bounded() {
     };
     assert!(error(&claiming(0xffff_fff0)).contains("claims more"));
     assert_eq!(read(&claiming(1 << 60)).unwrap_err().kind(), ErrorKind::Malformed);
-    // Snappy allows this expansion, but the limit does not.
+    // Snappy's format allows this expansion ratio, but the configured limit does not.
     let zeros = snap::raw::Encoder::new().compress_vec(&[0; 100_000]).unwrap();
     let small = limits(|limits| limits.header_bytes = 50_000);
     let error = read_within(&stored(&zeros, 1), &small).unwrap_err();

@@ -1,8 +1,8 @@
 //! Writes a table with exactly the bytes that TensorFlow's own writer would produce. The writer
-//! receives entries in key order, and keeps only one block in memory.
+//! receives entries in key order and buffers only one block in memory.
 //!
-//! A data block ends when it reaches 262,144 bytes, and stores every sixteenth key in full. The
-//! index block stores all keys in full. Its key for a data block is the shortest key between the
+//! A data block ends when it reaches 262,144 bytes, and every sixteenth key in it is complete. All
+//! keys in the index block are complete. Its key for a data block is the shortest key between the
 //! last key of that block and the first key of the next block. Blocks are not compressed.
 //!
 //! Sources: `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` for the options, and
@@ -13,14 +13,15 @@ use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteSink, Error, Result, crc32c, crc32c_append};
 
-/// Length at which a data block ends.
+/// Number of bytes at which a data block ends.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Number of keys from one full key of a data block to the next. The keys after a full key share a
-/// prefix with the previous key.
+/// Number of keys from one complete key of a data block to the next complete key. Each key after a
+/// complete key shares a prefix with the previous key.
 const KEYS_OF_A_DATA_RUN: usize = 16;
-/// The same number for the index block, in which all keys are full.
+/// Number of keys from one complete key of the index block to the next complete key. All keys of
+/// the index block are complete.
 const KEYS_OF_AN_INDEX_RUN: usize = 1;
-/// Bytes of the footer before its magic.
+/// Number of bytes in the footer before its magic.
 const HANDLES_LEN: usize = 40;
 
 pub(crate) struct TableWriter<'a> {
@@ -29,7 +30,7 @@ pub(crate) struct TableWriter<'a> {
     data: BlockBuilder,
     index: BlockBuilder,
     last_key: Option<Vec<u8>>,
-    /// The last written block, until the key for it in the index is known.
+    /// The last written block, if its key in the index is not known yet.
     unnamed: Option<Handle>,
 }
 
@@ -133,7 +134,7 @@ impl BlockBuilder {
         self.entries.is_empty()
     }
 
-    /// Returns the length that the block would have if it ended here.
+    /// Returns the length of the block if no further entries are added.
     fn encoded_len(&self) -> usize {
         self.entries.len() + 4 * self.restarts.len() + 4
     }
@@ -170,15 +171,15 @@ impl BlockBuilder {
     }
 }
 
-/// Converts a length to the width that blocks store.
+/// Converts a length to the integer type that blocks store.
 fn length(bytes: usize) -> Result<u32> {
     u32::try_from(bytes).map_err(|_| {
         Error::unsupported("an entry is too long for a table").expected("at most 32 bits").found(bytes)
     })
 }
 
-/// Returns the shortest key that is at least `last` and sorts before `next`, or `last` if it has no
-/// simple shorter form.
+/// Returns the shortest key that is at least `last` and sorts before `next`. If `last` has no
+/// simple shorter form, the function returns `last`.
 fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
     match (last.get(common), next.get(common)) {
@@ -189,7 +190,7 @@ fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns a short key that sorts after `last`, or `last` itself if there is none.
+/// Returns a short key that sorts after `last`. If no such key exists, the function returns `last`.
 fn successor(last: &[u8]) -> Vec<u8> {
     match last.iter().position(|&byte| byte != u8::MAX) {
         Some(at) => [&last[..at], &[last[at] + 1]].concat(),

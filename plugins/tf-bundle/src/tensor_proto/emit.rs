@@ -2,14 +2,14 @@
 
 use tensorferry_sdk::{ByteSink, Result};
 
-/// Bytes that are written at once.
+/// Number of bytes per write.
 const CHUNK: usize = 64 << 10;
 
 /// Writes elements of a fixed width.
 pub(crate) struct Emitter<'a> {
     output: &'a mut dyn ByteSink,
     buffer: Vec<u8>,
-    /// The last written bytes; the length is that of an element.
+    /// The last written bytes. Their length is the width of an element.
     last: Vec<u8>,
     width: usize,
 }
@@ -26,13 +26,13 @@ impl<'a> Emitter<'a> {
         self.append(bytes)
     }
 
-    /// Appends an element made of the low bytes of an integer.
+    /// Appends an element that consists of the low bytes of an integer.
     pub(crate) fn push_low(&mut self, value: u64) -> Result<()> {
         let width = self.width.min(8);
         self.push(&value.to_le_bytes()[..width])
     }
 
-    /// Appends the last element `times` more times, or zeros if there is no last element.
+    /// Appends the last element `times` more times, or zeros if no element was written.
     pub(crate) fn repeat(&mut self, times: u64) -> Result<()> {
         let element = std::mem::take(&mut self.last);
         self.fill(&element, times)

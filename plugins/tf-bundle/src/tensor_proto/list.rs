@@ -1,4 +1,4 @@
-//! A list is a repeated field of a `TensorProto` that contains the values of one dtype.
+//! A list is a repeated field of a `TensorProto` that contains values of one dtype.
 
 use tensorferry_sdk::Dtype;
 
@@ -16,7 +16,7 @@ pub(crate) enum Item {
     Fixed4,
     /// Eight unchanged bytes: an f64, or half of a c128.
     Fixed8,
-    /// A varint; the mask selects the bits of the element.
+    /// A varint. The mask selects the bits of the element.
     Varint {
         mask: u64,
     },

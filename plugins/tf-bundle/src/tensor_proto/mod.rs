@@ -1,5 +1,6 @@
-//! A `TensorProto` is a tensor inside a message, such as a constant of a graph or a slice of a V1
-//! checkpoint. It is read in place, field by field, because it may be as long as the file.
+//! A `TensorProto` is a tensor that is stored in a message, such as a constant of a graph or a
+//! slice of a V1 checkpoint. The tensor may be as long as the file, so ferry reads it in place,
+//! field by field.
 //!
 //! ```text
 //! 1  dtype            varint, a DataType
@@ -18,12 +19,12 @@
 //! ```
 //!
 //! If a list is shorter than the tensor, its last value is repeated. An empty list means that all
-//! elements are zeros or empty strings. A `tensor_content` that is not empty takes precedence over
-//! lists. An integer of less than eight bits takes one byte, whose upper bits are zero.
+//! elements are zeros or empty strings. A nonempty `tensor_content` takes precedence over lists. An
+//! integer of less than eight bits occupies one byte, whose upper bits are zero.
 //!
-//! Sources: `tensorflow/core/framework/tensor.proto`, and `tensor.cc` there for the forms that
-//! readers accept (`Tensor::FromProto`, `FromProtoField`). TensorFlow ignores surplus values in a
-//! list; here they are an error.
+//! Sources: `tensorflow/core/framework/tensor.proto`, and `tensor.cc` in the same folder for the
+//! forms that readers accept (`Tensor::FromProto`, `FromProtoField`). TensorFlow ignores surplus
+//! values in a list, but ferry rejects them.
 
 mod emit;
 mod list;
@@ -42,7 +43,7 @@ const MAX_DIMENSIONS: usize = 254;
 /// The fields of a `TensorProto` except its values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The number of the dtype.
+    /// TensorFlow's number for the dtype.
     pub(crate) dtype: i32,
     pub(crate) shape: Vec<u64>,
 }

@@ -1,5 +1,5 @@
-//! Reads a `tensor_content` of strings. It contains the length of each string as a varint, and then
-//! the concatenated strings.
+//! Reads a `tensor_content` field of strings. The field contains the length of each string as a
+//! varint, followed by the concatenated strings.
 //!
 //! Source: `EncodeStringList` in `tensorflow/core/platform/coding.cc` and `tstring`'s `Encode` in
 //! `tensorflow/core/framework/tensor.cc`.
@@ -9,7 +9,8 @@ use std::ops::Range;
 use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteSink, Result};
 
-/// Splits a content, and returns the ranges of the lengths and of the concatenated strings.
+/// Splits a `tensor_content` field, and returns the ranges of the lengths and of the concatenated
+/// strings.
 pub(super) fn split(
     wire: &mut Wire<'_>,
     content: &Range<u64>,
@@ -17,7 +18,7 @@ pub(super) fn split(
 ) -> Result<(Range<u64>, Range<u64>)> {
     let mut rest = content.clone();
     let mut sum = 0_u64;
-    // This loop fails at the end of the content, even if the tensor claims more elements.
+    // This loop returns an error at the end of the field, even if the tensor claims more elements.
     for _ in 0..elements {
         sum = sum.saturating_add(wire.varint(&mut rest)?);
     }
@@ -31,7 +32,7 @@ pub(super) fn split(
     Ok((content.start..rest.start, rest))
 }
 
-/// Writes each string after its length.
+/// Writes each string, preceded by its length.
 pub(super) fn write(
     wire: &mut Wire<'_>,
     lengths: &Range<u64>,

@@ -139,7 +139,7 @@ fn packed_and_single_values_mix() {
     assert_eq!(logical(&[0x38, 5, 0x3a, 2, 6, 7, 0x38, 8], Dtype::U8, 5).unwrap(), [5, 6, 7, 8, 8]);
     let floats = [&[0x2d][..], &1_f32.to_le_bytes(), &[0x2a, 4], &2_f32.to_le_bytes()].concat();
     assert_eq!(logical(&floats, Dtype::F32, 2).unwrap(), [1_f32.to_le_bytes(), 2_f32.to_le_bytes()].concat());
-    // A field of type `bytes` is not a list, so its last occurrence counts.
+    // A field of type `bytes` is not a list, so only its last occurrence is used.
     assert_eq!(logical(&[0x92, 1, 1, 9, 0x92, 1, 2, 1, 2], Dtype::F8_E4M3, 2).unwrap(), [1, 2]);
 }
 

@@ -1,5 +1,5 @@
-//! Finds the elements of a tensor in a `TensorProto`. All elements are found and counted before any
-//! element is returned.
+//! Finds the elements of a tensor in a `TensorProto`. The elements are found and counted before any
+//! of them is returned.
 
 use super::emit::Emitter;
 use super::list::{Item, List};
@@ -12,9 +12,10 @@ use tensorferry_sdk::{ByteSink, Dtype, Error, Limits, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Values {
     elements: u64,
-    /// Bytes of an element. For strings, this is the size of the length before each string.
+    /// Number of bytes of an element. For strings, this is the size of the length before each
+    /// string.
     width: u64,
-    /// Logical bytes of all elements.
+    /// Number of logical bytes of all elements.
     len: u64,
     form: Form,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Values {
 enum Form {
     /// `tensor_content` with the unchanged logical bytes.
     Content(Range<u64>),
-    /// `tensor_content` of strings: first their lengths, then their bytes.
+    /// `tensor_content` of strings: first the lengths of the strings, then their bytes.
     Strings { lengths: Range<u64>, bytes: Range<u64> },
     /// A list in the message.
     Listed { message: Range<u64>, list: List, found: FoundItems },
@@ -34,7 +35,7 @@ enum Form {
 struct FoundItems {
     /// For `Fixed` items, the number of bytes; otherwise, the number of items.
     items: u64,
-    /// Bytes of all strings.
+    /// Number of bytes of all strings.
     text: u64,
     /// The content of the last field. If `fields` is 1, this is the only field.
     last: Range<u64>,
@@ -42,7 +43,7 @@ struct FoundItems {
 }
 
 impl Values {
-    /// Finds the values of a tensor with at least one element in a message.
+    /// Finds the values of a tensor in a message. The tensor must have at least one element.
     pub(crate) fn find(
         wire: &mut Wire<'_>,
         message: &Range<u64>,
@@ -99,12 +100,12 @@ impl Values {
         Ok(Self { elements, width, len, form })
     }
 
-    /// Returns the logical bytes of the tensor.
+    /// Returns the number of logical bytes of the tensor.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns the number of logical bytes that are repetitions of the last value.
+    /// Returns the number of logical bytes that repeat the last value.
     pub(crate) fn repeated_len(&self) -> u64 {
         match &self.form {
             Form::Listed { list, found, .. } => {
@@ -128,8 +129,7 @@ impl Values {
         }
     }
 
-    /// Returns the value that all elements have, if they are known to be equal. Strings are not
-    /// supported.
+    /// Returns the value of all elements if they are known to be equal. Strings are not supported.
     pub(crate) fn constant(&self, wire: &mut Wire<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
         match &self.form {
             Form::Listed { list, found, .. } if found.items <= 1 && list.item != Item::Text => {
@@ -141,7 +141,8 @@ impl Values {
         }
     }
 
-    /// Writes the logical bytes: row-major, little-endian, each string after its length.
+    /// Writes the logical bytes in row-major order. Numbers are little-endian, and each string
+    /// follows its length.
     pub(crate) fn write(
         &self,
         wire: &mut Wire<'_>,
@@ -155,7 +156,7 @@ impl Values {
                 let mut emitter = Emitter::new(usize::try_from(self.width).unwrap_or(0), output);
                 let mut rest = message.clone();
                 while let Some(field) = wire.next(&mut rest)? {
-                    // A field that is not a list counts only at its last occurrence.
+                    // If a field is not a list, only its last occurrence counts.
                     let counts = list.item != Item::Byte || field.value == Value::Bytes(found.last.clone());
                     if field.number == list.field && counts {
                         push(wire, list.item, field.value, &mut emitter)?;
@@ -230,7 +231,7 @@ fn push(wire: &mut Wire<'_>, item: Item, value: Value, emitter: &mut Emitter<'_>
         Value::Fixed32(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Fixed64(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Varint(value) => emitter.push_low(item.element(value)),
-        // Groups cannot occur here: they were rejected when the values were counted.
+        // Groups cannot occur here, because they were rejected when the values were counted.
         Value::Group => Ok(()),
         Value::Bytes(range) => match item {
             Item::Varint { .. } | Item::Bool => {

@@ -1,4 +1,4 @@
-//! Builds bundles byte by byte.
+//! Builds bundles byte by byte for tests.
 
 use super::{Files, file, shape as shape_proto, table};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(crate) struct BundleBytes {
     pub(crate) entries: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The contents of the data files.
     pub(crate) data: Vec<Vec<u8>>,
-    /// The total number of data files that the file names state.
+    /// The total number of data files that the file names contain.
     pub(crate) count: usize,
 }
 
@@ -35,19 +35,19 @@ impl BundleBytes {
         }
     }
 
-    /// Adds an entry, and its bytes to a data file.
+    /// Adds an entry to the index, and its bytes to a data file.
     pub(crate) fn entry(&mut self, key: &[u8], dtype: DataType, shape: &[i64], bytes: &[u8], shard: usize) {
         let crc = crc32c::crc32c(bytes);
         let proto = self.bytes(dtype, shape, bytes, crc, shard);
         self.insert(key, &proto);
     }
 
-    /// Adds an entry as it is.
+    /// Adds an entry without changes.
     pub(crate) fn insert(&mut self, key: &[u8], proto: &BundleEntryProto) {
         self.entries.insert(key.to_vec(), proto.encode_to_vec());
     }
 
-    /// Adds bytes after a gap, and returns an entry for them.
+    /// Adds bytes to a data file after a gap, and returns an entry for them.
     pub(crate) fn bytes(
         &mut self,
         dtype: DataType,
@@ -71,7 +71,7 @@ impl BundleBytes {
         }
     }
 
-    /// Adds an entry of strings.
+    /// Adds an entry that contains strings.
     pub(crate) fn strings(
         &mut self,
         key: &[u8],
@@ -106,13 +106,13 @@ impl BundleBytes {
         files
     }
 
-    /// Returns a source with the files of the bundle `b`, whose entry is the index file.
+    /// Returns a source with the files of the bundle `b`. The source's entry is the index file.
     pub(crate) fn source(&self) -> MemorySource {
         MemorySource::new(file("b.index"), self.files("b"))
     }
 }
 
-/// Returns the bytes of an entry of strings, and their checksum.
+/// Returns the bytes of an entry that contains strings, and their checksum.
 pub(crate) fn string_bytes(strings: &[&[u8]], is_big: bool) -> (Vec<u8>, u32) {
     let (mut bytes, mut summed) = (Vec::new(), Vec::new());
     for string in strings {

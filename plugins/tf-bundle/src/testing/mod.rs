@@ -1,4 +1,4 @@
-//! Shared test helpers, which build inputs by hand and read them.
+//! Shared test helpers that build inputs by hand and read them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bundle;
@@ -36,7 +36,7 @@ pub(crate) fn file(name: &str) -> Entry {
     Entry::File(name.to_owned())
 }
 
-/// Reads an input, and passes its view to `look`.
+/// Reads an input and passes the resulting view to `look`.
 pub(crate) fn reading<T>(
     format: &dyn Format,
     source: &MemorySource,
@@ -65,7 +65,7 @@ pub(crate) fn shape(dims: &[i64]) -> TensorShapeProto {
     TensorShapeProto { dim, unknown_rank: false }
 }
 
-/// Returns a slice with these starts and lengths; a length of -1 means the whole dimension.
+/// Returns a slice with these starts and lengths. A length of -1 represents the whole dimension.
 pub(crate) fn slice(extents: &[(i64, i64)]) -> TensorSliceProto {
     let extent = |&(start, length): &(i64, i64)| Extent {
         start,
@@ -88,7 +88,7 @@ pub(crate) fn f32s(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Overwrites a random byte.
+/// Overwrites a byte at a random position.
 pub(crate) fn change(random: &mut Random, bytes: &mut [u8]) {
     let at = random.below(bytes.len());
     bytes[at] = u8::try_from(random.below(256)).unwrap();

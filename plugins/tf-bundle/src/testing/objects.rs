@@ -7,7 +7,7 @@ use tensorferry_proto::trackable_object_graph::trackable_object::{
     ObjectReference, SerializedTensor, SlotVariableReference,
 };
 
-/// A graph whose first object is the root.
+/// An object graph whose first object is the root.
 pub(crate) struct Objects(pub(crate) TrackableObjectGraph);
 
 impl Objects {
@@ -15,7 +15,7 @@ impl Objects {
         Self(TrackableObjectGraph { nodes: vec![TrackableObject::default()] })
     }
 
-    /// Adds an object.
+    /// Adds an object as a child of `parent`.
     pub(crate) fn child(&mut self, parent: usize, name: &str) -> usize {
         let node = self.0.nodes.len();
         self.0.nodes.push(TrackableObject::default());
@@ -29,7 +29,7 @@ impl Objects {
         self.0.nodes[parent].children.push(ObjectReference { node_id, local_name: name.to_owned() });
     }
 
-    /// Adds a variable. Its key follows from the path through its first parent.
+    /// Adds a variable. Its key is derived from the path through its first parent.
     pub(crate) fn variable(&mut self, parent: usize, name: &str, full_name: &str) -> usize {
         let node = self.child(parent, name);
         self.value(node, &format!("{parent}.{name}/.ATTRIBUTES/VARIABLE_VALUE"), full_name);

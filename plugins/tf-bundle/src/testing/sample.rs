@@ -8,14 +8,15 @@ use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message};
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::*;
 
-/// A catalog of tensors.
+/// A catalog of tensors to write.
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
     pub(crate) tensors: Vec<(&'static str, Dtype, Vec<u64>, Vec<u8>)>,
-    /// Names that share the bytes of another tensor: (name, index of the tensor).
+    /// Names of tensors that share the bytes of another tensor. Each item contains the name and the
+    /// index of the other tensor.
     pub(crate) tied: Vec<(&'static str, usize)>,
     pub(crate) metadata: Vec<(&'static str, String)>,
-    /// Whether to write a SavedModel.
+    /// Whether the sample is written as a SavedModel.
     pub(crate) is_saved_model: bool,
 }
 
@@ -80,7 +81,7 @@ pub(crate) fn index(
     (header.unwrap(), entries)
 }
 
-/// Returns a context that finds these files at a path.
+/// Returns a context that provides these files at a path.
 pub(crate) fn context_with(path: &str, entry: Entry, files: Files) -> MemoryContext {
     let mut context = MemoryContext::default();
     let source: Arc<dyn Source> = Arc::new(MemorySource::new(entry, files));

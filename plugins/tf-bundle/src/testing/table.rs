@@ -1,5 +1,5 @@
-//! Builds tables byte by byte in the layout that `table/mod.rs` describes. They can also contain
-//! what TensorFlow does not write.
+//! Builds tables byte by byte in the layout that `table/mod.rs` describes. The tables can also
+//! contain structures that TensorFlow does not write.
 
 use crate::table;
 use tensorferry_proto::masked_crc;
@@ -13,7 +13,7 @@ pub(crate) struct BlockBytes {
 }
 
 impl BlockBytes {
-    /// Adds an entry that shares as much of its key as possible.
+    /// Adds an entry that shares as many bytes as possible with the previous key.
     pub(crate) fn entry(&mut self, key: &[u8], value: &[u8]) {
         let shared = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
         self.entry_sharing(shared, key, value);
@@ -34,7 +34,8 @@ impl BlockBytes {
         self.finish_with(&[0, 1])
     }
 
-    /// Returns the block with these numbers as its restarts, followed by their count.
+    /// Returns the block with these numbers as its restarts. The count of the restarts follows
+    /// them.
     pub(crate) fn finish_with(mut self, restarts: &[u32]) -> Vec<u8> {
         self.bytes.extend(restarts.iter().flat_map(|restart| restart.to_le_bytes()));
         self.bytes
@@ -45,7 +46,7 @@ impl BlockBytes {
 #[derive(Default)]
 pub(crate) struct TableBytes {
     bytes: Vec<u8>,
-    /// A key and the bytes of a handle for each data block.
+    /// The key and the encoded handle of each data block.
     pub(crate) index: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -66,7 +67,7 @@ impl TableBytes {
         self.stored_block(&stored, compression)
     }
 
-    /// Adds a block whose bytes are already compressed, or claim to be.
+    /// Adds a block whose bytes are already compressed or falsely declared as compressed.
     pub(crate) fn stored_block(&mut self, stored: &[u8], compression: u8) -> Vec<u8> {
         let offset = self.bytes.len();
         self.bytes.extend(stored);
@@ -98,7 +99,7 @@ pub(crate) fn handle(offset: u64, size: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns a table as TensorFlow writes it, with `per_block` entries in each block.
+/// Returns a table in TensorFlow's layout, with `per_block` entries in each block.
 pub(crate) fn table(entries: &[(Vec<u8>, Vec<u8>)], per_block: usize, compression: u8) -> Vec<u8> {
     let mut table = TableBytes::default();
     for chunk in entries.chunks(per_block) {

@@ -22,15 +22,16 @@ pub(crate) struct Encoder<'a> {
 
 /// A message whose end has not been reached.
 struct OpenMessage<'a> {
-    /// The field that contains the message; `None` if the field is unknown and skipped.
+    /// The field that contains the message, or `None` if the field is unknown and skipped.
     field: Option<&'a FieldDescriptorProto>,
-    /// The descriptor of the message; `None` if it is skipped.
+    /// The descriptor of the message, or `None` if the message is skipped.
     message: Option<&'a DescriptorProto>,
     /// The character that ends the message.
     close: u8,
     /// Whether the message is an element of a list.
     in_list: bool,
-    /// The offset of its content in the wire form. One byte for the length is reserved before it.
+    /// The offset of the message's content in the wire form. One byte before this offset is
+    /// reserved for the length.
     start: usize,
 }
 
@@ -55,7 +56,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Reads the name of a field, and then its value, a list of values, or the start of a message.
+    /// Reads a field: its name, followed by a value, a list of values, or the start of a message.
     fn field(&mut self, message: Option<&'a DescriptorProto>) -> Result<()> {
         let field = self.field_name(message)?;
         let colon = self.lexer.take_sign(b':')?;
@@ -68,9 +69,9 @@ impl<'a> Encoder<'a> {
         self.values(field, true, true)
     }
 
-    /// Reads the name of a field and returns its descriptor, if the field is known. Bracketed names
-    /// denote extensions and packed `Any` messages, and numbers denote fields that the writer did
-    /// not know. All of these are unknown here.
+    /// Reads the name of a field and returns its descriptor, if the field is known. Names in
+    /// brackets denote extensions and packed `Any` messages. Numbers denote fields that were
+    /// unknown to the writer. The schema contains none of these fields.
     fn field_name(
         &mut self,
         message: Option<&'a DescriptorProto>,
@@ -96,7 +97,8 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Reads values up to the end of the field. If a message starts first, opens the message.
+    /// Reads values up to the end of the field, or up to the start of a message. Opens the message
+    /// if one starts.
     fn values(&mut self, field: Option<&'a FieldDescriptorProto>, in_list: bool, colon: bool) -> Result<()> {
         loop {
             let close = match self.lexer.peek() {
@@ -177,8 +179,8 @@ impl<'a> Encoder<'a> {
             Type::String | Type::Bytes => self.text(field),
             _ => self.number(field),
         }?;
-        // The length of the text is limited, but a list of numbers may take several times as many
-        // bytes in wire form.
+        // The length of the text is limited, but the wire form of a list of numbers may be several
+        // times as long.
         if self.wire.len() as u64 > self.limits.header_bytes {
             return Err(Error::limit("the message in text form is too long to hold in memory")
                 .hint("raise the limit with --limit header_bytes=N")
@@ -268,7 +270,7 @@ pub(super) enum Number {
 }
 
 /// Parses a number for a field of type `kind`. Returns `None` if the text is not valid for the
-/// type, or if the type is not handled here because TensorFlow's messages do not use it.
+/// type. Types that TensorFlow's messages do not use are also rejected.
 pub(super) fn number(kind: Type, negative: bool, text: &[u8]) -> Option<Number> {
     let sign = if negative { -1 } else { 1 };
     let integer = || Some(i128::from(literal::integer(text)?) * sign);

@@ -13,8 +13,8 @@ pub(crate) struct Token {
 pub(crate) enum Kind {
     /// A letter or `_`, followed by letters, digits and `_`.
     Name,
-    /// A sequence of digits, points, exponents and suffixes `f`. The parser checks whether it is
-    /// valid.
+    /// A sequence of digits, points, exponents and suffixes `f`. The parser checks whether the
+    /// sequence is a valid number.
     Number,
     /// A string literal with its quotes.
     Text,
@@ -32,7 +32,7 @@ pub(crate) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Creates a lexer at the beginning of `text`. Errors name `file`.
+    /// Creates a lexer at the beginning of `text`. Errors contain the name `file`.
     pub(crate) fn new(text: &'a [u8], file: &'a str) -> Result<Self> {
         let next = Token { kind: Kind::End, range: 0..0 };
         let mut lexer = Self { text, file, next };
@@ -40,18 +40,18 @@ impl<'a> Lexer<'a> {
         Ok(lexer)
     }
 
-    /// Returns the kind of the next token without taking it.
+    /// Returns the kind of the next token without consuming the token.
     pub(crate) fn peek(&self) -> Kind {
         self.next.kind
     }
 
-    /// Takes the next token.
+    /// Consumes and returns the next token.
     pub(crate) fn take(&mut self) -> Result<Token> {
         let following = self.scan(self.next.range.end)?;
         Ok(std::mem::replace(&mut self.next, following))
     }
 
-    /// Takes the next token if it is this sign.
+    /// Consumes the next token if it is this sign.
     pub(crate) fn take_sign(&mut self, sign: u8) -> Result<bool> {
         let is_next = self.peek() == Kind::Sign(sign);
         if is_next {
@@ -65,12 +65,12 @@ impl<'a> Lexer<'a> {
         self.text.get(token.range.clone()).unwrap_or_default()
     }
 
-    /// Returns an error at the next token.
+    /// Returns an error that points to the next token.
     pub(crate) fn expected(&self, what: &str) -> Error {
         self.error(&self.next, "invalid text form").expected(what)
     }
 
-    /// Returns an error at a token.
+    /// Returns an error that points to a token.
     pub(crate) fn error(&self, token: &Token, message: &str) -> Error {
         // The message contains only the beginning of the token, because a string literal may be a
         // whole tensor.
@@ -98,7 +98,7 @@ impl<'a> Lexer<'a> {
         Ok(Token { kind, range: start..start + len })
     }
 
-    /// Returns the end of white space and comments.
+    /// Returns the offset of the first character after white space and comments.
     fn skip_blank(&self, from: usize) -> usize {
         let mut comment = false;
         let blank = |&&byte: &&u8| {

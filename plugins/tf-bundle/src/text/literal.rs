@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-/// Appends the content of a quoted string literal. The error describes what is wrong with it.
+/// Appends the content of a quoted string literal. The error describes the problem with the
+/// literal.
 pub(crate) fn unescape(literal: &[u8], output: &mut Vec<u8>) -> Result<(), &'static str> {
     let mut rest = literal.get(1..literal.len().saturating_sub(1)).unwrap_or_default();
     while let Some(backslash) = rest.iter().position(|&byte| byte == b'\\') {
@@ -14,7 +15,7 @@ pub(crate) fn unescape(literal: &[u8], output: &mut Vec<u8>) -> Result<(), &'sta
     Ok(())
 }
 
-/// Parses an escape whose backslash was already taken, and returns the rest of the literal.
+/// Parses an escape sequence after its backslash, and returns the rest of the literal.
 fn escape<'a>(rest: &'a [u8], output: &mut Vec<u8>) -> Result<&'a [u8], &'static str> {
     let (&first, after) = rest.split_first().ok_or("a string ends in a backslash")?;
     let plain = match first {
@@ -47,7 +48,8 @@ fn escape<'a>(rest: &'a [u8], output: &mut Vec<u8>) -> Result<&'a [u8], &'static
     Ok(after)
 }
 
-/// Parses `u` with 4 digits or `U` with 8 digits. Two `\u` escapes may form a surrogate pair.
+/// Parses the character escape `u` with 4 digits or `U` with 8 digits. Two `\u` escapes may form a
+/// surrogate pair.
 fn character(kind: u8, rest: &[u8]) -> Option<(char, &[u8])> {
     let len = if kind == b'u' { 4 } else { 8 };
     let (value, after) = digits(rest, 16, len, len)?;
@@ -67,20 +69,20 @@ fn digits(rest: &[u8], base: u32, min: usize, max: usize) -> Option<(u32, &[u8])
     (len >= min).then(|| (value, &rest[len..]))
 }
 
-/// Parses an unsigned integer: decimal, `0x` hexadecimal or `0` octal.
+/// Parses an unsigned integer in decimal, `0x` hexadecimal or `0` octal notation.
 pub(crate) fn integer(text: &[u8]) -> Option<u64> {
     let (digits, base) = match text {
         [b'0', b'x' | b'X', digits @ ..] => (digits, 16),
         [b'0', digits @ ..] if !digits.is_empty() => (digits, 8),
         _ => (text, 10),
     };
-    // Rust's parser accepts a sign here, but the text form does not.
+    // Rust's parser accepts a sign at this position, but the text form does not.
     let digits = std::str::from_utf8(digits).ok()?;
     u64::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// Converts an unsigned number to Rust's notation. When Rust parses it as a float of the target
-/// width, it is rounded only once.
+/// Converts an unsigned number to Rust's notation. When Rust parses the result as a float of the
+/// target width, the number is rounded only once.
 pub(crate) fn number(text: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(text).ok()?;
     let lower = text.to_ascii_lowercase();

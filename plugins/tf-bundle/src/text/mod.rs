@@ -1,6 +1,6 @@
 //! Reads the text form of a protobuf message, which contains readable field names and values.
-//! Examples are `.pbtxt` graphs and SavedModels, and the file `checkpoint`. The text form is
-//! converted to wire form, which the rest of this crate reads.
+//! Examples are `.pbtxt` graphs and SavedModels, and the file `checkpoint`. This module converts
+//! the text form to the wire form, which the rest of the crate reads.
 //!
 //! ```text
 //! message   field*
@@ -15,7 +15,7 @@
 //! comment   "#" to the end of the line
 //! ```
 //!
-//! ferry's messages contain only some of the fields that TensorFlow's messages have, so a field
+//! ferry's message descriptors contain only some of the fields of TensorFlow's messages. A field
 //! without a descriptor is skipped with all of its content.
 //!
 //! Source: the specification at protobuf.dev/reference/protobuf/textformat-spec, and protobuf's
@@ -32,7 +32,7 @@ use tensorferry_proto::Message;
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Parses `text` as a message of type `M`, whose full name is `message`, such as
-/// `tensorflow.CheckpointState`. Errors name `file`.
+/// `tensorflow.CheckpointState`. Errors contain the name `file`.
 pub(crate) fn parse<M: Message + Default>(
     text: &[u8],
     message: &str,

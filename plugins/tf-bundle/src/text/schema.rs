@@ -1,5 +1,5 @@
-//! The schema maps field names to fields, because the text form contains names where the wire form
-//! contains numbers. It consists of the descriptors that the build created from TensorFlow's
+//! The text form contains field names instead of the field numbers of the wire form. The schema
+//! maps the names to fields. It consists of descriptors that the build creates from TensorFlow's
 //! messages.
 
 use prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet};
@@ -10,7 +10,7 @@ use tensorferry_proto::{DESCRIPTORS, Message as _};
 
 /// TensorFlow's messages and enumerations.
 pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-    // The build created these bytes, and every test of the text form decodes them.
+    // The build creates these bytes, and every test of the text form decodes them.
     let files = FileDescriptorSet::decode(DESCRIPTORS).expect("the build wrote valid descriptors");
     let mut schema = Schema::default();
     for file in files.file {
@@ -19,8 +19,8 @@ pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     schema
 });
 
-/// Messages and enumerations by their full names. The names have the form that field descriptors
-/// use, such as `.tensorflow.GraphDef`.
+/// Messages and enumerations by their full names. The names have the same form as in field
+/// descriptors, such as `.tensorflow.GraphDef`.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
     pub(super) messages: HashMap<String, DescriptorProto>,
@@ -44,7 +44,8 @@ impl Schema {
         self.messages.get(field.type_name())
     }
 
-    /// Returns the number of an enumeration value, given its name and the field that contains it.
+    /// Returns the number of an enumeration value. The arguments are the field that contains the
+    /// value and the name of the value.
     pub(super) fn enum_value(&self, field: &FieldDescriptorProto, name: &[u8]) -> Option<i32> {
         let mut values = self.enums.get(field.type_name())?.value.iter();
         values.find(|value| value.name().as_bytes() == name).map(|value| value.number())

@@ -1,5 +1,5 @@
-//! Decodes the encoded storages of a V1 checkpoint. A storage is a slice of numbers, or all strings
-//! of a tensor.
+//! Decodes the encoded storages of a V1 checkpoint. A storage is either a slice of numbers or all
+//! strings of a tensor.
 
 use crate::bundle::Runs;
 use crate::table::{Table, ValuePosition};
@@ -14,7 +14,7 @@ pub(crate) struct V1Storages {
     pub(super) encoded: Vec<Encoded>,
 }
 
-/// An encoded storage, and the name of its tensor for errors.
+/// An encoded storage, and the tensor name to use in errors.
 #[derive(Debug)]
 pub(super) struct Encoded {
     pub(super) tensor: String,
@@ -24,7 +24,7 @@ pub(super) struct Encoded {
 #[derive(Debug)]
 pub(super) enum EncodedData {
     Slice(Slice),
-    /// All strings of a tensor, because a catalog cannot represent strings in blocks.
+    /// All strings of a tensor. A catalog cannot represent a string tensor as blocks.
     Strings {
         shape: Vec<u64>,
         parts: Vec<(Region, Slice)>,
@@ -77,7 +77,7 @@ impl V1Storages {
         slice.values.write(&mut Wire::of_memory(&message, name), output, limits)
     }
 
-    /// Writes the strings of all parts in the order of the tensor.
+    /// Writes the strings of all parts in tensor order.
     fn stitch(
         &self,
         source: &dyn Source,
@@ -95,7 +95,7 @@ impl V1Storages {
             runs.extend(Runs::new(region, shape).map(|(first, count)| (first, count, part)));
         }
         runs.sort_unstable();
-        // The runs of a part are in the same order as the elements of the part.
+        // The runs of a part are in the same order as the part's elements.
         for (_, count, part) in runs {
             let (bytes, at) = &mut texts[part];
             let start = *at;

@@ -1,5 +1,5 @@
-//! Reads the list of tensors, which is the value of the empty key. It contains the dtype and shape
-//! of each tensor, and the slices of the tensor that the file contains.
+//! Reads the list of tensors, which is the value of the empty key. The list contains the dtype and
+//! shape of each tensor, and the tensor's slices in this file.
 
 use crate::tensor_proto::read_shape;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use tensorferry_proto::{Message as _, TensorSliceProto};
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Limits, Result};
 
-/// Maximum bytes of a slice: 254 dimensions, each with two varints of ten bytes.
+/// Maximum number of bytes of a slice: 254 dimensions, each with two varints of ten bytes.
 const MAX_SLICE_BYTES: u64 = 254 * 32;
 
 /// A tensor in the list.
@@ -19,7 +19,7 @@ pub(super) struct ListedTensor {
     pub(super) slices: Vec<TensorSliceProto>,
 }
 
-/// Visits every tensor in the list `value`. Errors name `file`.
+/// Visits every tensor in the list `value`. Errors contain the name `file`.
 pub(super) fn each_listed(
     value: &[u8],
     file: &str,

@@ -1,6 +1,6 @@
 //! A V1 checkpoint is a table that contains the tensors themselves. It may also consist of several
-//! tables that each contain some slices of the tensors. `tf.train.Saver` wrote this format before
-//! bundles, and still writes it on request.
+//! tables, each of which contains some of the slices. Early versions of `tf.train.Saver` write this
+//! format, and later versions write it on request.
 //!
 //! ```text
 //! ""          SavedTensorSlices { meta = 1 { tensor = 1 { name = 1, shape = 2, type = 3, slice = 4 },
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A tensor that is not partitioned has a single slice, which covers the whole tensor. Blocks are
-//! usually compressed with snappy, so the values cannot be read directly from the file. Each slice
-//! is decoded separately when it is requested.
+//! usually compressed with snappy, so the values cannot be read directly from the file. ferry
+//! decodes each slice separately on request.
 //!
 //! Sources: `tensorflow/core/util/saved_tensor_slice.proto`, `tensor_slice_writer.cc` and
 //! `tensor_slice_reader.cc`.

@@ -1,5 +1,5 @@
-//! Reads a V1 checkpoint: the tensors that its files list. Each slice becomes a block of its
-//! tensor.
+//! Reads a V1 checkpoint, and adds the tensors that its files list. Each slice becomes a block of
+//! its tensor.
 
 use super::decode::{Encoded, EncodedData, Slice, V1Storages};
 use super::meta::{ListedTensor, each_listed};
@@ -15,8 +15,8 @@ use tensorferry_sdk::{
     check_tiling, element_count, row_major_strides,
 };
 
-/// Reads the checkpoint in `files`. The result decodes the encoded storages of the catalog, which
-/// contain all of its tensors.
+/// Reads the checkpoint in `files`. The result decodes the encoded storages of the catalog. These
+/// storages contain all tensors of the checkpoint.
 pub(crate) fn read_v1(
     source: &dyn Source,
     files: &[String],
@@ -53,7 +53,7 @@ pub(crate) fn read_v1(
     Ok(storages)
 }
 
-/// A tensor, with the slices found so far.
+/// A tensor and the slices found so far.
 #[derive(Debug)]
 struct SlicedTensor {
     number: i32,
@@ -94,7 +94,7 @@ impl FileReading<'_> {
         self.slice(&wanted, value, place).map_err(|error| error.tensor(key_text(&wanted.tensor)))
     }
 
-    /// Adds a listed tensor. A previous file may already have listed the same tensor.
+    /// Adds a listed tensor. A previously read file may already have listed the same tensor.
     fn list(&mut self, listed: ListedTensor) -> Result<()> {
         for slice in &listed.slices {
             let region = slice_region(slice, &listed.shape)?;
@@ -147,7 +147,8 @@ impl FileReading<'_> {
     /// Returns the slices that the table contains but does not list. Returns an error if a listed
     /// slice is missing.
     fn finish(self) -> Result<Vec<String>> {
-        // The error names the missing slice with the lowest key, so that it is always the same.
+        // The error always names the missing slice with the lowest key, so that it does not depend
+        // on the order of the map.
         if let Some((_, missing)) = self.wanted.into_iter().min_by(|a, b| a.0.cmp(&b.0)) {
             return Err(Error::malformed("a listed slice is missing from the checkpoint")
                 .file(self.file)

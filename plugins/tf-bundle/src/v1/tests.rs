@@ -25,8 +25,8 @@ fn list(tensor: Vec<SavedSliceMeta>) -> Vec<u8> {
     SavedTensorSlices { meta: Some(meta), data: None }.encode_to_vec()
 }
 
-/// Returns the bytes of a file. `tensors` contains the name, dtype, shape and slices of each
-/// tensor.
+/// Returns the bytes of a checkpoint file. `tensors` contains the name, dtype, shape and slices of
+/// each tensor.
 fn file(tensors: &[(&str, DataType, &[i64], Slices)], unlisted: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     let mut entries = BTreeMap::new();
     let mut lists = Vec::new();

@@ -1,9 +1,9 @@
 //! Lays out the data files of a bundle.
 //!
-//! Numbers are stored row-major and little-endian, in key order. The host copies numbers and the
-//! bytes of other bundles, and computes checksums while copying. String tensors are encoded in a
-//! special form. Up to [`MAX_TEXT_BYTES`] of strings are encoded during planning. All further
-//! string tensors are in a separate data file, which comes last.
+//! Numbers are stored in row-major order, little-endian, sorted by key. The host copies numbers and
+//! the bytes of other bundles, and computes checksums while copying. String tensors have a special
+//! encoding. Up to [`MAX_TEXT_BYTES`] of strings are encoded during planning. All other string
+//! tensors are in a separate data file after the other data files.
 
 use super::entry::{CopiedBytes, Entry, EntryData};
 use super::files::Prefix;
@@ -18,14 +18,14 @@ use tensorferry_sdk::{
     element_count,
 };
 
-/// Maximum bytes of strings in memory, for all tensors together.
+/// Maximum total size of the strings in memory for all tensors, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// The data files of a bundle after they have been laid out.
+/// The data files of a bundle after layout.
 pub(super) struct DataFiles {
     /// The number of data files.
     pub(super) count: usize,
-    /// Their contents, in key order.
+    /// The entries of the data files, in key order.
     pub(super) entries: Vec<PositionedEntry>,
     /// The last data file, which contains the strings that are too long to keep in memory.
     pub(super) strings: StringsFile,
@@ -44,25 +44,26 @@ pub(super) struct PositionedEntry {
 pub(super) enum DataPosition {
     /// The entry has no bytes.
     Empty,
-    /// In a data file that the host copies.
+    /// The bytes are in a data file that the host copies.
     Copied { shard: usize, offset: u64, len: u64, crc: Crc },
-    /// In the strings file, as the tensor with this number.
+    /// The bytes are in the strings file, as the tensor with this number.
     Strings(usize),
 }
 
-/// An unmasked checksum.
+/// An unmasked checksum of an entry's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Crc {
     Known(u32),
     Pending(DigestId),
-    /// The checksum that the source states, and the digest of the copied bytes to compare with it.
+    /// The checksum that the source contains, and the digest of the copied bytes to compare with
+    /// it.
     Expected {
         crc: u32,
         digest: DigestId,
     },
 }
 
-/// Lays out the bytes of entries in files with this prefix. The entries are sorted by key.
+/// Lays out the bytes of entries in data files with this prefix. The entries must be sorted by key.
 pub(super) fn lay_out(
     entries: Vec<Entry>,
     prefix: &Prefix,
@@ -121,7 +122,7 @@ enum DataSegment {
     Tensor(TensorId),
     /// Encoded strings that are in memory.
     Encoded { bytes: Vec<u8>, crc: u32 },
-    /// A string tensor.
+    /// A string tensor that is encoded into the strings file.
     Strings(TensorId),
     /// Bytes of another bundle.
     Carried(CopiedBytes),
@@ -165,12 +166,11 @@ impl DataSegment {
     }
 }
 
-/// Assigns each entry to a stretch. Tied tensors share a stretch.
+/// Assigns each entry to a segment. Tied tensors share a segment.
 struct DataSegments<'a> {
     catalog: &'a dyn CatalogView,
     all: Vec<DataSegment>,
-    /// For each tensor that other tensors are tied to: the number of their common stretch, and the
-    /// tensor whose bytes are written.
+    /// The segment number and the written tensor for each tensor to which other tensors are tied.
     of_tied: HashMap<TensorId, (usize, TensorId)>,
     aliases: HashSet<TensorId>,
     text_bytes: u64,
@@ -186,7 +186,7 @@ impl<'a> DataSegments<'a> {
         self.all.len() - 1
     }
 
-    /// Returns the number of an entry's stretch, or `None` if it has no bytes.
+    /// Returns the number of an entry's segment, or `None` if the entry has no bytes.
     fn of(&mut self, entry: &Entry, layout: &mut dyn LayoutSink) -> Result<Option<usize>> {
         let tensor = match &entry.value {
             EntryData::Tensor(tensor) => *tensor,
@@ -215,8 +215,8 @@ impl<'a> DataSegments<'a> {
         Ok(Some(number))
     }
 
-    /// Returns the stretch of a string tensor. Its strings are encoded in memory until the total of
-    /// all tensors reaches the limit.
+    /// Returns the segment of a string tensor. Strings are encoded in memory until the total of all
+    /// tensors reaches the limit.
     fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<DataSegment> {
         let view = self.catalog.tensor(tensor);
         self.text_bytes = self.text_bytes.saturating_add(view.bytes);
@@ -230,8 +230,8 @@ impl<'a> DataSegments<'a> {
         Ok(DataSegment::Encoded { bytes, crc })
     }
 
-    /// Returns the stretch of a string tensor without elements. Its stored form still contains a
-    /// checksum.
+    /// Returns the segment of a string tensor without elements. The stored form of such a tensor
+    /// still contains a checksum.
     fn no_strings(&mut self) -> Result<usize> {
         let mut bytes = Vec::new();
         let crc = strings::write(0, 0, &|_, _| Ok(()), &mut bytes)?.crc;

@@ -1,13 +1,13 @@
-//! A key and a value of a bundle that is being written.
+//! A key and a value in a bundle that is being written.
 
 use tensorferry_proto::DataType;
 use tensorferry_sdk::{SourceRange, TensorId};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// The key. It is not empty, because the empty key belongs to the header.
+    /// The key, which is not empty. The empty key is reserved for the header.
     pub(crate) key: Vec<u8>,
-    /// TensorFlow's number of the dtype.
+    /// TensorFlow's number for the dtype.
     pub(crate) dtype: i32,
     pub(crate) shape: Vec<u64>,
     pub(crate) value: EntryData,
@@ -32,13 +32,13 @@ pub(crate) struct CopiedBytes {
     pub(crate) from: SourceRange,
     /// The unmasked checksum that the other bundle's entry contains.
     pub(crate) crc: u32,
-    /// Whether the checksum covers the stored bytes, so that it can be verified. For strings and
-    /// variants, it does not.
+    /// Whether the checksum covers exactly the stored bytes, so that ferry can verify it. The
+    /// checksums of strings and variants do not.
     pub(crate) is_of_bytes: bool,
 }
 
 impl Entry {
-    /// Creates an entry with a scalar string.
+    /// Creates an entry that contains a scalar string.
     pub(crate) fn text(key: impl Into<Vec<u8>>, text: impl Into<Vec<u8>>) -> Self {
         Self {
             key: key.into(),

@@ -34,13 +34,14 @@ impl Prefix {
         ShardName::format(&format!("{}{DATA_INFIX}", self.0), shard as u64, count as u64, "")
     }
 
-    /// Returns a glob that matches data files of this prefix with any file count in their names.
+    /// Returns a glob that matches the data files of this prefix, whatever their file count is.
     /// Returns `None` if the prefix contains glob characters.
     pub(crate) fn superseded(&self) -> Option<String> {
         ShardName::glob(&format!("{}{DATA_INFIX}", self.0), "")
     }
 
-    /// Returns the path of the state file, and the name under which it lists this checkpoint.
+    /// Returns the path of the state file, and the name that the state file uses for this
+    /// checkpoint.
     pub(crate) fn state_file(&self) -> (String, &str) {
         match self.0.rsplit_once('/') {
             Some((folder, name)) => (format!("{folder}/{STATE_FILE}"), name),

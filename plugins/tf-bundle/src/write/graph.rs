@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Limits, Loss, LossKind, Result, Severity};
 
-/// An object graph and its encoded bytes. The bytes may contain fields that ferry does not know.
+/// An object graph and its encoded bytes. The bytes may contain fields that are unknown to ferry.
 #[derive(Debug, Clone)]
 pub(crate) struct Graph {
     pub(crate) proto: TrackableObjectGraph,
@@ -28,13 +28,13 @@ impl Graph {
         Self { bytes: proto.encode_to_vec(), proto }
     }
 
-    /// Whether these are the bytes of the graph.
+    /// Returns whether `bytes` are the encoded bytes of this graph.
     pub(crate) fn is(&self, bytes: &[u8]) -> bool {
         self.bytes == bytes
     }
 
-    /// Returns the graph without the values that these entries do not contain. If nothing is
-    /// removed, the graph keeps its original bytes.
+    /// Returns the graph without values that have no entry. If nothing is removed, the graph keeps
+    /// its original bytes.
     pub(crate) fn pruned(self, entries: &[Entry]) -> Self {
         let keys: BTreeSet<&str> =
             entries.iter().filter_map(|entry| std::str::from_utf8(&entry.key).ok()).collect();
@@ -62,7 +62,7 @@ impl Graph {
         Ok(Some(Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why).severity(Severity::Changed)))
     }
 
-    /// Whether the graph refers to no values at all.
+    /// Returns whether the graph does not refer to any values.
     pub(crate) fn has_no_values(&self) -> bool {
         self.proto.nodes.iter().all(|node| node.attributes.is_empty())
     }

@@ -13,7 +13,7 @@ use tensorferry_sdk::{ByteSink, Digests, Error, OutputId, Result, SealSink};
 /// The version of the bundle format that ferry writes.
 const VERSION: i32 = 1;
 
-/// Writes the index, once all lengths and checksums are known.
+/// Writes the index after all lengths and checksums have been computed.
 pub(super) fn write(
     data: &DataFiles,
     file: OutputId,
@@ -68,14 +68,14 @@ fn encode(entry: &PositionedEntry, data: &DataFiles, digests: &dyn Digests) -> R
     })
 }
 
-/// Converts a number to the signed type of its field in the index, or returns an error if it does
-/// not fit.
+/// Converts a number to the signed type of its field in the index, or returns an error if the
+/// number does not fit.
 fn narrow<N: Copy + std::fmt::Display, M: TryFrom<N>>(number: N) -> Result<M> {
     M::try_from(number)
         .map_err(|_| Error::unsupported("a number is too large for the index of a bundle").found(number))
 }
 
-/// Writes bytes to a late file, which is a file that is written after the data files.
+/// Writes bytes to a late file. A late file is written after the data files.
 struct LateFile<'a> {
     file: OutputId,
     sink: &'a mut dyn SealSink,

@@ -1,11 +1,11 @@
-//! Chooses the keys for the tensors of a catalog, and the object graph by which a program finds
-//! them.
+//! Chooses the keys for the tensors of a catalog, and creates the object graph that a program uses
+//! to find the tensors.
 //!
-//! `tf.train.Checkpoint` finds variables only through the graph, and does not report variables that
-//! it does not find. An original graph therefore takes precedence: it comes from another checkpoint
-//! of the program, or from the metadata of the tensors. A graph that is built from names lacks the
-//! aliases of objects. Without a graph, only `tf.compat.v1.train.Saver` and programs that read by
-//! name find the variables.
+//! `tf.train.Checkpoint` finds variables only through the graph, and does not report missing
+//! variables. An original graph therefore takes precedence. It is read from another checkpoint of
+//! the program, or from the metadata of the tensors. A graph that is built from names lacks the
+//! aliases of objects. Without a graph, only `tf.compat.v1.train.Saver` and programs that read
+//! variables by name find them.
 
 use super::entry::{Entry, EntryData};
 use super::graph::Graph;
@@ -25,7 +25,7 @@ use tensorferry_sdk::{
     CatalogView, Context, ErrorKind, LayoutSink, Limits, Loss, LossKind, Purpose, Result, Severity,
 };
 
-/// The keys of each tensor, and what else the checkpoint needs.
+/// The keys of each tensor, and the other data that the checkpoint needs.
 struct KeyChoice {
     keys: Vec<Vec<Vec<u8>>>,
     graph: Option<Graph>,
@@ -45,9 +45,9 @@ enum GraphSource {
     Names,
     /// Tensor names, because the user requested it.
     RequestedNames,
-    /// There is no graph, and none is needed.
+    /// No graph exists, and none is needed.
     NotNeeded,
-    /// There is no graph, although the program may need one.
+    /// No graph exists, although the program may need one.
     Missing,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn assign(
     Ok(entries)
 }
 
-/// Returns a loss of the object graph. Its severity is `Changed`: all values are written, but a
+/// Returns a loss about the object graph. Its severity is `Changed`: all values are written, but a
 /// program may not find them.
 fn loss(why: &str) -> Loss {
     Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why).severity(Severity::Changed)
@@ -181,7 +181,7 @@ fn spelled(names: &[&str]) -> KeyChoice {
     KeyChoice { graph: from_keys(&keys).map(Graph::new), ..as_named(&keys, GraphSource::RequestedNames) }
 }
 
-/// Uses the keys that were found. A tensor without keys gets its name as its key.
+/// Uses the keys that were found. If a tensor has no keys, its name becomes its key.
 fn found(names: &[&str], mut keys: Vec<Vec<Vec<u8>>>, source: GraphSource) -> KeyChoice {
     for (keys, name) in keys.iter_mut().zip(names) {
         if keys.is_empty() {

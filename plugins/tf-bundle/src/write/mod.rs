@@ -1,4 +1,4 @@
-//! Writes a bundle: data files, then the index.
+//! Writes a bundle: first the data files, then the index.
 //!
 //! ```text
 //! <prefix>.data-00000-of-0000N    the first of N data files

@@ -4,8 +4,8 @@
 use crate::options::Sharding;
 use std::ops::Range;
 
-/// Splits consecutive stretches of bytes into runs, one run for each shard. Returns no runs if
-/// there are no stretches.
+/// Splits consecutive segments of bytes into runs, with one run for each shard. Returns no runs if
+/// there are no segments.
 pub(super) fn split(lengths: &[u64], sharding: Sharding) -> Vec<Range<usize>> {
     match sharding {
         Sharding::Whole => into(lengths, 1),
@@ -14,8 +14,8 @@ pub(super) fn split(lengths: &[u64], sharding: Sharding) -> Vec<Range<usize>> {
     }
 }
 
-/// Splits stretches into `count` runs, or into one run per stretch if there are fewer stretches.
-/// Each run ends as close as possible to an equal share of the remaining bytes.
+/// Splits segments into `count` runs, or into one run per segment if there are fewer segments. Each
+/// run ends as close as possible to an equal share of the remaining bytes.
 fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     let count = count.min(lengths.len());
     let mut left: u128 = lengths.iter().map(|&len| u128::from(len)).sum();
@@ -23,7 +23,7 @@ fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     let mut start = 0;
     for shards_left in (1..=count).rev() {
         let share = left / shards_left as u128;
-        // Each of the remaining shards needs at least one stretch.
+        // Each of the remaining shards needs at least one segment.
         let last_end = lengths.len() - (shards_left - 1);
         let mut end = start + 1;
         let mut bytes = u128::from(lengths[start]);
@@ -42,8 +42,8 @@ fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     runs
 }
 
-/// Splits before a stretch that would make a shard longer than `max` bytes. A longer stretch gets
-/// its own shard.
+/// Starts a new shard before a segment that would make the current shard longer than `max` bytes. A
+/// segment that is longer than `max` gets its own shard.
 fn at_most(lengths: &[u64], max: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0_u64;

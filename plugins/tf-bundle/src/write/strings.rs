@@ -6,7 +6,7 @@
 //! bytes           the concatenated elements
 //! ```
 //!
-//! The CRC in the entry starts as the CRC of the lengths, and continues over the four bytes of the
+//! The CRC in the entry starts as the CRC of the lengths. It then covers the four bytes of the
 //! stored CRC and the elements. Source: `WriteStringTensor` in
 //! `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
 
@@ -15,9 +15,9 @@ use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteOrder, ByteSink, Error, Result, crc32c_append};
 
-/// Number of bytes of a tensor that are in memory at a time.
+/// Maximum number of bytes of a tensor in memory.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes of output that are collected before they are written.
+/// Number of output bytes to buffer before writing them.
 const OUTPUT_BYTES: usize = 64 << 10;
 
 /// The length and the unmasked CRC of written strings.
@@ -27,9 +27,10 @@ pub(super) struct OutputText {
     pub(super) crc: u32,
 }
 
-/// Writes `count` strings. Their logical bytes have the length `len`: each string is its length as
-/// a u64 followed by its contents. `read` fills a buffer with the logical bytes from an offset on.
-/// The logical bytes are read twice, because a bundle stores all lengths before the strings.
+/// Writes `count` strings. The logical bytes of a string are its length as a `u64`, followed by its
+/// contents. `len` is the total number of logical bytes. `read` fills a buffer with the logical
+/// bytes that start at an offset. The logical bytes are read twice, because a bundle stores all
+/// lengths before the strings.
 pub(super) fn write(
     count: u64,
     len: u64,
@@ -116,7 +117,7 @@ impl LogicalStrings<'_> {
             .found(len))
     }
 
-    /// Returns the bytes from `offset` on, at min `least` of them.
+    /// Returns the bytes that start at `offset`, with a length of at least `min`.
     fn window_at(&mut self, offset: u64, min: u64) -> Result<&[u8]> {
         let held = self.start..self.start + self.window.len() as u64;
         if offset < held.start || offset + min > held.end {
@@ -135,7 +136,7 @@ impl LogicalStrings<'_> {
     }
 }
 
-/// Collects bytes into larger writes, and counts them.
+/// Combines small writes into larger writes, and counts the bytes.
 struct BufferedOutput<'a> {
     output: &'a mut dyn ByteSink,
     bytes: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Plans the data file that contains the string tensors that are too long to keep in memory. The
-//! encoded length of each tensor is known only after the tensor has been encoded.
+//! Plans the data file for string tensors that are too long to keep in memory. The encoded length
+//! of each tensor is known only after the tensor has been encoded.
 
 use super::strings::{self, OutputText};
 use tensorferry_sdk::{
@@ -16,7 +16,7 @@ pub(super) struct StringsFile {
 }
 
 impl StringsFile {
-    /// Plans the file for one or more tensors. Only this file contains encoded segments, so the
+    /// Plans the file for one or more tensors. No other file contains encoded segments, so the
     /// number of a segment is the index of its tensor.
     pub(super) fn plan(
         path: &str,

@@ -1,5 +1,5 @@
 //! A template is the checkpoint that `-o like=` specifies. The new checkpoint uses the template's
-//! keys and object graph, but contains its own values.
+//! keys and object graph, but contains different values.
 
 use super::entry::{CopiedBytes, Entry, EntryData};
 use super::graph::Graph;
@@ -21,14 +21,14 @@ use tensorferry_sdk::{
     ByteOrder, CatalogView, Context, Dtype, Error, LayoutSink, Loss, LossKind, Result, Source, SourceRange,
 };
 
-/// Maximum length of a string that is read into memory.
+/// Maximum length in bytes of a string that is read into memory.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// The key of the save counter, which `tf.train.Checkpoint` maintains itself.
 const SAVE_COUNTER_KEY: &[u8] = b"save_counter/.ATTRIBUTES/VARIABLE_VALUE";
 
 /// The checkpoint whose keys and object graph a new checkpoint uses.
 pub(crate) struct Template {
-    /// The path in `-o like=`.
+    /// The path that `-o like=` specifies.
     path: String,
     source: Arc<dyn Source>,
     pub(crate) index: BundleIndex,
@@ -46,13 +46,14 @@ pub(crate) struct UnmatchedEntries<'a> {
     pub(crate) counters: Vec<&'a BundleEntry>,
     /// Strings that describe objects.
     pub(crate) texts: Vec<&'a BundleEntry>,
-    /// Other strings, and entries whose dtype tensors cannot have.
+    /// Other strings, and entries whose dtype is not supported for tensors.
     pub(crate) strings: Vec<&'a BundleEntry>,
 }
 
 impl<'a> UnmatchedEntries<'a> {
-    /// Returns the template variables that no tensor matches, and notes that they keep their
-    /// values. If the user did not allow this, returns an error if there are any such variables.
+    /// Returns the template variables that no tensor matches, and reports as a note that they keep
+    /// their values. If any such variable exists and the user did not allow this, the function
+    /// returns an error.
     pub(crate) fn kept_variables(
         &self,
         choice: MissingValues,
@@ -139,7 +140,7 @@ impl Template {
         open().map_err(|error: Error| error.context(format!("-o like={path}")))
     }
 
-    /// Reads the bundle with a prefix from an opened source.
+    /// Reads the bundle with a prefix from an open source.
     pub(crate) fn bundle(
         path: &str,
         source: Arc<dyn Source>,
@@ -152,8 +153,8 @@ impl Template {
         Ok(Self { path: path.to_owned(), source, index, graph })
     }
 
-    /// Returns an entry for the output: a short string as a value in memory, and any other value as
-    /// unchanged bytes of the template.
+    /// Returns an entry for the output. A short string becomes a value in memory, and any other
+    /// value becomes unchanged bytes of the template.
     pub(crate) fn carry(&self, entry: &BundleEntry, context: &dyn Context) -> Result<Entry> {
         let is_short = u64::try_from(entry.proto.size).is_ok_and(|size| size <= MAX_TEXT_BYTES);
         if entry.is_string_scalar() && is_short {
@@ -180,8 +181,7 @@ impl Template {
         Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })
     }
 
-    /// Returns the entries whose key is not in `taken`. The object graph and the metadata are
-    /// excluded.
+    /// Returns the entries whose key is not in `taken`, except the object graph and the metadata.
     pub(crate) fn rest(&self, taken: &HashSet<&[u8]>, context: &dyn Context) -> Result<UnmatchedEntries<'_>> {
         let graph = self.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
         let graph = graph.transpose()?;
@@ -210,7 +210,7 @@ impl Template {
         self.index.entries.iter().filter(move |entry| !own.contains(&&*entry.key))
     }
 
-    /// Returns the keys for each tensor. They come from the key map that came with the tensors, or
+    /// Returns the keys for each tensor. They come from the key map in the tensors' metadata, or
     /// from the names in the template. A tensor with an unknown name has no keys.
     pub(crate) fn resolve(
         &self,
@@ -228,7 +228,7 @@ impl Template {
         Ok(keys)
     }
 
-    /// Checks that a tensor has the dtype and the shape that the template has for a key.
+    /// Checks that a tensor has the dtype and shape of the template's entry for a key.
     fn check(&self, key: &[u8], writable: Writable, catalog: &dyn CatalogView) -> Result<()> {
         let entry = self.index.find(key).ok_or_else(|| Error::plugin("unknown key"))?;
         let tensor = catalog.tensor(writable.tensor);
@@ -286,7 +286,7 @@ impl Template {
     }
 }
 
-/// Converts an error in the object graph that came with the tensors to a loss.
+/// Converts an error in the object graph of the tensors' metadata to a loss.
 fn unless_broken<T>(result: Option<Result<T>>, layout: &mut dyn LayoutSink) -> Result<Option<T>> {
     result.transpose().or_else(|error| {
         layout.loss(Loss::new(LossKind::Metadata, OBJECT_GRAPH, error.to_string()))?;

@@ -127,7 +127,7 @@ fn what_tensorflow_has_no_place_for_is_omitted() {
     assert_eq!(losses.len(), 8, "{losses:?}");
     assert!(losses.iter().all(|loss| loss.kind == LossKind::Tensor));
     let why = losses.iter().find(|loss| loss.what == "i4").unwrap();
-    // Elements of less than a byte cannot be cast, so the message must not suggest it.
+    // Elements smaller than a byte cannot be cast, so the message must not suggest a cast.
     assert!(!why.why.contains("cast"), "{why}");
 }
 

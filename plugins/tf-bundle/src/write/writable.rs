@@ -48,7 +48,7 @@ fn why_not(view: TensorView<'_>) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why a tensor cannot have this name, or `None` if it can.
+/// Returns the reason why a tensor cannot have this name, or `None` if the name is allowed.
 fn reserved(name: &str) -> Option<&'static str> {
     match name {
         "" => Some("the empty key is reserved for the bundle header; give the tensor a name"),

@@ -1,17 +1,18 @@
-//! A window on the output of a decoder. The window grows with the data that was actually decoded,
-//! not with the sizes that a file claims.
+//! A window on the output of a decoder. The window grows with the data that has been decoded, not
+//! with the sizes that a file claims.
 
 use super::{WINDOW, Window};
 use tensorferry_sdk::{Error, Result};
 
 pub(crate) trait Decoder: Send {
-    /// Appends about `max` bytes to `output`. Returns their number, which is 0 at the end.
+    /// Appends about `max` decoded bytes to `output`. Returns the number of appended bytes, which
+    /// is 0 at the end.
     fn decode(&mut self, output: &mut Vec<u8>, max: usize) -> Result<usize>;
 }
 
 pub(crate) struct DecodedWindow<D> {
     decoder: D,
-    /// Decoded bytes that can still be accessed.
+    /// Decoded bytes that are still accessible.
     buffer: Vec<u8>,
     /// The offset of the buffer's first byte in the decoded data.
     start: u64,
@@ -25,8 +26,7 @@ impl<D: Decoder> DecodedWindow<D> {
         Self { decoder, buffer: Vec::new(), start: 0, ended: false, failed: None }
     }
 
-    /// Drops the bytes before `offset`, and decodes until the buffer contains at least `least`
-    /// bytes.
+    /// Drops the bytes before `offset`, and decodes until the buffer contains at least `min` bytes.
     #[cold]
     fn advance(&mut self, offset: u64, min: usize) -> Result<()> {
         loop {

@@ -1,7 +1,7 @@
-//! Decodes deflated files, which are a zlib stream or consecutive gzip members.
+//! Decodes deflated files. Such a file contains a zlib stream or consecutive gzip members.
 //!
-//! flate2's own readers are not suitable. They do not report a truncated zlib stream, and when a
-//! call fails, they drop the bytes that the call has already decoded.
+//! flate2's own readers are not suitable. They do not report a truncated zlib stream, and they drop
+//! the bytes that a failed call has already decoded.
 
 use super::decoded_window::Decoder;
 use super::{Input, gzip_header};
@@ -18,25 +18,25 @@ pub(crate) struct DeflateDecoder<S> {
 
 enum Wrapping {
     Zlib,
-    /// The checksum of the current member so far.
+    /// The checksum of the decoded part of the current member.
     Gzip(crc32fast::Hasher),
 }
 
 #[derive(PartialEq)]
 enum StreamState {
-    /// Before a gzip member, or at the end of the file.
+    /// The decoder is before a gzip member, or at the end of the file.
     Between,
     Inside,
     Ended,
 }
 
 impl<S: Deref<Target: Source>> DeflateDecoder<S> {
-    /// Creates a decoder of a zlib stream.
+    /// Creates a decoder for a zlib stream.
     pub(crate) fn zlib(input: Input<S>) -> Self {
         Self { input, inflate: Decompress::new(true), wrapping: Wrapping::Zlib, state: StreamState::Inside }
     }
 
-    /// Creates a decoder of gzip members.
+    /// Creates a decoder for gzip members.
     pub(crate) fn gzip(input: Input<S>) -> Self {
         let wrapping = Wrapping::Gzip(crc32fast::Hasher::new());
         Self { input, inflate: Decompress::new(false), wrapping, state: StreamState::Between }
@@ -46,7 +46,7 @@ impl<S: Deref<Target: Source>> DeflateDecoder<S> {
         Error::malformed(format!("{message}, at byte {} of the compressed file", self.input.position()))
     }
 
-    /// Starts the next member, if there is one. Zeros may follow the last member.
+    /// Starts the next member, if there is one. Zero bytes may follow the last member.
     fn begin(&mut self) -> Result<()> {
         while self.input.position() > 0 && self.input.fill()?.first() == Some(&0) {
             self.input.consume(1);
@@ -97,7 +97,7 @@ impl<S: Deref<Target: Source> + Send> Decoder for DeflateDecoder<S> {
                     let bytes = self.input.fill()?;
                     let is_end = bytes.is_empty();
                     let status = self.inflate.decompress_vec(bytes, output, FlushDecompress::None);
-                    // The difference is at most the length of `bytes`, so it fits.
+                    // The difference does not exceed the length of `bytes`, so it fits.
                     let taken = usize::try_from(self.inflate.total_in() - taken_before).unwrap_or(0);
                     let given = output.len() - begin;
                     self.input.consume(taken);

@@ -5,7 +5,7 @@ use tensorferry_sdk::{FileId, Result, Source};
 
 const BUFFER: u64 = 128 << 10;
 
-/// A position in a file, and a buffer with the bytes that were read from this position on.
+/// A position in a file, and a buffer with bytes that start at this position.
 pub(crate) struct Input<S> {
     source: S,
     file: FileId,
@@ -25,7 +25,7 @@ impl<S: Deref<Target: Source>> Input<S> {
         self.next - (self.buffer.len() - self.taken) as u64
     }
 
-    /// Returns the number of bytes from the position to the end of the file.
+    /// Returns the number of bytes from the current position to the end of the file.
     pub(crate) fn left(&self) -> u64 {
         self.source.len(self.file) - self.position()
     }
@@ -34,7 +34,7 @@ impl<S: Deref<Target: Source>> Input<S> {
     pub(crate) fn fill(&mut self) -> Result<&[u8]> {
         if self.taken == self.buffer.len() {
             let len = BUFFER.min(self.source.len(self.file) - self.next);
-            // `len` is at most `BUFFER`.
+            // `len` does not exceed `BUFFER`.
             self.buffer.resize(usize::try_from(len).unwrap_or(0), 0);
             self.taken = self.buffer.len();
             self.source.read_at(self.file, self.next, &mut self.buffer)?;
@@ -56,7 +56,8 @@ impl<S: Deref<Target: Source>> Input<S> {
         Ok(byte)
     }
 
-    /// Returns the next `N` bytes. If fewer bytes remain, returns their number as the inner error.
+    /// Returns the next `N` bytes. If fewer bytes remain, returns the number of remaining bytes as
+    /// the inner error.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<Result<[u8; N], usize>> {
         let mut array = [0; N];
         for (index, slot) in array.iter_mut().enumerate() {

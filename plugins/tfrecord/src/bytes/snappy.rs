@@ -6,7 +6,7 @@
 //! ```
 //!
 //! TensorFlow writes blocks of at most 256 KiB, except for longer records. TensorFlow cannot read
-//! these longer blocks back, but this decoder can. Source:
+//! blocks with longer records, but this decoder can. Source:
 //! tensorflow/core/lib/io/snappy/snappy_outputbuffer.cc.
 
 use super::Input;
@@ -14,13 +14,13 @@ use super::decoded_window::Decoder;
 use std::ops::Deref;
 use tensorferry_sdk::{Error, Result, Source};
 
-/// Maximum number of decompressed bytes per compressed byte. A copy element takes three bytes and
+/// Maximum number of decompressed bytes per compressed byte. A copy element has three bytes and
 /// produces up to 64 bytes.
 const MAX_EXPANSION: u64 = 22;
 
 pub(crate) struct SnappyDecoder<S> {
     input: Input<S>,
-    /// Maximum length of a block, compressed or decompressed.
+    /// Maximum length of a compressed or decompressed block.
     max: u64,
     block: Vec<u8>,
 }

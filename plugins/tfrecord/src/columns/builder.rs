@@ -1,4 +1,5 @@
-//! Collects one feature of each record into the array of its column.
+//! Collects the values of one feature from each record, and builds the array of the feature's
+//! column.
 
 use super::leaf::{self, BadValue};
 use super::values::Values;
@@ -14,12 +15,12 @@ pub(super) struct Builder {
     column: Column,
     product: usize,
     values: Values,
-    /// For lists of features: the index at which each step ends, counted in elements. Unused if the
+    /// The element index at which each step of a list of features ends. This field is unused if the
     /// shape is fixed.
     step_ends: Vec<i32>,
     step_validity: NullBufferBuilder,
-    /// The index at which each row ends, counted in elements, or in steps for lists of features.
-    /// Unused if a row has a fixed shape.
+    /// The index at which each row ends. Indices count elements, or steps for lists of features.
+    /// This field is unused if a row has a fixed shape.
     ends: Vec<i32>,
     validity: NullBufferBuilder,
     rows: usize,
@@ -29,12 +30,12 @@ pub(super) struct Builder {
     whole: Filled,
     /// Number of features without a kind.
     unset: u64,
-    /// The array for batches in which no row has the feature. It is kept for reuse, because most
-    /// batches have the same length.
+    /// An array of nulls for batches in which no row has the feature. It is kept for reuse, because
+    /// most batches have the same length.
     absent: Option<ArrayRef>,
 }
 
-/// Numbers of values and steps.
+/// The number of values and the number of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Filled {
     values: usize,
@@ -50,7 +51,7 @@ pub(crate) enum FeatureMismatch {
         expected: String,
         found: String,
     },
-    /// The feature is required, but missing in this row.
+    /// The row with this number lacks a required feature.
     Missing(usize),
     /// A value of this row does not fit the type of the column.
     Value {
@@ -84,7 +85,8 @@ impl Builder {
         }
     }
 
-    /// Returns the minimum number of bytes that a row takes. It may be larger than the record.
+    /// Returns the minimum number of bytes that a row occupies in the array. This number may be
+    /// larger than the record.
     pub(super) fn row_bytes(&self) -> u64 {
         match (&self.column.shape, self.column.part) {
             (Shape::Fixed(_), Part::Features) => 8 * self.product as u64,
@@ -92,8 +94,8 @@ impl Builder {
         }
     }
 
-    /// Returns by how many bytes the last row may exceed the record: an integer that takes one byte
-    /// in the record takes eight bytes in the array.
+    /// Returns the maximum number of bytes by which the last row may exceed the record. For
+    /// example, an integer that has one byte in the record has eight bytes in the array.
     #[inline]
     pub(super) fn widened(&self) -> u64 {
         let values = self.whole.values.saturating_sub(self.before.values) as u64;
@@ -105,7 +107,8 @@ impl Builder {
         std::mem::take(&mut self.unset)
     }
 
-    /// Sets the feature of a row. If a row has the feature several times, the last one counts.
+    /// Sets the feature of a row. If a record contains the feature several times, the last
+    /// occurrence counts.
     #[inline]
     pub(super) fn set(&mut self, row: usize, feature: Pieces<'_>) -> Result<(), FeatureMismatch> {
         if self.rows > row {
@@ -154,15 +157,15 @@ impl Builder {
         Ok(Some(kind))
     }
 
-    /// Works like [`feature`](Self::feature), for features in a form that programs do not usually
+    /// Works like [`feature`](Self::feature), but also accepts forms that programs do not usually
     /// write.
     #[cold]
     fn any_feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, WireError> {
         let mut seen = None;
         feature.each(|piece| {
             lists(piece, |kind, list| {
-                // The last member of a oneof counts. However, if several pieces contain the same
-                // member, their lists are concatenated.
+                // The last member of a oneof counts. If several pieces contain the same member,
+                // their lists are concatenated.
                 if seen.is_some_and(|seen| seen != kind) {
                     self.values.truncate(before);
                 }
@@ -182,8 +185,8 @@ impl Builder {
         let values = self.values.len();
         self.check(kind, values - self.before.values)?;
         if let Shape::Ragged(_) = self.column.shape {
-            // Most elements are single values. This avoids the division, which takes as long as
-            // appending a short list.
+            // Most elements are single values. The condition avoids a division for them, which
+            // takes as long as appending a short list.
             self.ends.push(length(if self.product == 1 { values } else { values / self.product }));
         }
         self.complete_row(Filled { values, ..self.before });
@@ -295,7 +298,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Appends `count` rows without values.
+    /// Appends `count` rows that have no values.
     fn end_missing(&mut self, count: usize) {
         let end = match (self.column.part, &self.column.shape) {
             (Part::Lists, _) => length(self.step_validity.len()),
@@ -308,8 +311,8 @@ impl Builder {
     /// Returns an array with `rows` rows, and resets the builder.
     pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, FeatureMismatch> {
         if self.rows == 0 && self.column.missing == Missing::Null {
-            // If the schema has thousands of features and each record has only a few, most columns
-            // of a batch take this branch.
+            // If the schema has thousands of features and each record has only a few of them, this
+            // branch handles most columns of a batch.
             let absent = self.absent.take().filter(|absent| absent.len() == rows);
             let absent = absent.unwrap_or_else(|| new_null_array(&self.column.data_type(), rows));
             self.absent = Some(absent.clone());
@@ -357,12 +360,12 @@ impl Builder {
     }
 }
 
-/// Returns nested lists of fixed lengths; only the outermost list has nulls.
+/// Returns nested lists of fixed lengths. Only the outermost list has nulls.
 fn fixed(leaf: ArrayRef, dims: &[usize], validity: Option<&NullBuffer>) -> ArrayRef {
     let mut array = leaf;
     for (index, &dim) in dims.iter().enumerate().rev() {
         let nulls = if index == 0 { validity.cloned() } else { None };
-        // The dimension fits, because it was checked when the schema was read.
+        // The dimension fits in an `i32`, because this was checked when the schema was read.
         let dim = i32::try_from(dim).unwrap_or(i32::MAX);
         let field = item(array.data_type().clone());
         array = Arc::new(FixedSizeListArray::new(field, dim, array, nulls));
@@ -386,7 +389,8 @@ fn after(ends: &[i32], element: usize) -> usize {
     ends.partition_point(|&end| usize::try_from(end).is_ok_and(|end| end <= element))
 }
 
-/// Converts a number of values in a batch to an offset. `rows.rs` keeps the number below 2^31.
+/// Converts the number of values in a batch to an offset. `rows.rs` ensures that the number is less
+/// than 2^31.
 #[inline]
 fn length(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)

@@ -1,5 +1,5 @@
-//! Builds the innermost array of a column, which contains the values in the type that the schema
-//! requires.
+//! Builds the innermost array of a column. The array contains the values in the type that the
+//! schema requires.
 
 use super::values::Values;
 use arrow_array::types::{

@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use tensorferry_proto::wire::WireError;
 use tensorferry_sdk::Error;
 
-/// Maximum bytes of a batch. 32-bit offsets are then sufficient, even with one more row.
+/// Maximum number of bytes in a batch. This maximum ensures that 32-bit offsets are sufficient,
+/// even with one more row.
 const MAX_BYTES: u64 = i32::MAX as u64 - 1;
 
 #[derive(Debug)]
@@ -19,13 +20,13 @@ pub(crate) struct Rows {
     message: MessageKind,
     names: Vec<String>,
     keys: Keys,
-    /// For each key, the index of its builder; `None` if the column is not wanted.
+    /// The index of the builder for each key, or `None` if the column is not requested.
     places: Vec<Option<usize>>,
     builders: Vec<Builder>,
     /// Whether a feature that is missing from the schema is an error.
     is_closed: bool,
-    /// The number and the offset of the record of each row, for errors that are found after
-    /// decoding.
+    /// The number and the offset of the record for each row. They are used for errors that are
+    /// found after decoding.
     records: Vec<(u64, u64)>,
     bytes: u64,
     row_bytes: u64,
@@ -37,7 +38,7 @@ pub(crate) enum RowError {
     /// The record is damaged.
     Broken(WireError),
     /// The record contradicts the schema. `record` is the record's number and offset, or `None` for
-    /// the record that was pushed last.
+    /// the last pushed record.
     Contradiction { error: Error, record: Option<(u64, u64)> },
 }
 
@@ -48,8 +49,8 @@ impl From<WireError> for RowError {
 }
 
 impl Rows {
-    /// Creates an empty batch. `wanted` contains the indices of the decoded columns in ascending
-    /// order, and `schema` contains only these columns.
+    /// Creates an empty batch. `wanted` contains the indices of the columns to decode, in ascending
+    /// order. `schema` contains only these columns.
     pub(crate) fn new(
         columns: &[Column],
         wanted: &[usize],
@@ -86,17 +87,17 @@ impl Rows {
         self.records.len()
     }
 
-    /// Returns the approximate number of bytes that the rows take.
+    /// Returns the approximate number of bytes of the rows.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the batch is too full for another record of this length.
+    /// Returns whether the batch is too full for another record of this length.
     pub(crate) fn is_full_for(&self, length: usize) -> bool {
         self.bytes + length as u64 + self.row_bytes > MAX_BYTES && !self.records.is_empty()
     }
 
-    /// Decodes a record into a row. A record that fails leaves the batch unchanged.
+    /// Decodes a record into a row. If decoding fails, the batch remains unchanged.
     #[inline]
     pub(crate) fn push(&mut self, record: &[u8], number: u64, offset: u64) -> Result<(), RowError> {
         let row = self.records.len();
@@ -134,13 +135,13 @@ impl Rows {
         Ok(())
     }
 
-    /// Drops a record. This visits only the columns that the record has, because there may be many
-    /// more columns.
+    /// Drops a record. The function visits only the columns that the record contains, because there
+    /// may be many more columns.
     #[cold]
     fn rollback(&mut self, record: &[u8], row: usize) {
         let Self { keys, places, builders, message, .. } = self;
         keys.begin();
-        // The iteration visits at least those entries that were decoded before the failure.
+        // The iteration visits at least the entries that were decoded before the failure.
         let _ = entries::<WireError>(record, *message, |part, entry| {
             if let Some(place) = keys.find(part, entry.key).and_then(|key| places[key]) {
                 builders[place].rollback(row);
@@ -191,7 +192,7 @@ impl<'a> LastEntries<'a> {
         Self(walked.is_ok().then_some(last))
     }
 
-    /// Whether `key`, a slice of the record, is the last entry with this key.
+    /// Returns whether an entry is the last one with its key. `key` must be a slice of the record.
     fn has(&self, part: Part, key: &'a [u8]) -> bool {
         self.0.as_ref().is_none_or(|last| last.get(&(part, key)) == Some(&key.as_ptr()))
     }

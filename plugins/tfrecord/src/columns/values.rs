@@ -1,4 +1,4 @@
-//! The values of a column, for all rows in order.
+//! The values of a column for all rows, in row order.
 
 use super::DefaultValues;
 use crate::message::{Kind, bytes_values, float_runs, int_values};
@@ -21,8 +21,8 @@ impl Values {
         }
     }
 
-    /// Returns an empty list of values, with slightly more capacity than this list uses. A batch
-    /// that is a little longer then does not reallocate.
+    /// Returns an empty list of values, with slightly more capacity than this list uses. The
+    /// additional capacity avoids a reallocation for a slightly longer batch.
     pub(super) fn fresh(&self) -> Self {
         let room = |len: usize| len + len / 16;
         match self {
@@ -85,8 +85,8 @@ impl Values {
             (Self::Bytes { data, ends }, DefaultValues::Bytes(default)) => {
                 default.iter().for_each(|value| push(data, ends, value));
             }
-            // This case does not occur, because defaults of a different kind are rejected when the
-            // schema is read.
+            // This case does not occur, because the schema reader rejects defaults of a different
+            // kind.
             _ => {}
         }
     }
@@ -98,7 +98,8 @@ fn push(data: &mut Vec<u8>, ends: &mut Vec<i32>, value: &[u8]) {
     ends.push(end_of(data));
 }
 
-/// Converts the length of a batch's data to an offset. `rows.rs` keeps the length below 2^31.
+/// Converts the length of a batch's data to an offset. `rows.rs` ensures that the length is less
+/// than 2^31.
 #[inline]
 fn end_of(data: &[u8]) -> i32 {
     i32::try_from(data.len()).unwrap_or(i32::MAX)

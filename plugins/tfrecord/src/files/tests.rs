@@ -1,4 +1,4 @@
-//! Checks that all ways to specify an input find the same files.
+//! Checks that all ways of specifying an input find the same files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;

@@ -1,4 +1,4 @@
-//! A fault describes what is wrong with a frame, and where.
+//! A fault describes a defect in a frame and its position.
 
 use super::OVERHEAD;
 use tensorferry_sdk::Error;
@@ -19,11 +19,11 @@ pub(crate) enum FaultKind {
     },
     /// The checksum does not match the length.
     Length,
-    /// The file ends inside a record.
+    /// The file ends inside a record or its checksum.
     Truncated {
-        /// The data length in the header.
+        /// The length of the data, as the header specifies it.
         length: u64,
-        /// The number of bytes that the file contains from the start of the frame on.
+        /// The number of bytes from the start of the frame to the end of the file.
         available: u64,
     },
     /// The checksum does not match the data.
@@ -39,12 +39,12 @@ pub(crate) enum FaultKind {
         /// The offset of the next record.
         next: u64,
     },
-    /// The file cannot be read or decompressed any further.
+    /// No further bytes of the file can be read or decompressed.
     Stream(Error),
 }
 
 impl Fault {
-    /// Returns the offset of the next frame, if it can be found.
+    /// Returns the offset of the next frame, if it is known.
     pub(crate) fn next(&self) -> Option<u64> {
         match self.kind {
             FaultKind::Data { next } | FaultKind::Message { next, .. } => Some(next),
@@ -53,8 +53,8 @@ impl Fault {
         }
     }
 
-    /// Whether the record itself is damaged. It is not if the record exceeds a limit or cannot be
-    /// read. Only damaged records are skipped.
+    /// Returns whether the record itself is damaged. A record that exceeds a limit or cannot be
+    /// read is not considered damaged. Only damaged records are skipped.
     pub(crate) fn is_damage(&self) -> bool {
         match &self.kind {
             FaultKind::Stream(error) => error.kind() == tensorferry_sdk::ErrorKind::Malformed,

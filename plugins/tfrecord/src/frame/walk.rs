@@ -5,13 +5,13 @@ use crate::bytes::Window;
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::crc32c_append;
 
-/// The checks during a walk. The checksum of each length is always verified, because frames cannot
-/// be found without valid lengths.
+/// The checks during a walk. The checksums of lengths are always verified, because frames cannot be
+/// found without valid lengths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checks {
     /// Whether to verify the checksums of the data.
     pub(crate) data: bool,
-    /// Maximum length of a record in memory.
+    /// Maximum length in bytes of a record in memory.
     pub(crate) max: u64,
 }
 
@@ -47,7 +47,7 @@ impl<W: Window> Frames<W> {
         if len > self.checks.max {
             return Err(Fault { offset, kind: FaultKind::TooLong { length: len, max: self.checks.max } });
         }
-        // `len` is at max `checks.most`, or less than the length of a window in memory.
+        // `len` does not exceed `checks.max`, or is less than the length of a window in memory.
         let data = usize::try_from(len).unwrap_or(usize::MAX - HEADER - FOOTER);
         let whole = HEADER + data + FOOTER;
         let bytes = match self.window.at(offset, whole) {

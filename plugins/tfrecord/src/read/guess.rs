@@ -3,14 +3,16 @@
 //!
 //! If a record contradicts the guess, the stream returns
 //! [`Error::wrong_guess`](tensorferry_sdk::Error::wrong_guess), and the host reads the input again
-//! without guessing. Contradictions are an unknown feature, a different kind, a different number of
-//! values where all samples had the same number, and a split that does not end at the guessed start
-//! of the next split.
+//! without guessing. A contradiction is one of the following:
 //!
-//! If a split has a fault, the reason may be that its start was guessed wrongly. Before a stream
-//! reports the fault, it counts all earlier records of the file. To do so, it walks over the splits
-//! that no stream has read to the end. Errors are therefore the same as if all records had been
-//! read first.
+//! - an unknown feature
+//! - a feature of a different kind
+//! - a different number of values in a feature, if all samples had the same number
+//! - a split that does not end at the guessed start of the next split
+//!
+//! A fault in a split may result from a wrong guess of its start. Before a stream reports the
+//! fault, it counts all earlier records of the file by reading the splits that no stream has
+//! completed. Errors are therefore the same as if all records had been read first.
 
 use super::pieces::{ABOUT, Piece, WORTH_DIVIDING};
 use super::{Decoding, Opened, Opening};
@@ -25,10 +27,11 @@ use tensorferry_sdk::{Purpose, Result};
 const RECORDS: u64 = 32;
 
 impl Opening<'_> {
-    /// Returns a guessed table and pieces. Returns `None` if guessing is not allowed or the samples
-    /// are not sufficient.
+    /// Returns a guessed table and pieces. Returns `None` if guessing is not allowed or if the
+    /// samples are insufficient.
     pub(super) fn guessed(&self, message: MessageKind) -> Result<Option<Opened>> {
-        // If damaged records are skipped, the user sees their number, so it must be exact.
+        // If damaged records are skipped, the user sees the number of skipped records, so it must
+        // be exact.
         if !self.context.purpose().has(Purpose::ONCE) || self.policy.skips() {
             return Ok(None);
         }
@@ -38,15 +41,15 @@ impl Opening<'_> {
             return Ok(None);
         }
         let Ok(mut table) = self.table_of(&profile, message) else { return Ok(None) };
-        // All features have a kind, so the only loss is features without a kind in individual
-        // records. Decoding counts these features.
+        // All features have a kind, so the only possible loss is a feature without a kind in an
+        // individual record. Decoding counts such features.
         table.losses.clear();
         table.decoding =
             table.decoding.map(|decoding| Decoding { counts_unset: true, is_guess: true, ..decoding });
         Ok(Some(Opened { table, pieces, are_checked: false }))
     }
 
-    /// Returns pieces that begin at likely record boundaries, or `None` if a sampled record is
+    /// Returns pieces that start at likely record boundaries, or `None` if a sampled record is
     /// invalid.
     fn likely_pieces(&self, profile: &mut Profile) -> Result<Option<Vec<Piece>>> {
         let mut pieces = Vec::new();
@@ -73,7 +76,8 @@ impl Opening<'_> {
         Ok(Some(pieces))
     }
 
-    /// Adds the first records of a piece to the profile. Returns whether all of them were valid.
+    /// Adds the first records of a piece to the profile. Returns whether all of these records were
+    /// valid.
     fn sample(&self, piece: &Piece, profile: &mut Profile) -> bool {
         let mut part = Profile::new(profile.message(), false, self.context.limits());
         let mut walk = Frames::new(self.window(&self.files[piece.file]), piece.start, self.checks);

@@ -9,9 +9,9 @@ use crate::scan::{Scan, ScannedPart};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Split;
 
-/// Approximate length of a piece, if the file is not compressed.
+/// Approximate length of a piece of an uncompressed file, in bytes.
 pub(super) const ABOUT: u64 = 16 << 20;
-/// Minimum length of a file that is divided.
+/// Minimum length of a file that is divided, in bytes.
 pub(super) const WORTH_DIVIDING: u64 = 4 * ABOUT;
 
 /// A part of a file.
@@ -21,7 +21,7 @@ pub(crate) struct Piece {
     pub(crate) file: usize,
     /// The offset of the first record, in decompressed bytes.
     pub(crate) start: u64,
-    /// The offset of the record after the piece; `None` for the end of the file.
+    /// The offset of the record after the piece, or `None` for the end of the file.
     pub(crate) end: Option<u64>,
     /// The number of the first record in the file.
     pub(crate) first: u64,
@@ -53,7 +53,7 @@ pub(super) struct PieceBuilder {
 }
 
 impl PieceBuilder {
-    /// Adds a part that a scan has walked.
+    /// Adds a part of a file that a scan has visited.
     pub(super) fn add<T>(&mut self, walked: &ScannedPart<T>) {
         let rows = walked.records - walked.skipped;
         if let Some(last) = self.pieces.last_mut()
@@ -84,8 +84,8 @@ pub(super) fn undivided(files: &[InputFile]) -> Vec<Piece> {
 }
 
 /// Divides files whose records have not been read. The boundaries come from an index, or from
-/// reading the lengths of all records. If there are enough files to occupy all threads, the files
-/// are not divided.
+/// reading the lengths of all records. If the number of files is sufficient to use all threads, the
+/// files are not divided.
 pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
     let Opening { files, context, options, source, .. } = opening;
     let is_many = files.len() >= 4 * context.threads();
@@ -102,8 +102,8 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
                     context.note(&format!("{index:?} does not match {:?} and is ignored", input.name));
                 }
                 AdjacentIndex::Stretches(stretches) => {
-                    // An index also counts damaged records that will be skipped, so its number of
-                    // rows is only used if nothing is skipped.
+                    // An index also counts damaged records that will be skipped. Its number of rows
+                    // is therefore used only if no records are skipped.
                     let has_all_rows = options.skip.is_none();
                     all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch, has_all_rows)));
                     continue;

@@ -53,7 +53,7 @@ impl RecordSet for TfRecordSet {
         &self.splits
     }
 
-    /// Rows before the requested rows are skipped without decoding.
+    /// The rows before the requested rows are skipped without decoding.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let piece = self.piece(split)?.clone();
         let request = scan.batches();

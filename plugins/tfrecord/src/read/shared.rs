@@ -16,24 +16,25 @@ pub(super) struct Shared {
     pub(super) policy: FaultPolicy,
     pub(super) checks: Checks,
     pub(super) limits: Limits,
-    /// Number of features without a kind in each column, unless they have already been counted.
+    /// Number of features without a kind in each column. It is not updated if these features have
+    /// already been counted.
     pub(super) unset: Mutex<Vec<u64>>,
     pub(super) pieces: Vec<Piece>,
-    /// Number of records in each piece. It is set when a stream finishes the piece and the piece
-    /// ends at the expected offset.
+    /// Number of records in each piece. A number is set when a stream finishes the piece at the
+    /// expected offset.
     pub(super) counted: Mutex<Vec<Option<u64>>>,
 }
 
 impl Shared {
-    /// Returns a walk over the records of a piece.
+    /// Returns a walk over the records in a piece.
     pub(super) fn walk(&self, piece: &Piece) -> Frames<Box<dyn Window + Send>> {
         let file = &self.files[piece.file];
         Frames::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
     }
 
     /// Skips the first records of a piece without checking their data. Returns the number of
-    /// skipped records and the offset of the next record. Invalid frames are reported by the stream
-    /// that reads on from there.
+    /// skipped records and the offset of the next record. The stream that continues from this
+    /// offset reports invalid frames.
     pub(super) fn skip_records(&self, piece: &Piece, records: u64) -> (u64, u64) {
         let file = &self.files[piece.file];
         let window = file.codec.window(&self.source, file.id, &self.limits);
@@ -48,7 +49,7 @@ impl Shared {
         (passed, walk.offset())
     }
 
-    /// Converts an error to a wrong guess, if the schema and splits are guessed.
+    /// Converts an error to a wrong guess if the schema and splits are guessed.
     pub(super) fn as_wrong_guess(&self, error: Error) -> Error {
         if self.is_guess() { Error::wrong_guess(error.to_string()) } else { error }
     }
@@ -57,7 +58,7 @@ impl Shared {
         self.table.decoding.as_ref().is_some_and(|decoding| decoding.is_guess)
     }
 
-    /// Stores the number of records in a piece. The piece must have ended at the expected offset.
+    /// Stores the number of records in a piece that has ended at the expected offset.
     pub(super) fn keep_count(&self, piece: &Piece, records: u64) {
         let place =
             self.pieces.iter().position(|other| (other.file, other.start) == (piece.file, piece.start));
@@ -67,9 +68,9 @@ impl Shared {
         }
     }
 
-    /// Returns the number of the first record in a piece. If the pieces are guessed, this counts
-    /// the earlier records that no stream has counted. Returns `None` if no record begins at the
-    /// guessed offset.
+    /// Returns the number of the first record in a piece. If the pieces are guessed, the function
+    /// counts the earlier records that no stream has counted. Returns `None` if no record starts at
+    /// the guessed offset.
     pub(super) fn first_record(&self, piece: &Piece) -> Option<u64> {
         if !self.is_guess() {
             return Some(piece.first);
@@ -80,7 +81,8 @@ impl Shared {
         before.try_fold(0, |first, (other, count)| Some(first + count.or_else(|| self.count(other))?))
     }
 
-    /// Counts the records in a piece. Returns `None` unless they end where the next piece begins.
+    /// Counts the records in a piece. Returns `None` unless the last record ends at the start of
+    /// the next piece.
     fn count(&self, piece: &Piece) -> Option<u64> {
         let (file, end) = (&self.files[piece.file], piece.end?);
         let window = file.codec.window(&self.source, file.id, &self.limits);
@@ -93,7 +95,7 @@ impl Shared {
         (walk.offset() == end).then_some(records)
     }
 
-    /// Adds the counts that a stream found for some columns.
+    /// Adds a stream's counts of features without a kind for some columns.
     pub(super) fn count_unset(&self, columns: &[usize], counts: impl Iterator<Item = u64>) {
         let mut unset = self.unset.lock().unwrap_or_else(PoisonError::into_inner);
         for (&column, count) in columns.iter().zip(counts) {

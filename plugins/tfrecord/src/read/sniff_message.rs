@@ -1,16 +1,16 @@
 //! Guesses whether records are Examples, SequenceExamples or other bytes.
 //!
 //! The guess is based on a record with features or feature lists, preferably one without unknown
-//! fields. An empty record is not evidence: it may be a message without features or an empty byte
-//! string.
+//! fields. An empty record does not determine the type, because it may be a message without
+//! features or an empty byte string.
 
 use crate::bytes::Window;
 use crate::frame::Frames;
 use crate::message::{Fit, MessageKind, fit};
 
-/// Maximum number of records that are searched for feature lists.
+/// Maximum number of records to search for feature lists.
 const MAX_RECORDS: usize = 256;
-/// Maximum number of bytes of a file that are examined.
+/// Maximum number of bytes of a file to examine.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The guessed type of the records.
@@ -19,7 +19,7 @@ pub(super) enum MessageGuess {
     /// No record determines the type.
     NoRecords,
     Message(MessageKind),
-    /// Messages of this type, at least one of which has unknown fields.
+    /// The records are messages of this type, and at least one of them has unknown fields.
     WithOthers(MessageKind),
     Bytes,
 }
@@ -38,7 +38,7 @@ pub(super) fn try_next<W: Window>(walk: &mut Frames<W>, guess: &mut MessageGuess
             }
             Some((MessageKind::Example, is_exact)) => *guess = guess.and(MessageKind::Example, is_exact),
             None => {
-                // If messages have been found, this record is damaged. The reader reports the
+                // If earlier records are messages, this record is damaged. The reader reports the
                 // damage.
                 if *guess == MessageGuess::NoRecords {
                     *guess = MessageGuess::Bytes;

@@ -26,21 +26,21 @@ pub(super) struct RowStream {
     columns: Vec<usize>,
     most_rows: usize,
     most_bytes: u64,
-    /// Number of rows that are still wanted.
+    /// Number of requested rows that have not been decoded.
     left: u64,
-    /// Whether all rows have been returned. Only the error in `failed` may be left.
+    /// Whether all rows have been returned. Only the error in `failed` may remain.
     ended: bool,
     failed: Option<Error>,
 }
 
-/// The rows that have been decoded but not returned.
+/// The rows that have been decoded but not yet returned.
 enum Batch {
     Decoded(Box<Rows>),
     Raw(RawRows),
 }
 
 impl RowStream {
-    /// Opens a stream of at most `limit` rows. The stream starts at record `first_row` of the
+    /// Opens a stream of at most `limit` rows. The stream starts at the record `first_row` of the
     /// piece, so each earlier record counts as a row.
     pub(super) fn open(
         shared: Arc<Shared>,
@@ -82,7 +82,7 @@ impl RowStream {
             self.failed = self.fill().err();
             self.ended |= self.failed.is_some();
         }
-        // The rows before an error are returned before the error.
+        // The rows that precede an error are returned first.
         if self.batch.len() > 0 {
             let batch = self.finish_batch();
             self.ended |= batch.is_err();
@@ -183,8 +183,8 @@ fn placed(error: Error, file: &str, number: u64, offset: u64) -> Error {
     error.record(number).file(file).offset(offset)
 }
 
-/// Checks that a piece ends at the expected offset. If the index belongs to a different file, the
-/// check fails.
+/// Checks that a piece ends at the expected offset. The check fails if the index belongs to a
+/// different file.
 fn at_end(offset: u64, end: u64, file: &str) -> Result<()> {
     if offset == end {
         return Ok(());
@@ -235,8 +235,8 @@ impl Batch {
             Self::Decoded(rows) => rows.push(record, number, offset),
             Self::Raw(rows) => {
                 rows.data.extend_from_slice(record);
-                // The length is less than 2^31: `is_full_for` ensures it for batches, and the
-                // memory limit for a single record.
+                // The length is less than 2^31. `is_full_for` ensures this for batches, and the
+                // memory limit ensures it for a single record.
                 rows.ends.push(i32::try_from(rows.data.len()).unwrap_or(i32::MAX));
                 Ok(())
             }
@@ -258,7 +258,7 @@ impl RawRows {
         let rows = ends.len() - 1;
         let array =
             BinaryArray::new(OffsetBuffer::new(ScalarBuffer::from(ends)), Buffer::from_vec(data), None);
-        // There are no arrays if the column is not wanted.
+        // If the column is not requested, the batch contains no arrays.
         let arrays: Vec<ArrayRef> =
             self.schema.fields().iter().map(|_| Arc::new(array.clone()) as ArrayRef).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));

@@ -1,6 +1,6 @@
 //! Walks units in advance on several threads, from guessed starts. The results are kept until the
-//! exact walk, which knows the true start of each unit, takes them. The number of kept results is
-//! limited.
+//! exact walk takes them. Only the exact walk has the true start of each unit. The number of kept
+//! results is limited.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,14 +17,14 @@ struct AttemptState<A> {
     next: usize,
     /// The unit that the exact walk is waiting for.
     wanted: usize,
-    /// Results by unit; `None` if the attempt failed.
+    /// The results by unit, or `None` if an attempt failed.
     made: BTreeMap<usize, Option<A>>,
     is_stopped: bool,
 }
 
 impl<A> Attempts<A> {
-    /// Creates attempts at `units` units, of which at max `most` may wait. If `max` is 0, nothing
-    /// is attempted.
+    /// Creates a queue of attempts at `units` units. At most `max` results are kept at a time. If
+    /// `max` is 0, no attempts are made.
     pub(super) fn new(units: usize, max: usize) -> Self {
         let state = AttemptState { next: 0, wanted: 0, made: BTreeMap::new(), is_stopped: false };
         Self { units, max, state: Mutex::new(state), changed: Condvar::new() }
@@ -52,8 +52,8 @@ impl<A> Attempts<A> {
         None
     }
 
-    /// Returns the result of a unit. The caller must take the units in order, and each unit only
-    /// once.
+    /// Returns the result of a unit. The caller must take the units in order, and must take each
+    /// unit only once.
     pub(super) fn take(&self, unit: usize) -> Option<A> {
         if self.max == 0 {
             return None;
@@ -90,7 +90,7 @@ impl<A> Drop for Claim<'_, A> {
     }
 }
 
-/// See [`Attempts::until_dropped`].
+/// The guard that [`Attempts::until_dropped`] returns.
 pub(super) struct Stop<'a, A>(&'a Attempts<A>);
 
 impl<A> Drop for Stop<'_, A> {

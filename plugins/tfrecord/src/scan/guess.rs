@@ -10,8 +10,8 @@ const MAX_GUESSES: u64 = 512 << 10;
 /// Number of bytes in the first read. It is small, because most records are short.
 const FIRST: usize = 16 << 10;
 
-/// Returns the first offset between `start` and `end` that contains a length with a valid checksum,
-/// provided that another such length or the end of the file follows the record.
+/// Returns the first offset between `start` and `end` that contains a length with a valid checksum.
+/// After the record at this offset, there must be another such length or the end of the file.
 pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u64) -> Result<Option<u64>> {
     let len = source.len(file);
     let end = end.min(start + MAX_GUESSES).min(len);
@@ -43,8 +43,8 @@ pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u
 fn next_of(header: &[u8], offset: u64, len: u64) -> Option<u64> {
     let claimed = u64::from_le_bytes(*header.first_chunk()?);
     let next = offset.checked_add(claimed)?.checked_add(OVERHEAD)?;
-    // If the bytes are not a length, they nearly always give a number that is too large. Checking
-    // this first avoids computing the checksum.
+    // If the bytes are not a length, they nearly always represent a number that is too large. This
+    // check avoids computing the checksum in most cases.
     if next > len { None } else { length(header).map(|_| next) }
 }
 

@@ -29,12 +29,12 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// Returns the bytes before all pieces.
+    /// Returns the bytes that precede all pieces.
     pub(super) fn head(self) -> &'static [u8] {
         if self.codec == Codec::Zlib { &ZLIB_HEADER } else { &[] }
     }
 
-    /// Writes a piece, and returns the note about the piece that `tail` needs.
+    /// Writes a piece, and returns the note that `tail` needs for this piece.
     pub(super) fn piece(self, bytes: &[u8], output: &mut dyn ByteSink) -> Result<Vec<u8>> {
         match self.codec {
             Codec::None => {
@@ -63,7 +63,7 @@ impl Compressor {
         }
     }
 
-    /// Returns the bytes after all pieces.
+    /// Returns the bytes that follow all pieces.
     pub(super) fn tail(self, pieces: &[PlacedPiece]) -> Result<Vec<u8>> {
         match self.codec {
             // A gzip file needs at least one member.
@@ -91,12 +91,12 @@ impl Compressor {
         let mut deflate = Compress::new(Compression::new(self.level), false);
         let mut output = Vec::with_capacity(bytes.len() / 2 + 64);
         loop {
-            // `total_in` is at most the length of the input, so it fits.
+            // `total_in` does not exceed the length of the input, so it fits.
             let taken = usize::try_from(deflate.total_in()).map_err(failed)?;
             output.reserve(64 << 10);
             let status =
                 deflate.compress_vec(&bytes[taken..], &mut output, FlushCompress::Sync).map_err(failed)?;
-            // The flush is complete if there is unused room in the output.
+            // The flush is complete if the output has unused capacity.
             if status == Status::BufError
                 || (deflate.total_in() == bytes.len() as u64 && output.len() < output.capacity())
             {
@@ -110,22 +110,23 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::plugin(format!("compression failed: {error}"))
 }
 
-/// Parses the checksum and the length in the note of a piece.
+/// Parses the checksum and the length from the note of a piece.
 fn noted(note: &[u8]) -> Option<(u32, u64)> {
     let (adler, len) = note.split_first_chunk::<4>()?;
     Some((u32::from_le_bytes(*adler), u64::from_le_bytes(len.try_into().ok()?)))
 }
 
-/// Returns the Adler-32 of two concatenated byte strings; the second one has `len` bytes.
+/// Returns the Adler-32 checksum of two concatenated byte strings. `len` is the length of the
+/// second byte string.
 fn joined(first: u32, second: u32, len: u64) -> u32 {
     let halves = |adler: u32| (u64::from(adler & 0xffff), u64::from(adler >> 16));
     let ((low1, high1), (low2, high2)) = (halves(first), halves(second));
     let len = len % ADLER;
-    // The low half of both checksums starts at 1, but the combined checksum must include this 1
-    // only once.
+    // The low half of each checksum starts at 1, but the combined checksum must include only one
+    // such 1.
     let low = (low1 + low2 + ADLER - 1) % ADLER;
     let high = (high1 + high2 + len * ((low1 + ADLER - 1) % ADLER)) % ADLER;
-    // Both halves are below 2^16.
+    // Both halves are less than 2^16.
     u32::try_from(high << 16 | low).unwrap_or(0)
 }
 

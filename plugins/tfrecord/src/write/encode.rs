@@ -1,5 +1,5 @@
-//! Encodes rows as messages. In a message, each length precedes the bytes that it counts, so the
-//! encoder measures each row first.
+//! Encodes rows as messages. In a message, each length precedes the bytes that it counts. The
+//! encoder therefore first measures each row.
 
 use super::layout::{Feature, Layout};
 use super::leaf::Leaf;
@@ -13,14 +13,15 @@ use std::ops::Range;
 use tensorferry_proto::wire::{put_varint, varint_len};
 use tensorferry_sdk::{Error, Result};
 
-/// The tags of the fields 1 and 2 for values with a length: messages, strings and packed numbers.
+/// The tags of field 1 and field 2 for values with a length, which are messages, strings and packed
+/// numbers.
 const FIELD_1: u8 = 0x0a;
 const FIELD_2: u8 = 0x12;
 
 pub(super) struct Encoder<'a> {
     layout: &'a Layout,
     views: Vec<View>,
-    /// The lengths of the features in the current row; `None` for a missing feature.
+    /// The lengths of the features in the current row. A missing feature is `None`.
     measured: Vec<Option<Measured>>,
 }
 
@@ -77,7 +78,7 @@ impl<'a> Encoder<'a> {
             self.measured[number] = measured;
         }
         let has_lists = message == MessageKind::Sequence;
-        // Like TensorFlow, writes both maps even if they are empty.
+        // Like TensorFlow, this code writes both maps even if they are empty.
         for (tag, part, len) in [(FIELD_1, Part::Features, maps[0]), (FIELD_2, Part::Lists, maps[1])]
             .into_iter()
             .take(1 + usize::from(has_lists))
@@ -143,7 +144,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Returns the number of bytes that `len` bytes take with their length prefix.
+/// Returns the number of bytes that `len` bytes occupy together with their length prefix.
 fn prefixed(len: usize) -> usize {
     varint_len(len as u64) + len
 }
@@ -161,8 +162,8 @@ fn fits(feature: &Feature, count: usize) -> Result<()> {
     Err(error.expected(expected).found(format!("{count} values")))
 }
 
-/// Returns the lengths for the list in one element of a level, the number of values in the list,
-/// and the number of nulls that are dropped.
+/// Measures the list in one element of a level. Returns the lengths, the number of values, and the
+/// number of dropped nulls.
 fn measure_list(view: &View, level: usize, element: usize) -> (Measured, usize, u64) {
     let (mut payload, mut count) = (0, 0);
     let nulls = view.values(level, element, &mut |range: Range<usize>| {

@@ -11,9 +11,9 @@ use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// The message type; `None` if the only column contains whole records.
+    /// The message type, or `None` if the only column contains whole records.
     pub(super) message: Option<MessageKind>,
-    /// The features in the order in which they are written. Feature lists come last.
+    /// The features in the order of writing. Feature lists are at the end.
     pub(super) features: Vec<Feature>,
 }
 
@@ -22,13 +22,13 @@ pub(super) struct Layout {
 pub(super) struct Feature {
     /// The name of the feature in the records.
     pub(super) key: String,
-    /// The name of the column. If structs contain the column, their names precede it.
+    /// The name of the column. The names of the structs that contain the column precede it.
     pub(super) column: String,
-    /// The path to the column: its index in the schema, and then its index in each struct.
+    /// The path to the column: its index in the schema, followed by its index in each struct.
     pub(super) path: Vec<usize>,
     /// The map that contains the feature.
     pub(super) part: Part,
-    /// The kind of its list.
+    /// The kind of the feature's list.
     pub(super) kind: Kind,
     /// The required shape, if a schema sets one.
     pub(super) shape: Option<Shape>,
@@ -37,8 +37,8 @@ pub(super) struct Feature {
 }
 
 impl Layout {
-    /// Creates the layout for rows of a schema. A schema file, if there is one, selects the
-    /// features. Also returns the losses that follow from the schema.
+    /// Creates the layout for rows of a schema. If there is a schema file, it selects the features.
+    /// The function also returns the losses that result from the schema.
     pub(super) fn new(
         schema: &SchemaRef,
         file: Option<SchemaFile>,
@@ -94,7 +94,7 @@ impl Feature {
 
 struct FeatureCollector {
     message: MessageKind,
-    /// Whether field metadata names the part of the message that contains each feature.
+    /// Whether the field metadata specifies the part of the message that contains each feature.
     has_parts: bool,
     features: Vec<Feature>,
     losses: Vec<Loss>,
@@ -102,8 +102,8 @@ struct FeatureCollector {
 
 impl FeatureCollector {
     /// Adds the features of a column, recursively for structs. The recursion is as deep as the
-    /// schema. Files cannot make a schema arbitrarily deep, because Arrow's own checks recurse in
-    /// the same way.
+    /// schema. Arrow's own checks recurse in the same way, so files cannot make a schema
+    /// arbitrarily deep.
     fn add(&mut self, field: &Field, path: &mut Vec<usize>, prefix: &str) {
         let name = format!("{prefix}{}", field.name());
         if let DataType::Struct(fields) = field.data_type() {
@@ -118,7 +118,7 @@ impl FeatureCollector {
         }
         let (depth, leaf) = depth(field.data_type());
         let Some(kind) = kind_of(leaf) else {
-            // A top-level column of nulls is a feature that no record contains.
+            // A top-level column of nulls represents a feature that no record contains.
             if *leaf != DataType::Null || depth.all > 0 {
                 let why =
                     format!("a column of type {} cannot be stored in features", type_text(field.data_type()));
@@ -157,7 +157,7 @@ impl FeatureCollector {
         self.losses.push(Loss::new(kind, column.to_owned(), why));
     }
 
-    /// Reports that values are stored in a different form.
+    /// Reports that the values of a column are stored in a different form.
     fn change(&mut self, kind: LossKind, column: &str, why: impl Into<String>) {
         self.losses.push(Loss::new(kind, column.to_owned(), why).severity(Severity::Changed));
     }
@@ -166,7 +166,7 @@ impl FeatureCollector {
 /// The number of lists around a value.
 struct Depth {
     all: usize,
-    /// The number of these lists that have a variable length.
+    /// The number of variable-length lists among these lists.
     ragged: usize,
 }
 
@@ -202,7 +202,7 @@ fn kind_of(leaf: &DataType) -> Option<Kind> {
     })
 }
 
-/// Returns the type that values are written as, if converting to it loses their meaning.
+/// Returns the type in which values are written, if the conversion loses their meaning.
 fn lossy_type(leaf: &DataType) -> Option<&'static str> {
     match leaf {
         _ if leaf.is_temporal() => Some("int64"),
@@ -211,7 +211,7 @@ fn lossy_type(leaf: &DataType) -> Option<&'static str> {
     }
 }
 
-/// Returns the features that a schema file specifies, in the form that it requires.
+/// Returns the features that a schema file specifies, in the form that the schema file requires.
 fn chosen(found: &[Feature], file: SchemaFile) -> Result<Vec<Feature>> {
     let mut features = Vec::with_capacity(file.columns.len());
     for column in file.columns {

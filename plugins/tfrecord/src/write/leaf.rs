@@ -1,6 +1,5 @@
 //! Converts the values inside all lists of a column to the type of the feature's list. This module
-//! implements these few conversions itself, because arrow-cast would add ten megabytes to the
-//! plugin.
+//! implements the conversions itself, because arrow-cast would add ten megabytes to the plugin.
 
 use super::losses::Losses;
 use crate::message::Kind;
@@ -20,7 +19,7 @@ pub(super) enum Leaf {
     Bytes(BinaryArray),
 }
 
-/// Converts values to the type that their list in the message has.
+/// Converts values to the type of their list in the message.
 pub(super) fn leaf(
     array: &ArrayRef,
     kind: Kind,
@@ -95,7 +94,7 @@ fn floats(array: &dyn Array) -> Result<ScalarBuffer<f64>, ArrowError> {
     }
 }
 
-/// Converts decimals to the nearest floats, by parsing their decimal text.
+/// Converts decimals to the nearest floats by parsing their decimal text.
 fn decimals<T: DecimalType>(array: &dyn Array) -> Result<ScalarBuffer<f64>, ArrowError> {
     let array = array.as_primitive::<T>();
     let float = |row| {
@@ -140,7 +139,7 @@ fn each<T: ArrowPrimitiveType, V: ArrowNativeType>(
     array.as_primitive::<T>().values().iter().map(|&value| to(value)).collect()
 }
 
-/// Returns the stored numbers of a fixed-width array, ignoring its logical type.
+/// Returns the stored numbers of a fixed-width array. The logical type of the array is ignored.
 fn stored<V: ArrowNativeType>(array: &dyn Array) -> ScalarBuffer<V> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())

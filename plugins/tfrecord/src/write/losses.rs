@@ -1,4 +1,4 @@
-//! Counts what is lost when values become features.
+//! Counts the losses from converting values to features.
 
 use super::layout::Layout;
 use tensorferry_sdk::{Loss, LossKind};
@@ -25,8 +25,8 @@ impl Losses {
         &mut self.features[feature]
     }
 
-    /// Counts a conversion of `of` values of a feature to a narrower type: `imprecise` values lost
-    /// precision, and `infinite` values overflowed.
+    /// Counts the conversion of `of` values of a feature to a narrower type. Among them,
+    /// `imprecise` values lost precision, and `infinite` values overflowed.
     pub(super) fn narrowed(&mut self, feature: usize, imprecise: u64, infinite: u64, of: u64) {
         let lost = self.of(feature);
         lost.imprecise += imprecise;
@@ -34,7 +34,7 @@ impl Losses {
         lost.of += of;
     }
 
-    /// Counts dropped nulls inside the lists of a feature.
+    /// Counts the nulls that were dropped inside the lists of a feature.
     pub(super) fn nulls(&mut self, feature: usize, count: u64) {
         self.of(feature).nulls += count;
     }

@@ -1,4 +1,4 @@
-//! Notes features that always have the same number of values, but are empty or missing in some
+//! Detects features that always have the same number of values, but are empty or missing in some
 //! records. A program that parses such a feature with a fixed shape fails at these records.
 
 use super::layout::Layout;

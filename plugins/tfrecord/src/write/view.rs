@@ -1,5 +1,5 @@
-//! A view is a column in the form that the encoder needs. It contains the values of all rows one
-//! after the other, converted to the type of the feature's list, and the position of each row in
+//! A view is a column in the form that the encoder needs. It contains the consecutive values of all
+//! rows, converted to the type of the feature's list. It also contains the position of each row in
 //! the values.
 
 use super::leaf::{Leaf, leaf};
@@ -36,7 +36,7 @@ enum ListLengths {
 impl Level {
     /// Returns the range of elements that some consecutive lists contain.
     fn elements(&self, lists: &Range<usize>) -> Range<usize> {
-        // The offsets of an array in memory are not negative and fit in `usize`.
+        // The offsets of an array in memory are nonnegative and fit in a `usize`.
         let place = |offset: i64| usize::try_from(offset).unwrap_or(0);
         match &self.lengths {
             ListLengths::Small(ends) => place(ends[lists.start].into())..place(ends[lists.end].into()),
@@ -47,7 +47,7 @@ impl Level {
 }
 
 impl View {
-    /// Opens a view on the column at a path.
+    /// Opens a view on the column at `path`.
     pub(super) fn new(
         batch: &RecordBatch,
         path: &[usize],
@@ -76,7 +76,7 @@ impl View {
                 }
                 DataType::FixedSizeList(_, len) => {
                     let list = array.as_fixed_size_list();
-                    // The length of a `FixedSizeList` is not negative.
+                    // The length of a `FixedSizeList` is nonnegative.
                     (ListLengths::Fixed(usize::try_from(*len).unwrap_or(0)), list.values().clone())
                 }
                 _ => break,
@@ -91,14 +91,14 @@ impl View {
         Ok(Self { nulls, levels, leaf, leaf_nulls })
     }
 
-    /// Whether a row has the feature.
+    /// Returns whether a row has the feature.
     #[inline]
     pub(super) fn has(&self, row: usize) -> bool {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
 
-    /// Returns the steps of a row's feature list. Each step is the index of a list at the next
-    /// level, and whether this list is null.
+    /// Returns the steps of a row's feature list. Each item contains the index of a list at the
+    /// next level, and whether this list is null.
     pub(super) fn steps(&self, row: usize) -> impl Iterator<Item = (usize, bool)> + '_ {
         let steps = self.levels.first().map_or(row..row + 1, |level| level.elements(&(row..row + 1)));
         let nulls = match self.levels.get(1) {
@@ -120,7 +120,7 @@ impl View {
         self.walk(level + 1, elements, visit)
     }
 
-    /// Visits the values of several elements of a level.
+    /// Visits the values of several elements of a level as ranges.
     fn walk(&self, level: usize, elements: Range<usize>, visit: &mut dyn FnMut(Range<usize>)) -> u64 {
         let (inner, nulls) = match self.levels.get(level) {
             Some(inner) => (Some(inner), inner.nulls.as_ref()),

@@ -1,4 +1,4 @@
-//! Helpers that build inputs from bytes, and that read and write them in memory.
+//! Helpers that build inputs from bytes, and that read and write records in memory.
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -60,7 +60,7 @@ pub(crate) fn options(side: Side, given: &[(&str, &str)]) -> Options {
     Options::check(&TfRecord.describe().options, side, &pairs(given)).unwrap()
 }
 
-/// Returns files in memory.
+/// Returns a source with files in memory.
 pub(crate) fn source(entry: Entry, files: &[(&str, Vec<u8>)]) -> MemorySource {
     MemorySource::new(entry, files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect())
 }
@@ -77,14 +77,14 @@ pub(crate) fn open_file(bytes: &[u8], given: &[(&str, &str)]) -> Result<OpenedRe
     open(MemorySource::file("f.tfrecord", bytes), given, &threads(2))
 }
 
-/// Opens a source to show its records.
+/// Opens a source for displaying its records.
 pub(crate) fn open_lines(source: MemorySource, given: &[(&str, &str)]) -> Result<OpenedRecords> {
     let mut context = threads(1);
     context.inner.purpose = Purpose::LINES;
     open(source, given, &context)
 }
 
-/// Returns the error of opening or reading a source.
+/// Returns the error from opening or reading a source.
 pub(crate) fn refused(source: MemorySource, given: &[(&str, &str)], context: &dyn Context) -> Error {
     match open(source, given, context) {
         Err(error) => error,
@@ -92,7 +92,7 @@ pub(crate) fn refused(source: MemorySource, given: &[(&str, &str)], context: &dy
     }
 }
 
-/// Returns all rows until an error, and the error, if there was one.
+/// Returns all rows before the first error, and the error, if any.
 pub(crate) fn rows(set: &dyn RecordSet, batches: &Batches) -> (Vec<RecordBatch>, Option<Error>) {
     let mut all = Vec::new();
     for split in 0..set.splits().len() {
@@ -130,7 +130,7 @@ pub(crate) fn column_of_ints(batches: &[RecordBatch], name: &str) -> Vec<i64> {
     batches.iter().flat_map(values).collect()
 }
 
-/// Returns every record as JSON until an error, and the error, if there was one.
+/// Returns every record before the first error as JSON, and the error, if any.
 pub(crate) fn lines(set: &dyn RecordSet) -> (Vec<serde_json::Value>, Option<Error>) {
     struct Lines(Vec<serde_json::Value>);
     impl tensorferry_sdk::ByteSink for Lines {
@@ -155,7 +155,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Returns a source with the written file, or with the folder if there are several files.
+    /// Returns a source with the written file, or with the folder if the writer created several
+    /// files.
     pub(crate) fn source(&self) -> MemorySource {
         let entry = match self.files.keys().next() {
             Some(only) if self.files.len() == 1 => Entry::File(only.clone()),
@@ -165,7 +166,7 @@ impl Output {
     }
 }
 
-/// Writes each batch as a piece. The pieces are assigned to the files in a round-robin order.
+/// Writes each batch as a piece. The pieces are assigned to the files in round-robin order.
 pub(crate) fn write(
     batches: &[RecordBatch],
     given: &[(&str, &str)],
@@ -177,7 +178,7 @@ pub(crate) fn write(
     Ok(Output { files: output.files, losses: output.losses })
 }
 
-/// Returns the checksum in a frame, computed independently of the crate.
+/// Returns the masked checksum of a frame. This implementation is independent of the crate.
 pub(crate) fn masked(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }

@@ -1,4 +1,4 @@
-//! Checks the files that TensorFlow wrote against their `expected.json`.
+//! Checks the files that TensorFlow wrote against their `expected.json` files.
 
 use crate::common::{self, all_rows, count_rows, lines, open, open_lines, threads};
 use arrow_array::Array;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_sdk::{ErrorKind, MemorySource, hex};
 use tensorferry_test_kit::fixtures::{self, expected, files_below, sha256};
 
-/// Returns the name, the folder and the expectation of every case.
+/// Returns the name, the folder and the expectation of each case.
 fn cases() -> Vec<(String, PathBuf, Value)> {
     let cases = fixtures::cases("tfrecord", "").into_iter().map(|path| {
         let expected = expected(&path);
@@ -28,7 +28,7 @@ fn folder(path: &Path) -> MemorySource {
 /// The option that restricts a case to its data files.
 const FILES: (&str, &str) = ("files", "data*");
 
-/// Converts a feature from protobuf's JSON mapping to the form of the expectations.
+/// Converts a feature from protobuf's JSON mapping to the form that the expectations use.
 fn feature(feature: &Value) -> Value {
     let Some((kind, list)) = feature.as_object().unwrap().iter().next() else { return json!({"kind": null}) };
     let values: Vec<Value> = list.get("value").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -51,7 +51,7 @@ fn float(value: &Value) -> f32 {
         Some("NaN") => f32::NAN,
         Some("Infinity") => f32::INFINITY,
         Some(_) => f32::NEG_INFINITY,
-        // Parsing gives the `f32` that is nearest to the printed number.
+        // Parsing returns the `f32` that is nearest to the printed number.
         None => value.to_string().parse().unwrap(),
     }
 }
@@ -156,7 +156,7 @@ fn nothing_is_lost_before_the_damage() {
         let set =
             open(folder(&path), &[FILES, ("on_error", "skip"), ("decode", "example")], &threads(2)).unwrap();
         let rows = count_rows(&all_rows(&*set));
-        // If only the data of a record is damaged, the frames after it can still be found.
+        // If only the data of a record is damaged, the following frames can still be found.
         let before = expected["records_before_error"].as_u64().unwrap();
         let expected = if case == "bad_flip_data" { 19 } else { before };
         assert_eq!(rows as u64, expected, "{case}");

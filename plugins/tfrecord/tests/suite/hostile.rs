@@ -1,5 +1,5 @@
-//! Damaged and hostile files cause typed errors that contain a position. The memory use does not
-//! depend on the sizes that files claim.
+//! Damaged and hostile files cause typed errors that contain a position. The sizes that files claim
+//! do not affect the memory use.
 
 use crate::common::{
     self, Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, lines, masked,
@@ -10,7 +10,7 @@ use tensorferry_proto::Message;
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Entry, ErrorKind, Limits, MemoryContext, MemorySource, Purpose};
 
-/// Returns the error of reading a file.
+/// Returns the error from reading a file.
 fn refused(bytes: &[u8], given: &[(&str, &str)]) -> tensorferry_sdk::Error {
     common::refused(MemorySource::file("f.tfrecord", bytes), given, &threads(2))
 }
@@ -37,7 +37,7 @@ fn a_length_of_four_exabytes_is_a_file_that_ends_too_early() {
 
 #[test]
 fn a_bomb_stops_at_the_limit() {
-    // A record of 64 MiB of zeros, which compress to 64 KiB.
+    // A record that contains 64 MiB of zeros. The zeros compress to 64 KiB.
     let bomb = gzip(&frames(&[vec![0; 64 << 20]]));
     assert!(bomb.len() < 100 << 10);
     let mut limits = Limits::default();
@@ -80,7 +80,7 @@ fn messages_that_are_none_are_named_and_skipped() {
         assert_eq!(count_rows(&all_rows(&*set)), 2);
         let skipped = set.skipped();
         assert_eq!((skipped.len(), skipped[0].record), (1, Some(1)));
-        // The records can still be displayed one by one.
+        // Individual records can still be displayed.
         let (lines, error) = lines(&*open_lines(MemorySource::file("f", file), &[]).unwrap());
         assert!(error.is_none() && lines.len() == 3 && lines[1].get("raw").is_some(), "{lines:?}");
     }
@@ -201,7 +201,7 @@ fn columns_are_limited() {
     let file_of = |range: std::ops::Range<i64>| file(&range.map(one_of).collect::<Vec<_>>());
     let wide = (0..100).map(|i| (format!("k{i}"), ints(&[i]))).collect::<Vec<_>>();
     let wide = example(&wide.iter().map(|(key, feature)| (&**key, feature.clone())).collect::<Vec<_>>());
-    // Each of the two files is below the limit for columns.
+    // The number of columns in each file is below the limit.
     let two = [("a.tfrecord", file_of(0..60)), ("b.tfrecord", file_of(40..100))];
     for (files, given, purpose) in [
         (&[("a.tfrecord", file_of(0..100))][..], &[][..], Purpose::SHOW),

@@ -1,4 +1,4 @@
-//! Tests the format through the interface that a host uses.
+//! Tests the format through the interface that hosts use.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

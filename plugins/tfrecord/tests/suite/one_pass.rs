@@ -1,5 +1,5 @@
-//! If an input is read only once, its schema is guessed. If the guess is wrong, a stream reports
-//! it.
+//! If an input can be read only once, its schema is guessed. If the guess is wrong, a stream
+//! reports a wrong guess.
 
 use crate::common::{
     Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, open, rows, source,
@@ -22,7 +22,8 @@ fn guessed(source: MemorySource) -> OpenedRecords {
     set
 }
 
-/// Whether the splits are guessed. A reader that has read all records knows the number of rows.
+/// Returns whether the splits are guessed. If the reader has read all records, it has the number of
+/// rows.
 fn is_guess(set: &dyn RecordSet) -> bool {
     set.splits().iter().all(|split| split.records.is_none())
 }
@@ -31,7 +32,7 @@ fn one(n: i64) -> Example {
     example(&[("n", ints(&[n])), ("x", floats(&[0.5, n as f32])), ("s", bytes(&[b"word"]))])
 }
 
-/// Returns more equal records than are sampled, followed by a different record.
+/// Returns more equal records than the reader samples, followed by a different record.
 fn alike_and(last: Example) -> Vec<u8> {
     file(&(0..200).map(one).chain([last]).collect::<Vec<_>>())
 }
@@ -87,7 +88,7 @@ fn a_feature_without_a_kind_is_counted() {
     assert_eq!(count_rows(&all_rows(&*set)), 201);
     let losses = set.losses().unwrap();
     assert!(losses.len() == 1 && losses[0].why.contains("without a kind"), "{losses:?}");
-    // The same applies to a sampled record.
+    // A sampled record without a kind is counted in the same way.
     let set = guessed(MemorySource::file("f", file(&[one(0), example(&[("n", Feature { kind: None })])])));
     assert_eq!(count_rows(&all_rows(&*set)), 2);
     let losses = set.losses().unwrap();
@@ -109,7 +110,8 @@ fn nothing_is_guessed_where_the_first_records_tell_too_little() {
     ] {
         match open(MemorySource::file("f", bytes), &given, &once()) {
             Ok(set) => assert!(!is_guess(&*set)),
-            // A reader that reads all records first has already found the contradiction.
+            // If the reader reads all records before decoding, it has already found the
+            // contradiction.
             Err(error) => assert!(error.to_string().contains("record 1"), "{error}"),
         }
     }
@@ -123,8 +125,8 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     let mut total = 0;
     let inner = frames(&vec![pad(100); 10_000]);
     while total < 5 * SPLIT {
-        // One record contains records itself. It covers the offset at which the start of the second
-        // split is searched.
+        // One record contains other records. It spans the offset at which the search for the start
+        // of the second split begins.
         let is_here = (total..total + inner.len() / 2).contains(&SPLIT);
         let record = if is_here { example(&[("s", bytes(&[&inner]))]).encode_to_vec() } else { pad(400_000) };
         total += record.len() + 16;
@@ -151,9 +153,9 @@ fn a_fault_far_into_a_file_is_told_with_its_place() {
     let record = example(&[("s", bytes(&[&vec![7; 40_000]]))]).encode_to_vec();
     let whole = record.len() + 16;
     let good = frames(&vec![record; (70 << 20) / 40_000]);
-    // The damaged record comes after the sampled records of its split.
+    // The damaged record follows the sampled records of its split.
     let bad = (50 << 20) / whole;
-    // Damages the checksum of the data, and then the checksum of the length.
+    // The loop damages the checksum of the data, and then the checksum of the length.
     for at in [bad * whole + 1000, bad * whole + 9] {
         let mut bytes = good.clone();
         bytes[at] ^= 1;

@@ -1,4 +1,4 @@
-//! Compares decoded records with those that prost decodes, for messages in all valid forms.
+//! Compares decoded records with the output of prost, for messages in all valid forms.
 
 use crate::common::{
     self, all_rows, bytes, column_of_ints, count_rows, example, file, floats, frames, ints, lines, open_file,
@@ -30,8 +30,8 @@ fn feature_of(kind: u8) -> BoxedStrategy<Feature> {
     }
 }
 
-/// Works like [`feature_of`], but floats have few digits, so that all JSON readers parse them to
-/// the same value.
+/// Works like [`feature_of`], but uses floats with few digits. All JSON readers parse such floats
+/// to the same value.
 fn shown_feature_of(kind: u8) -> BoxedStrategy<Feature> {
     let few = (-1000_i16..1000).prop_map(|n| f32::from(n) / 8.0);
     let special = prop::sample::select(vec![f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0]);
@@ -85,7 +85,7 @@ proptest! {
         for (row, example) in examples.iter().enumerate() {
             let features = &example.features.as_ref().unwrap().feature;
             for (name, feature) in features {
-                // This compares encoded bytes, because NaN does not equal itself.
+                // The test compares encoded bytes, because NaN does not equal itself.
                 let expected = feature.kind.as_ref().map(|_| feature.encode_to_vec());
                 prop_assert_eq!(of_row(batch, name, row).map(|f| f.encode_to_vec()), expected, "{} {}", row, name);
             }
@@ -107,7 +107,7 @@ proptest! {
     }
 }
 
-/// A second implementation of the JSON mapping.
+/// An independent implementation of the JSON mapping.
 fn mapped(example: &Example) -> Value {
     let features = &example.features.as_ref().unwrap().feature;
     let value = |feature: &Feature| match &feature.kind {
@@ -138,7 +138,8 @@ fn float(value: f32) -> Value {
     if value.is_infinite() {
         return (if value > 0.0 { "Infinity" } else { "-Infinity" }).into();
     }
-    // Like Python, tries six digits first, and adds digits until the text parses to the same float.
+    // Like Python, this code tries six digits first, and adds digits until the text parses to the
+    // same float.
     let digits =
         (5..9).map(|digits| format!("{value:.digits$e}")).find(|text| text.parse() == Ok(value)).unwrap();
     json!(digits.parse::<f64>().unwrap())
@@ -149,7 +150,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
 }
 
-/// Returns valid Examples in forms that no known program writes.
+/// Returns valid Examples in unusual forms that no known program writes.
 fn odd_examples() -> Vec<Vec<u8>> {
     let entry = |key: &[u8], feature: &[u8]| field(1, &[field(1, key), field(2, feature)].concat());
     let packed = field(3, &field(1, &[1, 2, 3]));
@@ -177,13 +178,13 @@ fn odd_examples() -> Vec<Vec<u8>> {
         [field(1, &entry(b"a", &packed)), field(1, &entry(b"b", &float_list))].concat(),
         field(1, &entry(b"a", &[packed.clone(), unpacked.clone()].concat())),
         field(1, &field(1, &[field(1, b"a"), field(2, &packed), field(2, &unpacked)].concat())),
-        // The last member of a oneof counts, and so does the last value in a map entry.
+        // The last member of a oneof and the last value in a map entry count.
         field(1, &entry(b"b", &[packed.clone(), float_list.clone()].concat())),
         field(1, &[entry(b"a", &unpacked), entry(b"a", &negative), entry(b"b", &float_list)].concat()),
         field(1, &[entry(b"a", &packed), entry(b"a", &field(3, &[]))].concat()),
         field(1, &[entry(b"a", &packed), entry(b"a", &[])].concat()),
         field(1, &entry(b"b", &unpacked_floats)),
-        // Entries without a key, without a value, and without either.
+        // Entries without a key, without a value, and without both.
         field(1, &field(1, &field(2, &packed))),
         field(1, &field(1, &field(1, b"a"))),
         field(1, &field(1, &[])),
@@ -296,7 +297,7 @@ fn of_several_entries_of_a_key_the_last_counts_whatever_their_kinds() {
             .collect();
         assert_eq!(values, [0.5, 1.5, 2.5, 3.5], "{given:?}");
     }
-    // The last entry has a different kind than the others.
+    // The kind of the last entry differs from the kind of the other entries.
     let contradiction = [message(floats(&[0.5])), twice(floats(&[1.5]), ints(&[1]))];
     for given in [&[][..], &[("infer", "1")]] {
         let read = open_file(&frames(&contradiction), given).map(|set| rows(&*set, &Batches::default()).1);

@@ -97,7 +97,7 @@ fn shards_are_one_input() {
         names,
         ["f.tfrecord-00000-of-00003", "f.tfrecord-00001-of-00003", "f.tfrecord-00002-of-00003"]
     );
-    // The pieces are assigned to the shards in a round-robin order.
+    // The pieces are assigned to the shards in round-robin order.
     let expected: Vec<i64> = [0, 3, 1, 4, 2, 5].iter().flat_map(|n| vec![*n; 10]).collect();
     assert_eq!(column_of_ints(&read(&output, &[]), "n"), expected);
 }
@@ -111,7 +111,7 @@ fn nothing_is_a_file_too() {
     }
 }
 
-/// Returns the message that a batch with a single row is written as.
+/// Returns the message that the writer produces for a batch with a single row.
 fn written<M: Message + Default>(
     batch: &RecordBatch,
     given: &[(&str, &str)],
@@ -204,7 +204,7 @@ fn lists_within_lists_are_sequences_if_asked_for() {
     let (message, losses): (Example, _) = written(&row, &[]);
     assert_eq!(message, example(&[("id", ints(&[1])), ("steps", ints(&[1, 2]))]));
     assert_eq!(losses[0], (LossKind::Record, "steps".to_owned()));
-    // The records were read as sequences, so they are written as sequences.
+    // The records were read as SequenceExamples, so they are written as SequenceExamples.
     let output = write(std::slice::from_ref(&row), &[("message", "sequence")], &threads(1)).unwrap();
     let back = read(&output, &[]).remove(0);
     let again = write(&[back], &[], &threads(1)).unwrap();

@@ -1,5 +1,5 @@
 //! Checks that any number of threads reads the same records in the same order, even if records
-//! contain records.
+//! contain other records.
 
 use crate::common::{
     self, Threaded, all_rows, column_of_ints, count_rows, example, file, frames, ints, open, threads,
@@ -70,7 +70,7 @@ fn a_record_that_holds_records_is_one_record() {
 
 #[test]
 fn splits_start_and_end_between_records() {
-    // Together, these records are longer than four splits.
+    // The total length of these records exceeds four splits.
     let records: Vec<Vec<u8>> = mixed().into_iter().cycle().take(18_000).collect();
     let records: Vec<Vec<u8>> = records.into_iter().filter(|record| record.len() < 3 << 20).collect();
     let bytes = frames(&records);
@@ -119,7 +119,8 @@ fn the_schema_is_the_same_whatever_the_number_of_threads() {
     }
     assert_eq!(seen[0].0.fields().len(), 2 + 9);
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
-    // The same contradiction is always reported, even if another thread finds a later one earlier.
+    // The reader always reports the same contradiction, even if another thread finds a later
+    // contradiction first.
     let mut broken = messages;
     for at in [20_000, 40_000] {
         broken[at] = example(&[("n", common::floats(&[1.0]))]);
@@ -132,8 +133,8 @@ fn the_schema_is_the_same_whatever_the_number_of_threads() {
 
 #[test]
 fn an_index_of_another_file_is_found_out() {
-    // The index has no gaps, and at each of its offsets there is a length with a valid checksum.
-    // However, one of the offsets is inside a record.
+    // The index has no gaps, and each of its offsets is the position of a length with a valid
+    // checksum. However, one of the offsets is inside a record.
     let inner = frames(&vec![vec![1; 1000]; 40_000]);
     let records = vec![inner.clone(), vec![2; 40 << 20]];
     let bytes = frames(&records);

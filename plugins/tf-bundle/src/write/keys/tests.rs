@@ -35,7 +35,7 @@ fn graph_losses(output: &MemoryOutput) -> usize {
     output.layout.losses().iter().filter(|loss| loss.kind == LossKind::Graph).count()
 }
 
-/// Adds the metadata that a checkpoint has after conversion to another format.
+/// Adds the metadata that a checkpoint has after its conversion to another format.
 fn with_metadata(mut sample: Sample, graph: Vec<u8>) -> Sample {
     let mut map = KeyMap::default();
     map.object_graph = Some(graph);
@@ -114,12 +114,12 @@ fn another_checkpoint_gives_keys_and_graph() {
     assert_eq!(graph_losses(&output), 0);
     let error = sample(&["w"]).write(&[("like", "nothing")], &target, &context).unwrap_err();
     assert!(error.to_string().contains("like=nothing"), "{error}");
-    // Both names refer to the same variable.
+    // Both names resolve to the same variable.
     assert!(sample(&["model/w", W]).write(&[("like", "like")], &target, &context).is_err());
 }
 
-/// A template variable without a tensor is an error. With `missing=keep`, it keeps its value and is
-/// listed. Variables that only optimizers and savers need may be missing.
+/// A template variable without a matching tensor is an error. With `missing=keep`, the variable
+/// keeps its value and is listed. Variables that only optimizers and savers need may be missing.
 #[test]
 fn a_variable_of_another_checkpoint_needs_its_tensor() {
     const STEP: &str = "optimizer/beta1_power/.ATTRIBUTES/VARIABLE_VALUE";
@@ -164,8 +164,8 @@ fn one_key_is_for_one_tensor() {
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
 
-/// Returns tensors whose keys are positions in a list, as in a copied checkpoint. Their variables
-/// have these full names.
+/// Returns tensors whose keys are positions in a list, as in a copied checkpoint. `full_names`
+/// contains the full names of their variables.
 fn places(full_names: &[&str]) -> Sample {
     const KEYS: [&str; 2] = [
         "optimizer/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE",

@@ -35,8 +35,8 @@ fn number(key: &str) -> Vec<u8> {
     entry(key, feature::Kind::Int64List(Int64List { value: vec![7] }))
 }
 
-/// Returns the shortest duration of several runs. Other load on the machine can only make a run
-/// longer.
+/// Returns the shortest duration of several runs. Other processes on the machine can only make a
+/// run longer.
 fn shortest(mut run: impl FnMut()) -> Duration {
     let time = || {
         let start = Instant::now();
@@ -48,7 +48,7 @@ fn shortest(mut run: impl FnMut()) -> Duration {
 
 #[test]
 fn a_broken_record_costs_what_it_holds() {
-    // A complete feature, and a truncated one.
+    // A complete feature, followed by a truncated feature.
     let broken = [number("1"), vec![0x0a, 100]].concat();
     let time = |columns: usize| {
         let mut rows = rows(columns);
@@ -97,8 +97,8 @@ fn a_column_that_no_row_has_costs_no_row_anything() {
         let arrays = all.iter().map(|batch| batch.column(column));
         made += 1 + arrays.clone().zip(arrays.skip(1)).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
     }
-    // Each column has an array of values in one batch, and nulls in the batches before and after
-    // it. The nulls share a single array.
+    // Each column has an array of values in one batch, and nulls in the other batches. The other
+    // batches share a single array of nulls.
     assert_eq!(made, 20 * 3 - 2);
     assert_eq!((all[7].column(7).null_count(), all[7].column(8).null_count()), (0, 10));
 }
