@@ -1,5 +1,5 @@
-//! Conversion of the `parquet` crate's errors. The library turns every error into a string, so
-//! [`FirstError`] keeps the first error of a stream as a ferry error.
+//! Conversion of the `parquet` crate's errors. That crate converts every error to a string.
+//! Therefore, [`FirstError`] keeps the first error of a stream as a ferry error.
 
 use parquet::errors::ParquetError;
 use std::any::Any;
@@ -7,12 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
-/// The first error of a stream. Clones share it.
+/// The first error of a stream. Clones share the error.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FirstError(Arc<Mutex<Option<Error>>>);
 
 impl FirstError {
-    /// Keeps `error` if it is the first one, and returns it as an error of the library.
+    /// Keeps `error` if it is the first error, and returns it as an error of the `parquet` crate.
     pub(crate) fn keep(&self, error: Error) -> ParquetError {
         let text = error.to_string();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -24,7 +24,8 @@ impl FirstError {
     }
 }
 
-/// Calls the library on untrusted bytes. If the call fails or panics, the bytes are malformed.
+/// Calls the `parquet` crate on untrusted bytes. If the call fails or panics, the bytes are
+/// malformed.
 pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| match error {
@@ -48,7 +49,7 @@ pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
     }
 }
 
-/// Converts the library's message about bytes that it could not read into an error.
+/// Converts a message of the `parquet` crate about unreadable bytes into an error.
 pub(crate) fn read_error(why: &str) -> Error {
     let texts = ["key overflow", "KeyOverflow", "too large for index type"];
     if texts.iter().any(|text| why.contains(text)) {
@@ -59,7 +60,8 @@ pub(crate) fn read_error(why: &str) -> Error {
     Error::malformed(one_line(why))
 }
 
-/// Converts the error of the library when it refuses to write rows. The input is not malformed.
+/// Converts an error that the `parquet` crate returns for rows that it cannot write. The input is
+/// not malformed.
 pub(crate) fn write_error(error: ParquetError) -> Error {
     match error {
         ParquetError::NYI(why) => Error::unsupported(one_line(&why)),
@@ -67,7 +69,8 @@ pub(crate) fn write_error(error: ParquetError) -> Error {
     }
 }
 
-/// Shortens a message of the library to one line, since it quotes names and values from the file.
+/// Shortens a message of the `parquet` crate to one line. Such a message may quote long names and
+/// values from the file.
 pub(crate) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(500).collect();
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")

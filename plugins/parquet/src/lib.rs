@@ -1,4 +1,4 @@
-//! Parquet: rows in columns, columns in pages.
+//! Parquet stores rows as columns, and each column as pages.
 //!
 //! ```text
 //! 0          4 bytes   PAR1
@@ -11,10 +11,10 @@
 //! ```
 //!
 //! Each row group is one split. The `parquet` crate decodes and encodes pages. This crate limits
-//! how much memory a hostile file can make it allocate, and joins separately encoded row groups
-//! into one file.
+//! the memory that the `parquet` crate allocates for a hostile file, and joins separately encoded
+//! row groups into one file.
 //!
-//! Sources: `apache/parquet-format` (README.md, `parquet.thrift`, Encodings.md), the `parquet`
+//! Sources: `apache/parquet-format` (README.md, `parquet.thrift`, Encodings.md), and the `parquet`
 //! crate.
 #![forbid(unsafe_code)]
 
@@ -32,12 +32,12 @@ use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Magic at both ends of a file with an encrypted footer.
+/// Magic bytes at both ends of a file with an encrypted footer.
 const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
 const SUFFIXES: [&str; 3] = [".parquet", ".pq", ".parq"];
 
-/// Maximum nesting of groups, regardless of the limits. It keeps the library's recursion within a
-/// thread stack of 2 MiB, even in a build without optimizations.
+/// Maximum nesting of groups, regardless of the limits. This maximum keeps the `parquet` crate's
+/// recursion within a thread stack of 2 MiB, even in a build without optimizations.
 const MAX_DEPTH: u64 = 64;
 /// Maximum number of nested lists, which use more stack than other groups.
 const MAX_LISTS: u64 = 16;
@@ -72,7 +72,7 @@ impl Format for Parquet {
     }
 }
 
-/// Returns the formats of this crate, for programs that link it.
+/// Returns the formats of this crate, for programs that link the crate.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Parquet)]

@@ -1,5 +1,5 @@
-//! Logical types of Parquet that Arrow lacks. The reader records them in a field's metadata, so
-//! that the writer can restore them.
+//! Parquet's logical types that do not exist in Arrow. The reader records them in a field's
+//! metadata, so that the writer can restore them.
 //!
 //! ```text
 //! UUID, JSON                 Arrow's extension types arrow.uuid and arrow.json
@@ -23,7 +23,7 @@ const INTERVAL: &str = "INTERVAL";
 const TIME_UTC: &str = "TIME_UTC";
 const UUID: &str = "arrow.uuid";
 const JSON: &str = "arrow.json";
-/// Bytes of an INTERVAL, which consists of months, days and milliseconds.
+/// Length of an INTERVAL in bytes. An INTERVAL consists of months, days and milliseconds.
 pub(crate) const INTERVAL_LEN: i32 = 12;
 
 pub(crate) fn is_interval(leaf: &Type) -> bool {
@@ -40,8 +40,8 @@ pub(crate) fn is_enum(leaf: &Type) -> bool {
 
 /// Adds the logical type of `leaf` to the metadata of its field.
 pub(crate) fn annotated(mut field: Field, leaf: &Type) -> Field {
-    // This entry may have been copied from another file's schema, so only the type of `leaf`
-    // counts.
+    // This metadata entry may have been copied from another file's schema, so only the type of
+    // `leaf` is considered.
     if field.metadata().contains_key(KEY) {
         let mut metadata = field.metadata().clone();
         metadata.remove(KEY);
@@ -68,7 +68,7 @@ pub(crate) fn annotated(mut field: Field, leaf: &Type) -> Field {
     field.with_metadata(metadata)
 }
 
-/// Marks a field to be stored as an INTERVAL.
+/// Marks a field for storage as an INTERVAL.
 pub(crate) fn as_interval(field: Field) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.insert(KEY.to_owned(), INTERVAL.to_owned());
@@ -98,8 +98,8 @@ pub(crate) fn unsupported_types(root: &Type) -> Vec<(String, &'static str)> {
     found
 }
 
-/// Removes the INTERVAL annotations from the schema, so that the library reads the 12 raw bytes.
-/// With the annotation, the library would drop the months.
+/// Removes the INTERVAL annotations from the schema, so that the `parquet` crate reads the 12 raw
+/// bytes. If the annotations remained, the library would drop the months.
 pub(crate) fn without_intervals(schema: &SchemaDescriptor) -> Result<SchemaDescriptor, ParquetError> {
     let root = rewritten(schema.root_schema_ptr(), &mut |leaf| {
         is_interval(leaf).then_some((None, ConvertedType::NONE))
@@ -107,8 +107,8 @@ pub(crate) fn without_intervals(schema: &SchemaDescriptor) -> Result<SchemaDescr
     Ok(SchemaDescriptor::new(root))
 }
 
-/// Adds the logical types from the fields' metadata to `schema`, which the library derived from
-/// `fields`. A type is added only where the stored values have its physical type.
+/// Adds the logical types from the fields' metadata to `schema`, which the `parquet` crate derived
+/// from `fields`. A type is added only if the stored values have its physical type.
 pub(crate) fn with_logical_types(
     schema: &SchemaDescriptor,
     fields: &Fields,
@@ -122,7 +122,7 @@ pub(crate) fn with_logical_types(
     Ok(SchemaDescriptor::new(root))
 }
 
-/// Collects, for each leaf, the logical type that its field's metadata names.
+/// Collects, for each leaf, the logical type in its field's metadata.
 fn leaf_names<'a>(field: &'a Field, names: &mut Vec<Option<&'a str>>) {
     let below = parts(field.data_type());
     if below.is_empty() {
@@ -200,8 +200,8 @@ fn rewritten(
     }
 }
 
-/// Replaces the 12 bytes that the library reads for an INTERVAL with an Arrow interval type: the
-/// type in `hint`, or otherwise months, days and nanoseconds.
+/// Replaces the 12 bytes that the `parquet` crate reads for an INTERVAL with an Arrow interval
+/// type. The type comes from `hint`. By default, it contains months, days and nanoseconds.
 pub(crate) fn with_intervals(
     read: &Fields,
     hint: &Fields,

@@ -19,7 +19,7 @@ pub(crate) fn parts(data_type: &DataType) -> &[FieldRef] {
 }
 
 /// Returns the type with its child fields replaced. `parts` must have as many fields as [`parts`]
-/// returns, except that a struct may get fewer.
+/// returns, but may have fewer fields for a struct.
 pub(crate) fn with_parts(data_type: &DataType, parts: Vec<FieldRef>) -> DataType {
     if let DataType::Struct(_) = data_type {
         return DataType::Struct(parts.into());
@@ -38,7 +38,7 @@ pub(crate) fn with_parts(data_type: &DataType, parts: Vec<FieldRef>) -> DataType
 }
 
 /// Converts a nested array to the type `to`, and each of its children with `convert`. If `to` lacks
-/// some children of a struct, the remaining children are matched by name.
+/// some children of a struct, the other children are matched by name.
 pub(crate) fn converted(
     array: &ArrayRef,
     to: &DataType,

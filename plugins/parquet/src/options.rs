@@ -73,11 +73,11 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     own.into_iter().chain(Sharding::options()).collect()
 }
 
-/// Unit in which INT96 times are read.
+/// Unit of the timestamps that are read from INT96 values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Int96Unit {
-    /// The unit in the Arrow schema. Without one, microseconds, or nanoseconds if the first values
-    /// need them.
+    /// The unit in the Arrow schema. If there is no Arrow schema, the unit is nanoseconds if the
+    /// first values require it, and otherwise microseconds.
     Auto,
     Microseconds,
     Nanoseconds,
@@ -93,17 +93,17 @@ impl Int96Unit {
 pub(crate) struct WriteOptions {
     /// Codec, including its level.
     pub(crate) compression: Compression,
-    /// Maximum rows in a row group.
+    /// Maximum number of rows in a row group.
     pub(crate) row_group_rows: usize,
-    /// Approximate bytes of a row group in memory, as Arrow arrays.
+    /// Approximate number of bytes of a row group in memory, as Arrow arrays.
     pub(crate) row_group_size: u64,
     pub(crate) dictionary: DictionaryUse,
-    /// If set, each column chunk gets statistics.
+    /// Whether each column chunk gets statistics.
     pub(crate) statistics: bool,
     pub(crate) sharding: Sharding,
 }
 
-/// Which columns get a dictionary.
+/// The columns that get a dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DictionaryUse {
     /// Columns whose type makes repeated values likely.
@@ -124,7 +124,7 @@ impl WriteOptions {
         })
     }
 
-    /// Returns the size of a row group, which never exceeds the maximum shard size.
+    /// Returns the size of a row group. It never exceeds the maximum shard size.
     pub(crate) fn group(&self) -> Group {
         let max = match self.sharding {
             Sharding::Roll(Roll::Bytes(bytes)) => bytes,

@@ -1,5 +1,5 @@
-//! Detection of Parquet: a file by the four bytes at its start and end, a folder by the names in
-//! it.
+//! Detection of Parquet inputs. A file is detected by its first and last four bytes, and a folder
+//! by its file names.
 
 use crate::read::{is_member, partitions};
 use crate::{ENCRYPTED_MAGIC, MAGIC, SUFFIXES};
@@ -7,7 +7,7 @@ use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// Scores a source. A file with a Parquet name but wrong bytes still gets `MAYBE`, so that the
-/// reader can report what is wrong with it.
+/// reader can report the problem.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {
         Entry::File(name) => {

@@ -1,5 +1,5 @@
-//! The reader. It first reads the footers of all files and merges them into one schema. Each row
-//! group is one split.
+//! The reader first reads the footers of all files and determines a common schema. Each row group
+//! is one split.
 
 mod arrow_hint;
 mod claims;
@@ -37,8 +37,8 @@ use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{Batched, ExpansionLimit, RecordReader, RecordSet, ScanRequest, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
-/// Maximum values per byte of a file. A few bytes can encode many values, such as nulls, and each
-/// value takes time to decode. A row group of 2^20 nulls that pyarrow wrote has a tenth of this
+/// Maximum number of values per byte of a file. A few bytes can encode many values, such as nulls,
+/// and decoding each value takes time. A row group of 2^20 nulls from pyarrow has a tenth of this
 /// ratio.
 const MAX_VALUES_PER_BYTE: u64 = 1 << 16;
 
@@ -106,27 +106,27 @@ impl RecordReader for Reader {
 struct OpenFile {
     file: SourceFile,
     metadata: Arc<ParquetMetaData>,
-    /// Schema that is passed to the library.
+    /// The schema that is passed to the `parquet` crate.
     schema: SchemaDescPtr,
-    /// Arrow fields of the columns that the library decodes.
+    /// Arrow fields of the columns that the `parquet` crate decodes.
     fields: Fields,
     /// Units of the INT96 columns.
     int96: Arc<Int96Units>,
-    /// Cached bounds of the leaf columns that scans compare.
+    /// Cached bounds of the leaf columns that scans compare with values.
     bounds: Arc<BoundsCache>,
 }
 
 struct ParquetSet {
     schema: SchemaRef,
-    /// Columns stored in the files.
+    /// Columns that are stored in the files.
     own: SchemaRef,
-    /// Columns that come from folder names.
+    /// Columns whose values come from folder names.
     partitions: Partitions,
-    /// File number and row group of each split. A file without row groups has a split with `None`.
+    /// File number and row group of each split. The split of a file without row groups has `None`.
     groups: Vec<(usize, Option<RowGroup>)>,
     splits: Vec<Split>,
     limits: Limits,
-    /// Budget for the decoded bytes of all rows.
+    /// Limit on the number of decoded bytes of all rows.
     expansion: Arc<ExpansionLimit>,
 }
 
@@ -139,7 +139,8 @@ impl RecordSet for ParquetSet {
         &self.splits
     }
 
-    /// Skips row groups whose statistics exclude every match, and pages without requested rows.
+    /// Skips row groups whose statistics exclude all matches, and pages that contain no requested
+    /// rows.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let missing = || Error::plugin(format!("no split {split}"));
         let (file, group) = self.groups.get(split).ok_or_else(missing)?;
@@ -152,7 +153,7 @@ impl RecordSet for ParquetSet {
             Some(group) => {
                 let expansion = self.expansion.clone();
                 let count = move |decoded| expansion.count(split, decoded);
-                // Maximum decoded bytes of a page or of one row.
+                // Maximum number of decoded bytes of a page or of one row.
                 let max = self.limits.header_bytes;
                 stream::open(group, &self.own, &own, max, Box::new(count))
             }
@@ -172,7 +173,7 @@ fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> 
 }
 
 /// Returns whether a file with this name in a folder contains data. Hidden files and summaries
-/// (`_metadata`) do not.
+/// (`_metadata`) do not contain data.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(name, SUFFIXES)
 }

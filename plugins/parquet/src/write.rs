@@ -1,5 +1,5 @@
-//! The writer. Each row group is encoded separately, like a small file. The footer of the output
-//! lists all row groups.
+//! The writer encodes each row group separately, like a small file. The footer of the output lists
+//! all row groups.
 
 mod as_stored;
 mod dense;
@@ -92,8 +92,8 @@ impl RecordPlan for Plan {
     }
 }
 
-/// Names the files `data.parquet`, or `data-00000-of-00002.parquet` and so on if a number of shards
-/// is set. TensorFlow and Hugging Face Hub tools use the same numbering.
+/// Returns the file names `data.parquet`, or `data-00000-of-00002.parquet` and so on if a number of
+/// shards is set. TensorFlow and Hugging Face Hub tools use the same numbering.
 fn files(target: &Target, sharding: Sharding) -> ShardFiles {
     ShardFiles::named(sharding, target.file_or("data.parquet"), &crate::SUFFIXES)
 }

@@ -1,6 +1,6 @@
-//! Checks the Arrow schema in a file's metadata, `ARROW:schema`, before the library decodes it. The
-//! schema is a flatbuffer, which can refer to the same table or string many times. A few bytes
-//! could therefore expand to gigabytes of fields.
+//! Checks the Arrow schema in a file's metadata, `ARROW:schema`, before the `parquet` crate decodes
+//! it. The schema is a flatbuffer, and a flatbuffer can refer to the same table or string many
+//! times. A few bytes could therefore expand to gigabytes of fields.
 
 use crate::fault::{decoded, one_line};
 use arrow_ipc::convert::try_fb_to_schema;
@@ -14,16 +14,17 @@ use parquet::file::metadata::KeyValue;
 use tensorferry_sdk::arrow_schema::{ArrowError, Schema};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum bytes that a walk over all tables may visit, as a multiple of the buffer's length. In a
-/// buffer that shares only the layouts of tables, the ratio is less than two.
+/// Maximum number of bytes that a walk over all tables may visit, as a multiple of the buffer's
+/// length. The ratio is less than two in a buffer that shares only the layouts of tables.
 const MAX_EXPANSION: usize = 8;
-/// Bytes that a walk may visit in addition, for the sake of short buffers.
+/// Number of bytes that a walk may visit in addition. This allowance is significant only for short
+/// buffers.
 const EXTRA_BYTES: usize = 64 << 10;
-/// First bytes of a message since Arrow 0.15. The message's length follows.
+/// First bytes of a message since Arrow 0.15. The length of the message follows them.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Checks all `ARROW:schema` entries and returns the schema in the last one, which the library
-/// uses.
+/// Checks all `ARROW:schema` entries and returns the schema in the last one, which the `parquet`
+/// crate uses.
 pub(super) fn read(metadata: Option<&Vec<KeyValue>>) -> Result<Option<Schema>> {
     let hints = metadata.into_iter().flatten().filter(|entry| entry.key == ARROW_SCHEMA_META_KEY);
     let mut last = None;
@@ -36,7 +37,7 @@ pub(super) fn read(metadata: Option<&Vec<KeyValue>>) -> Result<Option<Schema>> {
 }
 
 fn schema_of(bytes: &[u8]) -> Result<Schema> {
-    // The library uses the same test.
+    // The `parquet` crate uses the same test.
     let has_prefix = bytes.len() > 8 && bytes.starts_with(&CONTINUATION);
     let message = check_message(if has_prefix { &bytes[8..] } else { bytes })?;
     let none = || ParquetError::General("the message is not an Arrow schema".to_owned());

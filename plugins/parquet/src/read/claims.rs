@@ -1,5 +1,5 @@
-//! Checks the claims of a footer before the library parses it. The library walks the schema by
-//! recursion, allocates as many children as a group claims, and copies the path of each leaf.
+//! Checks the claims of a footer before the `parquet` crate parses it. The library reads the schema
+//! recursively, allocates as many children as a group claims, and copies the path of each leaf.
 //!
 //! ```text
 //! FileMetaData (parquet.thrift):
@@ -15,15 +15,15 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Memory of a schema element or of a column chunk, in bytes.
+/// Estimated memory of a schema element or of a column chunk, in bytes.
 const ENTRY: u64 = 512;
-/// Memory of a row group and its split, in bytes. This is more than [`GROWTH`] allows for a row
-/// group without chunks.
+/// Estimated memory of a row group and its split, in bytes. It exceeds the memory that [`GROWTH`]
+/// allows for a row group without chunks.
 const ROW_GROUP_ENTRY: u64 = 1024;
-/// Memory of one part of a leaf's path, in bytes, in addition to the name.
+/// Estimated memory of one part of a leaf's path, in bytes. The length of the name is added to it.
 const PATH_PART: u64 = 32;
-/// Maximum memory of a parsed footer, as a multiple of the footer's length, in addition to 1 MiB.
-/// The most compact schema takes 70 times its length.
+/// Maximum memory of a parsed footer, as a multiple of the footer's length. An additional 1 MiB is
+/// allowed. The memory of the most compact schema is 70 times its length.
 const GROWTH: u64 = 128;
 
 /// Repetition type of a list.
@@ -33,12 +33,12 @@ const I32: Shape = Shape::Integer(32);
 const I64: Shape = Shape::Integer(64);
 const EMPTY: Shape = Shape::Struct(&[]);
 const SORTING_COLUMN: Shape = Shape::Struct(&[(1, I32), (2, Shape::Bool), (3, Shape::Bool)]);
-/// A time unit, or the order of a column: a union of up to three empty structs.
+/// A time unit, or the order of a column. It is a union of up to three empty structs.
 const CHOICE: Shape = Shape::Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]);
 const TIME: Shape = Shape::Struct(&[(1, Shape::Bool), (2, CHOICE)]);
 
-/// All fields of a footer that the library reads. Statistics are not listed: the library reads them
-/// only for a column that a scan compares.
+/// All fields of a footer that the `parquet` crate reads. Statistics are not listed, because the
+/// library reads them only for columns in the comparisons of a scan.
 static FILE_META_DATA: Fields = &[
     (1, I32),
     (2, Shape::List(&Shape::Struct(SCHEMA_ELEMENT))),
@@ -202,11 +202,11 @@ struct Group {
     lists: u64,
 }
 
-/// The part of the schema tree that has been read.
+/// The elements of the schema tree that have been read.
 struct Tree {
     /// Number of elements that have not been read.
     left: u64,
-    /// Number of unread elements that the groups read so far claim as children.
+    /// Number of unread elements that are claimed as children by the groups that have been read.
     awaited: u64,
     open: Vec<Group>,
     most_depth: u64,
@@ -219,8 +219,8 @@ impl Tree {
         Self { left: 0, awaited: 0, open: Vec::new(), most_depth, is_rooted: false }
     }
 
-    /// Adds the next element. Returns the memory of its path in bytes if it is a leaf, and
-    /// otherwise 0.
+    /// Adds the next element. Returns the memory of its path in bytes, or 0 if the element is not a
+    /// leaf.
     fn add(&mut self, element: Element) -> Result<u64> {
         self.left = self.left.saturating_sub(1);
         let mut group = Group { left: element.children, ..Group::default() };
@@ -257,8 +257,8 @@ impl Tree {
     }
 }
 
-/// Returns the footer with an element type in each empty list. fastparquet omits the type, and the
-/// library rejects lists without it.
+/// Returns the footer after adding an element type to each empty list. fastparquet omits the type,
+/// and the `parquet` crate rejects lists without an element type.
 pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     let (at, mut empty) = (Cell::new(0), Vec::new());
     thrift::walk(&mut PositionedBytes { bytes: footer, at: &at }, FILE_META_DATA, &mut |path, seen| {
@@ -278,7 +278,7 @@ pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(footer)
 }
 
-/// Bytes and the number of them that have been read.
+/// Bytes, and the number of bytes that have been read from them.
 struct PositionedBytes<'a> {
     bytes: &'a [u8],
     at: &'a Cell<usize>,
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn the_elements_are_one_tree() {
-        // A root with a leaf, a group of two leaves, and another leaf.
+        // The schema consists of a root with a leaf, a group of two leaves, and another leaf.
         let paths = tree(&[(9, 3), (1, 0), (10, 2), (2, 0), (3, 0), (4, 0)]).unwrap();
         assert_eq!(paths, [0, 33, 0, 12 + 64, 13 + 64, 36]);
         let kind = |elements: &[(u64, u64)]| tree(elements).unwrap_err().kind();

@@ -1,5 +1,5 @@
-//! Gives the `parquet` crate the bytes of one column of one row group. The crate cannot read
-//! outside the column's chunk. Pages that claim impossible sizes are rejected.
+//! Provides the `parquet` crate with the bytes of one column of one row group. The `parquet` crate
+//! cannot read outside the column's chunk. Pages that claim impossible sizes are rejected.
 
 use super::file::SourceFile;
 use super::header::{self, PageHeader, PageKind};
@@ -15,7 +15,7 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
-/// Bytes read at once to parse a header. Most headers are shorter.
+/// Number of bytes to read at a time when parsing a header. Most headers are shorter.
 const HEADER_READ: usize = 1 << 10;
 
 #[derive(Debug, Clone)]
@@ -27,14 +27,14 @@ pub(super) struct ColumnChunk {
     start: u64,
     end: u64,
     compression: Compression,
-    /// If set, version 2 pages are compressed regardless of their headers.
+    /// Whether version 2 pages are compressed regardless of their headers.
     is_always_compressed: bool,
     physical: Type,
-    /// Maximum values of a page, if the column has no lists.
+    /// Maximum number of values in a page, if the column has no lists.
     rows: Option<u64>,
-    /// Maximum bytes of a decompressed page.
+    /// Maximum number of bytes of a decompressed page.
     max: u64,
-    /// The last header that was parsed, and the offset of the page body after it.
+    /// The last parsed header, and the offset of the page body after it.
     header: Arc<Mutex<Option<(u64, PageHeader)>>>,
 }
 
@@ -72,13 +72,13 @@ impl ColumnChunk {
         error.column(&self.path)
     }
 
-    /// Keeps an error, and returns it as an error of the library.
+    /// Keeps an error, and returns it as an error of the `parquet` crate.
     pub(super) fn fail(&self, error: Error) -> ParquetError {
         self.first_error.keep(self.named(error))
     }
 
-    /// Decompresses a page only to measure its length, if the library would decompress more than
-    /// the header claims.
+    /// Decompresses a page to measure its length, if the `parquet` crate would decompress more
+    /// bytes than the header claims.
     fn check_length(&self, at: u64, bytes: &Bytes) -> Result<()> {
         let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((_, header)) = header.filter(|&(start, _)| start == at) else { return Ok(()) };
@@ -92,7 +92,7 @@ impl ColumnChunk {
             Compression::GZIP(_) => Box::new(flate2::read::MultiGzDecoder::new(compressed)),
             _ => Box::new(brotli::Decompressor::new(compressed, HEADER_READ)),
         };
-        // If the bytes cannot be decompressed, the library reports the error.
+        // If the bytes cannot be decompressed, the `parquet` crate reports the error.
         match io::copy(&mut text.take(claimed.saturating_add(1)), &mut io::sink()) {
             Ok(len) if len > claimed => Err(Error::malformed("the page is longer than its header claims")
                 .offset(at)
@@ -149,8 +149,8 @@ impl ColumnChunk {
     }
 }
 
-/// Returns whether the library decompresses to the end instead of stopping at the length that a
-/// page claims.
+/// Returns whether the `parquet` crate decompresses a page to its end instead of stopping at the
+/// length that the page claims.
 fn ignores_claimed_length(compression: Compression, compressed: u64, max: u64) -> bool {
     match compression {
         Compression::GZIP(_) => compressed.saturating_mul(1032) > max,
@@ -163,7 +163,7 @@ fn ignores_claimed_length(compression: Compression, compressed: u64, max: u64) -
 fn highest_ratio(compression: Compression) -> Option<u64> {
     match compression {
         Compression::UNCOMPRESSED => Some(1),
-        // In Snappy, a copy of 64 bytes takes three bytes.
+        // In Snappy, a copy element of three bytes produces up to 64 bytes.
         Compression::SNAPPY => Some(22),
         Compression::GZIP(_) => Some(1032),
         // In LZ4, each length byte adds up to 255 bytes.
@@ -181,8 +181,8 @@ impl Length for ColumnChunk {
 impl ChunkReader for ColumnChunk {
     type T = ChunkBytes;
 
-    /// The library calls this at the start of a page header. After it has parsed and kept the
-    /// header, the library calls this again, at the end of the header.
+    /// The `parquet` crate calls this function at the start of a page header. After parsing and
+    /// keeping the header, the library calls it again at the end of the header.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut reader = ChunkBytes { chunk: self.clone(), at: start, buffer: Bytes::new() };
         let is_behind = |&(page, _): &(u64, PageHeader)| page == start;
@@ -218,17 +218,17 @@ impl ChunkReader for ColumnChunk {
     }
 }
 
-/// The bytes of a chunk, read from a given position.
+/// The bytes of a chunk, starting at a given position.
 #[derive(Debug, Clone)]
 pub(super) struct ChunkBytes {
     chunk: ColumnChunk,
-    /// Position at which the buffer is filled next.
+    /// File position of the next bytes to read into the buffer.
     at: u64,
     buffer: Bytes,
 }
 
 impl ChunkBytes {
-    /// Reads more bytes if the buffer is empty. At the end of the chunk, the buffer stays empty.
+    /// Reads more bytes if the buffer is empty. At the end of the chunk, the buffer remains empty.
     fn fill(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             let len = self.chunk.end.saturating_sub(self.at).min(HEADER_READ as u64);
@@ -240,8 +240,8 @@ impl ChunkBytes {
     /// Changes the flag at offset `at` of the header from "not compressed" to "compressed".
     fn set_compressed(&mut self, at: u64) -> Result<()> {
         let mut bytes = self.buffer.to_vec();
-        // The flag is a field header: four bits of ID and four bits of type. Type 1 is true, type 2
-        // is false.
+        // The flag is a field header, which consists of four bits of ID and four bits of type. Type
+        // 1 is true, and type 2 is false.
         let field = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)).filter(|field| **field == 0x12);
         let field = field.ok_or_else(|| {
             Error::unsupported(

@@ -1,6 +1,6 @@
-//! Checks pages of the delta encodings before the library decodes them. The library allocates
-//! memory for the claimed number of values. With shared prefixes, the decoded values can be far
-//! longer than the page.
+//! Checks pages of the delta encodings before the `parquet` crate decodes them. The library
+//! allocates memory for the claimed number of values. If values share prefixes, the decoded values
+//! can be far longer than the page.
 //!
 //! ```text
 //! varint   values in a block (a multiple of 128)
@@ -50,7 +50,8 @@ struct Deltas<'a> {
     last: i64,
     miniblocks: usize,
     miniblock_values: u64,
-    /// Bit widths of the remaining miniblocks of the current block. Its minimum delta is `least`.
+    /// Bit widths of the remaining miniblocks of the current block. `min` is the minimum delta of
+    /// this block.
     widths: &'a [u8],
     min: i64,
     /// The current miniblock.
@@ -135,7 +136,7 @@ impl<'a> Deltas<'a> {
     }
 }
 
-/// Returns the number that is stored in `width` bits from bit `at` on.
+/// Returns the number of `width` bits that starts at bit `at`.
 fn bits(packed: &[u8], at: u64, width: u32) -> u64 {
     let (start, shift) = (usize::try_from(at / 8).unwrap_or(usize::MAX), at % 8);
     let mut window = [0; 16];
@@ -185,7 +186,7 @@ mod tests {
         std::iter::from_fn(|| deltas.next().unwrap()).collect()
     }
 
-    /// The examples in Encodings.md: 1 to 5, and 7, 5, 3, 1, 2, 3, 4, 5.
+    /// The examples in Encodings.md, which are 1 to 5 and 7, 5, 3, 1, 2, 3, 4, 5.
     #[test]
     fn the_examples_of_the_description() {
         let counting = [0x80, 1, 4, 5, 2, 2, 0, 0, 0, 0];
@@ -198,11 +199,11 @@ mod tests {
     #[test]
     fn claims_are_bounded() {
         let kind = |result: Result<()>| result.unwrap_err().kind();
-        // 2^62 values.
+        // The page claims 2^62 values.
         let many = [0x80, 1, 4, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0];
         assert_eq!(kind(check_count(&many, 1 << 30)), ErrorKind::Malformed);
         assert_eq!(kind(check_count(&[0x80, 1, 0, 4, 0], 10)), ErrorKind::Malformed);
-        // Five prefixes and five suffixes, each with 1 to 5 bytes: 30 bytes.
+        // Five prefixes and five suffixes of 1 to 5 bytes each. Their total length is 30 bytes.
         let lengths = [0x80, 1, 4, 5, 2, 2, 0, 0, 0, 0];
         let page = [lengths, lengths].concat();
         check_prefixed(&page, 5, 30).unwrap();

@@ -1,10 +1,10 @@
 //! Measures the values in a dictionary of byte arrays. A few bytes of indices can repeat each value
-//! many times.
+//! many times, so the lengths limit the batch size.
 
 use parquet::column::page::{Page, PageReader};
 use tensorferry_sdk::{Error, Result};
 
-/// Lengths of a dictionary's values, in bytes.
+/// Lengths of the values in a dictionary, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Lengths {
     pub(super) mean: u64,
@@ -18,7 +18,7 @@ pub(super) fn lengths(pages: &mut dyn PageReader) -> Result<Option<Lengths>, par
     Ok(Some(of_plain(&buf).unwrap_or_default()))
 }
 
-/// Measures values in plain encoding, in which a length of four bytes precedes each value.
+/// Measures values in plain encoding. In this encoding, a length of four bytes precedes each value.
 fn of_plain(mut bytes: &[u8]) -> Result<Lengths> {
     let (mut count, mut sum, mut longest) = (0, 0, 0);
     while let Some((len, rest)) = bytes.split_first_chunk() {

@@ -1,4 +1,4 @@
-//! Positional access to a source's file, for the `parquet` crate.
+//! Positional access to a file of a source, for the `parquet` crate.
 
 use bytes::Bytes;
 use std::fmt;

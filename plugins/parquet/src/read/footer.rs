@@ -1,5 +1,5 @@
-//! Reads and checks the footer. After the checks, every chunk is within the file, and each flat
-//! column has as many values as its row group has rows.
+//! Reads and checks the footer. The checks ensure that every chunk is within the file, and that
+//! each flat column has as many values as its row group has rows.
 
 use super::claims;
 use super::file::SourceFile;
@@ -11,16 +11,16 @@ use parquet::file::metadata::{
 };
 use tensorferry_sdk::{Error, Limits, Result, check_range};
 
-/// Bytes after the footer: its length and the magic.
+/// Number of bytes after the footer. They contain its length and the magic bytes.
 const TAIL: u64 = 8;
-/// Approximate memory of a footer, as a multiple of its length.
+/// Approximate memory of a parsed footer, as a multiple of its length.
 const EXPANSION: u64 = 8;
-/// Bytes of the `expanded_bytes` limit that allow one value more than the file size allows. With
-/// the default limit, this is 2^28 values.
+/// Number of bytes of the `expanded_bytes` limit per value that a file may contain in addition to
+/// the number that its size allows. The default limit allows 2^28 such values.
 const BYTES_PER_EXTRA_VALUE: u64 = 16;
 
-/// Reads the footer of a file. If the file has more values than its size allows, the excess is
-/// subtracted from `free_values`.
+/// Reads the footer of a file. If the file has more values than its size allows, the number of
+/// excess values is subtracted from `free_values`.
 pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) -> Result<ParquetMetaData> {
     let (footer_at, metadata) = decode(file, limits, ParquetStatisticsPolicy::SkipAll)?;
     for (index, group) in metadata.row_groups().iter().enumerate() {
@@ -35,8 +35,8 @@ pub(super) fn with_statistics(file: &SourceFile, leaf: usize, limits: &Limits) -
     Ok(decode(file, limits, ParquetStatisticsPolicy::skip_except(&[leaf]))?.1)
 }
 
-/// Returns the offset of the footer, and the footer. Hostile statistics use memory, and most scans
-/// do not need statistics, so the caller chooses which statistics are read.
+/// Returns the offset of the footer, and the footer itself. The caller chooses which statistics are
+/// read, because hostile statistics use memory and most scans do not need statistics.
 fn decode(
     file: &SourceFile,
     limits: &Limits,
@@ -82,21 +82,21 @@ fn decode(
     Ok((footer_at, metadata))
 }
 
-/// Returns the number of values by which all files of an input may together exceed the numbers that
-/// their sizes allow.
+/// Returns the maximum number of values in all files of an input in addition to the numbers that
+/// the file sizes allow.
 pub(super) fn extra_values(limits: &Limits) -> u64 {
     limits.expanded_bytes / BYTES_PER_EXTRA_VALUE
 }
 
-/// Checks that chunks do not share bytes, which could then be decoded repeatedly, and that the
-/// number of values is plausible for the size of the file.
+/// Checks that chunks do not share bytes and that the number of values is plausible for the size of
+/// the file. Shared bytes could be decoded repeatedly.
 fn check_sums(metadata: &ParquetMetaData, footer_at: u64, len: u64, free_values: &mut u64) -> Result<()> {
     let (mut stored, mut values): (u64, u64) = (0, 0);
     for group in metadata.row_groups() {
         let before = values;
         for column in group.columns() {
             stored = stored.saturating_add(column.compressed_size().unsigned_abs());
-            // In a column of fixed length, a null takes as much memory as any other value.
+            // In a column of fixed length, a null uses as much memory as any other value.
             let width = if is_fixed_len(column) { column.column_descr().type_length() } else { 0 };
             let weight = u64::from(width.unsigned_abs() / 8) + 1;
             values = values.saturating_add(column.num_values().unsigned_abs().saturating_mul(weight));

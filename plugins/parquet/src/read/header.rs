@@ -1,5 +1,5 @@
-//! Parses a page header before the library reads it, because the header's claims determine how much
-//! memory the library allocates for decompression.
+//! Parses a page header before the `parquet` crate reads it. The header's claims determine the
+//! amount of memory that the library allocates for decompression.
 //!
 //! ```text
 //! PageHeader, a Thrift struct in compact protocol (parquet.thrift):
@@ -9,8 +9,8 @@
 //! not compressed: 5: i32 definition_levels_byte_length    6: i32 repetition_levels_byte_length
 //! ```
 //!
-//! A header must contain exactly one of the structs 5, 7 and 8: the one for the page's type.
-//! Otherwise, the library would combine claims from different structs.
+//! A header must contain exactly one of the structs 5, 7 and 8, which must match the page type.
+//! Otherwise, the `parquet` crate would combine claims from different structs.
 
 use super::thrift::{self, Bytes, Event, Fields, Shape};
 use std::cell::Cell;
@@ -20,21 +20,21 @@ use tensorferry_sdk::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageHeader {
     pub(super) kind: PageKind,
-    /// Bytes after decompression.
+    /// Number of bytes after decompression.
     pub(super) uncompressed: u64,
-    /// Bytes in the file.
+    /// Number of bytes in the file.
     pub(super) compressed: u64,
     /// Number of values, including nulls.
     pub(super) values: u64,
-    /// Bytes of levels before the compressed bytes.
+    /// Number of bytes of the levels before the compressed bytes.
     pub(super) levels: u64,
-    /// Offset in the header of the flag that marks a version 2 page as not compressed.
+    /// Offset of the flag that marks a version 2 page as not compressed, relative to the header.
     pub(super) uncompressed_flag: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
-    /// Values, or indices into the dictionary.
+    /// A page of values, or of indices into the dictionary.
     Data,
     Dictionary,
     /// A page that readers skip.
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn claims_are_read_whatever_stands_between() {
-        // Type 0, 300 bytes compressed to 20, a CRC, then a data page header: 9 values, an
-        // encoding, statistics.
+        // The header contains type 0, 300 bytes compressed to 20, a CRC, and a data page header
+        // with 9 values, an encoding and statistics.
         let header = [
             0x15, 0, 0x15, 0xd8, 4, 0x15, 40, 0x15, 3, 0x1c, 0x15, 18, 0x15, 0, 0x3c, 0x18, 2, 7, 7, 0, 0, 0,
         ];
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn levels_of_version_2_are_not_compressed() {
-        // Type 3, 300 bytes compressed to 20, then 9 values, no nulls, 9 rows, an encoding, levels
-        // of 2 and 3 bytes.
+        // The header contains type 3, 300 bytes compressed to 20, 9 values, no nulls, 9 rows, an
+        // encoding, and levels of 2 and 3 bytes.
         let header = [
             0x15, 6, 0x15, 0xd8, 4, 0x15, 40, 0x5c, 0x15, 18, 0x15, 0, 0x15, 18, 0x15, 0, 0x15, 4, 0x15, 6,
             0, 0,
@@ -189,22 +189,25 @@ mod tests {
 
     #[test]
     fn a_claim_that_the_library_would_not_see_is_refused() {
-        // A dictionary page of 2^29 values. It seems to have no values to a reader that uses the
-        // header of another page type, the first of two equal fields, or a field of another type.
+        // A dictionary page of 2^29 values. Some readers would find no values in this page: readers
+        // that use the header of a different page type, the first of two equal fields, or a field
+        // of a different type.
         let parts = |parts: &[&[u8]]| parse(&parts.concat());
         let page = [0x15, 4, 0x15, 8, 0x15, 8];
         let (many, none) = ([0x15, 0x80, 0x80, 0x80, 0x80, 0x04, 0x15, 0], [0x15, 0, 0x15, 0]);
         assert_eq!(parts(&[&page, &[0x4c], &many, &[0, 0]]).unwrap().values, 1 << 29);
         for (bad, why) in [
-            // A data page header after the dictionary page header, and one before it.
+            // The first input has a data page header after the dictionary page header, and the
+            // second input has one before it.
             (parts(&[&page, &[0x4c], &many, &[0, 0x0c, 10], &none, &[0, 0]]), "order"),
             (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0x2c], &many, &[0, 0]]), "two types"),
             (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0]]), "another type of page"),
-            // The field for the number of values twice, first with a different type.
+            // The header contains the field for the number of values twice. The first field has a
+            // different type.
             (parts(&[&page, &[0x4c], &none, &[0x05, 2], &many[1..], &[0, 0]]), "repeated"),
             (parts(&[&page, &[0x4c], &none, &[0x06, 2], &many[1..], &[0, 0]]), "repeated"),
             (parts(&[&page, &[0x4c, 0x13], &many[1..], &[0, 0]]), "wrong type"),
-            // A length that becomes short when it is truncated to 32 bits.
+            // This length becomes short when it is truncated to 32 bits.
             (
                 parse(&[0x15, 4, 0x15, 0x88, 0x80, 0x80, 0x80, 0x20, 0x15, 8, 0x4c, 0x15, 0, 0x15, 0, 0, 0]),
                 "too large",

@@ -1,5 +1,6 @@
-//! INT96: a time of day in nanoseconds and a Julian day, which Spark, Hive and Impala write for
-//! times. The library converts INT96 with wrapping arithmetic, so each value is checked here first.
+//! An INT96 value contains a time of day in nanoseconds and a Julian day. Spark, Hive and Impala
+//! write timestamps in this form. The `parquet` crate converts INT96 with wrapping arithmetic, so
+//! ferry checks each value first.
 
 use tensorferry_sdk::arrow_schema::TimeUnit;
 use tensorferry_sdk::{Error, Result};
@@ -9,12 +10,12 @@ const EPOCH_DAY: i128 = 2_440_588;
 const SECONDS_A_DAY: i128 = 86_400;
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
-/// Units in which the INT96 leaves of a file are read.
+/// Units of the timestamps that are read from the INT96 leaves of a file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Int96Units {
-    /// One entry per leaf column of the file. `None` for a leaf that is not INT96.
+    /// One entry per leaf column of the file. The entry is `None` if the leaf is not INT96.
     pub(super) units: Vec<Option<TimeUnit>>,
-    /// Set if the user chose the unit, which means that values may be truncated to it.
+    /// Whether the user chose the unit. If so, values may be truncated to this unit.
     pub(super) is_chosen: bool,
 }
 
@@ -26,9 +27,10 @@ impl Int96Units {
         let step = NANOSECONDS_A_SECOND / a_second;
         for (days, nanoseconds) in times(values) {
             let count = (days - EPOCH_DAY) * SECONDS_A_DAY * a_second + nanoseconds / step;
-            // Spark counts microseconds since Julian day 0, and the count overflows from about the
+            // Spark counts microseconds since Julian day 0. This count overflows from about the
             // year 287,000 on. Such values have a negative day and a negative time of day. The
-            // library's arithmetic overflows back to the right time.
+            // `parquet` crate's arithmetic overflows in the same way and therefore produces the
+            // correct time.
             let is_of_spark = unit == TimeUnit::Microsecond && days < 0 && nanoseconds < 0;
             if i64::try_from(count).is_err() && !is_of_spark {
                 let years = (days - EPOCH_DAY) * 400 / 146_097 + 1970;

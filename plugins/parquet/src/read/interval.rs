@@ -1,5 +1,6 @@
-//! INTERVAL: three unsigned little-endian numbers of 4 bytes: months, days, milliseconds. The
-//! library reads only some of the three numbers, and ferry reads all of them.
+//! An INTERVAL consists of three unsigned little-endian numbers of 4 bytes for months, days and
+//! milliseconds. The `parquet` crate reads only some of the three numbers, but ferry reads all of
+//! them.
 
 use crate::nested::converted;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub(super) fn decoded(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arro
                 })
             }
         },
-        // The library's arrays are nested like the schema.
+        // The `parquet` crate's arrays have the same nesting as the schema.
         _ => converted(column, to, &decoded),
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn of(schema: &SchemaDescriptor, path: &[usize]) -> Result<Range<usiz
     Ok(first..first + count(group))
 }
 
-/// The recursion is bounded, because the limits bound the depth of the footer's schema.
+/// The recursion is bounded, because the limits restrict the depth of the footer's schema.
 fn count(field: &Type) -> usize {
     if field.is_group() { field.get_fields().iter().map(|field| count(field)).sum() } else { 1 }
 }

@@ -1,4 +1,4 @@
-//! Workarounds for old writers whose files contradict their own metadata.
+//! Workarounds for files whose old writers stored incorrect metadata.
 
 /// Maximum length of a dictionary page header.
 const MAX_DICTIONARY_HEADER: u64 = 100;
@@ -7,10 +7,11 @@ const MAX_DICTIONARY_HEADER: u64 = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OldWriter {
     Other,
-    /// parquet-cpp before 2.0, part of Arrow before 3.0: version 2 pages are compressed, but their
-    /// headers mark them as not compressed.
+    /// parquet-cpp before 2.0, which is part of Arrow before 3.0. Its version 2 pages are
+    /// compressed, but their headers mark them as not compressed.
     Cpp,
-    /// parquet-mr before 1.2.9: the length of a chunk excludes the header of its dictionary page.
+    /// parquet-mr before 1.2.9. It stores the length of a chunk without the header of the
+    /// dictionary page.
     Mr,
 }
 
@@ -29,7 +30,7 @@ impl OldWriter {
         }
     }
 
-    /// Returns the corrected length of a chunk. The chunk never extends beyond the file.
+    /// Returns the corrected length of a chunk. The corrected chunk never extends beyond the file.
     pub(super) fn chunk_len(self, start: u64, len: u64, file_len: u64) -> u64 {
         let left = file_len.saturating_sub(start).saturating_sub(len);
         if self == Self::Mr { len + left.min(MAX_DICTIONARY_HEADER) } else { len }

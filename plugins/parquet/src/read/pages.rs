@@ -1,5 +1,5 @@
-//! Checks the pages of one column of one row group after the library has decompressed them, and
-//! before the library decodes them.
+//! Checks the pages of one column of one row group after the `parquet` crate has decompressed them,
+//! and before the library decodes them.
 
 use super::column::ColumnChunk;
 use super::int96::Int96Units;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::{Error, Result};
 
-/// A row group to be decoded by the library, and the limits for decoding it.
+/// A row group that the `parquet` crate decodes, and the limits for decoding it.
 #[derive(Debug, Clone)]
 pub(super) struct RowGroupPages {
     pub(super) file: SourceFile,
@@ -26,15 +26,15 @@ pub(super) struct RowGroupPages {
     pub(super) index: usize,
     /// Units of the INT96 columns.
     int96: Arc<Int96Units>,
-    /// Maximum decoded bytes of a page, or of all list pages for one batch.
+    /// Maximum number of decoded bytes of a page, or of all list pages for one batch.
     pub(super) max: u64,
-    /// Decoded bytes of the list pages read for the current batch.
+    /// Number of decoded bytes of the list pages for the current batch.
     pub(super) listed: Arc<AtomicU64>,
     pub(super) first_error: FirstError,
 }
 
 impl RowGroupPages {
-    /// Opens a row group whose pages may be decoded to at most `max` bytes.
+    /// Opens a row group. Each of its pages may have at most `max` decoded bytes.
     pub(super) fn new(file: &OpenFile, index: usize, max: u64) -> Self {
         Self {
             file: file.file.clone(),
@@ -63,7 +63,7 @@ impl RowGroupPages {
         let metadata = metadata.clone().into_builder().set_total_compressed_size(longer).build()?;
         let pages = SerializedPageReader::new(Arc::new(chunk.clone()), &metadata, rows, None)?;
         let descriptor = metadata.column_descr_ptr();
-        // The footer may claim few values for a chunk of this size, so the larger of the two limits
+        // The footer may claim few values for a large chunk, so the larger of the two limits
         // applies.
         let by_bytes =
             metadata.byte_range().1.saturating_mul(super::MAX_VALUES_PER_BYTE).saturating_add(1 << 20);
@@ -92,7 +92,7 @@ impl RowGroups for RowGroupPages {
     }
 }
 
-/// Pages of a column in the only row group.
+/// Pages of a column in the only row group of the `parquet` crate's input.
 struct ColumnPages(Option<CheckedPages>);
 
 impl Iterator for ColumnPages {
@@ -105,7 +105,7 @@ impl Iterator for ColumnPages {
 
 impl PageIterator for ColumnPages {}
 
-/// Page reader that checks each page.
+/// A page reader that checks each page.
 pub(super) struct CheckedPages {
     pages: SerializedPageReader<ColumnChunk>,
     chunk: ColumnChunk,
@@ -114,7 +114,7 @@ pub(super) struct CheckedPages {
     column: usize,
     int96: Arc<Int96Units>,
     max: u64,
-    /// Number of further values that the pages of a list column may contain.
+    /// Number of values that the remaining pages of a list column may contain.
     values: u64,
     listed: Arc<AtomicU64>,
 }
@@ -149,7 +149,7 @@ impl CheckedPages {
                     .found(sum));
             }
         }
-        // The library allocates four bytes per claimed value before it decodes any.
+        // The `parquet` crate allocates four bytes per claimed value before it decodes any values.
         let most_values = values.min(self.max / 8);
         match page.encoding() {
             Encoding::DELTA_BINARY_PACKED | Encoding::DELTA_LENGTH_BYTE_ARRAY => {
@@ -160,11 +160,11 @@ impl CheckedPages {
         }
     }
 
-    /// Returns the values of a dictionary page or of a data page, if they are in plain encoding.
+    /// Returns the values of a dictionary page, or of a data page in plain encoding.
     pub(super) fn plain_values(&self, page: &Page) -> Bytes {
         match page {
             Page::DictionaryPage { buf, .. } => buf.clone(),
-            // The library itself rejects a page that ends inside its levels.
+            // The `parquet` crate itself rejects a page that ends inside its levels.
             page if page.encoding() == Encoding::PLAIN => self.values(page).unwrap_or_default(),
             _ => Bytes::new(),
         }
@@ -191,8 +191,8 @@ impl CheckedPages {
                         let len = rest.first_chunk().ok_or_else(cut)?;
                         4 + u64::from(u32::from_le_bytes(*len))
                     } else {
-                        // BIT_PACKED, used by the first writers: the bits of levels without
-                        // padding.
+                        // BIT_PACKED is an encoding of the first writers. It contains the bits of
+                        // levels without padding.
                         let width = u64::from(16 - max.leading_zeros());
                         (u64::from(*num_values) * width).div_ceil(8)
                     };
@@ -234,8 +234,8 @@ impl PageReader for CheckedPages {
     }
 
     fn supports_deferred_dictionary(&self) -> bool {
-        // A dictionary that is read later would bypass the checks. This reader skips no pages
-        // anyway.
+        // If a dictionary were read later, it would bypass the checks. This reader never skips
+        // pages.
         false
     }
 

@@ -1,13 +1,15 @@
-//! Partitions in the layout of Hive and Spark: folders named `key=value`, which set the value of a
-//! column for all rows in the folder. The files themselves do not contain the column.
+//! Partitions in the layout of Hive and Spark: folders with names such as `key=value`. A folder
+//! name sets the value of a column for all rows in the folder. The files themselves do not contain
+//! this column.
 //!
-//! Partitions are read in the same way as by `pyarrow.dataset` with `partitioning="hive"`:
+//! ferry reads partitions in the same way as `pyarrow.dataset` with `partitioning="hive"`:
 //!
-//! - The partition columns follow the columns of the files, in the order in which their keys are
-//!   found.
-//! - A column is `Int32` if every value is such a number, and otherwise `Utf8`.
-//! - `%20` is a space.
-//! - `__HIVE_DEFAULT_PARTITION__` is null. A file outside the folders of a key also has nulls.
+//! - The partition columns follow the columns of the files, in the order in which ferry finds their
+//!   keys.
+//! - A column is `Int32` if every value is a 32-bit integer. Otherwise, it is `Utf8`.
+//! - `%20` represents a space.
+//! - `__HIVE_DEFAULT_PARTITION__` represents null. In a file outside the folders of a key, the
+//!   column of the key contains nulls.
 //! - Files are sorted by path.
 
 use super::is_member;
@@ -20,7 +22,7 @@ use tensorferry_sdk::records::{Batched, Bounds, ComparedValue, Comparison, Field
 use tensorferry_sdk::{Context, Error, Result, Source};
 
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
-/// Maximum depth of folders. Real datasets do not have more partition keys than this.
+/// Maximum depth of folders. Real datasets have fewer partition keys.
 const MAX_DEPTH: usize = 16;
 
 /// A file, and the keys and values in the names of its folders.
@@ -37,8 +39,8 @@ impl DataFile {
     }
 }
 
-/// Returns the Parquet files in a folder and in its partition folders. Other folders are skipped,
-/// and the host reports them.
+/// Returns the Parquet files in a folder and its partition folders. Other folders are skipped, and
+/// the host reports them.
 pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
     let mut members = Vec::new();
     let mut open = vec![DataFile::plain(String::new())];
@@ -127,7 +129,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8(plain).unwrap_or_else(|_| text.to_owned())
 }
 
-/// Columns that come from folder names.
+/// Columns whose values come from folder names.
 pub(super) struct Partitions {
     fields: Vec<FieldRef>,
     /// Number of columns in the files.
@@ -137,8 +139,8 @@ pub(super) struct Partitions {
 }
 
 impl Partitions {
-    /// Determines the partition columns of files that contain the columns `own`. Also returns a
-    /// schema that contains the columns `own` and the partition columns.
+    /// Determines the partition columns of files that contain the columns `own`. The function also
+    /// returns a schema that contains the columns `own` and the partition columns.
     pub(super) fn new(members: &[DataFile], own: &SchemaRef) -> Result<(Self, SchemaRef)> {
         let mut keys: Vec<&str> = Vec::new();
         for (key, _) in members.iter().flat_map(|member| &member.keys) {
@@ -167,7 +169,8 @@ impl Partitions {
         Ok((Self { own: own.fields().len(), fields, values }, schema))
     }
 
-    /// Splits a scan into the scan of the files and the indices of the requested partition columns.
+    /// Divides a scan into the scan of the files and the indices of the requested partition
+    /// columns.
     pub(super) fn divide(&self, scan: &ScanRequest) -> (ScanRequest, Vec<usize>) {
         let all = || (0..self.own + self.fields.len()).map(|column| vec![column]).collect();
         let columns: Vec<FieldPath> = scan.columns.clone().unwrap_or_else(all);
@@ -177,7 +180,7 @@ impl Partitions {
         (ScanRequest { columns: Some(own), ..scan.clone() }, keys)
     }
 
-    /// Returns the index of the partition column that the comparison refers to.
+    /// Returns the index of the partition column in a comparison.
     pub(super) fn key(&self, comparison: &Comparison) -> Option<usize> {
         comparison.column.first()?.checked_sub(self.own)
     }

@@ -1,4 +1,4 @@
-//! Determines one schema for several files: the schema of the first file.
+//! Determines a common schema for several files, which is the schema of the first file.
 
 use super::int96::{self, Int96Units};
 use super::pages::RowGroupPages;
@@ -17,8 +17,8 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, Fields, Metadata, Schema, S
 use tensorferry_sdk::records::difference;
 use tensorferry_sdk::{Error, Limits, Loss, LossKind, LossSink, Result, Severity};
 
-/// Returns the schema of the first file. A column is nullable if it is nullable in any file. Also
-/// sets the types that the columns of each file are read as.
+/// Returns the schema of the first file. A column is nullable if it is nullable in any file. The
+/// function also sets the types that are requested for the columns of each file.
 pub(super) fn of_all(
     files: &mut [OpenFile],
     int96: Int96Unit,
@@ -32,7 +32,7 @@ pub(super) fn of_all(
     for file in others {
         let own = of_file(file, None, int96, limits)?;
         let own = own.fields();
-        // The columns may match, but with different Arrow types. For example, a writer may have
+        // The columns may match although their Arrow types differ. For example, a writer may have
         // stored strings as large strings.
         let equal = |a: &DataType, b: &DataType| a == b;
         let names = (first.file.name(), file.file.name().to_owned());
@@ -69,8 +69,8 @@ fn report_unsupported_types(files: &[OpenFile], losses: &mut dyn LossSink) -> Re
     })
 }
 
-/// Determines the Arrow schema of a file. If `like` is set, the columns are read with its types
-/// where possible.
+/// Determines the Arrow schema of a file. If `like` is set, the columns get its types where
+/// possible.
 fn of_file(
     file: &mut OpenFile,
     like: Option<&Schema>,
@@ -109,8 +109,8 @@ fn of_file(
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata(entries, hint.as_ref()))))
 }
 
-/// Merges the metadata of the file and of its Arrow schema. The entry that contains the Arrow
-/// schema is left out.
+/// Merges the metadata of the file and of its Arrow schema. The result does not include the entry
+/// that contains the Arrow schema.
 fn metadata(entries: Option<&Vec<KeyValue>>, hint: Option<&Schema>) -> Metadata {
     let entries = entries.into_iter().flatten().filter(|entry| entry.key != ARROW_SCHEMA_META_KEY);
     let own = entries.filter_map(|entry| Some((entry.key.clone(), entry.value.clone()?)));
@@ -126,9 +126,9 @@ struct Leaves<'a> {
 }
 
 impl Leaves<'_> {
-    /// Returns the field to request from the library. It is `wanted`, except where the library
-    /// would then read wrong values or lose part of the file's Parquet schema. `plain` is the field
-    /// that the library derives from the Parquet schema.
+    /// Returns the field to request from the `parquet` crate. This field is `wanted`, unless the
+    /// library would then read wrong values or lose part of the file's Parquet schema. `plain` is
+    /// the field that the library derives from the Parquet schema.
     fn refined(&mut self, wanted: &Field, plain: &Field) -> Field {
         let (own, below) = (parts(wanted.data_type()), parts(plain.data_type()));
         if below.is_empty() {
@@ -140,7 +140,7 @@ impl Leaves<'_> {
             return logical::annotated(wanted.clone().with_data_type(data_type), leaf.self_type());
         }
         if own.len() != below.len() {
-            // The library reports the mismatch. Here, only skip the leaves.
+            // The `parquet` crate reports the mismatch, so this code only skips the leaves.
             for part in below {
                 self.refined(part, part);
             }
@@ -152,7 +152,7 @@ impl Leaves<'_> {
     }
 }
 
-/// Returns the type to request from the library for a leaf.
+/// Returns the type to request from the `parquet` crate for a leaf.
 fn leaf_type(
     wanted: &DataType,
     plain: &DataType,
@@ -161,20 +161,20 @@ fn leaf_type(
 ) -> DataType {
     match (wanted, plain) {
         _ if logical::is_interval(leaf.self_type()) => plain.clone(),
-        // The library would cast nulls to the value type of a dictionary, and panic.
+        // The `parquet` crate would panic when casting nulls to the value type of a dictionary.
         (_, DataType::Null) => plain.clone(),
         (DataType::Dictionary(..), _) if unit.is_some() => leaf_type(plain, plain, leaf, unit),
         (DataType::Dictionary(keys, values), _) => {
             let values = leaf_type(values, plain, leaf, unit);
-            // The library does not read dictionaries of these types, so they are read as plain
-            // values.
+            // The `parquet` crate does not read dictionaries of these types, so they are read as
+            // plain values.
             let is_unread = matches!(values, DataType::Boolean | DataType::Float16) || values.is_decimal();
             if is_unread { values } else { DataType::Dictionary(keys.clone(), Box::new(values)) }
         }
         (DataType::Timestamp(_, zone), _) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),
         (_, DataType::Timestamp(_, zone)) if let Some(unit) = unit => DataType::Timestamp(unit, zone.clone()),
-        // Parquet stores that a time has a zone, and the Arrow schema stores which zone it is. The
-        // unit comes from Parquet.
+        // Parquet stores whether a time has a zone, and the Arrow schema stores the name of the
+        // zone. The unit comes from Parquet.
         (DataType::Timestamp(_, zone @ Some(_)), DataType::Timestamp(unit, Some(_))) => {
             DataType::Timestamp(*unit, zone.clone())
         }
@@ -190,9 +190,9 @@ fn is_int96(leaf: &ColumnDescPtr) -> bool {
     leaf.physical_type() == Physical::INT96
 }
 
-/// Determines the unit of each INT96 leaf: the user's choice, or the unit in the Arrow schema.
-/// Otherwise, the unit is nanoseconds if the first values need them, or microseconds, which Spark
-/// writes.
+/// Determines the unit of each INT96 leaf. The unit is the user's choice or the unit in the Arrow
+/// schema. If neither is set, the unit is nanoseconds if the first values require it, and otherwise
+/// microseconds, which Spark writes.
 fn int96_units(
     file: &OpenFile,
     known: Option<&Schema>,
@@ -251,9 +251,9 @@ fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Resul
     looked.map_err(|error| group.first_error.take().unwrap_or(error))
 }
 
-/// Returns the columns with the first file's types and their own nullability. If that is not
-/// possible, returns them unchanged. If a column or a nested value has a different time zone, this
-/// is reported as a loss.
+/// Returns the columns with the first file's types and their own nullability. If the types do not
+/// match, returns the columns unchanged. If a column or a nested value has a different time zone,
+/// the function reports a loss.
 fn with_types_of_first(
     file: &mut OpenFile,
     first: &Schema,
@@ -301,7 +301,8 @@ fn with_types_of_first(
     Ok(schema.fields().clone())
 }
 
-/// Returns the units of INT96 leaves, changed to the units in the schema `like` of another file.
+/// Returns the units of INT96 leaves after changing them to the units in the schema `like` of
+/// another file.
 fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
     let mut types = Vec::new();
     like.fields().iter().for_each(|field| leaf_types(field, &mut types));
@@ -315,8 +316,9 @@ fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
     Int96Units { units: own.units.iter().zip(&types).map(unit).collect(), is_chosen: own.is_chosen }
 }
 
-/// Returns whether the library would read integers as times, times as integers, or durations in the
-/// wrong unit. Parquet does not have a duration type, so durations are stored as integers.
+/// Returns whether the `parquet` crate would read integers as times, times as integers, or
+/// durations in the wrong unit. Parquet does not have a duration type and stores durations as
+/// integers.
 fn is_reinterpreted(own: &DataType, like: &DataType) -> bool {
     match (own, like) {
         (own, like) if own == like => false,

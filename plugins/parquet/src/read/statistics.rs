@@ -1,13 +1,13 @@
-//! Statistics of row groups. If they show that a comparison is false for every row, the row group
-//! is skipped.
+//! Statistics of row groups. If they show that a comparison is false for every row, ferry skips the
+//! row group.
 //!
-//! Only statistics that all writers define in the same way are used. These are `min_value` and
+//! ferry uses only statistics that all writers define in the same way. These are `min_value` and
 //! `max_value`, but not the deprecated `min` and `max`. The column's order (`ColumnOrder`) must be
-//! its type's own order; signed numbers do not need a `ColumnOrder`. Truncated strings are still
-//! valid bounds. NaN is not within any bounds, and does not match any comparison that bounds can
+//! the order that its type defines. Signed numbers do not need a `ColumnOrder`. Truncated strings
+//! are valid bounds. NaN is never within bounds, and does not match any comparison that bounds can
 //! exclude. Decimals, times, half floats and INT96 are ordered differently in statistics and in
-//! comparisons, so their statistics do not exclude anything. Statistics are read only for columns
-//! that a scan compares.
+//! comparisons, so their statistics do not exclude anything. ferry reads statistics only for
+//! columns that a scan compares.
 
 use super::stream::RowGroup;
 use super::{OpenFile, footer, leaves};
@@ -21,7 +21,7 @@ use tensorferry_sdk::Limits;
 use tensorferry_sdk::arrow_schema::{DataType, Schema};
 use tensorferry_sdk::records::{Bounds, ComparedValue, Comparison};
 
-/// Cached bounds of leaf columns: for each leaf, the bounds in every row group.
+/// Cached bounds of leaf columns. The map contains the bounds of each leaf in every row group.
 #[derive(Debug, Default)]
 pub(super) struct BoundsCache(Mutex<HashMap<usize, Arc<Vec<Option<Bounds>>>>>);
 
@@ -53,14 +53,13 @@ fn compared_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a DataType>
 }
 
 impl OpenFile {
-    /// Returns the bounds of a leaf column in each row group. The result is empty if the statistics
+    /// Returns the bounds of a leaf column in each row group, or an empty list if the statistics
     /// cannot be read.
     fn bounds_of(&self, leaf: usize, data_type: &DataType, limits: &Limits) -> Arc<Vec<Option<Bounds>>> {
         let mut known = self.bounds.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bounds = known.entry(leaf).or_insert_with(|| {
             let read = footer::with_statistics(&self.file, leaf, limits);
-            // If the footer has changed since it was first read, the error is reported when the
-            // file is closed.
+            // If the footer has changed since the first read, closing the file reports the error.
             let same = read.ok().filter(|read| read.num_row_groups() == self.metadata.num_row_groups());
             let groups =
                 same.iter().flat_map(|read| read.row_groups().iter().map(move |group| (read, group)));
@@ -89,12 +88,13 @@ fn bounds(
     };
     let (min, greatest) = if is_ordered { (min, greatest) } else { (None, None) };
     let rows = u64::try_from(group.num_rows()).ok()?;
-    // Ignore a null count that is larger than the number of rows.
+    // A null count that is larger than the number of rows is ignored.
     let nulls = statistics.null_count_opt().filter(|&nulls| nulls <= rows);
     Some(Bounds { least: min, greatest, nulls, rows })
 }
 
-/// Returns the minimum and the maximum, if comparisons order the type like its statistics.
+/// Returns the minimum and the maximum, if comparisons and statistics order the type in the same
+/// way.
 fn values(statistics: &Statistics, data_type: &DataType) -> (Option<ComparedValue>, Option<ComparedValue>) {
     use DataType as Arrow;
     fn both<T>(

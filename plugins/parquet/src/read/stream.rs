@@ -16,7 +16,7 @@ use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
 use tensorferry_sdk::records::{Batched, ExpandedBytes, FieldPath, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
-/// Estimated bytes of a null in a batch.
+/// Estimated number of bytes of a null in a batch.
 const NULL: u64 = 16;
 
 #[derive(Debug, Clone)]
@@ -44,8 +44,7 @@ fn projected(schema: &SchemaRef, paths: &[FieldPath]) -> Result<SchemaRef> {
 /// ends.
 pub(super) type CountBytes = Box<dyn Fn(ExpandedBytes) -> Result<()> + Send>;
 
-/// Streams the requested columns and rows. A page or a row may take at most `most` bytes when
-/// decoded.
+/// Streams the requested columns and rows. A decoded page or row may have at most `max` bytes.
 pub(super) fn open(
     group: &RowGroup,
     schema: &SchemaRef,
@@ -84,7 +83,7 @@ pub(super) fn open(
     Ok(batches(stream.schema.clone(), move || stream.batch()))
 }
 
-/// Selects a run of rows. Counts beyond `usize` are clamped.
+/// Selects a range of rows. Counts that exceed `usize` are clamped.
 fn selection(first_row: u64, rows: u64) -> RowSelection {
     let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
     vec![RowSelector::skip(count(first_row)), RowSelector::select(count(rows))].into()
@@ -92,19 +91,19 @@ fn selection(first_row: u64, rows: u64) -> RowSelection {
 
 struct Stream {
     name: String,
-    /// Fields that the library reads.
+    /// Fields that the `parquet` crate reads.
     fields: Fields,
     descriptor: SchemaDescPtr,
     schema: SchemaRef,
     columns: Vec<FieldPath>,
-    /// Remaining rows.
+    /// Number of remaining rows.
     left: u64,
     decoded: ExpandedBytes,
     count_bytes: CountBytes,
     batch_rows: usize,
     listed: Arc<AtomicU64>,
     pages: RowGroupPages,
-    /// `None` if there is nothing to decode.
+    /// The decoder, or `None` if there is nothing to decode.
     reader: Option<ParquetRecordBatchReader>,
 }
 
@@ -139,9 +138,8 @@ impl Stream {
         Ok(ranges.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Returns the number of rows per batch. It depends on the lengths of the chunks, and is so
-    /// small that even repetitions of the longest value cannot make a batch longer than `most`
-    /// bytes.
+    /// Returns the number of rows per batch. The number depends on the lengths of the chunks. It is
+    /// so small that a batch never exceeds `max` bytes, even if the longest value is repeated.
     fn rows_of_a_batch(&self, request: &ScanRequest) -> Result<usize> {
         let group = self.pages.group();
         let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
@@ -170,8 +168,8 @@ impl Stream {
             };
             bytes = bytes.saturating_add(encoded.max(values.saturating_mul(lengths.mean)));
             widest = widest.max(lengths.longest.saturating_mul(values.div_ceil(rows)));
-            // A null of fixed length takes as much memory as any other value. Other nulls take an
-            // offset and their levels.
+            // A null of fixed length uses as much memory as any other value. The memory of other
+            // nulls consists of an offset and the levels.
             let is_fixed = column.column_type() == Type::FIXED_LEN_BYTE_ARRAY;
             row = row.saturating_add(if is_fixed { lengths.longest.max(NULL) } else { NULL });
         }
@@ -226,7 +224,7 @@ impl Stream {
             text::check(column).map_err(|error| error.column(field.name()))?;
         }
         let expanded = columns.iter().map(|column| ExpandedBytes::of(column));
-        // Dictionaries and runs in Parquet are a form of compression: decoded values share no
+        // Dictionaries and runs in Parquet are forms of compression. Decoded values do not share
         // memory.
         self.decoded.bytes += expanded.map(|expanded| expanded.bytes).sum::<u64>();
         (self.count_bytes)(self.decoded)?;
@@ -243,7 +241,7 @@ impl Stream {
         Ok(Some(batch))
     }
 
-    /// Finds the first column that cannot be read, since the library does not report it. Each step
+    /// Finds the first unreadable column, because the `parquet` crate does not report it. Each step
     /// of this bisection reads half of the remaining columns, so the search takes about as long as
     /// reading all columns once.
     fn find_bad_column(&self) -> Option<String> {
@@ -256,13 +254,13 @@ impl Stream {
             return None;
         }
         let is_bad = !self.is_readable(&self.columns[from..to]);
-        // Discard the error of the repeated reads.
+        // The error of the repeated reads is discarded.
         drop(self.pages.first_error.take());
         let column = self.columns[from].first().and_then(|&column| self.fields.get(column));
         column.filter(|_| is_bad).map(|column| column.name().clone())
     }
 
-    /// Returns whether these columns can be read and have all rows of the group.
+    /// Returns whether these columns are readable and contain all rows of the group.
     fn is_readable(&self, columns: &[FieldPath]) -> bool {
         let Ok(reader) = self.reader(columns, None) else { return false };
         let drained = catch_unwind(AssertUnwindSafe(|| {

@@ -1,5 +1,6 @@
-//! Checks that strings are UTF-8. The library checks only columns that are annotated as text. It
-//! also checks the bytes of all values together, so a character could be split between two values.
+//! Checks that strings are UTF-8. The `parquet` crate checks only columns that are annotated as
+//! text. Because the library checks the concatenated bytes of all values, it would accept a
+//! character that is split between two values.
 
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait};
@@ -36,7 +37,7 @@ fn is_utf8<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> bool {
     are_texts(&texts.value_data()[first..last], starts)
 }
 
-/// Returns whether the bytes are UTF-8, and a character begins at each of these positions.
+/// Returns whether the bytes are UTF-8 and a character starts at each of these positions.
 fn are_texts(bytes: &[u8], mut starts: impl Iterator<Item = usize>) -> bool {
     bytes.is_ascii()
         || std::str::from_utf8(bytes).is_ok_and(|text| starts.all(|start| text.is_char_boundary(start)))

@@ -1,5 +1,5 @@
-//! Walks a Thrift struct in the compact protocol before the library parses it, and checks it
-//! against the expected shape.
+//! Reads a Thrift struct in the compact protocol before the `parquet` crate parses it, and compares
+//! it with the expected shape.
 //!
 //! ```text
 //! struct:  fields, then 0
@@ -8,11 +8,11 @@
 //! list:    a byte: the number of elements (15: a varint follows), and their type; then the elements
 //! ```
 //!
-//! The library identifies fields only by their IDs. It parses a field with a known ID as the
-//! expected type, regardless of the type in the file. If two fields have the same ID, it keeps the
-//! last one. This module must see the same values as the library. It therefore requires that a
-//! known field has the expected type and that IDs ascend, as they do in the output of real writers.
-//! Lists of booleans, and maps, are refused, because the library does not support them or skips
+//! The `parquet` crate identifies fields only by their IDs. It parses a field with a known ID as
+//! the expected type, regardless of the type in the file. If two fields have the same ID, the last
+//! field is used. This module must find the same values as the library. It therefore requires known
+//! fields to have the expected type and IDs to ascend, as in the output of real writers. This
+//! module rejects maps and lists of booleans, because the library does not support them or skips
 //! them incorrectly.
 
 use tensorferry_sdk::{Error, Result};
@@ -22,7 +22,7 @@ use tensorferry_sdk::{Error, Result};
 pub(super) enum Shape {
     Bool,
     Byte,
-    /// An integer of any encoded width whose value fits into this many bits.
+    /// An integer of any encoded width. Its value must fit into this number of bits.
     Integer(u32),
     Double,
     /// Bytes or a string.
@@ -32,7 +32,7 @@ pub(super) enum Shape {
     Struct(Fields),
 }
 
-/// Known fields of a struct, by id.
+/// Known fields of a struct, by field ID.
 pub(super) type Fields = &'static [(i64, Shape)];
 
 /// A value found by [`walk`].
@@ -85,8 +85,8 @@ impl Bytes for &[u8] {
     }
 }
 
-/// Walks a struct that has these known fields. Calls `see` for the value of each known field and
-/// for the end of each struct, with the path of field IDs.
+/// Reads a struct that has these known fields. Calls `see` for the value of each known field and
+/// for the end of each struct. The arguments of `see` include the path of field IDs.
 pub(super) fn walk(
     bytes: &mut impl Bytes,
     fields: Fields,
@@ -149,8 +149,8 @@ impl<B: Bytes> Walk<'_, B> {
                 Ok(())
             }
             (Shape::Struct(fields), STRUCT) => self.fields(fields),
-            // The file is valid, since a Thrift reader would skip such a field. The library would
-            // misread it.
+            // The file is valid, because a Thrift reader would skip such a field. However, the
+            // `parquet` crate would misread the field.
             _ => Err(Error::unsupported("a field of the footer or of a page header has the wrong type")
                 .expected(format!("{shape:?}").split('(').next().unwrap_or_default())
                 .found(format!("type {wire} for field {:?}", self.path))),
@@ -191,7 +191,8 @@ fn skip(bytes: &mut impl Bytes, wire: u8, depth: u32) -> Result<()> {
         }
         LIST | SET => {
             let (element, count) = list(bytes)?;
-            // When the library skips such a list, it does not skip the bytes of its elements.
+            // When the `parquet` crate skips such a list, it does not skip the bytes of its
+            // elements.
             if count > 0 && matches!(element, BOOL_TRUE | BOOL_FALSE) {
                 return Err(malformed("unexpected list of booleans"));
             }
@@ -251,8 +252,8 @@ mod tests {
 
     #[test]
     fn known_fields_are_seen_and_others_passed_over() {
-        // Fields by ID. 1: 3; 2: a list of "ab" and ""; 4: a struct; 5: true; 9, written with an
-        // explicit ID: a list of two bytes.
+        // The fields are 1: the number 3; 2: a list of "ab" and ""; 4: a struct; 5: true; and 9,
+        // with an explicit ID: a list of two bytes.
         let bytes = [0x15, 6, 0x19, 0x28, 2, b'a', b'b', 0, 0x2c, 0x18, 1, 7, 0, 0x11, 9, 18, 0x23, 8, 8, 0];
         let expected = ["[1] Number(3)", "[2] Len(2)", "[2] Len(2)", "[2] Len(0)", "[] End"];
         assert_eq!(seen(&bytes).unwrap(), expected);
@@ -272,7 +273,7 @@ mod tests {
             // ID 65537 becomes 1 when it is truncated to 16 bits.
             (&[0x05, 0x82, 0x80, 0x08, 8, 0], "order"),
             (&[0x18, 6, 0], "wrong type"),
-            // 2^32 becomes 0 when it is truncated to 32 bits.
+            // The value 2^32 becomes 0 when it is truncated to 32 bits.
             (&[0x15, 0x80, 0x80, 0x80, 0x80, 0x20, 0], "too large"),
             (&[0x49, 0x21, 1, 1, 0], "booleans"),
             (&[0x4b, 0, 0], "unknown type"),

@@ -1,6 +1,6 @@
-//! Converts a column to the type that is stored: times in seconds to a unit that Parquet has, list
-//! views to lists, and run-end encoded arrays to plain values. arrow-cast could do this, but it
-//! would make the plugin nine megabytes larger.
+//! Converts a column to its stored type. For example, times in seconds get a unit that Parquet
+//! supports, list views become lists, and run-end encoded arrays become plain values. arrow-cast
+//! could do this, but it would make the plugin nine megabytes larger.
 
 use crate::logical::INTERVAL_LEN;
 use crate::nested::converted;
@@ -21,7 +21,8 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit
 
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
-/// Converts `array` to `to`, the type that [`stored`](super::stored) returns for the array's type.
+/// Converts `array` to the type `to`, which [`stored`](super::stored) returns for the type of the
+/// array.
 pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     let from = array.data_type();
     Ok(match from {
@@ -39,8 +40,8 @@ pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arr
         DataType::Date64 => {
             let days: PrimitiveArray<Date32Type> =
                 array.as_primitive::<Date64Type>().try_unary(|milliseconds| {
-                    // Arrow allows only whole days in `Date64`, and the conversion would lose a
-                    // time of day.
+                    // Arrow allows only whole days in `Date64`, so the conversion would lose a time
+                    // of day.
                     let days = (milliseconds % MILLISECONDS_PER_DAY == 0)
                         .then_some(milliseconds / MILLISECONDS_PER_DAY);
                     days.and_then(|days| i32::try_from(days).ok()).ok_or_else(|| {

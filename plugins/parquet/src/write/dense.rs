@@ -1,17 +1,18 @@
-//! Writes the chunks of dense columns, in which no value is null and no list is empty. The library
-//! writes all other columns. It would examine every value of a dense column, which is unnecessary:
-//! the levels are runs and bits, numbers have the same layout in memory and in a page, and a lookup
-//! table builds the dictionary for integers of a narrow range.
+//! Writes the chunks of dense columns, in which no value is null and no list is empty. The
+//! `parquet` crate writes all other columns. For a dense column, the library would examine every
+//! value, which is unnecessary. The levels are runs and bits, and numbers have the same layout in
+//! memory and in a page. A lookup table builds the dictionary for integers of a narrow range.
 //!
-//! The gain justifies the code. The benchmark's 512 MiB of Examples (an ID, a name, a picture of
-//! 500 random bytes, 64 floats, 64 tokens) took 0.39 s on two cores. The library needed 0.84 s for
-//! all columns: 2.1 times as long, with 2.2 times the CPU time. The commands were `ferry convert
-//! big.tfrecord out.parquet`, and the same command with `-o dictionary=false`, which leaves every
-//! column to the library. The file is 2 % larger than the library's file with dictionaries, because
-//! pages that shrink little are not compressed.
+//! The performance gain justifies the code. The benchmark converts 512 MiB of Examples (an ID, a
+//! name, a picture of 500 random bytes, 64 floats, 64 tokens). With this code, the conversion took
+//! 0.39 s on two cores. When the `parquet` crate wrote all columns, the conversion took 0.84 s,
+//! which is 2.1 times as long, with 2.2 times the CPU time. The commands were `ferry convert
+//! big.tfrecord out.parquet`, and the same command with `-o dictionary=false`. With this option,
+//! the library writes every column. ferry's file is 2 % larger than the library's file with
+//! dictionaries, because ferry does not compress pages that would shrink little.
 //!
-//! A chunk is `[dictionary page] data page...`. Each page has a header and a body, which is
-//! compressed as a whole:
+//! A chunk is `[dictionary page] data page...`. Each page consists of a header and a body. The body
+//! is compressed as a whole:
 //!
 //! ```text
 //! data page      [u32 LE length, repetition levels] [u32 LE length, definition levels] values
@@ -38,27 +39,29 @@ use std::ops::Range;
 use tensorferry_sdk::arrow_array::ArrayRef;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// Approximate size of the values in a page, in bits: 1 MiB, the page size that most writers use.
+/// Approximate size of the values in a page, in bits. It corresponds to 1 MiB, which is the page
+/// size that most writers use.
 const PAGE_BITS: u64 = 8 << 20;
-/// Maximum compressed size of the sampled bytes of a chunk's first page, in percent. If they shrink
-/// less, the chunk is not compressed: decompression would cost readers more time than the saved
-/// bytes are worth.
+/// Maximum compressed size of the sampled bytes of a chunk's first page, in percent. If the samples
+/// shrink less, the chunk is not compressed, because decompressing it would cost readers more time
+/// than the smaller size saves.
 const MAX_COMPRESSED_PERCENT: usize = 90;
-/// Bytes per sample of the first page, and number of samples. They are compressed as a test.
+/// Number of bytes per sample of the first page, and number of samples. The writer compresses the
+/// samples to decide whether to compress the chunk.
 const SAMPLE_BYTES: usize = 16 << 10;
 const SAMPLE_COUNT: usize = 16;
-/// Maximum bytes of the minimum and of the maximum of strings and bytes. For example, readers do
-/// not benefit from a kilobyte of an image in each footer.
+/// Maximum length in bytes of the minimum and of the maximum of strings and bytes. Longer values,
+/// such as a kilobyte of an image in each footer, do not benefit readers.
 pub(super) const STATISTICS_BYTES: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DenseWriter {
-    /// If set, pages that shrink are compressed with snappy.
+    /// Whether pages that shrink are compressed with snappy.
     pub(super) is_compressed: bool,
     pub(super) has_statistics: bool,
 }
 
-/// Buffers for a page and its compressed form, reused for every page.
+/// Buffers for a page and its compressed form. They are reused for every page.
 #[derive(Default)]
 pub(super) struct Buffers {
     page: Vec<u8>,
@@ -78,8 +81,8 @@ impl Segment<'_> {
 }
 
 impl DenseWriter {
-    /// Writes a chunk that begins at `offset`. If the column is not dense, writes nothing and
-    /// returns `None`.
+    /// Writes a chunk that starts at `offset`. If the column is not dense, the function writes
+    /// nothing and returns `None`.
     pub(super) fn chunk(
         self,
         column: &ColumnDescPtr,
@@ -112,8 +115,8 @@ impl DenseWriter {
 struct Chunk<'a> {
     column: &'a ColumnDescPtr,
     dictionary: &'a ChunkDictionary,
-    /// `None` if pages are not compressed, or after the samples have shown that compression saves
-    /// too little.
+    /// The encoder, or `None` if pages are not compressed. It also becomes `None` if the samples
+    /// show that compression saves too little space.
     codec: Option<snap::raw::Encoder>,
     buffers: &'a mut Buffers,
     output: &'a mut dyn ByteSink,
@@ -149,7 +152,7 @@ impl Chunk<'_> {
         if segments.is_empty() { Ok(()) } else { self.data_page(&segments) }
     }
 
-    /// Returns the number of bits that the values take in a page.
+    /// Returns the number of bits of the values in a page.
     fn bits(&self, leaf: &Leaf, values: Range<usize>) -> u64 {
         let count = values.len() as u64;
         match self.dictionary.bits() {
@@ -167,7 +170,7 @@ impl Chunk<'_> {
         if self.column.max_def_level() > 0 {
             levels::put_run(&mut self.buffers.page, self.column.max_def_level(), count);
         }
-        // Numbers that are not compressed are written directly from the array.
+        // Uncompressed numbers are written directly from the array.
         let mut numbers = Vec::new();
         let encoding = match self.dictionary {
             ChunkDictionary::None => {
@@ -198,8 +201,8 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    /// Compresses samples of the first data page, which is in the buffer, to decide whether to
-    /// compress the chunk. Then writes the dictionary page.
+    /// Writes the dictionary page. To decide whether to compress the chunk, the function first
+    /// compresses samples of the first data page, which is in the buffer.
     fn begin(&mut self) -> Result<()> {
         if let Some(codec) = &mut self.codec {
             let Buffers { page, compressed } = &mut *self.buffers;
@@ -222,7 +225,8 @@ impl Chunk<'_> {
         Ok(())
     }
 
-    /// Writes a page that consists of the buffer and `rest`. `rest` is empty for compressed pages.
+    /// Writes a page that consists of the buffer followed by `rest`. For compressed pages, `rest`
+    /// is empty.
     fn put_page(
         &mut self,
         page_type: PageType,

@@ -1,5 +1,6 @@
-//! Encodes a piece, which is one row group. The row group's chunks are encoded as if they followed
-//! the magic in a separate file. The piece's note is the footer of that file.
+//! Encodes a piece, which is one row group. The chunks of the row group are encoded as in a
+//! separate file, in which they follow the magic bytes. The note of the piece is the footer of this
+//! separate file.
 
 use super::dense::{Buffers, DenseWriter, STATISTICS_BYTES};
 use super::footer;
@@ -22,22 +23,22 @@ use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{Field, Schema};
 use tensorferry_sdk::{ByteSink, Result};
 
-/// Bytes after the footer: its length and the magic.
+/// Number of bytes after the footer. They contain its length and the magic bytes.
 const TAIL: usize = 8;
 
-/// Returns the library's settings for encoding the columns.
+/// Returns the `parquet` crate's settings for encoding columns.
 pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Result<WriterProperties> {
     let statistics = if options.statistics { EnabledStatistics::Chunk } else { EnabledStatistics::None };
     let mut properties = WriterProperties::builder()
         .set_compression(options.compression)
         .set_statistics_enabled(statistics)
         .set_statistics_truncate_length(Some(STATISTICS_BYTES))
-        // Page indexes contain file offsets, which are not known yet.
+        // Page indexes are disabled, because they contain file offsets that are not known yet.
         .set_offset_index_disabled(true)
         // One piece is one row group. The host has already limited its rows.
         .set_max_row_group_row_count(None)
         .set_max_row_group_bytes(None)
-        // In lists and maps, use the field names that the Parquet specification requires.
+        // Lists and maps get the field names that the Parquet specification requires.
         .set_coerce_types(true)
         .set_dictionary_enabled(options.dictionary != DictionaryUse::Never);
     if options.dictionary == DictionaryUse::Auto {
@@ -48,9 +49,9 @@ pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Resul
     Ok(properties.build())
 }
 
-/// Returns whether a column contains floats or bytes, such as images or serialized arrays. The
-/// library would fill a dictionary for them and then discard it, which costs more than the rest of
-/// the encoding.
+/// Returns whether a column contains floats or bytes, such as images or serialized arrays. For such
+/// columns, the `parquet` crate would fill a dictionary and then discard it. Filling the dictionary
+/// costs more than the rest of the encoding.
 fn skips_dictionary(column: &ColumnDescriptor) -> bool {
     match column.physical_type() {
         Type::FLOAT | Type::DOUBLE | Type::FIXED_LEN_BYTE_ARRAY => true,
@@ -62,7 +63,8 @@ fn skips_dictionary(column: &ColumnDescriptor) -> bool {
     }
 }
 
-/// Returns the footer of a file without rows: the schema, and the Arrow schema in the metadata.
+/// Returns the footer of a file without rows. The footer contains the schema, and the Arrow schema
+/// in the metadata.
 pub(super) fn empty_file(stored: &StoredSchema, properties: &WriterProperties) -> Result<ParquetMetaData> {
     let options = ArrowWriterOptions::new().with_properties(properties.clone());
     let options = options.with_parquet_schema(stored.parquet.as_ref().clone());
@@ -70,8 +72,8 @@ pub(super) fn empty_file(stored: &StoredSchema, properties: &WriterProperties) -
     writer.and_then(ArrowWriter::close).map_err(write_error)
 }
 
-/// Writes the chunks of one row group and returns its footer. Columns are written one after the
-/// other, so only one chunk or page is in memory in addition to the rows and the output.
+/// Writes the chunks of one row group and returns its footer. Columns are written sequentially.
+/// Only one chunk or page is therefore in memory in addition to the rows and the output.
 pub(super) fn row_group(
     stored: &StoredSchema,
     properties: &WriterProperties,
@@ -82,11 +84,11 @@ pub(super) fn row_group(
 ) -> Result<Vec<u8>> {
     let schema = empty.file_metadata().schema_descr_ptr();
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    // Offsets are relative to a separate file, which begins with the magic.
+    // Offsets are relative to a separate file that starts with the magic bytes.
     let mut offset = MAGIC.len() as u64;
     let mut buffers = Buffers::default();
     let mut chunks: Vec<ColumnChunkMetaData> = Vec::with_capacity(schema.num_columns());
-    // A piece without rows does not have a row group.
+    // A piece without rows has no row group.
     let columns = if rows > 0 { stored.schema.fields().len() } else { 0 };
     for index in 0..columns {
         let arrays = batches.iter().map(|batch| stored.column(batch, index)).collect::<Result<Vec<_>>>()?;
@@ -121,8 +123,8 @@ pub(super) fn row_group(
     Ok(footer)
 }
 
-/// Lets the library write the chunks of a column to a file in memory, and writes this file to
-/// `output` without the magic and the footer.
+/// Lets the `parquet` crate write the chunks of a column to a file in memory, and writes this file
+/// to `output` without its magic bytes and footer.
 fn library_chunks(
     stored: &StoredSchema,
     index: usize,
@@ -155,7 +157,7 @@ fn library_chunks(
     group.columns().iter().map(|chunk| footer::moved_chunk(chunk.clone(), by).map_err(write_error)).collect()
 }
 
-/// Encodes the chunks of a column: one chunk for each leaf of its type.
+/// Encodes the chunks of a column, with one chunk for each leaf of the column's type.
 fn chunks(
     field: &Field,
     arrays: &[ArrayRef],
@@ -173,8 +175,8 @@ fn chunks(
     writers.into_iter().map(|writer| writer.close().map_err(write_error)).collect()
 }
 
-/// Bytes from the library that have not been written to the output yet. They have their own buffer,
-/// because the library requires a `Send` writer, and a borrowed output is not `Send`.
+/// Bytes from the `parquet` crate that have not been written to the output. They need a separate
+/// buffer, because the library requires a `Send` writer, and a borrowed output is not `Send`.
 #[derive(Clone, Default)]
 struct PendingBytes(Arc<Mutex<Vec<u8>>>);
 

@@ -11,7 +11,7 @@ use parquet::file::metadata::{
 use tensorferry_sdk::records::PlacedPiece;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// Writes the footer, its length and the magic.
+/// Writes the footer, its length and the magic bytes.
 pub(super) fn write(
     empty: &ParquetMetaData,
     pieces: &[PlacedPiece],
@@ -20,13 +20,13 @@ pub(super) fn write(
     let file = empty.file_metadata();
     let reading = ParquetMetaDataOptions::new()
         .with_schema(file.schema_descr_ptr())
-        // Keep the full list of page encodings, because it is written to the new footer.
+        // The full list of page encodings is kept, because it is written to the new footer.
         .with_encoding_stats_as_mask(false);
     let mut row_groups = Vec::with_capacity(pieces.len());
     for piece in pieces {
         let note = ParquetMetaDataReader::decode_metadata_with_options(&piece.note, Some(&reading));
-        // The offsets in each piece assume that the magic precedes the piece. The whole file has
-        // the magic only at its start.
+        // The offsets in each piece assume that the magic bytes precede the piece. However, the
+        // whole file has these magic bytes only at its start.
         let by = piece.offset.checked_sub(MAGIC.len() as u64).and_then(|by| i64::try_from(by).ok());
         let by =
             by.ok_or_else(|| Error::plugin("a row group cannot start at this offset").found(piece.offset))?;

@@ -1,4 +1,4 @@
-//! Determines which columns of a schema Parquet can store, and as which types.
+//! Determines the columns of a schema that Parquet can store, and their stored types.
 
 use super::as_stored::as_stored;
 use crate::fault::{one_line, write_error};
@@ -13,7 +13,7 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Sch
 use tensorferry_sdk::records::{has_type, type_text};
 use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
-/// The schema that is written, and the source of each of its columns.
+/// The schema to write, and the source of each of its columns.
 #[derive(Debug, Clone)]
 pub(super) struct StoredSchema {
     pub(super) schema: SchemaRef,
@@ -74,7 +74,8 @@ impl StoredSchema {
         Ok(SchemaDescriptor::new(Arc::new(root)))
     }
 
-    /// Returns the column of a batch that is stored as column `index`, in the stored type.
+    /// Returns the column of a batch that is stored as the column `index`, converted to its stored
+    /// type.
     pub(super) fn column(&self, batch: &RecordBatch, index: usize) -> Result<ArrayRef> {
         let column = self.from.get(index).and_then(|&from| batch.columns().get(from));
         let column = column.ok_or_else(|| Error::plugin("a batch does not match the schema"))?;
@@ -88,7 +89,7 @@ impl StoredSchema {
 /// that Parquet cannot store are added to `lost`.
 fn storable(field: &Field, lost: &mut Vec<Loss>) -> Result<FieldRef, String> {
     let stored = storable_field(field, field.name(), lost)?;
-    // The library checks everything else, for example the precision of decimals.
+    // The `parquet` crate performs all other checks, for example of the precision of decimals.
     let schema = Schema::new(vec![stored.clone()]);
     match ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema) {
         Ok(_) => Ok(Arc::new(stored)),
@@ -118,7 +119,7 @@ impl Depth {
     fn of(data_type: &DataType) -> Self {
         let (groups, lists) = match data_type {
             DataType::Struct(_) => (1, 0),
-            // A list is a group that contains a repeated group. In a map, the repeated group
+            // A list is a group that contains a repeated group. The repeated group of a map
             // contains the pairs.
             DataType::Map(..) => (1, 1),
             DataType::RunEndEncoded(_, values) => return Self::of(values.data_type()),
@@ -135,7 +136,7 @@ impl Depth {
     }
 }
 
-/// Rejects columns with more nesting than the reader accepts.
+/// Rejects columns with deeper nesting than the reader accepts.
 fn check_depth(field: &Field) -> Result<()> {
     let Depth { groups, lists, fields } = Depth::of(field.data_type());
     // The schema itself counts as one group.
@@ -153,7 +154,7 @@ fn check_depth(field: &Field) -> Result<()> {
 }
 
 /// Returns the field as it is stored. `path` is the path of the field in the schema. Seconds become
-/// milliseconds, because Parquet has only milliseconds, microseconds and nanoseconds.
+/// milliseconds, because Parquet supports only milliseconds, microseconds and nanoseconds.
 fn storable_field(field: &Field, path: &str, lost: &mut Vec<Loss>) -> Result<Field, String> {
     let stored = field.clone().with_dict_is_ordered(false);
     let data_type = match field.data_type() {
@@ -165,7 +166,7 @@ fn storable_field(field: &Field, path: &str, lost: &mut Vec<Loss>) -> Result<Fie
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
         DataType::Date64 => DataType::Date32,
-        // The library supports only dictionaries of plain values.
+        // The `parquet` crate supports only dictionaries of plain values.
         DataType::Dictionary(_, values) if is_unpacked(values) => {
             return storable_field(&stored.with_data_type(values.as_ref().clone()), path, lost);
         }

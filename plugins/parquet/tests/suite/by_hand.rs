@@ -1,4 +1,4 @@
-//! Files with handmade footers and page headers, whose claims no library would write.
+//! Files with handmade footers and page headers. Their claims differ from those of any real writer.
 
 use crate::common::{file, folder, open, read, read_within};
 use arrow_ipc::{
@@ -84,7 +84,7 @@ fn group(name: &str, children: usize) -> Thrift {
     Thrift::default().int(3, REQUIRED).text(4, name).int(5, i64::try_from(children).unwrap())
 }
 
-/// Describes a column chunk of `values` values in `len` bytes of the file from `start` on.
+/// Describes a column chunk of `values` values in `len` bytes of the file, starting at `start`.
 fn chunk(physical: i64, values: i64, start: usize, len: usize) -> Thrift {
     let [start, len] = [start, len].map(|number| i64::try_from(number).unwrap());
     let encodings = [0x10 | I32, 0];
@@ -112,8 +112,8 @@ fn parquet_with(pages: &[u8], schema: &[Thrift], groups: &[Thrift], entries: &[(
     [b"PAR1", pages, &footer, &len, b"PAR1"].concat()
 }
 
-/// Builds an uncompressed page. `header` is the struct in field `own` of the page header, which is
-/// specific to the page type.
+/// Builds an uncompressed page. `header` is the struct that is specific to the page type. The page
+/// header contains it in the field `own`.
 fn page(kind: i64, body: &[u8], own: u64, header: &Thrift) -> Vec<u8> {
     let len = i64::try_from(body.len()).unwrap();
     let header = Thrift::default().int(1, kind).int(2, len).int(3, len).inner(own, header);
@@ -204,8 +204,8 @@ fn a_group_has_as_many_children_as_there_are_elements() {
     assert_refused(&parquet(&[], &[many], &[]), ErrorKind::Malformed, "more children");
     let none = leaf("n", INT64, OPTIONAL).int(5, -1);
     assert_refused(&parquet(&[], &[group("root", 1), none], &[]), ErrorKind::Malformed, "negative");
-    // The library would also read the second schema of a footer. It would read a field of a wrong
-    // type as the expected type.
+    // The `parquet` crate would also read the second schema of a footer. It would read a field of a
+    // wrong type as if the field had the expected type.
     let footer = Thrift::default().int(1, 2).list(2, &[group("a", 0)]).list(2, &nested(1500, 0)).bytes();
     let len = u32::try_from(footer.len()).unwrap().to_le_bytes();
     assert_refused(&[b"PAR1", &footer[..], &len, b"PAR1"].concat(), ErrorKind::Malformed, "repeated");
@@ -227,7 +227,8 @@ fn paths_to_leaves_are_bounded_by_the_footer() {
 
 #[test]
 fn a_page_has_one_header() {
-    // The library allocates memory for all values of a dictionary before it decodes any of them.
+    // The `parquet` crate allocates memory for all values of a dictionary before it decodes any of
+    // the values.
     let header = Thrift::default().int(1, 1 << 30).int(2, 0);
     let none = Thrift::default().int(1, 0).int(2, 0).int(3, 3).int(4, 3);
     let lengths = Thrift::default().int(1, 2).int(2, 0).int(3, 0);
@@ -262,13 +263,13 @@ fn few_bytes_stand_for_so_many_nulls() {
         parquet(&pages.repeat(groups.len()), &schema, &groups)
     };
     let opened = |bytes: Vec<u8>| open(MemorySource::file("in.parquet", bytes), Limits::default());
-    // 20 * 2^30 values in 2 KB are refused. 2000 row groups with as many nulls as pyarrow writes
-    // are accepted.
+    // The reader rejects 20 * 2^30 values in 2 KB. It accepts 2000 row groups that contain as many
+    // nulls as those of pyarrow.
     let error = opened(file(1 << 30, 20)).map(drop).unwrap_err();
     assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("expanded_bytes"), "{error}");
     assert_eq!(opened(file(1 << 20, 2000)).unwrap().splits().len(), 2000);
     assert_eq!(opened(file(1 << 26, 1)).unwrap().splits().len(), 1);
-    // All files share one allowance. Each of these files has 2^26 values in 200 bytes.
+    // All files share one allowance of values. Each of these files has 2^26 values in 200 bytes.
     let few = file(1 << 26, 1);
     let names: Vec<String> = (0..6).map(|index| format!("{index}.parquet")).collect();
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (&name[..], &few[..])).collect();
@@ -278,7 +279,7 @@ fn few_bytes_stand_for_so_many_nulls() {
     // Rows without columns also take time to read.
     let rows = parquet(&[], &[group("root", 0)], &[row_group(1 << 40, &[])]);
     assert_refused(&rows, ErrorKind::Limit, "more values");
-    // Nulls of fixed length take as much memory as other values.
+    // Nulls of fixed length use as much memory as other values.
     let long = leaf("f", FIXED_LEN_BYTE_ARRAY, OPTIONAL);
     let long = Thrift(long.0[..3].to_vec()).int(2, 1 << 20).int(3, OPTIONAL).text(4, "f");
     let pages = nulls(1 << 20);
@@ -303,7 +304,7 @@ fn a_row_of_long_nulls_is_bounded() {
 
 #[test]
 fn a_chunks_lists_are_bounded_by_its_bytes() {
-    // A list of 2^23 nulls: its repetition levels are a 0 and a run of ones.
+    // The page contains a list of 2^23 nulls, whose repetition levels are a 0 and a run of ones.
     let count = 1_i64 << 23;
     let run = [vec![2, 0], varint((count - 1).cast_unsigned() << 1), vec![1]].concat();
     let other = [varint(count.cast_unsigned() << 1), vec![0]].concat();
@@ -318,7 +319,7 @@ fn a_chunks_lists_are_bounded_by_its_bytes() {
 
 #[test]
 fn row_groups_are_bounded_by_the_footer() {
-    // A row group without chunks, bytes or rows takes seven bytes.
+    // A row group without chunks, bytes or rows occupies seven bytes.
     let empty = vec![Thrift(vec![0x19, STRUCT, 0x16, 0, 0x16, 0]); 100_000];
     assert_refused(&parquet(&[], &[group("root", 0)], &empty), ErrorKind::Limit, "too long in memory");
     read(&parquet(&[], &[group("root", 0)], &empty[..500])).unwrap();
@@ -348,11 +349,11 @@ fn columns_of_nulls_are_read() {
     );
 }
 
-/// Builds a file of one column. All rows repeat the only value in its dictionary.
+/// Builds a file with one column. All rows repeat the only value in the dictionary of the column.
 fn repeated(value: &[u8], rows: i64) -> Vec<u8> {
     let dictionary = [&u32::try_from(value.len()).unwrap().to_le_bytes()[..], value].concat();
     let dictionary = page(2, &dictionary, 7, &Thrift::default().int(1, 1).int(2, 0));
-    // The indices have one bit each and are a run of zeros.
+    // The indices have one bit each, and form a run of zeros.
     let indices = [vec![1], varint(rows.cast_unsigned() << 1), vec![0]].concat();
     let header = Thrift::default().int(1, rows).int(2, 8).int(3, 3).int(4, 3);
     let pages = [dictionary.clone(), page(0, &indices, 5, &header)].concat();
@@ -378,7 +379,7 @@ fn a_repeated_value_is_paid_for_by_bytes() {
             && error.details().any(|(_, text)| text.contains("--limit expanded_bytes=N")),
         "{error}"
     );
-    // Reading the same rows several times counts their bytes only once.
+    // If the same rows are read several times, their bytes are counted only once.
     let bytes = repeated(&value, 1 << 16);
     let set = open(MemorySource::file("in.parquet", bytes.clone()), few).unwrap();
     for _ in 0..3 {
@@ -388,7 +389,7 @@ fn a_repeated_value_is_paid_for_by_bytes() {
             1 << 16
         );
     }
-    // ferry encodes a constant column in the same way.
+    // ferry encodes a column with a single repeated value in the same way.
     let words: ArrayRef =
         Arc::new(StringArray::from_iter_values(std::iter::repeat_n("a constant word", 1 << 20)));
     let bytes = file(&[rows(vec![("w", words)])], &[("dictionary", "true")]);
@@ -437,9 +438,10 @@ fn an_arrow_schema_is_what_its_bytes_say_once() {
         parquet_with(&pages, &schema, &groups, &[("ARROW:schema", hint)])
     };
     read(&bytes(&hint(|buffer| vec![number(buffer, "n")]))).unwrap();
-    // One field with a long name, repeated: 100 KB would become 50 MB.
+    // The schema repeats one field with a long name, so that 100 KB would become 50 MB.
     let wide = hint(|buffer| vec![number(buffer, &"n".repeat(50_000)); 1000]);
-    // A struct that contains the same struct twice, at each of many levels: 2^18 fields.
+    // The schema contains a struct that contains the same struct twice, at many levels. It would
+    // expand to 2^18 fields.
     let deep = hint(|buffer| {
         let mut field = number(buffer, "n");
         for _ in 0..18 {

@@ -9,7 +9,7 @@ use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Limits, MemoryContext, MemorySource, Result, Source, Target, memory};
 use tensorferry_test_kit::rows::{self, batches};
 
-/// Writes the pieces to the output's files in turn.
+/// Writes the pieces to the files of the output in round-robin order.
 pub(crate) fn write(
     schema: &SchemaRef,
     pieces: &[Vec<RecordBatch>],

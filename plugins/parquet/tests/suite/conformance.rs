@@ -1,4 +1,4 @@
-//! The SDK's conformance suite.
+//! Runs the SDK's conformance suite on this format.
 
 use crate::common::file;
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ fn piece(ids: std::ops::Range<i64>) -> RecordBatch {
     rows(vec![("id", id), ("word", word)])
 }
 
-/// Two row groups. Without statistics, the file is so short that the suite can damage every byte of
-/// it.
+/// The sample has two row groups. Without statistics, the file is so short that the suite can
+/// damage every byte of it.
 fn sample() -> Sample {
     let bytes = file(&[piece(0..3), piece(3..7)], &[("statistics", "false")]);
     Sample::file("a.parquet", bytes).holding(&["id", "word"]).of_rows(7)

@@ -1,5 +1,6 @@
-//! This crate writes dense columns, and the library writes all other columns. ferry and the library
-//! must read the same rows from both kinds of columns, and the metadata of the columns must agree.
+//! This crate writes dense columns, and the `parquet` crate writes all other columns. ferry and the
+//! library must read the same rows from dense and other columns, and the metadata of these columns
+//! must agree.
 
 use crate::common::{file, read};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
@@ -15,7 +16,7 @@ use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_test_kit::random::Random;
 use tensorferry_test_kit::rows::rows;
 
-/// Enough rows for several pages of most columns.
+/// Number of rows, which fills several pages of most columns.
 const ROWS: i32 = 40_000;
 
 fn element(data_type: &DataType) -> Arc<Field> {
@@ -65,15 +66,15 @@ fn metadata(bytes: &[u8]) -> ParquetMetaData {
     ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::copy_from_slice(bytes)).unwrap()
 }
 
-/// Reads all rows as one batch with the library.
+/// Reads all rows as one batch with the `parquet` crate.
 fn by_library(file: &[u8]) -> RecordBatch {
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::copy_from_slice(file)).unwrap();
     let batches: Vec<_> = reader.build().unwrap().map(Result::unwrap).collect();
     arrow_select::concat::concat_batches(&batches[0].schema(), &batches).unwrap()
 }
 
-/// Returns whether the library wrote the chunk. The library adds histograms of the levels, and this
-/// crate does not.
+/// Returns whether the `parquet` crate wrote the chunk. Unlike this crate, the library adds
+/// histograms of the levels.
 fn is_of_library(metadata: &ParquetMetaData, column: usize) -> bool {
     metadata.row_group(0).column(column).definition_level_histogram().is_some()
 }

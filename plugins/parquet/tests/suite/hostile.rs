@@ -1,5 +1,5 @@
-//! Files with false claims. Each file is read, or refused with an error that names the location. No
-//! file causes a panic, or an allocation for data that the file does not contain.
+//! Files with false claims. ferry reads each file, or rejects it with an error that names the
+//! location. No file causes a panic, or an allocation for data that the file does not contain.
 
 use crate::common::{file, open, read, read_within, write};
 use std::sync::Arc;
@@ -75,14 +75,14 @@ fn an_error_says_where() {
     let good = file(&[numbers(), numbers()], &[("compression", "snappy")]);
     let set = open(MemorySource::file("in.parquet", &good[..]), Limits::default()).unwrap();
     let split = set.splits()[1].clone();
-    // Damage all pages of the second row group.
+    // The loop damages all pages of the second row group.
     let mut bad = good.clone();
     let range = usize::try_from(split.offset).unwrap()..usize::try_from(split.offset + split.bytes).unwrap();
     bad[range].fill(0xff);
     let error = error_of(&bad);
     assert_eq!(error.kind(), ErrorKind::Malformed);
     let message = error.to_string();
-    // The dictionary of column "w" is the first page that is read, since the batch length depends
+    // The dictionary of column "w" is the first page that is read, because the batch length depends
     // on it.
     for part in ["in.parquet", "row group 1", "column \"w\"", "offset"] {
         assert!(message.contains(part), "{message}");
@@ -101,7 +101,7 @@ fn an_error_says_where() {
 
 #[test]
 fn a_column_is_found_among_many_in_the_time_of_reading_them() {
-    // For strings that are not UTF-8, the library does not report the column.
+    // For strings that are not UTF-8, the `parquet` crate does not report the column.
     const COLUMNS: usize = 6000;
     let names: Vec<String> = (0..COLUMNS).map(|index| format!("c{index}")).collect();
     let good: ArrayRef = Arc::new(StringArray::from(vec!["abc"]));
@@ -110,7 +110,7 @@ fn a_column_is_found_among_many_in_the_time_of_reading_them() {
     let clock = Instant::now();
     read(&bytes).unwrap();
     let once = clock.elapsed();
-    // The last match is the value itself, since a page follows its statistics.
+    // The last match is the value itself, because a page follows its statistics.
     let set = open(MemorySource::file("in.parquet", &bytes[..]), Limits::default()).unwrap();
     let end = usize::try_from(set.splits()[0].offset + set.splits()[0].bytes).unwrap();
     let at = bytes[..end].windows(3).rposition(|three| three == b"abc").unwrap();
@@ -128,11 +128,11 @@ fn a_page_may_not_claim_more_than_it_can_hold() {
         &[rows(vec![("n", Arc::new(Int64Array::from_iter_values(0..100)))])],
         &[("compression", "zstd"), ("dictionary", "false")],
     );
-    // The first page header: 15 00 (the type of a data page), then 15 and the uncompressed length
-    // as a varint.
+    // The first page header contains 15 00 (the type of a data page), followed by 15 and the
+    // uncompressed length as a varint.
     assert_eq!(&good[4..7], [0x15, 0, 0x15]);
     let claimed = |len: u64| {
-        // The varint has two bytes, so the claimed length can be up to 8191.
+        // The varint has two bytes, so the claimed length is at most 8191.
         let mut bad = good.clone();
         let zigzag = len << 1;
         bad[7] = u8::try_from(zigzag & 0x7f).unwrap() | 0x80;
@@ -156,7 +156,7 @@ fn a_page_that_is_longer_than_it_claims_is_not_decompressed() {
         assert!(bytes.len() < 1 << 20, "{compression}: {} bytes", bytes.len());
         read(&bytes).unwrap();
         assert_eq!(&bytes[4..7], [0x15, 0, 0x15]);
-        // Claim 1.5 MiB. This varint has four bytes.
+        // The page claims 1.5 MiB. This varint has four bytes.
         bytes[7..11].copy_from_slice(&[0x80, 0x80, 0xc0, 0x01]);
         let mut limits = Limits::default();
         limits.header_bytes = 2 << 20;
@@ -167,8 +167,8 @@ fn a_page_that_is_longer_than_it_claims_is_not_decompressed() {
 
 #[test]
 fn a_repeated_value_makes_short_batches() {
-    // 3,200 rows of half a megabyte each, in a few bytes of indices. A dictionary is limited to one
-    // megabyte.
+    // The file has 3,200 rows of half a megabyte each, encoded in a few bytes of indices. A
+    // dictionary is limited to one megabyte.
     let value = "x".repeat(1 << 19);
     let column: ArrayRef = Arc::new(StringArray::from(vec![value.as_str(); 64]));
     let batch = rows(vec![("s", column)]);

@@ -1,4 +1,4 @@
-//! Parquet files, written and read in memory.
+//! Tests that write and read Parquet files in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod by_hand;

@@ -1,5 +1,6 @@
-//! Files from other writers: DuckDB, ClickHouse, Spark, pyarrow, polars and parquet-mr. The library
-//! reads their types and layouts incorrectly or not at all.
+//! Files from other writers: DuckDB, ClickHouse, Spark, pyarrow, polars and parquet-mr. Without
+//! ferry's corrections, the `parquet` crate reads their types and layouts incorrectly or not at
+//! all.
 
 use crate::common::{file, open, read};
 use bytes::Bytes;
@@ -23,7 +24,7 @@ fn data(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
 }
 
-/// Reads all rows of a file in one batch with these options.
+/// Reads all rows of a file as one batch with these options.
 fn read_with(name: &str, options: &[(&str, &str)]) -> Result<RecordBatch> {
     let source = Arc::new(MemorySource::file(name, data(name)));
     let set = records::open(&Parquet, &pairs(options), source, &MemoryContext::default())?;

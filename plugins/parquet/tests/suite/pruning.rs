@@ -1,4 +1,4 @@
-//! Scans that skip row groups because of their statistics.
+//! Tests that scans skip row groups because of their statistics.
 
 use crate::common::{open, write};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use tensorferry_sdk::records::{Comparator, ComparedValue, Comparison, ScanReques
 use tensorferry_sdk::{Limits, MemorySource};
 use tensorferry_test_kit::rows::rows;
 
-/// Row groups that cannot match are skipped, and no matching row is lost.
+/// Scans skip row groups that cannot match, and do not lose any matching row.
 #[test]
 fn row_groups_that_cannot_match_are_left_out() {
     let column = |values: Vec<Option<i64>>| Arc::new(Int64Array::from(values)) as ArrayRef;

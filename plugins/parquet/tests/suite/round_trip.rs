@@ -1,4 +1,5 @@
-//! Files that ferry writes are read back unchanged, with every codec, piece size and batch size.
+//! Tests that files from ferry are read back unchanged, with every codec, piece size and batch
+//! size.
 
 use crate::common::{file, folder, open, read, write};
 use arrow_buffer::OffsetBuffer;
@@ -125,7 +126,7 @@ fn a_split_is_a_row_group() {
         within(100, 1 << 20).iter().map(RecordBatch::num_rows).collect::<Vec<_>>(),
         [100, 100, 100, 1, 100, 100, 100, 100, 100, 100, 99]
     );
-    // A row has about 14 bytes, and a batch has at least one row.
+    // A row has about 14 bytes, and a batch contains at least one row.
     assert!(within(8192, 1000).iter().all(|batch| batch.num_rows() < 100));
     assert!(within(8192, 1).iter().all(|batch| batch.num_rows() == 1));
 }
@@ -238,7 +239,7 @@ fn the_zone_of_another_file_is_reported() {
     assert_eq!(reported, [("t", why), ("l", why)]);
 }
 
-/// Returns a list column with one row, which contains these values.
+/// Returns a list column with one row that contains these values.
 fn listed(values: &ArrayRef) -> ArrayRef {
     let field = Arc::new(Field::new("item", values.data_type().clone(), true));
     Arc::new(ListArray::new(field, OffsetBuffer::from_lengths([values.len()]), values.clone(), None))

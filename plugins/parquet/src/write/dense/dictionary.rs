@@ -1,8 +1,8 @@
 //! Dictionaries for integer columns with a narrow range. A table maps each number to its index in
-//! the dictionary. The size of the dictionary is known before the first page is written.
+//! the dictionary. The writer computes the size of the dictionary before it writes the first page.
 //!
-//! All indices have the same number of bits, which is enough for the largest one. A page of indices
-//! is
+//! All indices have the same number of bits, which is sufficient for the largest index. A page of
+//! indices has this layout:
 //!
 //! ```text
 //! u8       bits of an index
@@ -14,12 +14,12 @@ use super::leaf::{Leaf, Values, extremes};
 use super::levels::put_varint;
 use std::ops::{BitOr, Range};
 
-/// Maximum difference between the smallest and the largest value. It keeps the table small enough
-/// for the CPU cache.
+/// Maximum difference between the smallest and the largest value. This limit keeps the table small
+/// enough for the CPU cache.
 const MAX_RANGE: usize = 1 << 18;
 
 pub(super) enum ChunkDictionary {
-    /// The pages contain the values, because a dictionary would save too little.
+    /// The pages contain the values themselves, because a dictionary would save too little space.
     None,
     Int32(NumberDictionary<i32>),
     Int64(NumberDictionary<i64>),
@@ -28,7 +28,7 @@ pub(super) enum ChunkDictionary {
 /// The distinct values of a chunk.
 pub(super) struct NumberDictionary<T> {
     min: T,
-    /// Table of indices. The first entry is the index of the number `least`.
+    /// Table of indices. The first entry is the index of the number `min`.
     indices: Vec<u32>,
     values: Vec<T>,
     bits: u32,
@@ -55,7 +55,7 @@ macro_rules! integer {
             }
 
             fn add(self, by: usize) -> Self {
-                // `by` is less than the range, so it fits.
+                // `by` is less than the range of the numbers, so it fits.
                 self.wrapping_add(Self::try_from(by).unwrap_or_default())
             }
 
@@ -70,8 +70,9 @@ integer!(i32);
 integer!(i64);
 
 impl ChunkDictionary {
-    /// Builds the dictionary of a chunk's values. Returns `None` if their range is too wide for a
-    /// table, so that only a lookup of every value could show whether a dictionary saves enough.
+    /// Builds the dictionary of a chunk's values. Returns `None` if the range of the values is too
+    /// wide for a table. In that case, only a lookup of every value would show whether a dictionary
+    /// saves enough space.
     pub(super) fn of(leaves: &[Leaf]) -> Option<Self> {
         macro_rules! dictionary {
             ($kind:ident) => {{
@@ -92,7 +93,7 @@ impl ChunkDictionary {
         })
     }
 
-    /// Returns the number of bits of an index, or `None` without a dictionary.
+    /// Returns the number of bits of an index, or `None` if there is no dictionary.
     pub(super) fn bits(&self) -> Option<u32> {
         match self {
             Self::None => None,
@@ -101,7 +102,7 @@ impl ChunkDictionary {
         }
     }
 
-    /// Returns the number of values in the dictionary, and its page.
+    /// Returns the number of values in the dictionary, and the dictionary page.
     pub(super) fn page(&self) -> Option<(usize, Vec<u8>)> {
         match self {
             Self::None => None,
@@ -123,15 +124,15 @@ impl ChunkDictionary {
         match (self, values) {
             (Self::Int32(dictionary), Values::Int32(numbers)) => dictionary.put(&numbers[range], indices),
             (Self::Int64(dictionary), Values::Int64(numbers)) => dictionary.put(&numbers[range], indices),
-            // Unreachable: the dictionary was built from these values.
+            // This case cannot occur, because the dictionary was built from these values.
             _ => {}
         }
     }
 }
 
 impl<T: Integer> NumberDictionary<T> {
-    /// Builds the dictionary of the numbers. Returns `None` if their range is too wide for a table,
-    /// and `Some(None)` if a dictionary saves too little.
+    /// Builds the dictionary of the numbers. Returns `None` if the range of the numbers is too wide
+    /// for a table, and `Some(None)` if a dictionary would save too little space.
     fn of(values: &[&[T]]) -> Option<Option<Self>> {
         let count: usize = values.iter().map(|values| values.len()).sum();
         if count == 0 {
@@ -181,8 +182,8 @@ impl<T: Integer> NumberDictionary<T> {
         if let Some((first, last)) = self.extremes()
             && last.distance(first) + 1 == self.values.len()
         {
-            // If every number in the range occurs, the index is computed. This avoids the table,
-            // which may not fit into the L1 cache.
+            // If every number in the range occurs, the index is computed directly. This computation
+            // avoids the table, which may not fit into the L1 cache.
             indices.put_all(values, |value| value.distance(first) as u64);
             return;
         }
@@ -190,9 +191,9 @@ impl<T: Integer> NumberDictionary<T> {
     }
 }
 
-/// Marks which numbers from zero on occur. Returns `None` if a number is negative or not less than
-/// `max`. Each run of values is read twice while it is in the cache: first its combined bits give
-/// an upper bound, which vector instructions compute.
+/// Marks the nonnegative numbers that occur. Returns `None` if a number is negative or not less
+/// than `max`. Each run of values is read twice while it is in the cache. The first read combines
+/// the bits of the values with vector instructions to get an upper bound.
 fn small_numbers<T: Integer>(values: &[&[T]], max: usize) -> Option<Vec<bool>> {
     let mut is_there = vec![false];
     for run in values.iter().flat_map(|values| values.chunks(2048)) {
@@ -220,14 +221,14 @@ fn mark<T: Integer>(values: &[T], min: T, is_there: &mut [bool]) {
 pub(super) struct Indices<'a> {
     page: &'a mut Vec<u8>,
     bits: u32,
-    /// Length of the page after all indices are written.
+    /// Length of the page after all indices have been written.
     end: usize,
     waiting: u64,
     filled: u32,
 }
 
 impl<'a> Indices<'a> {
-    /// Reserves room for `count` indices at the end of a page.
+    /// Reserves space for `count` indices at the end of a page.
     pub(super) fn new(page: &'a mut Vec<u8>, bits: u32, count: usize) -> Self {
         let groups = count.div_ceil(8);
         page.push(bits.to_le_bytes()[0]);
@@ -238,7 +239,7 @@ impl<'a> Indices<'a> {
     }
 
     /// Packs the indices of values. If an index has at most 16 bits, four indices are first
-    /// combined into one number, to shorten the dependency chain.
+    /// combined into one number, which shortens the dependency chain.
     #[inline]
     fn put_all<T: Copy>(&mut self, values: &[T], index: impl Fn(T) -> u64) {
         let (fours, rest) = if self.bits <= 16 { values.as_chunks::<4>() } else { (&[][..], values) };
@@ -256,7 +257,7 @@ impl<'a> Indices<'a> {
     /// be zero.
     #[inline]
     fn put(&mut self, bits: u64, count: u32) {
-        // `filled` is less than 64 here.
+        // `filled` is less than 64 at this point.
         self.waiting |= bits << self.filled;
         self.filled += count;
         if self.filled >= u64::BITS {
@@ -266,7 +267,7 @@ impl<'a> Indices<'a> {
         }
     }
 
-    /// Appends the remaining bits, and pads the last group with zeros.
+    /// Appends the remaining bits and pads the last group with zeros.
     pub(super) fn finish(self) {
         self.page.extend_from_slice(&self.waiting.to_le_bytes());
         self.page.resize(self.end, 0);
@@ -284,7 +285,7 @@ mod tests {
         let dense: Vec<i64> = (0..9000).map(|n| 3 + n * 7 % 40).collect();
         let holes: Vec<i64> = dense.iter().map(|n| n * n).collect();
         let far: Vec<i64> = holes.iter().map(|n| n - 1_000_000).collect();
-        // The first numbers are small, and later numbers are not.
+        // The first numbers are small, but later numbers are large.
         let late: Vec<i64> =
             holes.iter().enumerate().map(|(place, n)| if place < 5000 { 1 } else { *n }).collect();
         for numbers in [dense, holes, far, late] {

@@ -1,18 +1,18 @@
-//! Writes a page header, a Thrift struct in the compact protocol. `read/header.rs` lists its
-//! fields, which `parquet.thrift` defines.
+//! Writes a page header as a Thrift struct in the compact protocol. `parquet.thrift` defines the
+//! fields of the header, and `read/header.rs` lists them.
 
 use super::levels::put_varint;
 use parquet::basic::{Encoding, PageType};
 
-/// Header of an `i32` field. The upper four bits are the distance from the previous field ID, here
-/// 1. The lower four bits are the type.
+/// Header of an `i32` field. The upper four bits contain the distance from the previous field ID,
+/// which is 1 here. The lower four bits contain the type.
 const NEXT_I32: u8 = 0x15;
 const NEXT_TRUE: u8 = 0x11;
 const STRUCT: u8 = 0x0c;
 const STOP: u8 = 0;
 
-/// Returns the header of a data page or dictionary page, or `None` if a length does not fit into 31
-/// bits.
+/// Returns the header of a data page or dictionary page. Returns `None` if a length does not fit
+/// into 31 bits.
 pub(super) fn page_header(
     page_type: PageType,
     uncompressed: usize,

@@ -1,4 +1,4 @@
-//! The values of an array without nulls. Each row has one or more values. In Parquet, such a column
+//! The values of an array without nulls, with one or more values per row. In Parquet, such a column
 //! is called a leaf column.
 
 use arrow_buffer::ScalarBuffer;
@@ -13,19 +13,19 @@ use tensorferry_sdk::{Error, Result};
 pub(super) struct Leaf {
     rows: usize,
     starts: Starts,
-    /// The values of all rows, concatenated.
+    /// The concatenated values of all rows.
     pub(super) values: Values,
 }
 
-/// Index of each row's first value.
+/// Index of the first value in each row.
 enum Starts {
-    /// Every row has this many values.
+    /// Every row has this number of values.
     Every(usize),
     /// Offsets of the rows in the list array. The first offset may be greater than 0.
     At(ScalarBuffer<i32>),
 }
 
-/// Values of the types that dense columns can have.
+/// Values of the types that are supported in dense columns.
 pub(super) enum Values {
     Int32(ScalarBuffer<i32>),
     Int64(ScalarBuffer<i64>),
@@ -35,8 +35,8 @@ pub(super) enum Values {
 }
 
 impl Leaf {
-    /// Returns the leaf of an array, or `None` if it contains a null or an empty list, or has an
-    /// unsupported type.
+    /// Returns the leaf of an array. Returns `None` if the array contains a null or an empty list,
+    /// or if its type is not supported.
     pub(super) fn of(array: &ArrayRef, column: &ColumnDescriptor) -> Option<Self> {
         let is_dense = array.null_count() == 0 && cfg!(target_endian = "little");
         let (starts, values) = match array.data_type() {
@@ -72,13 +72,13 @@ impl Leaf {
     pub(super) fn start(&self, row: usize) -> usize {
         match &self.starts {
             Starts::Every(len) => row * len,
-            // The offsets ascend: Arrow checked this when the list array was created.
+            // The offsets ascend, because Arrow checked them when the list array was created.
             Starts::At(offsets) => usize::try_from(offsets[row] - offsets[0]).unwrap_or(0),
         }
     }
 
     /// Returns the greatest row index, not less than `row`, for which `fits` returns true. The
-    /// search is binary.
+    /// function uses a binary search.
     pub(super) fn last_row(&self, row: usize, fits: impl Fn(usize) -> bool) -> usize {
         let (mut low, mut high) = (row, self.rows);
         while low < high {
@@ -105,7 +105,7 @@ impl Values {
         })
     }
 
-    /// Returns the number of bytes that the values take in plain encoding.
+    /// Returns the number of bytes of the values in plain encoding.
     pub(super) fn plain_bytes(&self, values: Range<usize>) -> u64 {
         let count = values.len() as u64;
         match self {
@@ -118,8 +118,8 @@ impl Values {
         }
     }
 
-    /// Returns the numbers in the form in which a page stores them, in little-endian order. Returns
-    /// `None` for byte arrays, which have a different layout in memory.
+    /// Returns the numbers in the form in which a page stores them, which is little-endian. Returns
+    /// `None` for byte arrays, whose layout in memory is different.
     pub(super) fn plain(&self, values: Range<usize>) -> Option<&[u8]> {
         let (numbers, width) = match self {
             Self::Int32(numbers) => (numbers.inner(), 4),
@@ -131,8 +131,8 @@ impl Values {
         numbers.get(values.start * width..values.end * width)
     }
 
-    /// Appends the values in plain encoding: numbers in little-endian order, byte arrays with a
-    /// length prefix.
+    /// Appends the values in plain encoding. Numbers are little-endian, and a length precedes each
+    /// byte array.
     pub(super) fn put_plain(&self, values: Range<usize>, page: &mut Vec<u8>) -> Result<()> {
         if let Some(numbers) = self.plain(values.clone()) {
             page.extend_from_slice(numbers);
@@ -150,7 +150,8 @@ impl Values {
     }
 }
 
-/// Returns the numbers of an array as `T`, which must have the same representation.
+/// Returns the numbers of an array as values of type `T`. `T` must have the same representation as
+/// the numbers.
 fn numbers<T: arrow_buffer::ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
@@ -160,7 +161,7 @@ fn numbers<T: arrow_buffer::ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T
 pub(super) fn extremes<'a, T: Copy + Ord + 'a>(values: impl IntoIterator<Item = &'a [T]>) -> Option<(T, T)> {
     let mut values = values.into_iter().filter(|values| !values.is_empty()).peekable();
     let first = values.peek()?[0];
-    // Eight lanes, so that no comparison waits for the previous one.
+    // The loop uses eight lanes, so that no comparison waits for the previous comparison.
     let (mut min, mut greatest) = ([first; 8], [first; 8]);
     for values in values {
         let (eights, rest) = values.as_chunks::<8>();

@@ -1,5 +1,5 @@
-//! Levels of values without nulls or empty lists. The definition level of every value is the
-//! maximum. A repetition level shows whether the value begins a row or continues it.
+//! Levels of values in columns without nulls or empty lists. The definition level of every value is
+//! the maximum. The repetition level of a value shows whether the value starts a row.
 //!
 //! ```text
 //! u32 LE   the length of what follows
@@ -14,12 +14,13 @@ use super::Segment;
 pub(super) fn put_run(page: &mut Vec<u8>, level: i16, count: usize) {
     let begin = begin(page);
     put_varint(page, (count as u64) << 1);
-    // A level is at most the nesting depth of the column, which is below 128 here.
+    // A level does not exceed the nesting depth of the column, which is less than 128 here.
     page.push(level.to_le_bytes()[0]);
     end(page, begin);
 }
 
-/// Appends repetition levels: 0 for a value that begins a row, 1 for a value that continues a list.
+/// Appends repetition levels. The level is 0 for a value that starts a row, and 1 for a value that
+/// continues a list.
 pub(super) fn put_starts(page: &mut Vec<u8>, segments: &[Segment<'_>], count: usize) {
     let begin = begin(page);
     let groups = count.div_ceil(8);
@@ -48,7 +49,7 @@ fn end(page: &mut [u8], begin: usize) {
     page[begin - 4..begin].copy_from_slice(&len.to_le_bytes());
 }
 
-/// Appends a varint: seven bits per byte, the lowest first.
+/// Appends a varint with seven bits per byte, starting with the lowest bits.
 pub(super) fn put_varint(output: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         output.push(value.to_le_bytes()[0] | 0x80);

@@ -1,5 +1,5 @@
 //! Minimum and maximum of a chunk. Floats are compared in the total order of IEEE 754, which the
-//! schema's column orders require. NaNs are only counted.
+//! column orders in the schema require. NaNs are only counted.
 
 use super::STATISTICS_BYTES;
 use super::dictionary::ChunkDictionary;
@@ -33,9 +33,9 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
             let slices = || all!($kind).map(|numbers| &numbers[..]);
             let (mut min, mut max) = ([<$float>::INFINITY; 8], [<$float>::NEG_INFINITY; 8]);
             let (mut count, mut nan) = (0, 0);
-            // Each run is read twice, so it is short enough for the L1 cache.
+            // Each run is read twice, so runs are short enough for the L1 cache.
             for numbers in slices().flat_map(|numbers| numbers.chunks(4096)) {
-                // A comparison with NaN is false, so NaN never becomes a bound.
+                // A comparison with NaN is false, so NaN never becomes the minimum or maximum.
                 let mut see = |lane: usize, number: $float| {
                     min[lane] = if number < min[lane] { number } else { min[lane] };
                     max[lane] = if number > max[lane] { number } else { max[lane] };
@@ -79,7 +79,7 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
 }
 
 /// Returns the first eight bytes of a value as a number that has the same order. Most values differ
-/// in these bytes, so most comparisons need nothing else.
+/// in these bytes, so most comparisons do not need the remaining bytes.
 fn beginning(value: &[u8]) -> u64 {
     let whole = value.first_chunk().copied();
     u64::from_be_bytes(whole.unwrap_or_else(|| {
@@ -89,8 +89,8 @@ fn beginning(value: &[u8]) -> u64 {
     }))
 }
 
-/// Returns the bounds of byte strings, truncated if they are long. A truncated upper bound is the
-/// smallest string that is greater than every string with the same prefix.
+/// Returns the minimum and maximum of byte strings, truncated if they are long. A truncated maximum
+/// is the smallest string that is greater than every string with the same prefix.
 fn bytes(min: &[u8], max: &[u8]) -> ValueStatistics<ByteArray> {
     let lower = &min[..min.len().min(STATISTICS_BYTES)];
     let mut upper = max[..max.len().min(STATISTICS_BYTES)].to_vec();
@@ -98,7 +98,7 @@ fn bytes(min: &[u8], max: &[u8]) -> ValueStatistics<ByteArray> {
         while upper.pop_if(|byte| *byte == 0xff).is_some() {}
         match upper.last_mut() {
             Some(byte) => *byte += 1,
-            // All bytes of the prefix are 0xff, so no shorter string is greater.
+            // All bytes of the prefix are 0xff, so no shorter string is greater than `max`.
             None => upper = max.to_vec(),
         }
     }
