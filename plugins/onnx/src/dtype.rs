@@ -1,4 +1,4 @@
-//! The dtypes of ONNX. Each has a number, and a list field that can contain its values
+//! The dtypes of ONNX. Each dtype has a number, and a list field for its values
 //! (`TensorProto.DataType` and the comments in onnx.proto).
 
 use tensorferry_sdk::Dtype;
@@ -8,25 +8,25 @@ use tensorferry_sdk::Dtype;
 pub(crate) struct OnnxDtype {
     pub(crate) number: u64,
     pub(crate) dtype: Dtype,
-    /// Number of the list field that can contain its values.
+    /// Number of the list field that can contain values of this dtype.
     pub(crate) field: u32,
     pub(crate) item: WireItem,
 }
 
-/// How a list item is encoded in the message, and which bytes of a tensor it becomes.
+/// The encoding of a list item in the message, and the bytes that the item becomes in the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WireItem {
     /// Four raw bytes: an f32, or half of a complex number.
     Fixed4,
     /// Eight raw bytes.
     Fixed8,
-    /// A signed varint from `least` to `most`. It becomes `bytes` bytes of the tensor.
+    /// A signed varint from `min` to `max`. It becomes `bytes` bytes of the tensor.
     Signed {
         min: i64,
         max: i64,
         bytes: usize,
     },
-    /// An unsigned varint of at most `most`. It becomes `bytes` bytes of the tensor.
+    /// An unsigned varint of at most `max`. It becomes `bytes` bytes of the tensor.
     Unsigned {
         max: u64,
         bytes: usize,
@@ -44,7 +44,7 @@ const I64_DATA: u32 = 7;
 const F64_DATA: u32 = 10;
 const U64_DATA: u32 = 11;
 
-/// One byte in int32_data, which may hold several elements of less than a byte.
+/// One byte in int32_data, which may contain several elements of less than a byte.
 const BYTE: WireItem = WireItem::Signed { min: 0, max: 0xff, bytes: 1 };
 const HALF: WireItem = WireItem::Signed { min: 0, max: 0xffff, bytes: 2 };
 
@@ -87,7 +87,8 @@ pub(crate) fn of_number(number: u64) -> Option<OnnxDtype> {
 }
 
 impl WireItem {
-    /// Returns the bytes that an item becomes. For a string, this is only the length prefix.
+    /// Returns the number of bytes that an item becomes in the tensor. For a string, this is only
+    /// the length prefix.
     pub(crate) fn width(self) -> u64 {
         match self {
             Self::Fixed4 => 4,
@@ -96,12 +97,13 @@ impl WireItem {
         }
     }
 
-    /// Returns the tensor bytes of a varint, in the lowest bytes of the result. Returns `None` if
-    /// the varint is out of range.
+    /// Returns the tensor bytes of a varint, stored in the lowest bytes of the result. Returns
+    /// `None` if the varint is out of range.
     pub(crate) fn of_varint(self, value: u64) -> Option<[u8; 8]> {
         let inside = match self {
             Self::Signed { min, max, .. } => {
-                // A negative int32 takes ten bytes, but some writers use five, with 32 bits.
+                // A negative int32 occupies ten bytes, but some writers use five bytes with only 32
+                // bits.
                 let narrow = u32::try_from(value).ok().filter(|_| max == 0x7fff_ffff);
                 let signed = narrow.map_or(value.cast_signed(), |bits| bits.cast_signed().into());
                 (min..=max).contains(&signed)

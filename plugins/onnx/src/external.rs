@@ -1,6 +1,6 @@
-//! Finds elements that are stored outside of the model: in a file below the model's folder, at an
-//! offset. Names that lead out of the folder are rejected. The host also rejects links that lead
-//! out of it, except in the Hub's cache, which consists of links.
+//! Finds elements that are stored outside of the model, at an offset of a file below the model's
+//! folder. Names that refer to files outside of this folder are rejected. The host also rejects
+//! links to files outside of this folder, except in the Hub's cache, which consists of links.
 
 use tensorferry_sdk::{Error, FileId, Result, Source, check_name, check_range};
 
@@ -10,12 +10,12 @@ pub(crate) struct Location {
     /// Path of the file, relative to the model's folder.
     pub(crate) file: Option<String>,
     offset: u64,
-    /// Length in bytes; `None` if the elements extend to the end of the file.
+    /// Length in bytes, or `None` if the elements extend to the end of the file.
     length: Option<u64>,
 }
 
 impl Location {
-    /// Applies an entry of `external_data`. If a key is repeated, the last value counts. Other
+    /// Applies an entry of `external_data`. If a key is repeated, the last value is used. Other
     /// keys, such as a checksum, are ignored.
     pub(crate) fn set(&mut self, key: &str, value: String) -> Result<()> {
         let number = |value: &str| {
@@ -35,8 +35,8 @@ impl Location {
         Ok(())
     }
 
-    /// Returns the file and offset of the elements, which must be `len` bytes long. `model` is the
-    /// path of the model.
+    /// Returns the file and offset of the elements. The elements must be `len` bytes long. `model`
+    /// is the path of the model.
     pub(crate) fn find(&self, source: &dyn Source, model: &str, len: u64) -> Result<(FileId, u64)> {
         let location = self.file.as_deref().unwrap_or_default();
         let name = location.strip_prefix("./").unwrap_or(location);

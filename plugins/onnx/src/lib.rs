@@ -1,8 +1,8 @@
-//! ONNX: reads the tensors of a model, and writes models with replaced tensors.
+//! Reads the tensors of ONNX models, and writes models with replaced tensors.
 //!
-//! A model is one protobuf message, `ModelProto`, without a magic number. `walk.rs` finds and names
+//! A model is one protobuf message, `ModelProto`, without magic bytes. `walk.rs` finds and names
 //! its tensors, and `tensor_proto.rs` reads a tensor. The messages are parsed in place, field by
-//! field, instead of being decoded into objects, because `raw_data` may have 2 GB.
+//! field, instead of being decoded into objects, because `raw_data` may contain 2 GB.
 //!
 //! | `data_type` | dtypes |
 //! |---|---|
@@ -10,13 +10,13 @@
 //! | 17 to 20, 24 | F8_E4M3, F8_E4M3FNUZ, F8_E5M2, F8_E5M2FNUZ, F8_E8M0 |
 //! | 21 to 23, 25, 26 | U4, I4, F4, U2, I2, packed, in whole bytes |
 //!
-//! Elements in separate files (`external_data`) are read from below the model's folder.
+//! Files with external elements (`external_data`) must be below the model's folder.
 //!
-//! A graph cannot be derived from tensors. The writer therefore takes the graph of an existing
+//! A graph cannot be derived from tensors. The writer therefore uses the graph of an existing
 //! model, and copies all bytes of that model except the tensors that it replaces (`splice.rs`).
 //!
 //! Sources: `onnx/onnx.proto`, `onnx/external_data_helper.py` and `onnx/numpy_helper.py` of ONNX
-//! 1.23, and files that it wrote.
+//! 1.23, and files written by ONNX.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -66,7 +66,7 @@ impl Format for Onnx {
     }
 }
 
-/// Returns the formats of this crate, for programs that link it.
+/// Returns the formats of this crate, for programs that link the crate.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Onnx)]

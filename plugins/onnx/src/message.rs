@@ -1,15 +1,15 @@
-//! A protobuf message, as ranges of a file. If a message field occurs several times, protobuf
-//! merges the occurrences, so a message may consist of several parts.
+//! A protobuf message is represented as one or more ranges of a file. If a message field occurs
+//! several times, protobuf merges the occurrences, so a message may consist of several parts.
 
 use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{Error, Result};
 
-/// A message. `next` advances through its fields, in file order.
+/// A message. `next` advances through the fields of the message, in file order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Message {
     parts: Vec<Range<u64>>,
-    /// Index of the part to read next.
+    /// Index of the next part to read.
     next: usize,
 }
 
@@ -19,7 +19,8 @@ impl Message {
         Self { parts: vec![part], next: 0 }
     }
 
-    /// Returns the range of the message, or `None` if it does not consist of exactly one part.
+    /// Returns the range of the message if it consists of exactly one part. Otherwise, returns
+    /// `None`.
     pub(crate) fn only_part(&self) -> Option<Range<u64>> {
         match &*self.parts {
             [part] => Some(part.clone()),
@@ -47,8 +48,8 @@ impl Message {
         Ok(None)
     }
 
-    /// Passes the content of each field with this number to `visit`. The field must be a message or
-    /// a string.
+    /// Passes the content of each field with this number to `visit`. Each of these fields must be a
+    /// message or a string.
     pub(crate) fn each(
         &self,
         wire: &mut Wire<'_>,
@@ -76,7 +77,8 @@ impl Message {
         Ok(Self { parts, next: 0 })
     }
 
-    /// Returns the string in the last field with this number, or an empty string.
+    /// Returns the string in the last field with this number, or an empty string if there is no
+    /// such field.
     pub(crate) fn text(&self, wire: &mut Wire<'_>, number: u32, max: u64) -> Result<String> {
         let mut last = None;
         self.each(wire, number, &mut |_, range| {

@@ -26,14 +26,14 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![LIKE.spec(), MISSING.spec(), EXTERNAL.spec()]
 }
 
-/// What to do with the model's tensors that the input does not replace.
+/// The action for tensors of the model that the input does not replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingValues {
     Refused,
     Kept,
 }
 
-/// Which elements to store outside of the model.
+/// The elements to store outside of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum External {
     Auto,

@@ -1,5 +1,5 @@
-//! Scores how likely an input is to be an ONNX model. A model has no magic number, so the probe
-//! checks that the fields of the model and of its graph have the right types.
+//! Scores the likelihood that an input is an ONNX model. A model has no magic bytes. The probe
+//! therefore checks that the fields of the model and of its graph have the right types.
 
 use crate::SUFFIX;
 use std::ops::Range;
@@ -7,11 +7,12 @@ use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
-/// Score of a folder. Next to a model in a different format, an ONNX file is an export, so it ranks
-/// below that model. It ranks below GGUF and above arrays.
+/// Score of a folder. If the folder also contains a model in a different format, an ONNX file is an
+/// export of this model. The score is therefore lower than the scores of such models and of GGUF,
+/// but higher than the scores of arrays.
 const IN_A_FOLDER: Score = Score(12);
 
-/// Numbers of the fields in a message that must be integers, and of those that must be
+/// Numbers of the fields in a message that must be integers, and of the fields that must be
 /// length-delimited.
 struct FieldTypes {
     integers: &'static [u32],
@@ -21,8 +22,8 @@ struct FieldTypes {
 const MODEL: FieldTypes = FieldTypes { integers: &[1, 5], lengths: &[2, 3, 4, 6, 7, 8, 14, 20, 25, 26] };
 const GRAPH: FieldTypes = FieldTypes { integers: &[], lengths: &[1, 2, 5, 10, 11, 12, 13, 14, 15, 16] };
 
-/// Scores a source. If a file's name matches but its bytes are wrong, it may still be a broken
-/// model. The reader's error then explains what is wrong.
+/// Scores a source. A file with a matching name but wrong bytes may be a broken model. The reader's
+/// error then explains the problem.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
@@ -55,7 +56,7 @@ fn is_model(wire: &mut Wire<'_>) -> Result<bool> {
 
 impl FieldTypes {
     /// Returns the contents of all fields with this number, or `None` if any field of the message
-    /// has the wrong type. Only the first fields are checked, to keep the probe short.
+    /// has the wrong type. To limit the work of the probe, only the first fields are checked.
     fn fields_of(
         &self,
         wire: &mut Wire<'_>,

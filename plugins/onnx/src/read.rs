@@ -16,7 +16,7 @@ use tensorferry_sdk::{
     TensorDecoder, TensorId, TensorReader, Value, element_count,
 };
 
-/// Dtypes that quantized codes never have.
+/// Dtypes that are never used for quantized codes.
 const NEVER_CODES: [Dtype; 7] =
     [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I64, Dtype::BOOL, Dtype::STR];
 
@@ -47,7 +47,7 @@ impl TensorReader for Reader {
     }
 }
 
-/// What is needed to read a model into a catalog.
+/// The state of reading a model into a catalog.
 struct ModelReader<'a> {
     source: &'a dyn Source,
     catalog: &'a mut dyn CatalogSink,
@@ -55,11 +55,11 @@ struct ModelReader<'a> {
     name: &'a str,
     file: FileId,
     names: Names,
-    /// Lists of values to decode. Their indices are the handles of encoded storages.
+    /// Lists of values to decode. The index of a list is the handle of its encoded storage.
     values: Vec<Values>,
-    /// Tensors that may contain quantized codes, by their names in the model.
+    /// Tensors that may contain quantized codes, by name in the model.
     narrow: HashMap<String, TensorId>,
-    /// Storages by range. Tensors with the same range share a storage, so that they stay tied.
+    /// Storages by range. Tensors with the same range share a storage, so that they remain tied.
     storages: HashMap<(FileId, u64, u64), StorageId>,
 }
 
@@ -213,8 +213,8 @@ impl ModelReader<'_> {
         self.catalog.tensor(&name, Dtype::I64, &[sparse.shape.len() as u64], storage, 0).map(drop)
     }
 
-    /// Returns a unique name for a tensor. If a different tensor has the same name, appends a
-    /// number and reports a loss.
+    /// Returns a unique name for a tensor. If a different tensor has the same name, the function
+    /// appends a number and reports a loss.
     fn own_name(&mut self, found: &str) -> Result<String> {
         let name = self.names.unique(found);
         if name != found {

@@ -1,5 +1,5 @@
 //! A `SparseTensorProto` contains the nonzero values of a tensor, their positions, and the dense
-//! shape. The reader adds them as `name.values`, `name.indices` and `name.shape`.
+//! shape. The reader adds these parts as `name.values`, `name.indices` and `name.shape`.
 
 use crate::message::{Message, varint};
 use crate::walk::FoundTensor;
@@ -36,7 +36,7 @@ impl Sparse {
         Ok(Self { values, indices, shape_name: format!("{name}.shape"), shape })
     }
 
-    /// Returns whether the shapes of the values and indices match, and the indices have the right
+    /// Returns whether the values and indices have matching shapes, and the indices have the right
     /// dtype.
     pub(crate) fn fits(&self, values: &[u64], indices: &[u64], dtype: Dtype) -> bool {
         let rank = self.shape.len() as u64;

@@ -1,8 +1,8 @@
-//! Replaces the content of some messages in a file. Everything else is copied, except for the
-//! lengths of enclosing messages. No schema is needed: a field is entered if one of the replaced
-//! ranges is inside it.
+//! Replaces the content of some messages in a file. All other bytes are copied, except for the
+//! lengths of enclosing messages. No schema is needed, because only fields that contain a replaced
+//! range are parsed.
 //!
-//! Messages are not decoded and encoded again, because that would drop unknown fields.
+//! Messages are not decoded and encoded again, because this would drop unknown fields.
 
 use std::ops::Range;
 use tensorferry_proto::wire::put_varint;
@@ -12,10 +12,10 @@ use tensorferry_sdk::{FileId, Result, TensorId};
 /// A part of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// A range of a file that belongs to the `-o like=` model. It is copied unchanged.
+    /// A range of a file of the `-o like=` model. The range is copied unchanged.
     Kept(FileId, Range<u64>),
     Bytes(Vec<u8>),
-    /// The elements of a tensor, and their length in bytes.
+    /// The elements of a tensor, with their length in bytes.
     Tensor(TensorId, u64),
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Appends a piece. If it continues the last piece, the two are merged.
+    /// Appends a piece. If it continues the last piece, the two pieces are merged.
     pub(crate) fn push(&mut self, piece: Piece) {
         self.len += match &piece {
             Piece::Kept(_, range) => range.end - range.start,
@@ -63,7 +63,7 @@ impl Pieces {
 /// New content for a message.
 #[derive(Debug, Clone)]
 pub(crate) struct Edit {
-    /// Range of the message's old content.
+    /// Range of the message's original content.
     pub(crate) place: Range<u64>,
     pub(crate) content: Pieces,
 }
@@ -96,7 +96,7 @@ pub(crate) fn splice(
             [edit] if edit.place == content => edit.content.clone(),
             several => splice(wire, file, &content, several)?,
         };
-        // If the length is unchanged, keep the original bytes of the tag and length.
+        // If the length is unchanged, the original bytes of the tag and the length are kept.
         if replaced.len == content.end - content.start {
             spliced.push(Piece::Kept(file, field.at..content.start));
         } else {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{MemorySource, Source};
 
-    /// A model built by hand: 1: 5, 2 { 1 { "ab" }, 3: 7, 1 { "cd" } }, 9 { "x" }.
+    /// A model built by hand, with the fields 1: 5, 2 { 1 { "ab" }, 3: 7, 1 { "cd" } }, 9 { "x" }.
     const BYTES: [u8; 17] =
         [0x08, 5, 0x12, 10, 0x0a, 2, b'a', b'b', 0x18, 7, 0x0a, 2, b'c', b'd', 0x4a, 1, b'x'];
 

@@ -1,5 +1,5 @@
-//! Reads `TensorProto` messages. Each describes a tensor in a model: dtype, shape, and the location
-//! of the elements.
+//! Reads `TensorProto` messages. Each message describes a tensor in a model by its dtype, its
+//! shape, and the location of its elements.
 //!
 //! ```text
 //! 1  dims             9  raw_data: row-major, little-endian
@@ -19,7 +19,7 @@ use std::ops::Range;
 use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{Dtype, Error, Limits, Result, element_count};
 
-/// Fields that contain elements or their location. All of them are replaced with new elements.
+/// Fields that contain elements or their location. New elements replace all of these fields.
 pub(crate) const ELEMENT_FIELDS: [u32; 9] = [4, 5, 6, 7, RAW_DATA, 10, 11, EXTERNAL_DATA, DATA_LOCATION];
 pub(crate) const RAW_DATA: u32 = 9;
 pub(crate) const EXTERNAL_DATA: u32 = 13;
@@ -27,28 +27,29 @@ pub(crate) const DATA_LOCATION: u32 = 14;
 
 /// Maximum number of dimensions, which is more than any framework supports.
 const MAX_DIMENSIONS: usize = 254;
-/// Maximum bytes of a key or value in `external_data`. Real ones are paths or numbers.
+/// Maximum number of bytes of a key or value in `external_data`. Real keys and values are short
+/// names, paths and numbers.
 const MAX_ENTRY_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone)]
 pub(crate) struct TensorProto {
     pub(crate) row: OnnxDtype,
     pub(crate) dims: Vec<u64>,
-    /// Number of bytes of the elements; 0 for strings.
+    /// Number of bytes of the elements, or 0 for strings.
     pub(crate) len: u64,
     pub(crate) elements: Elements,
 }
 
-/// Where the elements of a tensor are stored.
+/// The location of a tensor's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Elements {
     /// The tensor has no elements.
     Empty,
-    /// In `raw_data`, in tensor layout.
+    /// The elements are in `raw_data`, in tensor layout.
     Raw(Range<u64>),
-    /// In the list field that belongs to the dtype.
+    /// The elements are in the list field for the dtype.
     Listed,
-    /// In a separate file.
+    /// The elements are in a separate file.
     External(Location),
 }
 
@@ -169,8 +170,8 @@ impl Fields {
         Ok(())
     }
 
-    /// Returns the location of the elements, after checking that there is only one location and
-    /// that the length is right.
+    /// Returns the location of the elements. The function checks that there is only one location
+    /// and that the length is right.
     fn elements(&self, wire: &Wire<'_>, at: u64, row: OnnxDtype, count: u64, len: u64) -> Result<Elements> {
         let raw = self.raw.clone().filter(|raw| !raw.is_empty());
         let places = self.lists.len() + usize::from(raw.is_some()) + usize::from(self.is_external);

@@ -1,4 +1,5 @@
-//! Reads elements that are stored in a list field. All of them are counted before any is decoded.
+//! Reads elements that are stored in a list field. All elements are counted before any element is
+//! decoded.
 
 use crate::dtype::{OnnxDtype, WireItem};
 use crate::message::Message;
@@ -15,9 +16,10 @@ pub(crate) struct Values {
     file: FileId,
     message: Message,
     row: OnnxDtype,
-    /// Number of bytes that the elements take in the tensor.
+    /// Number of bytes of the elements in the tensor.
     len: u64,
-    /// Range of the list, if it is a single field whose bytes are the same as the tensor's.
+    /// Range of the list, if the list is a single field whose bytes are identical to the bytes of
+    /// the tensor.
     plain: Option<Range<u64>>,
 }
 
@@ -33,8 +35,8 @@ impl Values {
             fields += 1;
             plain = None;
             if let (WireItem::Fixed4 | WireItem::Fixed8, Value::Bytes(range)) = (row.item, &field.value) {
-                // Such a list may be as large as a whole model, so count its elements by its
-                // length, without reading it.
+                // Such a list may be as large as a whole model. Its elements are therefore counted
+                // by its length, without reading it.
                 let bytes = range.end - range.start;
                 if !bytes.is_multiple_of(row.item.width()) {
                     return Err(wire
@@ -53,12 +55,12 @@ impl Values {
         Ok(Self { file, message: message.clone(), row, len, plain: plain.filter(|_| fields == 1) })
     }
 
-    /// Returns the number of bytes that the elements take in the tensor.
+    /// Returns the number of bytes of the elements in the tensor.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns the range of the list, or `None` if it is not stored in tensor layout.
+    /// Returns the range of the list, or `None` if the list is not stored in tensor layout.
     pub(crate) fn plain(&self) -> Option<Range<u64>> {
         self.plain.clone()
     }
@@ -97,7 +99,7 @@ pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: OnnxDtype
     Ok(count)
 }
 
-/// Passes the bytes that each item of a list field becomes in the tensor to `visit`.
+/// Passes the tensor bytes of each item in a list field to `visit`.
 fn each_item(
     wire: &mut Wire<'_>,
     field: &Field,

@@ -1,4 +1,4 @@
-//! Finds every tensor in a model and names it.
+//! Finds and names every tensor in a model.
 //!
 //! ```text
 //! ModelProto          graph = 7, metadata_props = 14, training_info = 20, functions = 25
@@ -20,7 +20,8 @@
 //! | `training_info` | `training_info.0.initialization/name`, `training_info.0.algorithm/name` |
 //! | sparse | `name.values`, `name.indices`, `name.shape` (`sparse.rs`) |
 //!
-//! If a node has no name, the name of its operation is used. A repeated name gets a number.
+//! If a node has no name, the name of its operation is used. If a name is repeated, a number is
+//! appended.
 
 use crate::message::{Message, content};
 use std::collections::HashSet;
@@ -30,15 +31,15 @@ use tensorferry_sdk::{Context, Error, Result};
 /// Maximum depth of nested graphs. Each level nests three messages, and protobuf's own readers
 /// allow a depth of a hundred messages.
 const MAX_GRAPHS: usize = 32;
-/// Allowed bytes of paths per byte of the model. The path of a tensor contains the names of all
-/// enclosing graphs.
+/// Maximum number of path bytes per byte of the model. The path of a tensor contains the names of
+/// all enclosing graphs.
 const PATH_BYTES: u64 = 64;
 const FREE_PATH_BYTES: u64 = 1 << 20;
 /// Attributes of a Constant node that contain numbers or strings instead of a tensor.
 const PLAIN_ATTRIBUTES: [&str; 6] =
     ["value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"];
 
-/// Operations that use quantized codes, and the indices of the inputs that are codes.
+/// Operations that use quantized codes, and the indices of their inputs that are codes.
 const QUANTIZED_INPUTS: [(&str, &[usize]); 10] = [
     ("DequantizeLinear", &[0]),
     ("QLinearConv", &[0, 3]),
@@ -61,16 +62,17 @@ pub(crate) struct FoundTensor {
     pub(crate) message: Message,
 }
 
-/// Something that the walk finds.
+/// An item that the walk finds.
 #[derive(Debug, Clone)]
 pub(crate) enum WalkItem {
     Dense(FoundTensor),
-    /// A sparse tensor: its path and its `SparseTensorProto`.
+    /// A sparse tensor, with its path and its `SparseTensorProto`.
     Sparse {
         name: String,
         message: Message,
     },
-    /// An attribute of a Constant node that is not a tensor: the path and the attribute's name.
+    /// An attribute of a Constant node that is not a tensor, with the path and the name of the
+    /// attribute.
     Plain {
         name: String,
         attribute: String,
@@ -123,13 +125,13 @@ struct Walk<'a> {
     context: &'a dyn Context,
     visit: &'a mut dyn FnMut(&mut Wire<'_>, WalkItem) -> Result<()>,
     counts: Counts,
-    /// Total bytes of the paths so far, which are limited.
+    /// Total number of bytes of the paths found so far. A limit applies to this number.
     path_bytes: u64,
 }
 
 impl Walk<'_> {
     /// Counts the bytes of a new path. The file contains the name of a graph only once, but the
-    /// path of every tensor in the graph contains a copy.
+    /// path of every tensor in the graph repeats it.
     fn count_path(&mut self, wire: &Wire<'_>, at: u64, path: &str) -> Result<()> {
         let paid = wire.whole().end.saturating_mul(PATH_BYTES).saturating_add(FREE_PATH_BYTES);
         let max = self.context.limits().header_bytes.min(paid);
@@ -177,7 +179,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Returns the name of an initializer. The name of a sparse initializer is that of its values.
+    /// Returns the name of an initializer. The name of a sparse initializer is the name of its
+    /// values.
     fn initializer_name(&self, wire: &mut Wire<'_>, message: &Message, is_sparse: bool) -> Result<String> {
         if is_sparse {
             let values = message.message(wire, 1)?;

@@ -1,8 +1,9 @@
-//! Writes a copy of an existing model (`-o like=`) with the catalog's tensors in place of its own.
-//! All other bytes stay the same, except for the lengths of messages that enclose a tensor.
+//! Writes a copy of an existing model (`-o like=`) in which the catalog's tensors replace the
+//! model's tensors. All other bytes remain the same, except for the lengths of messages that
+//! enclose a tensor.
 //!
-//! External elements are stored in one file, `NAME.onnx.data`, as `onnx.save_model` does. Elements
-//! of at least 1 MiB start at multiples of 4096, so that they can be memory-mapped.
+//! External elements are stored in one file, `NAME.onnx.data`, like in `onnx.save_model`. Elements
+//! of at least 1 MiB start at multiples of 4096, so that programs can memory-map them.
 
 use crate::SUFFIX;
 use crate::message::Message;
@@ -26,9 +27,9 @@ use tensorferry_sdk::{
 const FOLDER_FILE_NAME: &str = "model.onnx";
 /// Maximum length of a protobuf message in bytes.
 const MAX_MODEL_BYTES: u64 = i32::MAX as u64;
-/// Minimum number of bytes to store externally, as in `onnx.save_model`.
+/// Minimum size in bytes of elements that are stored externally, as in `onnx.save_model`.
 const MIN_EXTERNAL_BYTES: u64 = 1024;
-/// Elements with at least this many bytes are aligned to a page; shorter ones are aligned to a
+/// Minimum size in bytes of elements that are aligned to a page. Shorter elements are aligned to a
 /// cache line.
 const LONG: u64 = 1 << 20;
 const PAGE: u64 = 4096;
@@ -69,13 +70,13 @@ impl TensorWriter for Writer {
     }
 }
 
-/// The model that the user passed as `-o like=`.
+/// The model that the user passed with `-o like=`.
 struct Template {
     source: Arc<dyn Source>,
     name: String,
     file: FileId,
     slots: Vec<Slot>,
-    /// For each sparse tensor, the name of its shape and the shape as the bytes of an I64 tensor.
+    /// The name and the bytes of each sparse tensor's shape. The bytes form an I64 tensor.
     shapes: HashMap<String, Vec<u8>>,
 }
 
@@ -88,7 +89,7 @@ struct Slot {
     outside: Option<(FileId, u64)>,
 }
 
-/// The content of the two output files.
+/// The contents of the two output files.
 struct OutputFiles {
     model: Pieces,
     /// The alignment and the elements of each external tensor, in order.
@@ -127,8 +128,8 @@ impl Template {
         Ok(Self { source, name, file, slots, shapes })
     }
 
-    /// Returns, for each tensor of the model, the tensor that replaces it. Tensors of the catalog
-    /// that do not replace any are omitted.
+    /// Returns the catalog tensor that replaces each tensor of the model. Catalog tensors that do
+    /// not replace any tensor are omitted.
     fn choose(
         &self,
         catalog: &dyn CatalogView,
@@ -165,9 +166,9 @@ impl Template {
         Ok(chosen)
     }
 
-    /// Returns the number and names of the tensors that keep their values, or `None` if all are
-    /// replaced. Tensors without elements are not counted, and neither are strings, which cannot be
-    /// replaced. They belong to the graph.
+    /// Returns the number and names of the tensors that keep their values, or `None` if all tensors
+    /// are replaced. Tensors without elements and string tensors are not counted. They belong to
+    /// the graph, and strings cannot be replaced.
     fn kept(&self, chosen: &[Option<TensorId>]) -> Option<(usize, String)> {
         let kept = || {
             let slots = self.slots.iter().zip(chosen);
@@ -176,8 +177,8 @@ impl Template {
         list(kept().map(|(slot, _)| format!("{:?}", slot.name))).map(|names| (kept().count(), names))
     }
 
-    /// Checks the shape of a sparse tensor. ferry cannot change it, so the model must already have
-    /// the same shape. Otherwise, the tensor is omitted.
+    /// Checks the shape of a sparse tensor. ferry cannot change this shape, so the model must
+    /// already have it. If the shapes differ, the tensor is omitted.
     fn check_sparse_shape(
         &self,
         catalog: &dyn CatalogView,
@@ -273,8 +274,8 @@ impl Template {
         Ok(OutputFiles { model: splice(&mut wire, self.file, &whole, &edits)?, data })
     }
 
-    /// Returns the elements to write for a slot: those of the new tensor, or the template's own.
-    /// Returns `None` if the template's elements are not stored in tensor layout.
+    /// Returns the elements to write for a slot, which come from the new tensor or from the
+    /// template. Returns `None` if the template's elements are not stored in tensor layout.
     fn elements(&self, catalog: &dyn CatalogView, slot: &Slot, tensor: Option<TensorId>) -> Option<Piece> {
         if let Some(tensor) = tensor {
             return Some(Piece::Tensor(tensor, catalog.tensor(tensor).bytes));
@@ -288,8 +289,8 @@ impl Template {
         }
     }
 
-    /// Returns a `TensorProto` with new elements. They are inserted where the first of the old
-    /// element fields was.
+    /// Returns a `TensorProto` with new elements. The new elements are at the position of the first
+    /// old element field.
     fn message(
         &self,
         wire: &mut Wire<'_>,
@@ -313,7 +314,7 @@ impl Template {
         Ok(pieces)
     }
 
-    /// Lays out the external elements first, and then the model, which refers to them.
+    /// Lays out the external elements first, and then the model, which refers to these elements.
     fn lay_out(
         &self,
         written: OutputFiles,
@@ -323,8 +324,8 @@ impl Template {
     ) -> Result<()> {
         let mut held = TemplateBytes { template: self, context, bytes: 0 };
         if written.data.is_empty() {
-            // If an older model with this name had a data file, the output supersedes it. Names
-            // with glob characters would match other files, so they are skipped.
+            // If an older model with this name had a data file, the new output supersedes that
+            // file. A name with glob characters would match other files, so such a name is skipped.
             if !path.contains(['*', '?', '[']) {
                 layout.supersedes(&data_name(path), Role::Data)?;
             }
@@ -348,7 +349,7 @@ impl Template {
     }
 }
 
-/// Limits the bytes of the template that are kept in memory for the layout.
+/// Limits the number of template bytes that are kept in memory for the layout.
 struct TemplateBytes<'a> {
     template: &'a Template,
     context: &'a dyn Context,
@@ -392,7 +393,7 @@ fn data_name(path: &str) -> String {
     format!("{stem}{SUFFIX}.data")
 }
 
-/// Appends the fields that contain the location of external elements.
+/// Appends the fields that specify the location of external elements.
 fn push_location(pieces: &mut Pieces, location: &str, offset: u64, len: u64) {
     for (key, value) in
         [("location", location), ("offset", &offset.to_string()), ("length", &len.to_string())]

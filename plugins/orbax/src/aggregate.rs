@@ -1,6 +1,6 @@
-//! The file `checkpoint`, which contains a tree with its small arrays in Flax's encoding. Flax, T5X
-//! and Orbax before version 0.5 write this file. If an array is stored in its own folder, the tree
-//! contains a reference instead:
+//! The aggregate file, named `checkpoint`, contains a tree with its small arrays in Flax's
+//! encoding. Flax, T5X and Orbax before version 0.5 write this file. If an array is stored in its
+//! own folder, the tree contains a reference instead:
 //!
 //! ```text
 //! "PLACEHOLDER://FOLDER"                                 Orbax
@@ -20,8 +20,8 @@ pub(crate) const AGGREGATE: &str = "checkpoint";
 /// The tree in an aggregate file.
 pub(crate) struct Aggregate {
     pub(crate) file: FileId,
-    /// Leaves in the order of the file. Each key of a path has a flag that is set if the key is a
-    /// list index.
+    /// Leaves in the order of the file. The flag of each key in a path is set if the key is a list
+    /// index.
     pub(crate) leaves: Vec<(Vec<(String, bool)>, Leaf)>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Aggregate {
 #[derive(Debug)]
 pub(crate) enum Leaf {
     Array(Array),
-    /// An array that is in one of these folders.
+    /// A reference to an array that is in one of these folders.
     Reference(Vec<String>),
     Value(Node),
     Empty {
@@ -39,8 +39,8 @@ pub(crate) enum Leaf {
     Unknown(i8),
 }
 
-/// Returns whether a folder contains an aggregate file. TensorFlow has a text file with the same
-/// name. A pickle does not start with a map that has a string key.
+/// Returns whether a folder contains an aggregate file. TensorFlow uses the same file name for a
+/// text file. An aggregate file starts with a map that has a string key, and a pickle does not.
 pub(crate) fn is_in(source: &dyn Source, folder: &str) -> Result<bool> {
     let name = format!("{folder}{AGGREGATE}");
     if !source.contains(&name)? {
@@ -109,7 +109,7 @@ impl Aggregate {
 }
 
 /// Returns the folders that may contain the array of a tensorstore spec, or `None` if the map is
-/// not such a spec. The path in the spec may be a path on the machine that wrote the checkpoint.
+/// not such a spec. The spec may contain a path on the machine that wrote the checkpoint.
 fn folders_of(document: &Document, entries: &[(Key, u32)]) -> Option<Vec<String>> {
     let get = |entries: &[(Key, u32)], name: &str| {
         let found = entries.iter().find(|(key, _)| matches!(key, Key::Text(text) if text == name));

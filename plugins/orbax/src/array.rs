@@ -1,5 +1,5 @@
-//! Arrays. The chunks of an array become the tiles of a tensor. Chunks that are not compressed
-//! become file ranges, which the host copies.
+//! The chunks of an array become the tiles of a tensor. Uncompressed chunks become file ranges,
+//! which the host copies.
 
 use crate::codec::{Chain, Chunk};
 use crate::encoding::Encoding;
@@ -13,9 +13,9 @@ use tensorferry_sdk::{
     Storage, StorageId, TensorId, Tiles, UniqueNames, element_count,
 };
 
-/// Maximum chunks of one array.
+/// Maximum number of chunks in one array.
 const MAX_CHUNKS: u64 = 1 << 24;
-/// Maximum bytes of an array's description. Descriptions that tensorstore writes have less than a
+/// Maximum size of an array's description in bytes. Descriptions from tensorstore have less than a
 /// thousand bytes.
 const MAX_DESCRIPTION: u64 = 1 << 20;
 
@@ -24,28 +24,29 @@ pub(crate) struct Arrays<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) catalog: &'a mut dyn CatalogSink,
     pub(crate) context: &'a dyn Context,
-    /// Chunks that must be decoded when they are read.
+    /// Chunks that are decoded on demand.
     pub(crate) encoded: Vec<Chunk>,
     names: UniqueNames,
     counted: ChunkTotals,
 }
 
-/// Totals over all arrays so far. They are limited, because a few bytes can claim millions of
-/// chunks.
+/// Totals over all arrays that have been added. They are limited, because a few bytes can claim
+/// millions of chunks.
 #[derive(Default)]
 struct ChunkTotals {
-    /// Number of chunks that exist, plus number of entries in the indexes of shards.
+    /// Number of existing chunks, plus the number of entries in the indexes of shards.
     chunks: u64,
-    /// Number of missing chunks, if they were looked up or have a place in a grid of tiles.
+    /// Number of missing chunks that were looked up or that have a position in a grid of tiles.
     absent: u64,
-    /// Bytes of chunks that are in memory.
+    /// Number of bytes of the chunks in memory.
     held: u64,
-    /// Number of bytes by which decoded chunks are longer than stored chunks.
+    /// Number of bytes by which decoded chunks exceed their stored form.
     expanded: u64,
 }
 
 impl ChunkTotals {
-    /// Maximum number of missing chunks: 16 per existing chunk, plus 1/64 of the `entries` limit.
+    /// Maximum number of missing chunks, which is 16 per existing chunk plus 1/64 of the `entries`
+    /// limit.
     const MAX_MISSING: (u64, u64) = (16, 64);
 
     fn chunk(&mut self, limits: &Limits) -> Result<()> {
@@ -92,15 +93,15 @@ impl ChunkTotals {
     }
 }
 
-/// The chunks of one array that have been found so far.
+/// The chunks of one array that have been found.
 struct FoundChunks<'e> {
     name: Arc<str>,
     encoding: &'e Encoding,
     tile: Vec<u64>,
     tile_bytes: u64,
-    /// Number and storage of each tile that was found.
+    /// Number and storage of each tile that has been found.
     tiles: Vec<(u64, StorageId)>,
-    /// Number of chunks that were looked up, and are already counted as missing.
+    /// Number of chunks that were looked up and have already been counted as missing.
     missed: u64,
 }
 
@@ -120,14 +121,15 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    /// Returns a unique name for an array of an item. If another tensor already has the array's
-    /// name, reports a loss.
+    /// Returns a unique name for an array of an item. If another tensor already has the original
+    /// name, the function reports a loss.
     pub(crate) fn name(&mut self, item: &str, key: &str) -> Result<String> {
         self.names.take_for(self.catalog, prefixed(item, key))
     }
 
-    /// Declares the array at a key as a tensor. Returns `None` if the store does not contain the
-    /// array. If `stores_all` is set, the writer stored all chunks, so a missing chunk is an error.
+    /// Adds the array at a key to the catalog as a tensor. Returns `None` if the store does not
+    /// contain the array. If `stores_all` is set, the writer stored all chunks, and a missing chunk
+    /// is an error.
     pub(crate) fn add(
         &mut self,
         store: &Store<'_>,
@@ -157,7 +159,7 @@ impl<'a> Arrays<'a> {
         }
         let encoding = span.bytes(source, limits).and_then(|bytes| parse(&bytes, limits)).map_err(at)?;
         let counts = counts(&encoding).map_err(at)?;
-        // Without a fill value, the writer cannot have left out any chunk.
+        // If there is no fill value, the writer cannot have omitted any chunk.
         let stores_all = stores_all || encoding.fill.is_null();
         self.describe(store, key, name, &encoding, &counts, stores_all).map(Some).map_err(|error| {
             let error = error.tensor(name);
@@ -215,7 +217,7 @@ impl<'a> Arrays<'a> {
         self.tensor(found, total, stores_all)
     }
 
-    /// Declares the tensor that consists of these chunks.
+    /// Adds the tensor that consists of these chunks to the catalog.
     fn tensor(&mut self, found: FoundChunks<'_>, total: u64, stores_all: bool) -> Result<TensorId> {
         let FoundChunks { name, encoding, mut tile, tiles, missed, .. } = found;
         let Encoding { shape, dtype, order, .. } = encoding;
@@ -255,8 +257,8 @@ impl<'a> Arrays<'a> {
         self.catalog.tensor_of_tiles(&name, *dtype, shape, grid)
     }
 
-    /// Reports missing chunks as a loss. The writer may have left them out because they equal the
-    /// fill value, or they may have been lost.
+    /// Reports missing chunks as a loss. The chunks may have been lost, or the writer may have
+    /// omitted them because they contain only the fill value.
     fn report_missing_chunks(&mut self, name: &str, absent: u64, total: u64) -> Result<()> {
         let why = format!(
             "{absent} of its {total} chunks are missing and are read as the fill value; writers may leave out such chunks"
@@ -264,8 +266,8 @@ impl<'a> Arrays<'a> {
         self.catalog.loss(Loss::new(LossKind::Tensor, name, why).severity(Severity::Changed))
     }
 
-    /// Adds the chunks inside a chunk of this layer. `start` is the position in the tensor at which
-    /// the outer chunk starts.
+    /// Adds the chunks inside a chunk of this layer. `start` is the position of the outer chunk in
+    /// the tensor.
     fn layer(&mut self, span: &Span, layer: usize, start: &[u64], found: &mut FoundChunks<'_>) -> Result<()> {
         let layers = &found.encoding.layers;
         let Some(&at_start) = layers.index_at_start.get(layer) else {
@@ -289,10 +291,9 @@ impl<'a> Arrays<'a> {
         Ok(())
     }
 
-    /// Adds an innermost chunk as a tile, unless it is past the end of the tensor.
+    /// Adds an innermost chunk as a tile, unless the chunk starts past the end of the tensor.
     fn tile(&mut self, span: &Span, start: &[u64], found: &mut FoundChunks<'_>) -> Result<()> {
-        // `start` is a position in elements. The last chunks of a shard may start past the end of
-        // the tensor.
+        // `start` counts elements. The last chunks of a shard may start past the end of the tensor.
         let (shape, mut number) = (&found.encoding.shape, 0);
         for ((start, len), tile) in start.iter().zip(shape).zip(&found.tile) {
             if start >= len {
@@ -305,7 +306,7 @@ impl<'a> Arrays<'a> {
         Ok(())
     }
 
-    /// Declares the storage of a chunk.
+    /// Adds the storage of a chunk to the catalog.
     fn chunk(&mut self, span: &Span, found: &FoundChunks<'_>) -> Result<StorageId> {
         let (encoding, bytes, limits) = (found.encoding, found.tile_bytes, self.context.limits());
         self.counted.chunk(limits)?;
@@ -347,8 +348,8 @@ fn grid_position(number: u64, counts: &[u64]) -> Vec<u64> {
     place
 }
 
-/// Checks the chunk shapes of all layers. Returns the number of chunks with keys along each
-/// dimension.
+/// Checks the chunk shapes of all layers. Returns the number of chunks in the first layer along
+/// each dimension.
 fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
     let shape = &encoding.shape;
     element_count(shape)?;
@@ -368,8 +369,8 @@ fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
             let error = Error::malformed("a shard does not consist of whole chunks");
             return Err(error.expected(format!("parts of {outer:?}")).found(format!("{tile:?}")));
         }
-        // In the first layer, this counts the shards, and in the next layers, the chunks inside all
-        // shards.
+        // These are the numbers of shards in the first layer, and the numbers of chunks inside all
+        // shards in the other layers.
         let counts = shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile));
         let total = counts.clone().try_fold(1_u64, u64::checked_mul).filter(|total| *total <= MAX_CHUNKS);
         total.ok_or_else(|| {

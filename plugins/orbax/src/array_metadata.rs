@@ -1,5 +1,6 @@
-//! `array_metadatas/process_N`: metadata of arrays that zarr cannot represent. In zarr, a typed key
-//! of `jax.random` is an array of u32. `ext_metadata` contains the name of the key's generator.
+//! The files `array_metadatas/process_N` contain metadata of arrays that zarr cannot represent. In
+//! zarr, a typed key of `jax.random` is an array of u32. `ext_metadata` contains the name of the
+//! key's generator.
 //!
 //! ```text
 //! {"array_metadatas": [{"array_metadata": {"param_name", "write_shape", "chunk_shape",
@@ -16,7 +17,8 @@ pub(crate) const FOLDER: &str = "array_metadatas";
 /// Key of the entry that marks an array as a typed key.
 pub(crate) const RANDOM_KEY: &str = "random_key_impl";
 
-/// Reads these files in the folder of a tree. Returns the entries of `ext_metadata` by array name.
+/// Reads the array metadata files in the folder of a tree. Returns the entries of `ext_metadata` by
+/// array name.
 pub(crate) fn read(
     source: &dyn Source,
     folder: &str,
@@ -44,8 +46,8 @@ pub(crate) fn read(
     Ok(found)
 }
 
-/// Returns the content of such a file for typed keys. Each key consists of name, shape and
-/// generator.
+/// Returns the content of an array metadata file for typed keys. Each item of `keys` consists of
+/// name, shape and generator.
 pub(crate) fn document(keys: &[(String, Vec<u64>, String)]) -> Value {
     let entry = |(name, shape, generator): &(String, Vec<u64>, String)| {
         json!({"array_metadata": {

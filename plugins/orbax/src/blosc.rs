@@ -1,4 +1,5 @@
-//! Version 1 of Blosc: blocks of shuffled bytes, which one of five codecs has compressed.
+//! Version 1 of Blosc. A buffer consists of blocks of shuffled bytes, which are compressed by one
+//! of five codecs.
 //!
 //! ```text
 //! 0   version, codec version, flags, bytes per element: u8 each
@@ -6,9 +7,10 @@
 //! 16  offset of each block, u32 each; or the raw data (flag 2)
 //! ```
 //!
-//! The flags mean: 1 bytes are shuffled, 2 data is not compressed, 4 bits are shuffled, 16 blocks
-//! are not split. The upper three bits are the codec. A split block has one part for each byte of
-//! an element. Each part starts with its length as i32.
+//! Flag 1 means that bytes are shuffled, flag 2 that data is not compressed, flag 4 that bits are
+//! shuffled, and flag 16 that blocks are not split. The upper three bits identify the codec. A
+//! split block has one part for each byte of an element. Each part starts with its length as an
+//! i32.
 
 use crate::chunk_io::{SizedSink, SpanReader};
 use std::io::Read;
@@ -26,7 +28,7 @@ pub(crate) fn decode(
 ) -> Result<()> {
     let max = context.limits().memory_bytes;
     let mut bytes = Vec::new();
-    // Buffers of Blosc are shorter than 2 GiB.
+    // Blosc buffers are shorter than 2 GiB.
     let read = input.take(max.min(1 << 31) + 1).read_to_end(&mut bytes);
     read.map_err(|error| wrong("read error").found(error))?;
     if bytes.len() as u64 > max {
@@ -137,8 +139,8 @@ fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
             }
             let start = at.checked_sub(distance + 1)?;
             let end = at.checked_add(len).filter(|end| *end <= to.len())?;
-            // Copy byte by byte, because the source may overlap the bytes that have just been
-            // written.
+            // The bytes are copied one at a time, because the source may overlap the bytes that
+            // have just been written.
             for place in at..end {
                 to[place] = to[start + place - at];
             }

@@ -4,8 +4,8 @@ use crate::span::Span;
 use std::io::{self, Read};
 use tensorferry_sdk::{ByteSink, Error, Result, Source};
 
-/// Reads a span from start to end. It keeps the first read error, because a decoder would replace
-/// the error with its own.
+/// Reads a span from start to end. The reader keeps the first read error, because a decoder would
+/// replace it with its own error.
 pub(crate) struct SpanReader<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) span: &'a Span,
@@ -30,7 +30,7 @@ impl Read for SpanReader<'_> {
     }
 }
 
-/// Sink for a decoded chunk. It accepts exactly as many bytes as the chunk must have.
+/// A sink for a decoded chunk. It accepts exactly the number of bytes that the chunk must have.
 pub(crate) struct SizedSink<'a> {
     pub(crate) output: &'a mut dyn ByteSink,
     pub(crate) left: u64,

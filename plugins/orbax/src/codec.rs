@@ -1,4 +1,4 @@
-//! The codecs of a chunk: at most one compressor, followed by checksums.
+//! The codecs of a chunk. There is at most one compressor, followed by checksums.
 
 use crate::blosc;
 use crate::chunk_io::{SizedSink, SpanReader};
@@ -32,7 +32,7 @@ impl Compressor {
     }
 }
 
-/// The codecs that a chunk was encoded with.
+/// The codecs with which a chunk was encoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Chain {
     pub(crate) compressor: Option<Compressor>,
@@ -40,12 +40,12 @@ pub(crate) struct Chain {
     pub(crate) checksums: u64,
 }
 
-/// A chunk that is decoded when it is read.
+/// A chunk that is decoded on demand.
 #[derive(Debug, Clone)]
 pub(crate) struct Chunk {
     pub(crate) span: Span,
     pub(crate) chain: Chain,
-    /// Decoded length.
+    /// Decoded length in bytes.
     pub(crate) len: u64,
     /// Name of the chunk's array, for error messages.
     pub(crate) array: std::sync::Arc<str>,
@@ -97,7 +97,7 @@ impl Chunk {
         output.finish()
     }
 
-    /// Compares the crc32c at position `end` with that of all bytes before it.
+    /// Compares the crc32c at the position `end` with the crc32c of all preceding bytes.
     fn check(&self, source: &dyn Source, end: u64, context: &dyn Context) -> Result<()> {
         let (mut at, mut crc) = (0, 0);
         let mut buffer = vec![0; PIECE];

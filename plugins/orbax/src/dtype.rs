@@ -1,10 +1,10 @@
-//! Element types. zarr 2 names them with numpy's strings, and zarr 3 with its own names.
-//! tensorstore adds its own names to both.
+//! Element types. zarr 2 uses numpy's type strings, and zarr 3 uses its own names. tensorstore adds
+//! further names to both formats.
 
 use crate::json::Json;
 use tensorferry_sdk::{ByteOrder, Dtype, Error, Result};
 
-/// numpy's kind and width, the name in zarr 3, and the dtype.
+/// numpy's kind and width, the name in zarr 3, and the dtype of each element type.
 const NUMPY: [(&str, &str, Dtype); 14] = [
     ("b1", "bool", Dtype::BOOL),
     ("i1", "int8", Dtype::I8),
@@ -21,7 +21,7 @@ const NUMPY: [(&str, &str, Dtype); 14] = [
     ("c8", "complex64", Dtype::C64),
     ("c16", "complex128", Dtype::C128),
 ];
-/// Names that tensorstore adds. Elements with less than 8 bits take a whole byte.
+/// Names that tensorstore adds. Elements with less than 8 bits occupy a whole byte.
 const NAMED: [(&str, Dtype); 7] = [
     ("bfloat16", Dtype::BF16),
     ("float8_e4m3fn", Dtype::F8_E4M3),
@@ -58,8 +58,8 @@ fn unknown(text: &str) -> Error {
     Error::unsupported("unknown array dtype").found(format!("{text:?}"))
 }
 
-/// Returns the name of a dtype in zarr 2, or `None` if tensorstore does not support the dtype
-/// there.
+/// Returns the name of a dtype in zarr 2, or `None` if tensorstore does not support the dtype in
+/// zarr 2.
 pub(crate) fn zarr2(dtype: Dtype) -> Option<String> {
     if let Some((kind, ..)) = NUMPY.iter().find(|(.., known)| *known == dtype) {
         return Some(format!("{}{kind}", if kind.ends_with('1') { '|' } else { '<' }));

@@ -1,4 +1,4 @@
-//! How an array is stored, parsed from its description in zarr 2 or zarr 3.
+//! The storage form of an array, parsed from its description in zarr 2 or zarr 3.
 
 use crate::codec::Chain;
 use crate::json::Json;
@@ -23,12 +23,12 @@ pub(crate) struct Keys {
     pub(crate) has_c: bool,
 }
 
-/// Chunk shapes. The first shape is that of the chunks with keys. Each further shape is that of the
-/// chunks inside a shard.
+/// Chunk shapes of all layers. The first shape is the shape of the chunks with keys. Each following
+/// shape is the shape of the chunks inside a shard.
 #[derive(Debug, Clone)]
 pub(crate) struct Layers {
     pub(crate) tiles: Vec<Vec<u64>>,
-    /// For each layer of shards, whether the index is at the start of a shard.
+    /// For each layer of shards, whether the index is at the start of the shard.
     pub(crate) index_at_start: Vec<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! JSON values. Keys keep their order, and duplicate keys are refused. serde_json limits the
+//! JSON values. Keys keep their order, and duplicate keys are rejected. serde_json limits the
 //! nesting depth.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -19,7 +19,7 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// Parses a document. The number of values is limited, because a value of two bytes takes many
+    /// Parses a document. The number of values is limited, because a value of two bytes uses many
     /// more bytes in memory.
     pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let left = Cell::new(limits.nodes);
@@ -54,7 +54,7 @@ impl Json {
         }
     }
 
-    /// Returns the entries of a map whose values are strings.
+    /// Returns the entries of a map that have strings as values.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         let entries: &[(String, Self)] = if let Self::Map(entries) = self { entries } else { &[] };
         entries.iter().filter_map(|(key, value)| Some((&**key, value.text()?)))
@@ -82,7 +82,8 @@ impl Json {
     }
 }
 
-/// Deserializer seed for any value. It fails when the maximum number of values is exceeded.
+/// Deserializer seed for any value. Deserialization fails if the maximum number of values is
+/// exceeded.
 #[derive(Clone, Copy)]
 struct AnyValue<'a> {
     left: &'a Cell<u64>,

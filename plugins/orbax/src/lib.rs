@@ -1,5 +1,5 @@
-//! Orbax checkpoints: a folder that contains `_METADATA` (JSON) and one array per leaf of a tree.
-//! JAX programs write this format.
+//! An Orbax checkpoint is a folder that contains `_METADATA` (JSON) and one array per leaf of a
+//! tree. JAX programs write this format.
 //!
 //! ```text
 //! RUN/STEP/ITEM/                layout of a CheckpointManager: ferry reads the latest step, with all its items
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! The name of a tensor consists of its keys, joined with `.`. If a step has several items, `ITEM.`
-//! comes first. The writer uses zarr 2 and one chunk per array. The chunk is not compressed, and
-//! contains the tensor's bytes unchanged.
+//! precedes the keys. The writer uses zarr 2 and one chunk per array. The chunk is not compressed,
+//! and contains the unchanged bytes of the tensor.
 //!
 //! | Module | Contents |
 //! |---|---|
@@ -29,7 +29,7 @@
 //! | `codec` | chunk decoders: zstd, gzip, zlib, bzip2, `blosc` |
 //!
 //! Sources: orbax-checkpoint 0.12 and tensorstore 0.1.86, the specifications of zarr 2 and 3 and of
-//! OCDBT, and files that these programs wrote.
+//! OCDBT, and files written by these programs.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -84,7 +84,7 @@ impl Format for Orbax {
     }
 }
 
-/// Returns the formats of this crate, for programs that link it.
+/// Returns the formats of this crate, for programs that link the crate.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(Orbax)]

@@ -1,27 +1,30 @@
-//! Finds the folders of the trees to read. If the input is a tree, this is its own folder. If it is
-//! a step, these are the folders of its items. In a run, the latest step is read.
+//! Finds the folders of the trees to read. If the input is a tree, the result is its own folder. If
+//! the input is a step, the result contains the folders of its items. In a run, the latest step is
+//! read.
 
 use crate::aggregate::{self, AGGREGATE};
 use crate::metadata::METADATA;
 use crate::span::MANIFEST;
 use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
-/// Part of a folder's name while the folder is being written.
+/// The text that is part of a folder's name while the folder is being written.
 const UNFINISHED: &str = ".orbax-checkpoint-tmp";
-/// File of a step that contains its commit time, and the maximum number of bytes to read from it.
+/// The file of a step that contains its commit time, and the maximum number of bytes to read from
+/// this file.
 const STEP_METADATA: &str = "_CHECKPOINT_METADATA";
 const MAX_STEP_METADATA: u64 = 1 << 20;
-/// Marker file of a committed step. Not all steps have it.
+/// Marker file of a committed step. Some steps do not have this file.
 const COMMITTED: &str = "commit_success.txt";
 
-/// Name prefix of the folders in which each process writes its own store. Orbax merges these stores
-/// when it commits the step.
+/// Name prefix of the folders in which each process writes a separate store. Orbax merges these
+/// stores when it commits the step.
 const PROCESS: &str = "ocdbt.process_";
 
-/// Folders inside an item, which Orbax's handlers for random keys create.
+/// Names of the folders for random keys. Orbax's handlers for random keys create these folders
+/// inside an item.
 const RANDOM_KEYS: [&str; 2] = ["jax_random_key", "np_random_key"];
 
-/// Returns whether the entry is a file that only trees contain.
+/// Returns whether the entry is a file that occurs only in trees.
 pub(crate) fn names_a_tree(entry: &Entry) -> bool {
     matches!(entry, Entry::File(name) if [METADATA, MANIFEST].contains(&&**name))
 }
@@ -31,7 +34,7 @@ pub(crate) fn is_tree_file(entry: &Entry) -> bool {
     names_a_tree(entry) || matches!(entry, Entry::File(name) if name == AGGREGATE)
 }
 
-/// Returns whether the source's folder contains folders of zarr arrays.
+/// Returns whether the folder of the source contains folders of zarr arrays.
 pub(crate) fn has_arrays(source: &dyn Source) -> Result<bool> {
     for name in below(source, "")? {
         if is_array(source, &name)? {
@@ -47,26 +50,27 @@ pub(crate) fn is_array(source: &dyn Source, folder: &str) -> Result<bool> {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Located {
-    /// The folder and the item name of each tree. The folder is empty or ends with a slash.
+    /// The folder and the item name of each tree. A folder name is empty or ends with a slash.
     Trees(Vec<(String, String)>),
     /// A folder of zarr arrays without a tree.
     Arrays(String),
-    /// Not a checkpoint. `is_unfinished` is set if an unfinished checkpoint was found.
+    /// The source is not a checkpoint. `is_unfinished` is set if it contains an unfinished
+    /// checkpoint.
     Nothing { is_unfinished: bool },
 }
 
-/// Returns whether this is the name of a folder with the store of one process.
+/// Returns whether a folder with this name contains the store of one process.
 pub(crate) fn is_of_process(name: &str) -> bool {
     name.starts_with(PROCESS)
 }
 
-/// Returns whether a folder contains stores of processes that were never merged.
+/// Returns whether a folder contains stores of processes that have not been merged.
 fn is_unmerged(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(source.contains(&format!("{folder}{PROCESS}0/{MANIFEST}"))? && !is_tree(source, folder)?)
 }
 
-/// Returns whether a step was never committed. Its stores and its timestamps show this. In an
-/// object store, the name of the folder does not show it.
+/// Returns whether a step was never committed. The stores and timestamps of the step show this. In
+/// an object store, the folder name does not.
 fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
     if is_unmerged(source, folder)? {
         return Ok(true);
@@ -82,7 +86,7 @@ fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(is_number("init_timestamp_nsecs") && !is_number("commit_timestamp_nsecs"))
 }
 
-/// Returns whether writing the source's folder, or a step in it, was started but never committed.
+/// Returns whether the source's folder, or a step in it, was started but never committed.
 pub(crate) fn has_uncommitted(source: &dyn Source) -> Result<bool> {
     if is_uncommitted(source, "")? {
         return Ok(true);
@@ -147,7 +151,7 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
             return Ok(Located::Trees(trees));
         }
     }
-    // Do not look for items here, because an uncommitted step would be read as an item of the run.
+    // Items are not searched here, because an uncommitted step would be read as an item of the run.
     if has_uncommitted {
         return Ok(Located::Nothing { is_unfinished: true });
     }
@@ -161,8 +165,8 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
     Ok(Located::Nothing { is_unfinished: !unfinished.is_empty() })
 }
 
-/// Returns the trees of a step. If the step's folder is a tree, it is the only one. Otherwise, the
-/// trees are the step's items.
+/// Returns the trees of a step. If the step's folder is a tree, the result contains only this tree.
+/// Otherwise, it contains the step's items.
 fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
     if !folder.is_empty() && is_tree(source, folder)? {
         return Ok(vec![(folder.to_owned(), String::new())]);
@@ -206,8 +210,8 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{MemoryContext, MemorySource};
 
-    /// In an object store, an unfinished folder has its final name, but the step's metadata has no
-    /// commit time.
+    /// In an object store, an unfinished folder already has its final name, but the step's metadata
+    /// has no commit time.
     #[test]
     fn a_step_that_was_never_committed_is_not_read() {
         let times = |commit: &str| {
@@ -228,13 +232,13 @@ mod tests {
         assert_eq!(of(&[step, begun]).0, Located::Nothing { is_unfinished: true });
         let whole = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", times("null"))];
         assert_eq!(of(&whole).0, Located::Nothing { is_unfinished: true });
-        // In older versions, the step's metadata does not contain times.
+        // In older versions of Orbax, the step's metadata does not contain times.
         let old = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", b"{}".to_vec())];
         assert!(matches!(of(&old).0, Located::Trees(_)));
     }
 
-    /// The store of a single process contains only some of the tensors, so it is not read as a
-    /// step.
+    /// The store of a single process contains only some of the tensors, so ferry does not read it
+    /// as a step.
     #[test]
     fn stores_of_processes_that_were_never_merged_are_not_read() {
         let of = |names: &[&str]| {

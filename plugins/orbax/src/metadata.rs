@@ -1,10 +1,11 @@
-//! `_METADATA`, which lists the leaves of a tree. Each leaf has a kind, and keys that lead to it.
+//! The file `_METADATA` lists the leaves of a tree. Each leaf has a kind, and the keys that lead to
+//! the leaf.
 
 use crate::json::Json;
 use tensorferry_sdk::{Error, Limits, Result};
 
 pub(crate) const METADATA: &str = "_METADATA";
-/// File that contains the string leaves.
+/// The file that contains the string leaves.
 pub(crate) const STRINGS: &str = "_strings.json";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,13 +21,13 @@ pub(crate) enum LeafKind {
 
 #[derive(Debug, Clone)]
 pub(crate) struct MetadataLeaf {
-    /// Keys that lead to the leaf. Each key has a flag that is set if the key is a list index.
+    /// Keys that lead to the leaf. The flag of each key is set if the key is a list index.
     pub(crate) path: Vec<(String, bool)>,
     pub(crate) kind: LeafKind,
 }
 
 impl MetadataLeaf {
-    /// Returns the keys joined with dots, which is the name of the leaf's array.
+    /// Returns the name of the leaf's array, which consists of the keys joined with dots.
     pub(crate) fn name(&self) -> String {
         let keys: Vec<&str> = self.path.iter().map(|(key, _)| &**key).collect();
         keys.join(".")

@@ -1,4 +1,4 @@
-//! OCDBT, a key-value store in a few files. A manifest names the root of a B+tree. Data files
+//! OCDBT is a key-value store in a few files. A manifest specifies the root of a B+tree. Data files
 //! contain nodes and values.
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //! inner node       n files, n offsets, n lengths, three statistics
 //! ```
 //!
-//! Numbers are LEB128 unless a width is given. Nodes and tables are stored by column: each field is
-//! stored for all entries before the next field starts.
+//! Numbers are LEB128 unless a width is given. Nodes and tables are stored by column: the values of
+//! one field for all entries precede the values of the next field.
 
 use crate::span::{MANIFEST, Span, open_in};
 use std::cell::OnceCell;
@@ -23,15 +23,16 @@ use tensorferry_sdk::{Context, Error, FileId, Limits, Result, Source, crc32c};
 
 const MANIFEST_MAGIC: u32 = 0x0cdb_3a2a;
 const NODE_MAGIC: u32 = 0x0cdb_20de;
-/// Maximum decoded length of a node. The manifest sets it, within these bounds.
+/// Minimum and maximum of a node's decoded length limit. The manifest sets the limit within these
+/// bounds.
 const NODE_BYTES: (u64, u64) = (8 << 20, 128 << 20);
 /// Maximum number of entries in a node or a table.
 const MAX_ENTRIES: u64 = 1 << 20;
-/// Memory of an entry in bytes, in addition to its key or path.
+/// Number of bytes of an entry in memory, in addition to its key or path.
 const ENTRY_BYTES: usize = 64;
 
-/// A data file. Its path consists of `base`, which the files named in this file inherit, and
-/// `rest`. Thousands of entries may share one `DataFile`.
+/// A data file. Its path consists of `base` and `rest`. Files that are named in this data file
+/// inherit `base`. Thousands of entries may share one `DataFile`.
 #[derive(Debug)]
 struct DataFile {
     base: String,
@@ -49,7 +50,7 @@ impl DataFile {
     }
 }
 
-/// A node that has not been read yet.
+/// A node that has not been read.
 struct PendingNode {
     file: Rc<DataFile>,
     offset: u64,
@@ -58,8 +59,8 @@ struct PendingNode {
     prefix: Vec<u8>,
 }
 
-/// Memory budget of a store. Keys share prefixes and zstd expands, so a few bytes may decode to
-/// many more. The budget therefore grows with the number of bytes read, up to the limit.
+/// Memory budget of a store. Keys share prefixes and zstd expands data, so a few bytes may decode
+/// to many more bytes. The budget therefore grows with the number of bytes read, up to the limit.
 struct Budget {
     held: u64,
     max: u64,
@@ -67,16 +68,16 @@ struct Budget {
 }
 
 impl Budget {
-    /// Initial budget in bytes, before any byte has been read.
+    /// Initial budget in bytes, before any bytes are read.
     const FREE: u64 = 32 << 20;
-    /// Bytes added to the budget for each byte read.
+    /// Number of bytes added to the budget for each byte read.
     const TIMES: u64 = 256;
 
     fn new(limits: &Limits) -> Self {
         Self { held: 0, max: Self::FREE.min(limits.header_bytes), limit: limits.header_bytes }
     }
 
-    /// Raises the budget after `len` bytes have been read.
+    /// Increases the budget after `len` bytes have been read.
     fn read(&mut self, len: usize) {
         self.max = self.max.saturating_add(Self::TIMES.saturating_mul(len as u64)).min(self.limit);
     }
@@ -95,7 +96,7 @@ impl Budget {
     }
 }
 
-/// Returns the location of the value of each key.
+/// Returns the keys of the store with the locations of their values.
 pub(crate) fn keys(
     source: &dyn Source,
     folder: &str,
@@ -164,7 +165,7 @@ pub(crate) fn keys(
     Ok(found)
 }
 
-/// Checks that a range is inside its file.
+/// Checks that a range is within its file.
 fn inside(source: &dyn Source, file: FileId, offset: u64, len: u64) -> Result<()> {
     if offset.checked_add(len).is_some_and(|end| end <= source.len(file)) {
         return Ok(());
@@ -249,7 +250,7 @@ fn newest_root(body: &[u8]) -> Result<(Option<PendingNode>, u64)> {
     Ok((Some(root), max))
 }
 
-/// A value as it is stored in a leaf.
+/// A value in the form in which a leaf stores it.
 enum Value<'a> {
     Inline(&'a [u8]),
     Indirect(Rc<DataFile>, u64, u64),
@@ -369,7 +370,7 @@ fn short() -> Error {
     Error::malformed("the OCDBT store is truncated")
 }
 
-/// The part of a body that has not been read yet.
+/// The part of a body that has not been read.
 struct FieldReader<'a>(&'a [u8]);
 
 impl<'a> FieldReader<'a> {
@@ -407,7 +408,7 @@ impl<'a> FieldReader<'a> {
         Err(Error::malformed("a number of more than 64 bits"))
     }
 
-    /// Reads the number of entries that follow. Each entry has at least one byte.
+    /// Reads the number of entries that follow. Each entry occupies at least one byte.
     fn count(&mut self) -> Result<usize> {
         let count = self.varint()?;
         let max = MAX_ENTRIES.min(self.0.len() as u64);

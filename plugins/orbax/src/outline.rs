@@ -1,6 +1,6 @@
-//! The keys that lead to each array when Orbax restores the checkpoint. The keys come from the
-//! catalog's tree if the path to each array in it matches the array's name. Otherwise, the names
-//! are split at dots. The indices of a list have no gaps.
+//! The keys that lead to each array when Orbax restores the checkpoint. If the path to each array
+//! in the catalog's tree matches the array's name, the keys come from this tree. Otherwise, the
+//! names are split at dots. The indices of a list have no gaps.
 
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
@@ -18,7 +18,7 @@ pub(crate) struct Key {
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) arrays: HashMap<TensorId, Vec<Key>>,
-    /// Keys of each placeholder, and the name of its type in Orbax.
+    /// Keys of each placeholder, and the Orbax name of the placeholder's type.
     pub(crate) places: Vec<(Vec<Key>, &'static str)>,
     pub(crate) losses: Vec<Loss>,
 }
@@ -28,8 +28,8 @@ impl Outline {
         let mut walk = TreeWalk {
             catalog,
             context,
-            // A key with dots is the name of nested modules and is split. Flax and Orbax trees keep
-            // such keys.
+            // A key with dots is the name of nested modules, so it is split. However, Flax and
+            // Orbax trees keep such keys.
             cuts: !matches!(&*catalog.origin(), "flax" | "orbax"),
             wanted: arrays.iter().copied().collect(),
             outline: Self::default(),
@@ -85,14 +85,15 @@ struct TreeWalk<'a> {
 struct OpenContainer {
     parts: Vec<(Key, NodeId)>,
     next: usize,
-    /// Number of keys that lead to the container.
+    /// Number of keys on the path to the container.
     depth: usize,
-    /// Set if the container is a list or is inside a list. Empty values in lists keep their
-    /// position.
+    /// Whether the container is a list or is inside a list. Empty values in lists keep their
+    /// positions.
     is_below_list: bool,
-    /// Keys of this map. If one of them is a prefix of a key with dots, that key is not split.
+    /// Keys of this map. If one of these keys is a prefix of a key with dots, the longer key is not
+    /// split.
     texts: HashSet<String>,
-    /// Name of the container's type in Orbax if the container is empty.
+    /// The Orbax name of the container's type, which is used if the container is empty.
     empty: &'static str,
     has_any: bool,
 }
@@ -121,11 +122,10 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// Visits a node: records an array, or opens a container.
+    /// Visits a node. An array is recorded, and a container is opened.
     fn visit(&mut self, mut id: NodeId, open: &mut Vec<OpenContainer>) -> Result<()> {
         self.visits += 1;
-        // A node may be shared and is then visited several times, so the number of visits is
-        // limited.
+        // A shared node is visited several times, so the number of visits is limited.
         if self.visits > self.context.limits().nodes {
             self.fits = false;
             open.clear();
@@ -165,8 +165,9 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// Called after an array or a container has been visited. If it is in a list and does not
-    /// contain written arrays, records a placeholder for its position.
+    /// Updates the enclosing container after an array or a container has been visited. If the
+    /// visited value is in a list and contains no written arrays, this function records a
+    /// placeholder for its position.
     fn place(&mut self, has_any: bool, word: &'static str, open: &mut [OpenContainer]) {
         let Some(outer) = open.last_mut() else { return };
         if !has_any && outer.is_below_list {
@@ -175,7 +176,7 @@ impl TreeWalk<'_> {
         outer.has_any |= has_any || outer.is_below_list;
     }
 
-    /// Records the keys of an array. Returns whether the array is written at this position.
+    /// Records the keys of an array. Returns whether the writer writes the array at this position.
     fn enter(&mut self, id: TensorId) -> bool {
         let is_left_out = !self.wanted.remove(&id);
         if is_left_out || id.0 >= self.catalog.tensor_count() {

@@ -1,21 +1,22 @@
-//! Detection of Orbax checkpoints by the names in a folder.
+//! Detection of Orbax checkpoints by the names in a folder of the input.
 
 use crate::aggregate::{self, AGGREGATE};
 use crate::locate::{Located, has_arrays, has_uncommitted, locate, names_a_tree};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Score of a tree. It ranks below a SavedModel and above a TensorFlow checkpoint.
+/// Score of a tree. It is lower than the score of a SavedModel and higher than the score of a
+/// TensorFlow checkpoint.
 const A_TREE: Score = Score(24);
 /// Score of zarr arrays without a tree, which many programs write.
 const ARRAYS: Score = Score(17);
-/// Score of an unfinished checkpoint. Any other format in the folder ranks higher.
+/// Score of an unfinished checkpoint. Any other format in the folder scores higher.
 const UNFINISHED: Score = Score(1);
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     if names_a_tree(source.entry()) {
         return Ok(Score::LIKELY);
     }
-    // If there are no arrays next to the file, it is a Flax file.
+    // If there are no arrays next to the file, it is a Flax file instead of an Orbax checkpoint.
     if matches!(source.entry(), Entry::File(name) if name == AGGREGATE) {
         let is_tree = aggregate::is_in(source, "")? && has_arrays(source)?;
         return Ok(if is_tree { Score::CERTAIN } else { Score::NO });

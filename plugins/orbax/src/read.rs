@@ -1,5 +1,5 @@
-//! The reader. Arrays become tensors that are named after their keys. Other values are kept in the
-//! tree.
+//! The reader converts arrays to tensors that are named after their keys. Other values remain in
+//! the tree.
 
 use crate::aggregate::{self, AGGREGATE, Aggregate};
 use crate::array::{Arrays, prefixed};
@@ -27,8 +27,8 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        // The user may pass a file that every tree contains, instead of its folder. All names are
-        // relative to the folder.
+        // The user may pass a file that every tree contains instead of the tree's folder. All names
+        // are relative to the folder.
         if *source.entry() != Entry::Folder && !is_tree_file(source.entry()) {
             let error = Error::usage("an Orbax checkpoint is a folder").hint("pass the path of the folder");
             return Err(error.file(source.entry().name()));
@@ -56,8 +56,8 @@ impl TensorReader for Reader {
             }
             Located::Nothing { is_unfinished } => return Err(not_found_error(is_unfinished).file(".")),
         }
-        // If the whole tree is one model, the maps in it are its modules. If the target is flat,
-        // the names of the arrays are then enough, and the tree is left out.
+        // If the whole tree is one model, the maps in the tree are its modules. If the target
+        // format is flat, the names of the arrays are then sufficient, and the tree is omitted.
         if !(is_all_model && context.purpose() == Purpose::FLAT) {
             let root = tree.grow(arrays.catalog)?;
             arrays.catalog.root(root)?;
@@ -66,9 +66,9 @@ impl TensorReader for Reader {
     }
 }
 
-/// Opens other files of a checkpoint, so that the host considers them read. These are the stores of
-/// single processes, which were merged into the store of the folder, and notes on sharding. They do
-/// not have a meaning in other formats.
+/// Opens other files of a checkpoint, so that the host considers them read. These files are the
+/// stores of single processes and notes on sharding. The process stores were merged into the store
+/// of the folder. None of these files has a meaning in other formats.
 fn mark_read(source: &dyn Source, folder: &str) -> Result<()> {
     mark_notes_read(source, folder.trim_end_matches('/'))?;
     for name in below(source, folder.trim_end_matches('/'))? {
@@ -96,8 +96,8 @@ fn mark_notes_read(source: &dyn Source, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// Reads all arrays of a store that does not have a tree. Returns whether none of the arrays
-/// belongs to an optimizer.
+/// Reads all arrays of a store without a tree. Returns whether none of the arrays belongs to an
+/// optimizer.
 fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mut Branches) -> Result<bool> {
     let mut is_all_model = true;
     for key in store.arrays(arrays.context)? {
@@ -113,8 +113,8 @@ fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mu
     Ok(is_all_model)
 }
 
-/// Reads the arrays and values of a tree. Returns whether the tree contains only arrays and none of
-/// them belongs to an optimizer.
+/// Reads the arrays and values of a tree. Returns whether the tree contains only arrays and no
+/// optimizer arrays.
 fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branches) -> Result<bool> {
     let (source, context) = (arrays.source, arrays.context);
     let store = Store::open(source, folder, context)?;
@@ -146,8 +146,8 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
     if is_aggregated {
         let aggregate = Aggregate::read(source, folder, context)?;
         let named = format!("{folder}{AGGREGATE}");
-        // In the aggregate file of some versions, lists are stored as maps. `_METADATA` has the
-        // right kinds of keys.
+        // The aggregate files of some versions store lists as maps. `_METADATA` distinguishes list
+        // indices from map keys.
         let paths: HashMap<String, &[(String, bool)]> = metadata
             .iter()
             .flat_map(|metadata| &metadata.leaves)
@@ -178,7 +178,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         None => Json::Null,
     };
     let texts: HashMap<&str, &str> = strings.texts().collect();
-    // The leaves of the aggregate file are also in `_METADATA`, so they are skipped here.
+    // The leaves of the aggregate file are also listed in `_METADATA`, so they are skipped here.
     let aggregated = branch.keys.clone();
     let mut stored = HashSet::new();
     for leaf in &metadata.leaves {
@@ -210,7 +210,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
     Ok(branch.is_all_model)
 }
 
-/// Converts a number to a scalar array. Orbax does the same when each array has its own folder.
+/// Converts a number to a scalar array, as Orbax does when each array has its own folder.
 fn number(node: &Node) -> Option<(Dtype, Vec<u8>)> {
     match node.kind {
         NodeKind::FLOAT => node.as_float().map(|number| (Dtype::F64, number.to_le_bytes().to_vec())),
@@ -232,8 +232,8 @@ fn name_of(path: &[(String, bool)]) -> String {
     keys.join(".")
 }
 
-/// Returns whether a folder contains a typed key that Orbax's handler for random keys wrote. The
-/// metadata of the key is in a second folder next to it.
+/// Returns whether a folder contains a typed key that Orbax's handler for random keys wrote. A
+/// second folder next to this folder contains the metadata of the key.
 fn is_random_key(source: &dyn Source, folder: &str, context: &dyn Context) -> Result<bool> {
     let name = format!("{}_metadata/metadata", folder.trim_end_matches('/'));
     if !folder.ends_with("_random_key/") || !source.contains(&name)? {
@@ -245,14 +245,14 @@ fn is_random_key(source: &dyn Source, folder: &str, context: &dyn Context) -> Re
     Ok(*json.get("typed") == Json::Bool(true))
 }
 
-/// State while the tree of one item is read.
+/// The state of reading the tree of one item.
 struct ItemReader<'a> {
     store: &'a Store<'a>,
     item: &'a str,
     tree: &'a mut Branches,
     /// Entries of `ext_metadata` by array name.
     known: HashMap<String, Vec<(String, Json)>>,
-    /// Names of leaves, and keys of arrays in the store, that have been read.
+    /// Names of the leaves and keys of the stored arrays that have been read.
     keys: HashSet<String>,
     is_all_model: bool,
     is_random_key: bool,
@@ -303,7 +303,7 @@ impl ItemReader<'_> {
         Ok(())
     }
 
-    /// Adds the array of a leaf. Its key in the store is the first of `keys` that exists.
+    /// Adds the array of a leaf. The array's key in the store is the first of `keys` that exists.
     fn array<'k>(
         &mut self,
         arrays: &mut Arrays<'_>,
@@ -339,7 +339,7 @@ impl ItemReader<'_> {
         self.tree.put(item.into_iter().chain(path), Child::Node(node))
     }
 
-    /// Reports the arrays in the store that the tree does not name.
+    /// Reports the arrays in the store that the tree does not contain.
     fn report_unnamed_arrays(&self, arrays: &mut Arrays<'_>, folder: &str) -> Result<()> {
         let others: Vec<String> = match self.store {
             Store::Ocdbt(_) => self.store.arrays(arrays.context)?,
@@ -367,14 +367,14 @@ enum Child {
     Node(NodeId),
 }
 
-/// The maps and lists of a tree. Each one comes after its parent.
+/// The maps and lists of a tree. Each map or list follows its parent.
 struct Branches(Vec<Branch>);
 
 #[derive(Default)]
 struct Branch {
     children: Vec<(String, Child)>,
     places: HashMap<String, usize>,
-    /// Set if all keys are list indices.
+    /// Whether all keys are list indices.
     is_list: bool,
 }
 

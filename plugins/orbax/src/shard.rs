@@ -1,4 +1,4 @@
-//! Shards. A shard is a chunk that contains inner chunks and an index of them.
+//! A shard is a chunk that contains inner chunks and an index of these chunks.
 //!
 //! ```text
 //! offset u64, length u64    of each chunk, in row-major order; both 2^64 - 1 if the chunk is missing
@@ -10,11 +10,11 @@
 use crate::span::Span;
 use tensorferry_sdk::{Context, Error, Result, Source, crc32c};
 
-/// Bytes of an index entry.
+/// Number of bytes in an index entry.
 const ENTRY: u64 = 16;
 
-/// The index of a shard. Chunks do not overlap, so all chunks together are not longer than the
-/// shard.
+/// The index of a shard. Chunks do not overlap, so their total length does not exceed the length of
+/// the shard.
 pub(crate) struct Index {
     shard: Span,
     entries: Vec<u8>,
@@ -48,7 +48,7 @@ impl Index {
             let error = Error::malformed("the index of a shard has a wrong crc32c");
             return Err(file(error.expected(format!("{stored:#010x}")).found(format!("{computed:#010x}"))));
         }
-        // All chunks must be within this range.
+        // All chunks of the shard must be within this range.
         let within = if at_start { index_len..shard.len() } else { 0..shard.len() - index_len };
         let mut there = Vec::new();
         for (offset, len) in places(&entries).flatten() {

@@ -1,5 +1,5 @@
-//! The location of a value: a range of a file in the checkpoint's folder, or bytes that are already
-//! in memory because another value contains them.
+//! The location of a value. The value is in a range of a file in the checkpoint's folder, or in
+//! memory because another value contains its bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ pub(crate) enum Span {
         offset: u64,
         len: u64,
     },
-    /// A range of bytes in memory. The bytes are shared, because a shard may have thousands of
-    /// parts.
+    /// A range of bytes in memory. The spans of a shard's parts share these bytes, because a shard
+    /// may have thousands of parts.
     Inline {
         bytes: Arc<[u8]>,
         range: Range<usize>,
@@ -25,7 +25,7 @@ pub(crate) enum Span {
 }
 
 impl Span {
-    /// Creates a span of bytes that a node contains.
+    /// Creates a span from bytes that a node contains.
     pub(crate) fn inline(bytes: &[u8]) -> Self {
         Self::Inline { bytes: bytes.into(), range: 0..bytes.len() }
     }
@@ -37,7 +37,7 @@ impl Span {
         }
     }
 
-    /// Fills the buffer from offset `at` of the span. The whole range must be inside the span.
+    /// Fills the buffer from the offset `at` of the span. The whole range must be within the span.
     pub(crate) fn read_at(&self, source: &dyn Source, at: u64, buffer: &mut [u8]) -> Result<()> {
         match self {
             Self::File { file, offset, .. } => source.read_at(*file, offset.saturating_add(at), buffer),
@@ -50,7 +50,7 @@ impl Span {
         }
     }
 
-    /// Reads all bytes. Returns an error if the limits do not allow so many bytes.
+    /// Reads all bytes of the span. Returns an error if their number exceeds the limits.
     pub(crate) fn bytes(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         match self {
             Self::File { file, offset, len } => source.read_vec(*file, *offset, *len, limits),
@@ -58,7 +58,7 @@ impl Span {
         }
     }
 
-    /// Returns the bytes if they are in memory. For a file range, the result is empty.
+    /// Returns the bytes of the span if they are in memory. For a file range, the result is empty.
     pub(crate) fn inline_bytes(&self) -> &[u8] {
         match self {
             Self::File { .. } => &[],
@@ -84,7 +84,7 @@ impl Span {
     }
 }
 
-/// Checks that a path from a file does not lead out of the checkpoint's folder.
+/// Checks that a path from a file does not leave the checkpoint's folder.
 pub(crate) fn check_path(path: &str) -> Result<()> {
     if path.len() > MAX_PATH || path.contains(['\\', '\0']) {
         let error = Error::malformed("a name is not a path in the checkpoint's folder");

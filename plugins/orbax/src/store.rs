@@ -1,4 +1,4 @@
-//! A store, which maps keys to bytes. The bytes are files in a folder, or values in an OCDBT store.
+//! A store maps keys to bytes. The bytes are files in a folder, or values in an OCDBT store.
 
 use crate::ocdbt;
 use crate::span::{MANIFEST, Span, check_path};
@@ -79,8 +79,8 @@ impl<'a> Store<'a> {
     }
 }
 
-/// Returns whether a file has the name of a chunk: `0`, `3.1`, or `c` for the only chunk of an
-/// array.
+/// Returns whether a file has the name of a chunk. Chunk names are, for example, `0` and `3.1`, or
+/// `c` for the only chunk of an array.
 fn is_chunk(name: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     name == "c" || name.split('.').all(is_number)

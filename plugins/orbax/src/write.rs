@@ -1,6 +1,6 @@
-//! The writer. It writes only what Orbax needs to restore a checkpoint: for each tensor, `.zarray`
-//! and one chunk with its uncompressed bytes, and for all tensors, `_METADATA`. Without
-//! `_METADATA`, Orbax does not find any tensors.
+//! The writer writes only the files that Orbax needs to restore a checkpoint. For each tensor, it
+//! writes `.zarray` and one chunk with the uncompressed bytes. For all tensors together, it writes
+//! `_METADATA`. Without `_METADATA`, Orbax does not find any tensors.
 
 use crate::array_metadata::{self, RANDOM_KEY};
 use crate::dtype;
@@ -47,7 +47,7 @@ impl TensorWriter for Writer {
         for (id, dtype) in arrays {
             context.check_cancelled()?;
             let tensor = catalog.tensor(id);
-            // A dimension of a chunk must not be 0. In an empty array, the chunk is never read.
+            // A dimension of a chunk must not be 0. The chunk of an empty array is never read.
             let chunks: Vec<u64> = tensor.shape.iter().map(|&dim| dim.max(1)).collect();
             let array = json!({
                 "chunks": chunks, "compressor": null, "dimension_separator": ".", "dtype": dtype, "fill_value": null,
@@ -82,8 +82,8 @@ impl TensorWriter for Writer {
     }
 }
 
-/// Returns the arrays that Orbax can store, with their dtypes in zarr. Omits all other arrays, with
-/// a reason.
+/// Returns the arrays that Orbax can store, with their dtypes in zarr. All other arrays are
+/// omitted, with a reason.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<(TensorId, String)>> {
     let by_name: HashMap<&str, usize> = catalog
         .tensor_ids()
@@ -121,8 +121,8 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
     Ok(arrays)
 }
 
-/// Returns the array whose chunk file would have the same path as this array's folder, if there is
-/// such an array.
+/// Returns the array whose chunk file would have the same path as this array's folder, or `None` if
+/// there is no such array.
 fn in_chunk_of<'n>(name: &'n str, ranks: &HashMap<&str, usize>) -> Option<&'n str> {
     let outer = name.match_indices('/').map(|(at, _)| (&name[..at], &name[at + 1..]));
     let mut inside = outer.filter(|(outer, rest)| {
@@ -137,7 +137,8 @@ fn chunk_key(rank: usize) -> String {
     vec!["0"; rank.max(1)].join(".")
 }
 
-/// Returns the generator's name if the tensor is a typed key. Reports all other attributes as lost.
+/// Returns the name of the generator if the tensor is a typed key. Reports all other attributes as
+/// lost.
 fn random_key(
     catalog: &dyn CatalogView,
     id: TensorId,
@@ -159,8 +160,8 @@ fn random_key(
     Ok(found)
 }
 
-/// Returns the content of `_sharding`: the device of each array, by the array's name in base64.
-/// Orbax does not restore a `jax.Array` without it.
+/// Returns the content of `_sharding`. It contains the device of each array, by the array's name in
+/// base64. Without this file, Orbax does not restore a `jax.Array`.
 fn sharding(keys: &[(String, Vec<u64>, String)]) -> Value {
     let device = json!({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"}).to_string();
     keys.iter().map(|(name, ..)| (STANDARD.encode(name), Value::String(device.clone()))).collect()
@@ -177,7 +178,7 @@ fn enter(tree: &mut Map<String, Value>, keys: &[Key], value_type: &str, is_empty
 }
 
 /// Formats the keys of a leaf as a Python tuple. Orbax uses this string as the key of the leaf's
-/// entry, but reads the list in `key_metadata` instead.
+/// entry, but does not parse it. Instead, Orbax reads the list in `key_metadata`.
 fn tuple(keys: &[Key]) -> String {
     let quoted: Vec<String> =
         keys.iter().map(|key| format!("'{}'", key.text.replace('\\', "\\\\").replace('\'', "\\'"))).collect();

@@ -1,4 +1,4 @@
-//! zarr 2. The JSON object in `.zarray` describes an array.
+//! In zarr 2, the JSON object in `.zarray` describes an array.
 
 use crate::codec::{Chain, Compressor};
 use crate::dtype;

@@ -1,4 +1,5 @@
-//! zarr 3. The JSON object in `zarr.json` describes an array. A codec may split chunks into shards.
+//! In zarr 3, the JSON object in `zarr.json` describes an array. A codec may split chunks into
+//! shards.
 
 use crate::codec::{Chain, Compressor};
 use crate::dtype;
@@ -87,7 +88,7 @@ fn list(codecs: &Json) -> Result<&[Json]> {
         .ok_or_else(|| Error::malformed("missing list of codecs"))
 }
 
-/// Returns the name of a codec, which may be an object or only the name.
+/// Returns the name of a codec. The codec may be an object or only a name.
 fn name_of(codec: &Json) -> &str {
     codec.text().or_else(|| codec.get("name").text()).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use tensorferry_sdk::{Entry, MemorySource, Result, Source};
 use tensorferry_test_kit::fixtures::files_below;
 use tensorferry_test_kit::tensors::{self, with_view};
 
-/// A length-delimited field.
+/// Returns a length-delimited field.
 pub(crate) fn field(number: u64, content: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, number << 3 | 2);
@@ -17,7 +17,7 @@ pub(crate) fn field(number: u64, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A varint field.
+/// Returns a varint field.
 pub(crate) fn number(number: u64, value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     put_varint(&mut bytes, number << 3);
@@ -25,13 +25,13 @@ pub(crate) fn number(number: u64, value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A `TensorProto` with this dtype and shape, followed by `rest`.
+/// Returns a `TensorProto` with this dtype and shape, followed by `rest`.
 pub(crate) fn tensor(name: &str, data_type: u64, dims: &[u64], rest: &[u8]) -> Vec<u8> {
     let dims = dims.iter().flat_map(|&dim| number(1, dim));
     dims.chain(number(2, data_type)).chain(rest.iter().copied()).chain(field(8, name.as_bytes())).collect()
 }
 
-/// The fields of a tensor whose elements are in a separate file.
+/// Returns the fields of a tensor whose elements are in a separate file.
 pub(crate) fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
     let entries = entries
         .iter()
@@ -39,7 +39,7 @@ pub(crate) fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
     entries.chain(number(14, 1)).collect()
 }
 
-/// A model whose graph has these initializers and these additional fields.
+/// Returns a model whose graph has these initializers and these additional fields.
 pub(crate) fn model(initializers: &[Vec<u8>], graph: &[u8]) -> Vec<u8> {
     let initializers = initializers.iter().flat_map(|tensor| field(5, tensor));
     let graph: Vec<u8> =
@@ -47,14 +47,14 @@ pub(crate) fn model(initializers: &[Vec<u8>], graph: &[u8]) -> Vec<u8> {
     [number(1, 10), field(2, b"by hand"), field(7, &graph)].concat()
 }
 
-/// A model in a folder that also contains other files.
+/// Returns a source with a model in a folder that also contains other files.
 pub(crate) fn source(model: &[u8], others: &[(&str, &[u8])]) -> MemorySource {
     let others = others.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec()));
     let files: BTreeMap<_, _> = others.chain([("m.onnx".to_owned(), model.to_vec())]).collect();
     MemorySource::new(Entry::File("m.onnx".to_owned()), files)
 }
 
-/// The files of a fixture. The entry is the one that its expectation names.
+/// Returns the files of a fixture. The expectation specifies the entry.
 pub(crate) fn case_source(folder: &Path, expected: &serde_json::Value) -> MemorySource {
     // Only the files next to the model are part of the source.
     let input = expected["input"].as_str().unwrap();

@@ -1,5 +1,5 @@
 //! Runs the SDK's conformance suite on this format's reader. The writer needs a template, so it
-//! would reject everything that the suite creates. `written.rs` tests the writer.
+//! would reject everything that the suite creates. The tests in `written.rs` cover the writer.
 
 use crate::common::{field, model, number, outside, tensor};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Reads models that the onnx package wrote, and models that the package or this format rejects.
+//! Reads models that the onnx package wrote, and models that this package or ferry rejects.
 
 use crate::common::{case_source, field, model, source, tensor};
 use tensorferry_onnx::Onnx;

@@ -1,5 +1,5 @@
-//! Tests malformed models and models that would need too much memory. Each must result in a typed
-//! error that names the tensor.
+//! Tests malformed models, and models that would require too much memory. Each model must result in
+//! a typed error that names the tensor.
 
 use crate::common::{field, model, number, outside, source, tensor};
 use tensorferry_onnx::Onnx;
@@ -127,7 +127,8 @@ fn limited(model: &[u8], others: &[(&str, &[u8])], bound: impl Fn(&mut Limits)) 
     MemoryView::read(&Onnx, &[], &source(model, others), &context).map(|view| view.catalog().tensors().len())
 }
 
-/// The file contains a graph's name once, but the path of every tensor in the graph contains it.
+/// The file contains a graph's name once, but the path of every tensor in the graph repeats the
+/// name.
 #[test]
 fn paths_are_bounded() {
     let in_graph = |name: usize| {
@@ -149,15 +150,15 @@ fn tensors_on_one_range_are_counted() {
     let at = |name: usize| tensor(&name.to_string(), 2, &[1000], &outside(&[("location", "data")]));
     let bytes = model(&(0..100).map(at).collect::<Vec<_>>(), &[]);
     let read = |max| limited(&bytes, &[("data", &[7; 1000])], |limits| limits.shared_bytes = max);
-    // The first 16 tensors in the range are not counted.
+    // The first 16 tensors that share a range are not counted.
     assert_eq!(read(84_000).unwrap(), 100);
     let error = read(83_999).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
     assert!(error.details().any(|(_, text)| text.contains("--limit expanded_bytes=N")), "{error}");
 }
 
-/// The attributes of a Constant node other than `value` are not tensors. Their loss must be
-/// reported.
+/// The attributes of a Constant node other than `value` are not tensors. The reader must report
+/// their loss.
 #[test]
 fn constants_without_a_tensor_are_lost_by_name() {
     let constant = |output: &str, attribute: &[u8]| {

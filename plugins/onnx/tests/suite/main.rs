@@ -1,4 +1,4 @@
-//! Reads and writes ONNX models in memory.
+//! Tests that read and write ONNX models in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

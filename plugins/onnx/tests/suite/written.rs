@@ -1,4 +1,4 @@
-//! Checks that replacing the tensors of a model keeps everything else byte for byte.
+//! Checks that replacing the tensors of a model does not change any other byte.
 
 use crate::common::{case_source, contents, field, model, number, outside, source, tensor};
 use std::collections::BTreeMap;
@@ -52,7 +52,8 @@ fn a_model_like_itself_is_itself() {
     assert_eq!(same, 3);
 }
 
-/// A model that stores elements in every possible way, and contains a node that must be kept.
+/// Returns a model that stores elements in every possible way, and that contains a node that must
+/// be kept.
 fn forms() -> (MemorySource, Vec<u8>) {
     let node = field(1, &[field(4, b"Relu"), number(100, 7)].concat());
     let initializers = [

@@ -1,4 +1,4 @@
-//! Trees whose small arrays are in the msgpack file `checkpoint`, and typed keys.
+//! Tests of trees whose small arrays are in the msgpack file `checkpoint`, and of typed keys.
 
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
@@ -90,7 +90,8 @@ fn small_arrays_are_in_a_file_next_to_the_others() {
         })
         .unwrap();
     }
-    // The file as part of the steps of a run, and the file without the folders of its arrays.
+    // The aggregate file is part of the steps of a run, or is stored without the folders of its
+    // arrays.
     let of_step =
         |step: &'static str| files().into_iter().map(move |(name, bytes)| (format!("{step}/{name}"), bytes));
     let run: Files = of_step("checkpoint_9").chain(of_step("checkpoint_10")).collect();
@@ -101,7 +102,8 @@ fn small_arrays_are_in_a_file_next_to_the_others() {
     assert_eq!(score(Entry::File("checkpoint".to_owned()), alone.clone()), Score::NO);
     let error = with_view(&Orbax, &MemorySource::folder(alone), &[], |_| ()).unwrap_err();
     assert!(error.kind() == ErrorKind::Malformed && error.to_string().contains("params.w"), "{error}");
-    // TensorFlow's text file with the same name, a pickle, an empty file and a truncated map.
+    // The contents are TensorFlow's text file with the same name, a pickle, an empty file and a
+    // truncated map.
     for other in [&b"model_checkpoint_path: \"m\""[..], b"\x80\x04\x95", b"", b"\x81"] {
         let files: Files = [("checkpoint".to_owned(), other.to_vec())].into();
         assert_eq!(score(Entry::Folder, files), Score::NO, "{other:?}");
@@ -170,7 +172,7 @@ fn typed_keys_stay_typed() {
         assert!(attributes("w").is_empty());
     })
     .unwrap();
-    // A checkpoint without typed keys does not have the files for them.
+    // A checkpoint without typed keys does not contain the files for typed keys.
     let context = MemoryContext::default();
     let source = MemorySource::folder(files());
     let view = MemoryView::read(&Orbax, &[], &source, &context).unwrap();

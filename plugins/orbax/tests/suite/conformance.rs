@@ -1,4 +1,4 @@
-//! The SDK's conformance suite.
+//! Runs the SDK's conformance suite on this format.
 
 use crate::aggregate;
 use tensorferry_orbax::Orbax;
@@ -24,7 +24,8 @@ fn orbax_conforms() {
     ];
     let report = check(&Orbax, &samples);
     assert!(report.damaged > 1000 && report.written > 20, "{report:?}");
-    // Ignore refusals to write to a file, because a checkpoint can only be written to a folder.
+    // Refusals to write to a file are ignored, because a checkpoint can only be written to a
+    // folder.
     let others = report.refused.iter().filter(|refused| !refused.contains(", to File("));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new());
 }

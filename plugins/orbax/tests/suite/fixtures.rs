@@ -1,4 +1,4 @@
-//! Checkpoints that Orbax and tensorstore wrote, and folders that they or ferry must reject.
+//! Checkpoints from Orbax and tensorstore, and folders that these programs or ferry must reject.
 
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::MemorySource;

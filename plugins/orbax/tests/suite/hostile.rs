@@ -1,5 +1,5 @@
-//! Checkpoints that claim to contain far more than they do. Time and memory must stay in proportion
-//! to the actual content.
+//! Checkpoints that claim to contain far more data than they do. The time and memory use must
+//! remain proportional to the actual content.
 
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use tensorferry_test_kit::ocdbt::{Kv, inner, leaf, store};
 use tensorferry_test_kit::random::bytes;
 use tensorferry_test_kit::tensors::with_view;
 
-/// Maximum memory of the process that runs all these tests, and maximum time for one attack.
+/// Maximum memory of the process that runs all these tests, and maximum time per attack.
 const MAX_COST: (u64, Duration) = (768 << 20, Duration::from_secs(20));
 
 fn zarr2(shape: &[u64], chunks: &[u64], fill: &serde_json::Value, compressor: Option<&str>) -> Vec<u8> {
@@ -49,7 +49,7 @@ fn keys(count: u32) -> Vec<Vec<u8>> {
     (0..count).map(|number| number.to_be_bytes()[1..].to_vec()).collect()
 }
 
-/// A node with 40,000 children. All of them are in one file, whose path has 60,000 bytes.
+/// A node with 40,000 children. All children are in one file, whose path has 60,000 bytes.
 fn long_path() -> Files {
     let children: Vec<_> = keys(40_000).into_iter().map(|key| (key, 0, 0, 10)).collect();
     let node = inner(1, &"a".repeat(60_000), &children, false);
@@ -66,7 +66,7 @@ fn long_prefix() -> Files {
     store(&data, first, root.len(), 2)
 }
 
-/// An inline shard with 3,000 chunks, all of which are the same megabyte.
+/// An inline shard with 3,000 chunks. All of these chunks refer to the same megabyte.
 fn inline_shard() -> Files {
     let count = 3000;
     let value = [zstd::encode_all(&[0; 1 << 20][..], 1).unwrap(), bytes(1 << 20, 1)].concat();
@@ -97,7 +97,7 @@ fn shared_nodes() -> Files {
     store(&data, offset, len, 23)
 }
 
-/// Nested shards. All chunks of a shard are the same inner shard.
+/// Nested shards. All chunks of each shard refer to the same inner shard.
 fn shards_in_shards() -> Files {
     let count = 8000;
     let inner = [vec![0], index(count, 1)].concat();
@@ -158,7 +158,7 @@ fn what_is_claimed_takes_no_time_and_no_memory() {
     }
 }
 
-/// A source that counts how often files are looked up.
+/// A source that counts the file lookups.
 struct CountingSource {
     source: MemorySource,
     count: AtomicU64,
@@ -201,7 +201,8 @@ impl Source for CountingSource {
 
 #[test]
 fn chunks_that_are_not_there_are_counted_over_all_arrays() {
-    // 140 bytes claim 16 million chunks in one array, and 100,000 chunks in each of ten arrays.
+    // A few bytes claim many missing chunks. In one case, 140 bytes claim 16 million chunks in one
+    // array. In the other case, ten arrays claim 100,000 chunks each.
     for (arrays, chunks) in [(1, 16_000_000), (10, 100_000)] {
         let name = |number| format!("w{number}/.zarray");
         let files = (0..arrays).map(|number| (name(number), zarr2(&[chunks], &[1], &json!(0), None)));
@@ -241,8 +242,8 @@ fn a_chunk_that_is_not_there_is_named() {
             "{reported}"
         );
     }
-    // If the writer may leave out chunks, missing chunks are read as the fill value, and a loss is
-    // reported.
+    // If the writer may omit chunks, ferry reads missing chunks as the fill value and reports a
+    // loss.
     let mut left_out = files(json!(7));
     left_out.extend([tree(false)]);
     with_view(&Orbax, &MemorySource::folder(left_out), &[], |view| {
@@ -252,7 +253,7 @@ fn a_chunk_that_is_not_there_is_named() {
         assert!(loss.why.contains("1 of its 3 chunks"), "{loss}");
     })
     .unwrap();
-    // If all chunks are missing, the tensor still has its declared size.
+    // If all chunks are missing, the tensor has its declared shape.
     let none = Files::from([("w/.zarray".to_owned(), zarr2(&[200_000], &[1], &json!(7), None))]);
     with_view(&Orbax, &MemorySource::folder(none), &[], |view| {
         assert!(view.tensor_named("w").unwrap().2.iter().all(|byte| *byte == 7));
@@ -283,7 +284,7 @@ fn arrays_in_groups_are_found() {
     }
 }
 
-/// `{"a.b": x, "a": {"b": y}}`: Orbax writes both leaves to the same path. Different items have
+/// Orbax writes both leaves of `{"a.b": x, "a": {"b": y}}` to the same path. Different items have
 /// different paths.
 #[test]
 fn names_that_are_one_are_told_apart_or_refused() {

@@ -1,4 +1,4 @@
-//! Orbax checkpoints that are written and read in memory.
+//! Tests that write and read Orbax checkpoints in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod aggregate;

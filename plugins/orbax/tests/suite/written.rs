@@ -1,4 +1,4 @@
-//! The output of the writer.
+//! Tests of the writer's output.
 
 use tensorferry_orbax::Orbax;
 use tensorferry_sdk::{
@@ -26,8 +26,8 @@ fn each_tensor_is_an_array_of_one_chunk() {
     );
     assert_eq!(output.files["a.w/0.0"], [1, 2, 3, 4]);
     let metadata: serde_json::Value = serde_json::from_slice(&output.files["_METADATA"]).unwrap();
-    // The prefix `a` is also a tensor, which cannot contain other tensors, so the name is not
-    // split.
+    // The prefix `a` is also the name of a tensor. A tensor cannot contain other tensors, so the
+    // name `a.w` is not split.
     assert_eq!(metadata["tree_metadata"]["('a.w',)"]["key_metadata"][0]["key"], "a.w");
     assert!(metadata["tree_metadata"][r"('it\'s',)"].is_object(), "{metadata}");
     with_view(&Orbax, &MemorySource::folder(output.files), &[], |view| {
@@ -53,7 +53,7 @@ fn what_no_folder_can_be_called_is_left_out() {
     assert_eq!(refused.kind(), ErrorKind::Usage);
 }
 
-/// A training state like that of optax: nested tuples with empty items, and a key with a dot.
+/// A training state like an optax state, with nested tuples, empty items, and a key with a dot.
 fn state(catalog: &mut dyn CatalogSink, origin: &str, is_renamed: bool) -> Result<()> {
     catalog.origin(origin)?;
     let storage = catalog.storage(Storage::inline([1]))?;
@@ -118,7 +118,7 @@ fn lists_and_keys_are_those_of_the_tree() {
         })
         .unwrap();
     }
-    // If the names do not match the tree, the tree is not used, so lists become dicts.
+    // If the names do not match the tree, the writer does not use the tree, so lists become dicts.
     let output = write(&Orbax, |catalog| state(catalog, "orbax", true), &[], &Target::Folder).unwrap();
     assert_eq!(leaves(&output.files["_METADATA"])[0], "opt:2 1:2 0:2 count_:2 np.ndarray false");
     let [loss] = output.layout.losses() else { panic!("{:?}", output.layout.losses()) };
