@@ -21,7 +21,7 @@ const NUMPY: [(&str, &str, Dtype); 14] = [
     ("c8", "complex64", Dtype::C64),
     ("c16", "complex128", Dtype::C128),
 ];
-/// Names that tensorstore adds. Elements with less than 8 bits occupy a whole byte.
+/// Names that tensorstore adds. Elements with fewer than 8 bits occupy a whole byte.
 const NAMED: [(&str, Dtype); 7] = [
     ("bfloat16", Dtype::BF16),
     ("float8_e4m3fn", Dtype::F8_E4M3),

@@ -6,8 +6,8 @@ use tensorferry_sdk::{CatalogView, Result};
 
 pub(crate) const SIDE_ENTRY_KEY: &str = "_TENSORFERRY_METADATA";
 
-/// The prefix of metadata keys about TensorFlow checkpoints. ferry does not store this metadata in
-/// the side record, because the checkpoint's object graph and keys already represent it.
+/// The prefix of metadata keys about TensorFlow checkpoints. The side record omits this metadata,
+/// because the checkpoint's object graph and keys already represent it.
 const OWN_PREFIX: &str = "ferry.tf.";
 
 /// Returns the side record of a catalog, or `None` if the bundle itself already represents all

@@ -3,12 +3,13 @@
 //! name of a tensor is looked up in this order:
 //!
 //! 1. in the key map of the tensors' metadata, if the reference is the object graph in the same
-//!    metadata (for a different reference checkpoint, the key map is searched last);
+//!    metadata;
 //! 2. among the keys of the reference checkpoint;
 //! 3. among the names that `names=auto` gives the tensors of the reference checkpoint, which are
 //!    the full names if these are unique;
 //! 4. among the full names in the reference checkpoint, if only one tensor has the name;
-//! 5. among the paths in the reference checkpoint.
+//! 5. among the paths in the reference checkpoint;
+//! 6. in the key map, if the reference is a different checkpoint.
 //!
 //! A key with an [ordinal](super::ordinal) may belong to a different variable in a different
 //! checkpoint. If both the tensor and the key have full names, ferry compares the full names. If

@@ -7,7 +7,7 @@ use crate::names::key_text::key_text;
 use std::ops::Range;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Number of bytes in the footer before its magic.
+/// Number of bytes in the footer before its magic bytes.
 const HANDLES_LEN: usize = 40;
 /// Limits on the total length of keys: `KEY_GROWTH` bytes for each byte of a block, plus
 /// `KEY_BYTES_ALLOWANCE`. Writers store a whole key at least every 16 entries, so at most 15 other

@@ -21,7 +21,7 @@ const KEYS_OF_A_DATA_RUN: usize = 16;
 /// Number of keys from one complete key of the index block to the next complete key. All keys of
 /// the index block are complete.
 const KEYS_OF_AN_INDEX_RUN: usize = 1;
-/// Number of bytes in the footer before its magic.
+/// Number of bytes in the footer before its magic bytes.
 const HANDLES_LEN: usize = 40;
 
 pub(crate) struct TableWriter<'a> {

@@ -124,7 +124,7 @@ enum DataSegment {
     Encoded { bytes: Vec<u8>, crc: u32 },
     /// A string tensor that is encoded into the strings file.
     Strings(TensorId),
-    /// Bytes of another bundle.
+    /// Bytes that are copied from another bundle.
     Carried(CopiedBytes),
 }
 
