@@ -1,4 +1,5 @@
-//! Formats: which formats are available, where they come from, and which format an input has.
+//! The formats that are available, the libraries that contain them, and the detection of an input's
+//! format.
 
 #[cfg(feature = "dynamic")]
 mod cache;

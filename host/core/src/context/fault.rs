@@ -15,7 +15,7 @@ use tensorferry_sdk::Result;
 /// Whether this build supports faults.
 pub const ARE_KNOWN: bool = cfg!(any(test, feature = "faults"));
 
-/// All stages, in the order in which a run may reach them, so that a test can go through them.
+/// All stages, in the order in which a conversion may reach them. Tests iterate over this list.
 pub const STAGES: [&str; 18] = [
     "stage-created",
     "stage-locked",
@@ -37,8 +37,8 @@ pub const STAGES: [&str; 18] = [
     "committed",
 ];
 
-/// The stages of the `ferry run` process itself: before and after each journal record and each
-/// schema that it stores.
+/// The stages of the `ferry run` process itself, around the journal records and the schemas that it
+/// writes.
 pub const RUN_STAGES: [&str; 8] = [
     "journal-begun",
     "journal-scanned",
@@ -50,7 +50,7 @@ pub const RUN_STAGES: [&str; 8] = [
     "journal-done-written",
 ];
 
-/// Does nothing in this build.
+/// Does nothing, because this build does not have the `faults` feature.
 #[cfg(not(any(test, feature = "faults")))]
 #[inline]
 pub fn reach(_stage: &str) -> Result<()> {
@@ -91,23 +91,24 @@ mod armed {
     struct Fault {
         stage: String,
         kind: Kind,
-        /// How many more times the stage may be reached without a failure.
+        /// The number of times that the stage can still be reached before the fault occurs.
         passes: AtomicU32,
     }
 
-    /// Requests a fault, once per process.
+    /// Sets the fault of this process. Returns an error if a fault is already set.
     pub fn set(fault: &str) -> Result<()> {
         FAULT.set(parse(fault)?).map_err(|_| Error::usage("a fault is already set"))
     }
 
-    /// Returns the result of `work` and the stages that it reached in this thread, in order.
+    /// Runs `work`. Returns its result, and the stages that it reached in this thread, in order.
     pub fn reached<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
         REACHED.set(Some(Vec::new()));
         let result = work();
         (result, REACHED.take().unwrap_or_default())
     }
 
-    /// Marks that a stage has been reached, and fails if a fault was requested here.
+    /// Records that a stage has been reached, and triggers the fault if a test requested one at
+    /// this stage.
     pub fn reach(stage: &str) -> Result<()> {
         debug_assert!(is_known(stage), "{stage} is not a known stage");
         REACHED.with_borrow_mut(|reached| {

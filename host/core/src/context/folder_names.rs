@@ -16,7 +16,7 @@ pub struct FolderNames {
 type Names = Arc<Vec<String>>;
 
 impl FolderNames {
-    /// Returns the names in a folder that begin with `prefix`, in order. Calls `list` if the folder
+    /// Returns the names in a folder that begin with `prefix`, sorted. Calls `list` if the folder
     /// is not cached.
     pub fn with_prefix<E>(
         &self,

@@ -1,4 +1,4 @@
-//! Losses in reports and receipts: what was not carried over, and why.
+//! Losses in reports and receipts: the data that was not carried over, and the reason.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -8,13 +8,13 @@ use tensorferry_sdk::{Loss, Severity};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossRecord<'a> {
     pub kind: Cow<'a, str>,
-    /// `lost`, `changed` or `note`. Missing in earlier documents.
+    /// `lost`, `changed` or `note`. Documents of earlier versions do not contain this field.
     #[serde(default = "worst")]
     pub severity: Cow<'a, str>,
     /// Whether the loss is a consequence of what the user requested.
     #[serde(default)]
     pub asked: bool,
-    /// The lost item.
+    /// The item that was lost.
     pub what: Cow<'a, str>,
     pub why: Cow<'a, str>,
 }

@@ -1,6 +1,5 @@
 //! The threads of a session. They are started on first use. A forked process starts its own
-//! threads, because a fork does not copy the parent's threads, and waiting for them would never
-//! end.
+//! threads. A fork does not copy the parent's threads, so waiting for them would block forever.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +23,8 @@ impl ProcessPool {
         if known.as_ref().is_none_or(|known| known.process != process) {
             let started = ThreadPoolBuilder::new().num_threads(threads).build();
             let threads = started.map(Arc::new).map_err(|error| error.to_string());
-            // Leaked: dropping the parent's pool would wake threads that do not exist here.
+            // The parent's pool is leaked, because dropping it would wake threads that do not exist
+            // in this process.
             std::mem::forget(known.replace(OfProcess { process, threads }));
         }
         let threads = known.as_ref().map(|known| known.threads.clone());

@@ -7,7 +7,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a file without blocking. A pipe, device, socket or folder gives `InvalidInput`.
+/// Opens a file without blocking. Returns an `InvalidInput` error for a pipe, device, socket or
+/// folder.
 pub fn open(path: &Path) -> io::Result<File> {
     let refused = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
     let options =

@@ -1,9 +1,9 @@
 //! The engine's interface to places that are not local folders: object stores, servers, and the
-//! Hub. The engine knows no protocol and no URL scheme; the embedding program sets what opens URLs
-//! ([`Session::remote`](crate::context::session::Session::remote)).
+//! Hub. The engine does not depend on any protocol or URL scheme. The embedding program sets the
+//! [`Session::remote`](crate::context::session::Session::remote) that opens URLs.
 //!
-//! Every answer for an open remote file is checked against its state when it was opened, so all
-//! bytes belong to one version.
+//! Every response for an open remote file is checked against the state of the file when it was
+//! opened. All bytes that ferry reads are therefore from one version of the file.
 
 mod read;
 mod stamp;

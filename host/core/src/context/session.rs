@@ -1,8 +1,8 @@
-//! A session holds what conversions use and must respect: threads, memory, limits, a cancel token,
-//! notes, and progress.
+//! A session contains the resources and limits of one or several conversions: threads, memory,
+//! limits, a cancel token, notes, and progress.
 //!
-//! `--memory` bounds the buffers of a conversion. In addition, the catalog and the copy plan take
-//! memory that grows with the number of tensors, but not with their size.
+//! `--memory` bounds the buffers of a conversion. In addition, the catalog and the copy plan use
+//! memory that grows with the number of tensors, but not with the size of the tensors.
 
 use crate::context::folder_names::FolderNames;
 use crate::context::process_pool::ProcessPool;
@@ -17,15 +17,15 @@ use tensorferry_sdk::{Context, Level, Limits, Result};
 /// Resources and limits for one or several conversions.
 #[derive(Debug)]
 pub struct Session {
-    /// Limits against hostile input.
+    /// Limits that protect against hostile input.
     pub limits: Limits,
-    /// Number of threads that copy.
+    /// Number of threads that copy data.
     pub threads: usize,
-    /// Maximum bytes of all buffers of all threads together.
+    /// Maximum total size of the buffers of all threads, in bytes.
     pub memory: u64,
-    /// Maximum bytes per second.
+    /// Maximum copy rate in bytes per second, if the rate is limited.
     pub rate: Option<u64>,
-    /// Opens inputs that are URLs; `None` if all inputs are paths.
+    /// The object that opens inputs that are URLs; `None` if all inputs are paths.
     pub remote: Option<Arc<dyn Remote>>,
     /// Which links in an input's folder are followed.
     pub links: LinkRules,
@@ -36,7 +36,8 @@ pub struct Session {
     pub moved: AtomicU64,
     /// Total bytes to copy, for all conversions that have started.
     expected: AtomicU64,
-    /// Started on first use; shared by sessions with the same number of threads.
+    /// The threads, which are started on first use. Sessions with the same number of threads share
+    /// them.
     pool: Arc<ProcessPool>,
     /// The names that output folders contained at the start, if the session serves many jobs.
     folders: Option<Arc<FolderNames>>,
@@ -66,7 +67,7 @@ struct Amount {
 }
 
 impl Session {
-    /// Returns a session with `threads` threads and `memory` bytes of buffers.
+    /// Returns a session with `threads` threads and at most `memory` bytes of buffers.
     #[must_use]
     pub fn new(threads: usize, memory: u64) -> Self {
         Self {
@@ -103,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Marks the session as one of a run with many jobs: only the first job lists an output's
+    /// Marks the session as one of a run with many jobs, so that only the first job lists an output
     /// folder.
     #[must_use]
     pub fn of_many_jobs(self) -> Self {
@@ -139,8 +140,8 @@ impl Session {
         }
     }
 
-    /// Returns a child session that is canceled together with this one and has `1 / of` of its
-    /// memory.
+    /// Returns a child session that is canceled together with this session and has `1 / of` of this
+    /// session's memory.
     #[must_use]
     pub fn share(&self, of: u64) -> Self {
         let memory = self.memory / of.max(1);
@@ -169,28 +170,28 @@ impl Session {
         self.cancelled.clone()
     }
 
-    /// Returns the bytes that one thread may use for gathers in addition to its window.
+    /// Returns the number of bytes that one thread may use for gathers in addition to its window.
     #[must_use]
     pub fn gather_bytes(&self) -> usize {
         let share = self.memory / (4 * self.threads as u64);
         size(share).clamp(256 << 10, 8 << 20)
     }
 
-    /// Returns the maximum bytes of a slab. In addition to the slab, a thread keeps one tile in its
-    /// stored form and one in its cast form.
+    /// Returns the maximum size of a slab in bytes. In addition to the slab, a thread keeps one
+    /// tile in its stored form and one in its cast form.
     #[must_use]
     pub fn slab_bytes(&self) -> usize {
         self.gather_bytes() / 2
     }
 
-    /// Returns the bytes of decoded or gathered tensors to keep in memory; the rest goes to a
-    /// temporary file.
+    /// Returns the maximum number of bytes of decoded or gathered tensors to keep in memory. ferry
+    /// writes the remaining bytes to a temporary file.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.memory / 4
     }
 
-    /// Returns and clears the notes.
+    /// Returns the session's notes for the user, and clears them.
     pub fn take_notes(&self) -> Vec<String> {
         let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         let of_remote = self.remote.as_ref().map(|remote| remote.take_notes());
@@ -203,9 +204,9 @@ impl Session {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Discards the notes and the progress of a failed attempt before it is repeated. The attempt's
-    /// notes are those after the first `noted`. If there is a rate limit, the copied bytes stay
-    /// counted.
+    /// Discards the notes and the progress of a failed attempt before it is repeated. `noted` is
+    /// the number of notes at the start of the attempt. If there is a rate limit, the bytes that
+    /// the attempt copied remain counted.
     pub fn start_over(&self, noted: usize) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).truncate(noted);
         if self.rate.is_none() {
@@ -215,7 +216,7 @@ impl Session {
         self.reads.expected.store(0, Ordering::Relaxed);
     }
 
-    /// Adds bytes to the total to copy.
+    /// Adds to the number of bytes that will be copied.
     pub fn expect(&self, bytes: u64) {
         self.expected.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -226,7 +227,7 @@ impl Session {
         (self.moved.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
     }
 
-    /// Adds bytes to the total to check, by hashing or comparison.
+    /// Adds to the number of bytes that will be checked, by hashing or by comparison.
     pub fn will_check(&self, bytes: u64) {
         self.checks.expected.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -241,12 +242,12 @@ impl Session {
         (self.checks.done.load(Ordering::Relaxed), self.checks.expected.load(Ordering::Relaxed))
     }
 
-    /// Adds bytes of files to the total to read as rows.
+    /// Adds to the number of file bytes that will be read as rows.
     pub fn will_read(&self, bytes: u64) {
         self.reads.expected.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts bytes of files whose rows have been read.
+    /// Counts file bytes whose rows have been read.
     pub fn has_read(&self, bytes: u64) {
         self.reads.done.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -259,14 +260,14 @@ impl Session {
         (self.reads.done.load(Ordering::Relaxed), self.reads.expected.load(Ordering::Relaxed))
     }
 
-    /// Sets the progress of the plugin call that reported last.
+    /// Sets the progress of the plugin call that most recently reported its progress.
     pub(crate) fn progress_of_call(&self, done: u64, total: u64) {
         self.call.done.store(done, Ordering::Relaxed);
         self.call.expected.store(total, Ordering::Relaxed);
     }
 
     /// Returns the progress of the latest long plugin call that reports it (an index, or a scan for
-    /// a schema): bytes processed and total bytes. Returns 0 of 0 before the first such call.
+    /// a schema): bytes processed and total bytes. Returns `(0, 0)` before the first such call.
     #[must_use]
     pub fn call(&self) -> (u64, u64) {
         (self.call.done.load(Ordering::Relaxed), self.call.expected.load(Ordering::Relaxed))
@@ -288,7 +289,7 @@ impl Session {
     }
 }
 
-/// Lowers the memory limit to `memory`.
+/// Returns the limits with the memory limit lowered to at most `memory`.
 fn within(mut limits: Limits, memory: u64) -> Limits {
     limits.memory_bytes = limits.memory_bytes.min(memory);
     limits

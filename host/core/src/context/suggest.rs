@@ -3,7 +3,8 @@
 /// Returns the known word nearest to `word`, if one is close enough.
 #[must_use]
 pub fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the letters may be wrong, and always at least one: `renam`, `tarnspose`, `dtpye`.
+    // Up to a third of the letters may be wrong, and always at least one letter: `renam`,
+    // `tarnspose`, `dtpye`.
     let max = (word.chars().count() / 3).max(1);
     let distance = |known: &str| strsim::damerau_levenshtein(&word.to_lowercase(), &known.to_lowercase());
     let near = known.into_iter().map(|known| (distance(known), known)).filter(|(far, _)| *far <= max);

@@ -1,9 +1,9 @@
-//! Windows are pieces of a long byte range that are processed one after the other.
+//! Windows are consecutive pieces of a long byte range that are processed in order.
 
 use std::ops::Range;
 
-/// Bytes that one thread fills, hashes and writes at a time. Measured on two cores: 1 MiB stays in
-/// the L2 cache; larger buffers were slower.
+/// The number of bytes that one thread fills, hashes and writes at a time. In measurements on two
+/// cores, 1 MiB remained in the L2 cache, and larger buffers were slower.
 pub const WINDOW_BYTES: usize = 1 << 20;
 
 /// Returns the windows of a range in order, each with its start and length.

@@ -4,7 +4,7 @@
 //! Each pair of a library and a program has one small cache file. The file name is a hash of both,
 //! and the file contains the library's stamp. An entry is ignored if its stamp differs from the
 //! file's, if it is damaged, or if another user may have written it. Safety does not depend on the
-//! cache: an opened library is checked again.
+//! cache, because ferry checks a library again when it opens it.
 
 use crate::context::stamp::Stamp;
 use crate::formats::plugin::Inspection;
@@ -20,7 +20,7 @@ use std::time::SystemTime;
 
 /// Incremented when the meaning of entries changes.
 const VERSION: u32 = 2;
-/// Maximum number of entries; beyond that, the older half is deleted.
+/// Maximum number of entries. If there are more, the older half is deleted.
 const MAX_ENTRIES: usize = 1_000;
 /// Maximum bytes of an entry. Real entries are a few kilobytes long.
 const MAX_BYTES: u64 = 4 << 20;
@@ -28,7 +28,8 @@ const MAX_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
-    /// Identifies this program: two programs may describe a library differently.
+    /// The identity of this program, because two programs may describe the same library
+    /// differently.
     host: String,
 }
 
@@ -36,8 +37,8 @@ pub(super) struct Cache {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     version: u32,
-    /// The path of the library, for people who read the file. The entry itself is found by the hash
-    /// of the path.
+    /// The path of the library, for people who read the file. ferry finds the entry by a hash of
+    /// the path.
     library: String,
     pub(super) stamp: Stamp,
     pub(super) sha256: String,
@@ -76,7 +77,7 @@ impl Cache {
         self.folder.join(format!("{}.json", hasher.finalize().to_hex()))
     }
 
-    /// Returns the entry of a library whose file has this stamp.
+    /// Returns the cached entry of a library, if the entry has this stamp.
     pub(super) fn get(&self, library: &Path, stamp: &Stamp) -> Option<Entry> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = File::from(rustix::fs::open(self.path(library), flags, Mode::empty()).ok()?);
@@ -90,7 +91,8 @@ impl Cache {
         (entry.version == VERSION && entry.stamp == *stamp).then_some(entry)
     }
 
-    /// Stores an entry. Errors are ignored: without the cache, everything works but is slower.
+    /// Stores an entry. Errors are ignored, because a missing entry only makes the next search
+    /// slower.
     pub(super) fn put(&self, library: &Path, entry: &Entry) {
         let _ = self.try_put(library, entry);
     }
@@ -120,7 +122,7 @@ impl Cache {
     }
 }
 
-/// Returns whether the file belongs to the user and no other user may write to it.
+/// Returns whether the user owns the file and no other user may write to it.
 fn is_own(metadata: &Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0
 }

@@ -15,9 +15,9 @@ pub struct DataNames {
     /// Format IDs by suffix, in lowercase.
     suffixes: HashMap<String, String>,
     patterns: GlobSet,
-    /// Format IDs of the patterns, in the same order.
+    /// The format ID of each pattern, in the order of the patterns.
     of_patterns: Vec<String>,
-    /// Format IDs by exact names, without a wildcard: `latest`, `saved_model.pb`.
+    /// Format IDs by declared file names that contain no wildcard: `latest`, `saved_model.pb`.
     exact: HashMap<String, String>,
 }
 
@@ -59,12 +59,13 @@ impl DataNames {
         by_suffix.or_else(by_pattern).map(String::as_str)
     }
 
-    /// Returns whether some format reads a file of this name, by itself or as part of a folder.
+    /// Returns whether some format reads a file of this name, either on its own or as part of a
+    /// folder.
     pub fn is_read(&self, file: &str) -> bool {
         self.format_of(file).is_some() || self.exact.contains_key(file)
     }
 
-    /// Returns the name without the suffix of a format.
+    /// Returns the file name without its suffix, if some format declares the suffix.
     pub fn stem<'n>(&self, file: &'n str) -> Option<&'n str> {
         let lower = file.to_ascii_lowercase();
         let mut dots = lower.match_indices('.').filter(|(at, _)| *at > 0);
@@ -106,7 +107,8 @@ pub(crate) fn bare_names(file: &str) -> impl Iterator<Item = &str> {
     [Some(finished), Some(bare), rotated, rotated.map(uncompressed)].into_iter().flatten()
 }
 
-/// Returns whether a suffix is that of one of the first volumes that `split` writes.
+/// Returns whether a suffix is one of the first 26 that `split` appends to file names: `aa` to
+/// `az`.
 fn is_volume(end: &str) -> bool {
     matches!(end.as_bytes(), [b'a', b'a'..=b'z'])
 }
@@ -116,7 +118,7 @@ pub fn globs(patterns: &[&str], case_insensitive: bool) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         // An invalid pattern from a plugin becomes a glob that matches nothing, so that the indices
-        // of the other patterns stay the same.
+        // of the other patterns do not change.
         let glob =
             GlobBuilder::new(pattern).case_insensitive(case_insensitive).literal_separator(true).build();
         let never = || GlobBuilder::new("/").build();

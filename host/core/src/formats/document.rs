@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Capabilities, OptionKind, OptionSpec, Side};
 
-/// Returns the allowed values of an option: `true|false`, `N`, `PATH`.
+/// Returns the allowed values of an option as text: `true|false`, `N`, `PATH`.
 #[must_use]
 pub fn kind(option: &OptionSpec) -> String {
     match &option.kind {
@@ -19,7 +19,7 @@ pub fn kind(option: &OptionSpec) -> String {
     }
 }
 
-/// Returns the JSON of a format in `ferry formats --json`.
+/// Returns the JSON that `ferry formats --json` prints for a format.
 #[must_use]
 pub fn document(registry: &Formats, format: &RegisteredFormat) -> Value {
     let d = &format.description;

@@ -1,5 +1,5 @@
-//! A lazy library is a library whose formats are known, and which is opened only when one of its
-//! formats is used.
+//! A lazy library is opened only when one of its formats is used. Its formats are known from an
+//! earlier inspection.
 
 use crate::formats::plugin::{OpenPlugin, open};
 use crate::formats::refusal::Refusal;
@@ -11,7 +11,7 @@ use tensorferry_sdk::{
     Context, Description, Error, Format, Level, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// A library, and the descriptions that its formats had when the library was inspected.
+/// A library, and the descriptions of its formats from the time of its inspection.
 pub(super) struct LazyLibrary {
     path: PathBuf,
     name: String,
@@ -65,8 +65,8 @@ impl LazyLibrary {
         let _ = self.lines.set(lines);
         let is_same =
             |(format, declared): (&RemoteFormat, &Arc<Description>)| format.describe() == **declared;
-        // Options, limits and receipts depend on the known descriptions: a library that now
-        // describes itself differently is not used.
+        // Options, limits and receipts depend on the known descriptions. A library whose
+        // descriptions have changed is therefore refused.
         if formats.len() != self.declared.len() || !formats.iter().zip(&self.declared).all(is_same) {
             return Err(Refusal::OtherFormats);
         }
@@ -90,7 +90,7 @@ impl LazyFormat {
         formats.get(self.place).ok_or_else(|| refused(&Refusal::OtherFormats))
     }
 
-    /// Reports the library's messages from when it was opened, once.
+    /// Reports, at most once, the messages that the library produced when it was opened.
     pub(super) fn report_messages(&self, context: &dyn Context) {
         let lines = self.library.lines.get().map_or(&[][..], Vec::as_slice);
         if lines.is_empty() || self.library.is_told.swap(true, Ordering::Relaxed) {
@@ -101,8 +101,8 @@ impl LazyFormat {
         }
     }
 
-    /// Returns the faults of the library's destructors, or `None` if the library has not been used
-    /// yet.
+    /// Returns the faults that the library's destructors caused, or `None` if the library has not
+    /// been used yet.
     pub(super) fn faults(&self) -> Option<&Arc<PluginFaults>> {
         let formats = self.library.formats.get()?.as_ref().ok()?;
         formats.get(self.place).map(RemoteFormat::faults)

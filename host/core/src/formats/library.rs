@@ -31,7 +31,7 @@ pub(super) struct Library {
 
 /// Opens a library and queries its formats. It is never unloaded.
 pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
-    // `RTLD_NOW` binds all symbols at once, so that a missing symbol is reported here and not
+    // `RTLD_NOW` binds all symbols immediately. A missing symbol is therefore reported here and not
     // during a conversion.
     // SAFETY: this runs the library's constructors; the caller has checked that its folder is
     // trusted.
@@ -51,10 +51,10 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
 
 /// Reads the manifest before any function of the plugin is called.
 fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
-    // SAFETY: the pointer to the symbol is not read yet.
+    // SAFETY: this looks up the symbol's address, and does not read through it.
     let symbol = unsafe { library.get::<*const Manifest>(MANIFEST_SYMBOL.as_bytes()) };
     let Ok(symbol) = symbol else {
-        // SAFETY: the pointer to the symbol is not read.
+        // SAFETY: this looks up the symbol's address, and does not read through it.
         let preview = unsafe { library.get::<*const u8>(PREVIEW_SYMBOL.as_bytes()) };
         return Err(if preview.is_ok() { Refusal::Preview } else { Refusal::NotAPlugin });
     };

@@ -5,8 +5,9 @@
 //!   come from the cache (`cache.rs`). A library is refused if its formats differ from those in its
 //!   cache entry.
 //! - An unknown library is first opened in a child process (`scan.rs`).
-//! - The IDs of built-in formats are reserved. Built-in means: in a library next to the program or
-//!   in `../lib/ferry/plugins`. Another library gets such an ID only with `--allow-shadow`.
+//! - The IDs of built-in formats are reserved. A format is built in if its library is next to the
+//!   program or in `../lib/ferry/plugins`. A different library can use a reserved ID only with
+//!   `--allow-shadow`.
 //!
 //! `Registry::load` in an embedding program uses neither the cache nor child processes. Programs
 //! that use `PluginSearch` directly can enable both.
@@ -30,19 +31,20 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::hex;
 
-/// Two changes of a file within this time may leave the same timestamps. The time resolution of
-/// file systems is a few milliseconds, and up to seconds on some.
+/// Two changes of a file within this time may result in the same timestamps. Most file systems have
+/// a time resolution of a few milliseconds; on some, it is up to seconds.
 const TICK: Duration = Duration::from_millis(50);
 const COARSE_TICK: Duration = Duration::from_secs(2);
-/// Bytes of a library that are hashed at a time.
+/// Number of bytes of a library that are hashed at a time.
 const PIECE: usize = 1 << 16;
 
-/// Which plugin libraries a program uses, and how it opens them.
+/// A search for plugin libraries. It determines which libraries a program uses, and how the program
+/// opens them.
 ///
 /// By default, each library is opened in the program itself when it is found, as `Registry::load`
 /// does. With a [`cache`](Self::cache), only libraries whose formats are used are opened. With
-/// [`scan_with`](Self::scan_with), unknown libraries are first opened in a child process; one that
-/// crashes or hangs is [quarantined](Refusal::Quarantined).
+/// [`scan_with`](Self::scan_with), unknown libraries are first opened in a child process. A library
+/// that crashes or hangs in that process is [quarantined](Refusal::Quarantined).
 #[derive(Debug, Clone, Default)]
 pub struct PluginSearch {
     folders: Vec<PluginFolder>,
@@ -55,14 +57,15 @@ pub struct PluginSearch {
 }
 
 impl PluginSearch {
-    /// Searches these folders, in order: if two formats have the same ID, the first one is used.
+    /// Returns a search of these folders, in this order. If two formats have the same ID, the first
+    /// one is used.
     #[must_use]
     pub fn new<F: Into<PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {
         Self { folders: folders.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Adds a library file, which comes before the libraries in the folders. The file may be in any
-    /// folder.
+    /// Adds a library file, which takes precedence over the libraries in the folders. The file may
+    /// be in any folder.
     #[must_use]
     pub fn file(mut self, library: impl Into<PathBuf>) -> Self {
         self.files.push(library.into());
@@ -133,7 +136,8 @@ impl PluginSearch {
         registry
     }
 
-    /// Finds each library once. The same file may be in two folders, as a link or under two names.
+    /// Finds the libraries, and includes each library only once. The same file may be in two
+    /// folders, as a link or under two names.
     fn find(&self, registry: &mut Formats) -> Vec<FoundLibrary> {
         let trust = Trust::new(self.folders.iter().filter(|f| f.trusted).map(|f| f.path.as_path()));
         let mut found: Vec<FoundLibrary> = Vec::new();
@@ -285,7 +289,7 @@ impl LibraryState {
         }
     }
 
-    /// Returns the identity from the manifest, and the formats.
+    /// Returns the plugin's identity from its manifest, and its formats.
     fn formats(self, path: &Path) -> (Result<PluginIdentity, Refusal>, Vec<LazyFormat>) {
         let plugin = match self {
             Self::Open(plugin) => plugin,
@@ -313,7 +317,7 @@ fn missing_file() -> Refusal {
     Refusal::CannotOpen("no such file".to_owned())
 }
 
-/// Caches the inspection result for a library, unless a second inspection of the same file may give
+/// Caches the inspection result of a library, unless a second inspection of the same file may have
 /// a different result.
 fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Inspection, Refusal>) {
     let (Some(stamp), Some(sha256)) = (library.stamp, &library.sha256) else { return };
@@ -325,8 +329,8 @@ fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Inspection, Refus
     cache.put(&library.path, &Entry::new(&library.path, stamp, sha256.clone(), outcome));
 }
 
-/// Returns whether the file is still the file that was inspected, and any later change will change
-/// its stamp.
+/// Returns whether the file has not changed since its inspection, and every later change will
+/// change its stamp.
 fn is_certain(path: &Path, stamp: &Stamp) -> bool {
     let (seconds, nanoseconds) = stamp.changed;
     let tick = if nanoseconds == 0 { COARSE_TICK } else { TICK };
@@ -337,8 +341,8 @@ fn is_certain(path: &Path, stamp: &Stamp) -> bool {
     is_old && path.metadata().is_ok_and(|metadata| Stamp::of(&metadata) == *stamp)
 }
 
-/// Returns the hash in the file next to a library, in the format of `sha256sum`. `ferry plugin
-/// install` writes this file.
+/// Returns the hash from the file next to a library that `ferry plugin install` writes. The file
+/// has the format of `sha256sum`.
 fn installed_sum(library: &Path) -> Option<String> {
     let text = std::fs::read_to_string(sum_file(library)).ok()?;
     Some(text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase())

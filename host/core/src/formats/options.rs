@@ -1,4 +1,4 @@
-//! The user's options, checked against what a format declares.
+//! The user's options, checked against the options that a format declares.
 
 use crate::context::suggest::suggest;
 use tensorferry_sdk::{Capabilities, Description, Error, OptionKind, OptionSpec, Options, Result, Side};
@@ -19,7 +19,7 @@ pub fn text_options(description: &Description, reported: &[(String, String)]) ->
     reported.iter().filter(|(key, _)| is_of_both(key)).cloned().collect()
 }
 
-/// Whether a file written with these options has a row of column names.
+/// Returns whether a file that was written with these options has a row of column names.
 pub fn has_header(reported: &[(String, String)]) -> bool {
     !reported.iter().any(|(key, value)| key == "header" && value != "true")
 }

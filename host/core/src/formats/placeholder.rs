@@ -1,5 +1,5 @@
-//! Explains files that cannot be read because they are not the data: a Git LFS pointer, a
-//! downloaded web page, an empty file, an unfinished download, or a file inside an archive.
+//! Explains why a file cannot be read, if it does not contain the expected data. For example, it is
+//! a Git LFS pointer, a downloaded web page, empty, an unfinished download, or an archive.
 
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, ErrorKind, Source};
@@ -23,7 +23,8 @@ pub(crate) const PARTIAL: [&str; 10] = [
     "._copying_",
     ".inprogress",
 ];
-/// Containers that may contain the expected data: offset, magic bytes, and message.
+/// Containers that may contain the expected data, each with the offset of its magic bytes, the
+/// magic bytes, and a message.
 const WRAPPED: [(usize, &[u8], &str); 12] = [
     (0, b"\x1f\x8b", "the file is compressed with gzip: decompress it first"),
     (0, b"\x28\xb5\x2f\xfd", "the file is compressed with zstd: decompress it first"),
@@ -59,7 +60,8 @@ pub fn explain(source: &dyn Source, error: Error) -> Error {
     }
 }
 
-/// Does the same for a source in an unknown format: its file may be inside a container.
+/// Explains an error for a source in an unknown format, as [`explain`] does. The data may be inside
+/// a container.
 pub(crate) fn explain_unknown(source: &dyn Source, error: Error) -> Error {
     let Some((name, start)) = examined_file(source, &error) else { return explain(source, error) };
     if start.is_manifest(&name) {
@@ -72,7 +74,8 @@ pub(crate) fn explain_unknown(source: &dyn Source, error: Error) -> Error {
     }
 }
 
-/// Returns the file that the error names, or the source's file, with its first bytes.
+/// Returns the file that the error names, or otherwise the source's file, and the first bytes of
+/// the file.
 fn examined_file(source: &dyn Source, error: &Error) -> Option<(String, Start)> {
     let named = error.details().find(|(key, _)| *key == "file").map(|(_, name)| name);
     let entry = match source.entry() {

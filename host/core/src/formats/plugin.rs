@@ -12,14 +12,13 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub struct PluginLibrary {
     pub path: PathBuf,
-    /// Its manifest, or the reason why it was refused.
+    /// The library's manifest, or the reason why the library was refused.
     pub outcome: Result<PluginIdentity, Refusal>,
     /// The SHA-256 of the file in hexadecimal; `None` if the file was not read.
     pub sha256: Option<String>,
     /// Whether the library comes from a folder of the program's own formats.
     pub built_in: bool,
-    /// Whether the library was opened by this inspection. Otherwise, the cached inspection was
-    /// used.
+    /// Whether this inspection opened the library. Otherwise, the result is from the cache.
     pub is_new: bool,
 }
 
@@ -78,7 +77,7 @@ mod dynamic {
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     pub(in crate::formats) struct Inspection {
         pub(in crate::formats) identity: PluginIdentity,
-        /// `None` if a description cannot be saved completely.
+        /// The descriptions of the formats; `None` if one of them cannot be saved completely.
         formats: Option<Vec<SavedDescription>>,
     }
 
@@ -90,7 +89,7 @@ mod dynamic {
         }
     }
 
-    /// Returns what to cache of an open plugin.
+    /// Returns the part of an open plugin that the cache stores.
     pub(in crate::formats) fn inspect(plugin: &OpenPlugin) -> Inspection {
         let formats = plugin.formats.iter().map(|format| SavedDescription::of(&format.describe()));
         Inspection { identity: plugin.identity.clone(), formats: formats.collect() }

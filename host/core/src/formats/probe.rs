@@ -2,8 +2,8 @@
 //! declare, and then calls the probes of the formats that fit.
 //!
 //! A score is at most 100, plus 20 for the extension. If a format's score cannot exceed the best
-//! score so far, its probe is not called, so its library stays closed. If scores are equal, a
-//! built-in format wins. If two other formats tie, the error lists both and asks for `--from`. If a
+//! score so far, its probe is not called, so its library is not opened. If scores are equal, a
+//! built-in format wins. If two other formats tie, the error lists both and suggests `--from`. If a
 //! probe fails, ferry adds a note.
 //!
 //! In a folder, a score of at most [`ACCOMPANIES_A_MODEL`] does not make the folder a model of that
@@ -23,10 +23,10 @@ const BY_SUFFIX: u32 = 20;
 
 /// Returns the format of `source`: the one that the user named, or the one with the highest score.
 /// On a tie, a built-in format wins. The probes of formats that cannot win are not called, so that
-/// their libraries stay closed. A format whose probe fails is noted and skipped.
+/// their libraries are not opened. If a probe fails, ferry adds a note and skips the format.
 ///
-/// Two formats with the same highest score are a usage error. If no format recognizes the source,
-/// the error of a failed probe is returned, or otherwise an "unsupported" error.
+/// Returns a usage error if two formats have the same highest score. If no format recognizes the
+/// source, returns the error of a failed probe, or an "unsupported" error if no probe failed.
 pub fn probe<'a>(
     registry: &'a Formats,
     source: &dyn Source,
@@ -57,7 +57,7 @@ pub fn best_match<'a>(
     let mut scored: Vec<(u32, &RegisteredFormat)> = Vec::new();
     let mut failure = None;
     for candidate in candidates {
-        // Whether none of the remaining candidates can have a higher score than this one.
+        // Whether none of the remaining candidates can have a higher score than this format.
         let is_beaten = |(score, best): &(u32, &RegisteredFormat)| {
             let wins_ties = best.is_built_in() && !candidate.format.is_built_in();
             *score > candidate.max_score() || *score == candidate.max_score() && wins_ties
@@ -104,7 +104,7 @@ pub fn accompanies_a_model(registry: &Formats, id: &str, folder: &dyn Source, co
 
 struct Candidate<'a> {
     format: &'a RegisteredFormat,
-    /// Score of the suffix of the input's name.
+    /// The score for the suffix of the input's name.
     suffix: u32,
 }
 
@@ -114,14 +114,15 @@ impl<'a> Candidate<'a> {
         Self { format, suffix: if is_named { BY_SUFFIX } else { 0 } }
     }
 
-    /// Returns the highest score that is possible.
+    /// Returns the highest score that this candidate can reach.
     fn max_score(&self) -> u32 {
         Score::CERTAIN.0 + self.suffix
     }
 
     fn score(&self, source: &dyn Source, context: &dyn Context) -> Result<u32> {
         Ok(match self.format.probe(source, context)? {
-            // If formats have equal scores for the content, the suffix decides between them.
+            // If several formats have the same score for the content, the suffix decides between
+            // them.
             Some(Score(0)) => 0,
             Some(Score(requested)) => requested.min(Score::CERTAIN.0) + self.suffix,
             None => declared_content(&self.format.description, source) + self.suffix,
@@ -129,7 +130,8 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Returns the score of the content, from what the format declares.
+/// Returns the score of the source's content for the magic bytes or file names that the format
+/// declares.
 fn declared_content(description: &Description, source: &dyn Source) -> u32 {
     match source.entry() {
         Entry::File(name) if has_magic(description, source, name) => BY_MAGIC,
@@ -181,7 +183,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tensorferry_sdk::{Capabilities, Format, MemorySource};
 
-    /// A format with a suffix such as `.a`, or without one. `gives` is the result of its probe.
+    /// A format with a suffix such as `.a`, or without a suffix. The field `gives` contains the
+    /// result of its probe.
     struct Sure {
         id: &'static str,
         suffix: Option<&'static str>,

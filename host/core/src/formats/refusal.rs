@@ -13,7 +13,7 @@ pub enum Refusal {
     NotAPlugin,
     /// The manifest symbol of the library is not a valid manifest.
     BadManifest(String),
-    /// It was built for the preview ABI, before version 1.0.
+    /// The library was built for the preview ABI, before version 1.0.
     Preview,
     OtherRevision {
         /// The library's ABI revision: major and minor.

@@ -28,7 +28,7 @@ pub struct RegisteredFormat {
 
 #[derive(Clone)]
 struct FromLibrary {
-    /// Index in [`Formats::libraries`].
+    /// The index of the library in [`Formats::libraries`].
     index: usize,
     #[cfg(feature = "dynamic")]
     format: Arc<LazyFormat>,
@@ -97,7 +97,8 @@ impl RegisteredFormat {
         self.made(Side::Writer, given, context, |format, options| format.record_writer(options))
     }
 
-    /// Checks the options and makes a reader or writer. Errors of the plugin name the plugin.
+    /// Checks the options and creates a reader or writer. Errors that the plugin returns name the
+    /// plugin.
     fn made<T>(
         &self,
         side: Side,
@@ -139,15 +140,15 @@ impl RegisteredFormat {
     }
 
     /// Returns the faults of the plugin's destructors, or `None` if its library was not opened. The
-    /// faults stay available after the format is dropped.
+    /// faults remain available after the format is dropped.
     #[cfg(feature = "dynamic")]
     #[must_use]
     pub fn faults(&self) -> Option<Arc<tensorferry_sdk::mirror::PluginFaults>> {
         self.library.as_ref()?.format.faults().cloned()
     }
 
-    /// Reports the plugin's messages from when its library was opened, once. Needed here because a
-    /// format that the user names is never probed.
+    /// Reports, at most once, the messages that the plugin produced when its library was opened.
+    /// This call is needed because a format that the user names is never probed.
     fn report_messages(&self, context: &dyn Context) {
         #[cfg(feature = "dynamic")]
         if let Some(library) = &self.library {
@@ -157,7 +158,7 @@ impl RegisteredFormat {
         let _ = context;
     }
 
-    /// Names the plugin in an error that is the plugin's fault.
+    /// Adds the plugin's name to an error that the plugin caused.
     #[must_use]
     pub fn attribute_error(&self, error: Error) -> Error {
         #[cfg(feature = "dynamic")]
@@ -177,8 +178,8 @@ impl std::fmt::Debug for RegisteredFormat {
     }
 }
 
-/// Returns whether a format contains only records. Any tensors are made from the records by its
-/// reader.
+/// Returns whether a format contains only records. If such a format also provides tensors, its
+/// reader makes them from the records.
 #[must_use]
 pub fn holds_records(description: &Description) -> bool {
     let has = |capability| description.capabilities.has(capability);
@@ -187,8 +188,8 @@ pub fn holds_records(description: &Description) -> bool {
         && !has(Capabilities::WRITE)
 }
 
-/// The formats that a program can use. Clones share the libraries and are cheap enough for one per
-/// call.
+/// The formats that a program can use. Clones share the libraries and are cheap enough to create
+/// one for each call.
 #[derive(Debug, Clone, Default)]
 pub struct Formats {
     libraries: Vec<PluginLibrary>,
@@ -334,8 +335,8 @@ impl Formats {
         }
     }
 
-    /// Fails if no format is available. The I/O error lists the folders that were searched for
-    /// plugins, and the libraries that were refused.
+    /// Returns an I/O error if no format is available. The error lists the folders that were
+    /// searched for plugins, and the libraries that were refused.
     pub fn check_any(&self) -> Result<()> {
         if !self.formats.is_empty() {
             return Ok(());

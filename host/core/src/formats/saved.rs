@@ -45,8 +45,8 @@ enum SavedKind {
 }
 
 impl SavedDescription {
-    /// Returns `None` if the description contains something that this type cannot save. Then the
-    /// library has to be opened to get the description, which is slower.
+    /// Returns `None` if the description contains something that this type cannot save. In that
+    /// case, the library must be opened to get the description, which is slower.
     pub(super) fn of(description: &Description) -> Option<Self> {
         let d = description;
         let saved = Self {

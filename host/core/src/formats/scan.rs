@@ -5,10 +5,10 @@
 //! library.
 //!
 //! A library that ends the child process, or does not answer within ten seconds, is quarantined.
-//! The cache stores this, and ferry does not open the library again until it changes or `ferry
-//! plugin check` asks for it. Refusals that may be temporary (an `init` that fails, a missing
-//! dependency) are not stored. If no child process can be started, the program opens the library
-//! itself.
+//! The cache stores the quarantine. ferry opens the library again only if the library changes or if
+//! the user runs `ferry plugin check`. Refusals that may be temporary (an `init` that fails, a
+//! missing dependency) are not stored. If no child process can be started, the program opens the
+//! library itself.
 
 use crate::context::fault;
 use crate::formats::plugin::{Inspection, inspect, open};
@@ -48,7 +48,7 @@ pub(super) fn time() -> Duration {
         .map_or(TIME, Duration::from_secs)
 }
 
-/// How to start the child process.
+/// The command that starts the child process, and its time limit.
 #[derive(Debug, Clone)]
 pub(super) struct Scanner {
     pub(super) program: PathBuf,
@@ -111,7 +111,7 @@ struct ScanProcess {
 
 impl ScanProcess {
     /// Returns the results for up to `count` libraries. If the child ends early, also returns the
-    /// refusal for the next library, which caused the end. Returns `None` if the child ended before
+    /// refusal of the next library, which ended the child. Returns `None` if the child ended before
     /// it opened any library.
     fn answers(&mut self, count: usize, time: Duration) -> Option<(Vec<ScanResult>, Option<Refusal>)> {
         if self.lines.recv_timeout(time).ok()? != READY {
@@ -181,11 +181,11 @@ fn ended(status: ExitStatus) -> Refusal {
 
 /// Runs the child process of a scan: opens these libraries and prints the results to standard
 /// output. A program that passes itself to
-/// [`PluginSearch::scan_with`](crate::formats::load::PluginSearch::scan_with) calls this first
-/// when it is started as that child.
+/// [`PluginSearch::scan_with`](crate::formats::load::PluginSearch::scan_with) calls this function
+/// first when it is started as that child.
 pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> Result<()> {
     let failed = |e: std::io::Error| Error::from(e).context("cannot answer");
-    // Crashes are expected here: write no core files, and leave nothing running.
+    // Crashes are expected here: write no core files, and end this process when its parent ends.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     // Libraries may print to standard output; keep their output separate from the answers.
@@ -196,7 +196,8 @@ pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> 
     for library in libraries {
         let found: ScanResult = open(&library.into()).map(|plugin| {
             let found = inspect(&plugin);
-            // The plugin is not dropped: its destructors may crash too, and they are not inspected.
+            // The plugin is not dropped, because its destructors may crash too. The inspection does
+            // not cover destructors.
             std::mem::forget(plugin);
             found
         });

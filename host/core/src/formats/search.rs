@@ -8,14 +8,14 @@ use tensorferry_sdk::{Error, Result};
 #[non_exhaustive]
 pub struct PluginFolder {
     pub path: PathBuf,
-    /// The only library name to use. Needed if the folder also contains other libraries, as a build
-    /// folder does.
+    /// The name of the only library to use, for a folder that also contains other libraries, such
+    /// as a build folder.
     pub only: Option<String>,
     /// Whether to use the folder regardless of who may write to it. This is safe for the program's
-    /// own folder: a user who can write there could replace the program anyway.
+    /// own folder, because a user who can write to that folder could also replace the program.
     pub trusted: bool,
     /// Whether the folder contains the program's own formats. Formats from other folders cannot use
-    /// the IDs of built-in formats, and lose to built-in formats if scores are equal.
+    /// the IDs of built-in formats. If scores are equal, built-in formats win.
     pub built_in: bool,
 }
 
@@ -51,7 +51,8 @@ impl<P: Into<PathBuf>> From<P> for PluginFolder {
     }
 }
 
-/// Returns the libraries in a folder, sorted; an empty list if the folder does not exist.
+/// Returns the libraries in a folder in sorted order, or an empty list if the folder does not
+/// exist.
 pub(super) fn libraries(folder: &PluginFolder, trust: &Trust) -> Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(&folder.path) {
         Ok(entries) => entries,

@@ -1,10 +1,10 @@
-//! Opening a library runs its code. Therefore, only the user and root may be able to write or
-//! replace the library. This applies to the file, to every link that leads to the file, and to
-//! every folder above the file or a link.
+//! Opening a library runs its code. Therefore, only the user and root may have permission to write
+//! to the library or to replace it. This applies to the file, to every link that leads to the file,
+//! and to every folder above the file or a link.
 //!
 //! A folder that others may write to is safe if it is sticky and does not directly contain the
-//! library. The folder next to `ferry` is safe, because the program trusts it like itself. Files
-//! below that folder are safe if only the users who may write to the folder may write to the files.
+//! library. The folder next to `ferry` is safe, because the program trusts it like itself. A file
+//! below that folder is safe if only users who may write to the folder may also write to the file.
 //!
 //! Plugins come only from named folders, not from a search path like `LD_LIBRARY_PATH`.
 
@@ -29,14 +29,14 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Trusts root and the user of this process. Also trusts these folders, regardless of who may
-    /// write to them.
+    /// Returns rules that trust root, the user of this process, and these folders regardless of who
+    /// may write to them.
     pub(super) fn new<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
         let folders = folders.into_iter().filter_map(|folder| folder.canonicalize().ok()).collect();
         Self { user: rustix::process::geteuid().as_raw(), folders }
     }
 
-    /// Checks that a plugin file or folder may be used. The error is one line.
+    /// Checks that a plugin file or folder may be used. The error message is a single line.
     pub(super) fn check(&self, path: &Path) -> Result<(), String> {
         let mut links = 0;
         let mut path = std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -83,7 +83,7 @@ impl Trust {
                 return fault.or_else(own).or_else(beside).map_or(Ok(None), Err);
             }
             if self.folders.contains(&at) {
-                // A user who can write above this folder could replace the program as well.
+                // A user who can write to a folder above this one could also replace the program.
                 (fault, is_shared) = (None, false);
                 trusted = Some(metadata);
                 continue;

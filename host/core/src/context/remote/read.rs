@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 
-/// Opens URLs.
+/// An object that opens URLs.
 pub trait Remote: Debug + Send + Sync {
-    /// Returns the place of a URL and the path in it, without leading or trailing slashes: a bucket
-    /// and a key, or a repository at a commit and a file in it. Returns `None` if the URL's scheme
-    /// is unknown. May send requests to find the place, but does not check whether anything exists
-    /// at the path.
+    /// Returns the place that a URL refers to, and the path in that place without leading or
+    /// trailing slashes. For example, the place is a bucket and the path is a key, or the place is
+    /// a repository at a commit and the path is a file. Returns `None` if the URL's scheme is
+    /// unknown. May send requests to find the place, but does not check whether anything exists at
+    /// the path.
     fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>>;
 
     /// Returns and clears the user messages that were recorded while files were opened.
@@ -24,30 +25,31 @@ pub trait Remote: Debug + Send + Sync {
 
 /// A remote place with files. Paths are relative, and their parts are separated by `/`.
 pub trait RemotePlace: Send + Sync {
-    /// Returns a path's URL for display, without secrets. The empty path gives the place itself.
+    /// Returns the URL of a path for display, without secrets. For the empty path, returns the URL
+    /// of the place.
     fn url(&self, path: &str) -> String;
 
-    /// Looks up a path, with a single request. The empty path is a folder if it has any content. In
-    /// a store without folders, a path is a folder if any key starts with the path and `/`. Returns
-    /// `None` if nothing exists there.
+    /// Looks up a path, with a single request. The empty path is a folder if the place is not
+    /// empty. In a store without folders, a path is a folder if any key starts with the path and
+    /// `/`. Returns `None` if nothing exists there.
     fn look(&self, path: &str) -> Result<Option<RemoteEntry>>;
 
-    /// Lists the direct entries of a folder, in any order, with a single request. More than `max`
-    /// entries are an error.
+    /// Lists the direct entries of a folder, in any order, with a single request. Returns an error
+    /// if the folder has more than `max` entries.
     fn list(&self, folder: &str, max: u64) -> Result<Vec<RemoteEntry>>;
 
     /// Opens the current version of a file, with a single request.
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>>;
 
-    /// Announces which files will be opened, in this order. The implementation may open several
+    /// Announces the files that will be opened, in this order. The implementation may open several
     /// files ahead of their use, so that opening a hundred files takes about as long as opening a
     /// few.
     fn will_open(&self, paths: &[&str]) {
         let _ = paths;
     }
 
-    /// Returns the stamp of the file that is at a path now, or `None` if no file exists. The file
-    /// may change immediately afterwards.
+    /// Returns the current stamp of the file at a path, or `None` if no file exists there. The file
+    /// may change immediately after this call.
     fn stamp(&self, path: &str) -> Result<Option<RemoteStamp>> {
         Err(read_only(self.url(path)))
     }
@@ -63,7 +65,7 @@ pub trait RemotePlace: Send + Sync {
         Err(read_only(self.url(path)))
     }
 
-    /// Aborts uncommitted uploads below a prefix that are older than `older_than`. Returns their
+    /// Aborts uncommitted uploads below a prefix if they are older than `older_than`. Returns their
     /// names for display.
     fn end_uploads(&self, prefix: &str, older_than: Duration) -> Result<Vec<String>> {
         let _ = older_than;
@@ -84,7 +86,7 @@ pub struct RemoteEntry {
     pub len: Option<u64>,
 }
 
-/// An opened file. All bytes that it returns belong to the version that its stamp names.
+/// An opened file. All bytes that it returns are from the version that its stamp identifies.
 pub trait RemoteFile: Send + Sync {
     /// Returns the stamp of the file when it was opened.
     fn stamp(&self) -> &RemoteStamp;
@@ -94,11 +96,11 @@ pub trait RemoteFile: Send + Sync {
     /// unreachable after all retries.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Announces ranges that will be read next, in this order, after the ranges that were announced
-    /// before. The implementation may prefetch these ranges within its memory limit.
+    /// Announces ranges that will be read next, in this order, after all previously announced
+    /// ranges. The implementation may prefetch these ranges within its memory limit.
     fn advise(&self, ranges: &[Range<u64>]);
 
-    /// Checks that the file is unchanged. The check is skipped if all bytes that were read came
-    /// with the opening request. Fails with a transient error if it has changed.
+    /// Returns a transient error if the file has changed since it was opened. Skips the check if
+    /// the opening request returned all bytes that were read.
     fn check_unchanged(&self) -> Result<()>;
 }

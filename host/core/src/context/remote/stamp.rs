@@ -5,9 +5,9 @@
 pub struct RemoteStamp {
     /// The size in bytes.
     pub len: u64,
-    /// Identifies the content: the kind of identifier (a version, an `ETag` or a digest) and its
-    /// value. A tag that begins with `sha256:` is the content's own hash in hexadecimal; files that
-    /// were read in full are checked against it.
+    /// An identifier of the content: the kind of identifier (a version, an `ETag` or a digest) and
+    /// its value. A tag that begins with `sha256:` is the content's own hash in hexadecimal. If a
+    /// file is read completely, ferry checks it against this hash.
     pub tag: String,
     /// The modification time in seconds and nanoseconds, if the place reports it.
     pub modified: (i64, i64),

@@ -8,20 +8,20 @@ use tensorferry_sdk::Result;
 pub struct NewObject {
     /// The size in bytes, if known.
     pub len: Option<u64>,
-    /// Ranges whose bytes are known only after all other bytes.
+    /// Ranges whose bytes are known only after all other bytes have been written.
     /// [`write_late`](RemoteUpload::write_late) writes these bytes and replaces any earlier bytes
     /// in the ranges.
     pub late: Vec<Range<u64>>,
 }
 
-/// What may exist under an object's name when the object is committed.
+/// The objects that may exist under an object's name when the object is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
-    /// No object.
+    /// No object exists under the name.
     Absent,
-    /// The same object as before.
+    /// The object with this stamp still exists under the name.
     Same(RemoteStamp),
-    /// Anything; it is replaced.
+    /// Any object may exist under the name. The commit replaces it.
     Any,
 }
 
@@ -29,8 +29,9 @@ pub enum Condition {
 /// uploaded while others are still being written. Nothing is visible before the commit. Dropping an
 /// uncommitted upload leaves nothing behind.
 pub trait RemoteUpload: Send + Sync {
-    /// Writes bytes at their offset; each byte is written once. Blocks if bytes arrive faster than
-    /// they can be sent. Returns an error if this write or the upload of earlier bytes has failed.
+    /// Writes bytes at an offset. Callers write each byte only once. Blocks if bytes arrive faster
+    /// than they can be sent. Returns an error if this write or the upload of earlier bytes has
+    /// failed.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Writes bytes of one of the [late](NewObject::late) ranges.
@@ -48,7 +49,7 @@ pub trait RemoteUpload: Send + Sync {
     fn finish(&self) -> Result<()>;
 
     /// Makes the complete object visible. Returns a message for the user, if there is something to
-    /// report. Fails with a usage error if an object exists where none may, and with a transient
-    /// error if the existing object has changed.
+    /// report. Returns a usage error if an object exists but the condition is `Absent`, and a
+    /// transient error if the existing object has changed.
     fn commit(&self, condition: &Condition) -> Result<Option<String>>;
 }
