@@ -1,4 +1,4 @@
-//! The account of an input puts each entry of the folder, glob or set into exactly one class.
+//! The account of an input assigns each entry of the folder, glob or set to exactly one class.
 //!
 //! | Class | Entries | In a report |
 //! |---|---|---|
@@ -9,10 +9,10 @@
 //! | left out | files that may contain tensors or records | a loss each |
 //! | not examined | files whose names give no information | count, a sample |
 //!
-//! The names of entries decide their class. Files without a suffix are opened to find their format,
-//! but only on local disks and at most `MAX_SNIFFED` per input. ferry looks for such files in the
-//! folder and in the first `MAX_LISTED` entries of its sub-folders. Sub-folders are listed only on
-//! local disks, up to `MAX_ENTERED` entries in total.
+//! The class of an entry depends on its name. Files without a suffix are opened to find their
+//! format, but only on local disks, and at most `MAX_SNIFFED` files per input. ferry looks for such
+//! files in the folder and in the first `MAX_LISTED` entries of its sub-folders. Sub-folders are
+//! listed only on local disks, up to `MAX_ENTERED` entries in total.
 
 mod names;
 mod superseded;
@@ -57,19 +57,20 @@ const INDEXES: [&str; 2] = [".idx", ".index"];
 /// The class of an input's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EntryClass {
-    /// A reader opened it.
+    /// A reader opened the entry.
     Read,
-    /// It belongs to the data that was read. If the data is a model, the entry is copied along.
+    /// The entry accompanies the data that was read. If the data is a model, the entry is copied
+    /// along with it.
     Companion,
     /// The user excluded it from the files that are copied.
     Excluded,
     /// It is a different form of the same model.
     Superseded,
-    /// It is known to contain no data.
+    /// The entry is known to contain no data.
     NoData,
-    /// It may contain data, and was not read.
+    /// The entry may contain data, and was not read.
     LeftOut,
-    /// Its name gives no information, and it was not opened.
+    /// The entry's name does not show what it contains, and ferry did not open it.
     NotExamined,
 }
 
@@ -105,12 +106,12 @@ pub struct Account {
     samples: BTreeMap<EntryClass, Vec<String>>,
     /// One loss per entry that was left out.
     losses: Vec<Loss>,
-    /// The first unreadable entry that some format would read, and the reason.
+    /// The first unreadable entry that some format declares by its name, and the reason.
     unreadable: Option<(String, String)>,
     pub models: u64,
 }
 
-/// An account in the form in which it is stored in JSON documents.
+/// An account as stored in JSON documents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountRecord {
     #[serde(default)]
@@ -153,8 +154,8 @@ impl AccountRecord {
         format!("{models}{}", EntryClass::ALL.iter().filter_map(counted).collect::<Vec<_>>().join(", "))
     }
 
-    /// Returns whether the account contains anything besides files that were read and companions of
-    /// a single model.
+    /// Returns whether the account contains anything other than files that were read and companions
+    /// of a single model.
     #[must_use]
     pub fn is_notable(&self) -> bool {
         let plain = [EntryClass::Read, EntryClass::Companion].map(EntryClass::word);
@@ -163,7 +164,7 @@ impl AccountRecord {
 }
 
 impl Account {
-    /// Returns an empty account of this many models.
+    /// Returns an account of this many models, without any entries.
     pub fn of_models(models: u64) -> Self {
         Self { models, ..Self::default() }
     }
@@ -176,14 +177,14 @@ impl Account {
         }
     }
 
-    /// Adds an entry that may contain data and was not read.
+    /// Adds an entry that may contain data but was not read.
     pub fn leave_out(&mut self, name: &str, why: impl Into<String>) {
         self.add(EntryClass::LeftOut, name);
         self.losses.push(Loss::new(LossKind::Input, name, why));
     }
 
-    /// Adds an entry if its kind, or a name that means no data, determines its class. Returns
-    /// whether it was added.
+    /// Adds an entry if its class follows from its kind, or from a name that is known to mean no
+    /// data. Returns whether the entry was added.
     pub fn add_special(&mut self, folder: &FileSource, entry: &FolderEntry, names: &DataNames) -> bool {
         let file = entry.name.rsplit('/').next().unwrap_or_default();
         let is_known = match entry.kind {
@@ -208,7 +209,7 @@ impl Account {
         self.counts.get(&class).copied().unwrap_or_default()
     }
 
-    /// Returns a sample of the names in a class; for the class "left out", all names.
+    /// Returns a sample of the names in a class. For the class "left out", returns all names.
     #[must_use]
     pub fn sample(&self, class: EntryClass) -> &[String] {
         self.samples.get(&class).map_or(&[], Vec::as_slice)
@@ -220,13 +221,14 @@ impl Account {
         &self.losses
     }
 
-    /// Returns the first unreadable entry that some format would read, and the reason.
+    /// Returns the first unreadable entry that some format would read, and the reason why it is
+    /// unreadable.
     pub fn unreadable(&self) -> Option<(&str, &str)> {
         self.unreadable.as_ref().map(|(name, why)| (&**name, &**why))
     }
 
-    /// Checks that every entry that some format would read is readable. `is_allowed` is the user's
-    /// choice for unreadable entries, or `None` if the command has no option for them.
+    /// Checks that every entry that some format would read is readable. `is_allowed` is whether the
+    /// user allows unreadable entries, or `None` if the command has no option for them.
     pub fn check(&self, is_allowed: Option<bool>) -> Result<()> {
         let advice = match is_allowed {
             Some(true) => return Ok(()),
@@ -252,7 +254,7 @@ impl Account {
         }
     }
 
-    /// Returns a note for the user about files that are a different form of the model.
+    /// Returns a note for the user about files that contain a different form of the model.
     pub fn note(&self) -> Option<String> {
         let names = self.sample(EntryClass::Superseded);
         let quoted = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
@@ -262,10 +264,10 @@ impl Account {
     }
 }
 
-/// The file in which the library `datasets` lists the files of a saved dataset.
+/// The file in which the Python library `datasets` lists the files of a saved dataset.
 pub const STATE: &str = "state.json";
 
-/// Entries of a folder that belong together by their names.
+/// A group of entries in a folder whose names show that they belong together.
 pub(crate) trait EntrySet: Debug + Send + Sync {
     /// Returns whether an entry belongs to the set, or is a folder that may contain such entries.
     fn contains(&self, entry: &FolderEntry) -> bool;
@@ -276,12 +278,12 @@ pub(crate) trait EntrySet: Debug + Send + Sync {
 pub struct InputScope {
     reach: ScopeKind,
     names: Arc<DataNames>,
-    /// Formats of files without a suffix, found from their content.
+    /// Formats of files without a suffix, determined from the files' content.
     sniffed: BTreeMap<String, String>,
 }
 
-/// Returns whether a file name belongs to the same model as its prefix. `rest` is the part after
-/// the prefix: `ckpt-1.index` belongs to `ckpt-1`, but `ckpt-10.index` does not.
+/// Returns whether a file whose name begins with a model's prefix belongs to that model. `rest` is
+/// the part after the prefix: `ckpt-1.index` belongs to `ckpt-1`, but `ckpt-10.index` does not.
 fn continues_model_name(rest: &str) -> bool {
     let number = rest.strip_prefix('-').unwrap_or_default();
     rest.starts_with('.') || number.starts_with(|first: char| first.is_ascii_digit())
@@ -289,18 +291,18 @@ fn continues_model_name(rest: &str) -> bool {
 
 #[derive(Debug, Clone)]
 enum ScopeKind {
-    /// All entries in the folder.
+    /// All entries in the folder are included.
     Folder,
-    /// Names with this prefix.
+    /// Names with this prefix are included.
     Prefix(String),
-    /// Names that match this pattern.
+    /// Names that match this pattern are included.
     Glob(String),
-    /// Names that belong to one of the folder's sets.
+    /// Names that belong to this set are included.
     Set(Arc<dyn EntrySet>),
 }
 
 impl InputScope {
-    /// Returns the scope of a source as the user named it; `files` is the value of the option
+    /// Returns the scope of a source that the user named. `files` is the value of the option
     /// `files`. Returns `None` if the user named a single file, or listed files one by one.
     pub fn of(source: &FileSource, files: Option<&str>, registry: &Formats) -> Result<Option<Self>> {
         let reach = match (files, source.pattern(), source.entry()) {
@@ -319,7 +321,7 @@ impl InputScope {
         Ok(Self { reach: ScopeKind::Set(set), names: registry.data_names()?, sniffed: BTreeMap::new() })
     }
 
-    /// Opens files whose names give no information, to find their formats.
+    /// Opens files whose names do not show their format, and finds their formats.
     pub(crate) fn sniff(&mut self, source: &FileSource, registry: &Formats, session: &Session) {
         if !source.is_local() || !matches!(self.reach, ScopeKind::Folder) {
             return;
@@ -352,8 +354,8 @@ impl InputScope {
         }
     }
 
-    /// Returns the account of an input that was read as one format, without the files in
-    /// sub-folders of a model. `is_read` returns whether a file was read.
+    /// Returns the account of an input that was read in one format. The account of a model does not
+    /// include files in sub-folders. `is_read` returns whether a file was read.
     pub fn account(
         &self,
         source: &FileSource,
@@ -456,7 +458,7 @@ impl InputScope {
         if is_index {
             account.add(EntryClass::Companion, name);
         } else if is_read(uncompressed(name)) {
-            // A compressed file with the same records.
+            // This file is a compressed file with the same records.
             account.add(EntryClass::Superseded, name);
         } else if let Some(format) = self.names.format_of(file).or(self.sniffed.get(name).map(String::as_str))
         {

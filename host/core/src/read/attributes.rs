@@ -1,11 +1,11 @@
-//! Attributes of a flat list of tensors, such as the `_metadata` of a torch state dict with the
-//! version of each module. If a target format has no tree, the attributes are stored in the
-//! metadata, and are restored from the metadata later.
+//! Attributes of a flat list of tensors, such as the `_metadata` of a torch state dict, which
+//! contains the version of each module. If a target format has no tree, the attributes are stored
+//! in the metadata, and are restored from the metadata later.
 //!
-//! The entry `ferry.attributes` is JSON. Null, booleans, integers and strings are written as JSON
-//! values. A plain mapping is an object, and a mapping with a class is `["CLASS", {...}]`. Keys are
-//! strings, in their original order. `{"class": CLASS, "attributes": {...}}` describes the flat
-//! list itself: its class and the attributes that are set on it.
+//! The entry `ferry.attributes` is a JSON document. Null, booleans, integers and strings are
+//! written as JSON values. A plain mapping is an object, and a mapping with a class is `["CLASS",
+//! {...}]`. Keys are strings, in their original order. `{"class": CLASS, "attributes": {...}}`
+//! describes the flat list itself: its class and the attributes that are set on it.
 
 use crate::read::entries::Entries;
 use serde::de::value::MapAccessDeserializer;
@@ -16,9 +16,9 @@ use tensorferry_sdk::{self as sdk, Catalog, Error, Limits, Node, NodeId, NodeKin
 
 pub const KEY: &str = "ferry.attributes";
 
-/// A value of an attribute. Deserialized by hand: serde's derive for an untagged enum buffers the
-/// whole content at every level to try the variants, which takes time proportional to depth × size.
-/// A file that cannot be trusted could exploit this.
+/// A value of an attribute. The type implements `Deserialize` itself: serde's derived code for an
+/// untagged enum buffers the whole content at every level to try the variants. That takes time
+/// proportional to depth × size, which an untrusted file could exploit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 enum Value {
@@ -30,7 +30,7 @@ enum Value {
     MapOfClass(String, Entries<Value>),
 }
 
-/// The flat list itself: its class, and the attributes that are set on it.
+/// The class of the flat list itself, and the attributes that are set on the list.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Attributed {
@@ -38,7 +38,7 @@ struct Attributed {
     attributes: Value,
 }
 
-/// Moves the attributes of the tree's root into the metadata. Returns whether the root had
+/// Moves the attributes of the tree's root into the metadata. Returns `true` if the root had
 /// attributes and all of them could be stored.
 pub fn fold(catalog: &mut Catalog) -> bool {
     let Some((class, attributes)) = of_root(catalog.tree()) else { return false };
@@ -53,7 +53,7 @@ pub fn fold(catalog: &mut Catalog) -> bool {
 }
 
 /// Moves the attributes out of the metadata, and turns the flat list into a tree with these
-/// attributes. Metadata under this key that is not an attribute list stays as it is.
+/// attributes. If the metadata under this key is not an attribute list, it remains unchanged.
 pub fn unfold(catalog: Catalog) -> Result<Catalog> {
     let found = catalog.metadata().get(KEY).and_then(|value| from_json(value.as_text()?));
     let (Some(Attributed { class, attributes }), None) = (found, catalog.tree().root()) else {
@@ -91,8 +91,8 @@ fn from_json(json: &str) -> Option<Attributed> {
 }
 
 impl Value {
-    /// Converts a node to a value, if the node can be represented. The depth is limited as in
-    /// serde_json.
+    /// Converts a node to a value, if the node can be represented. The maximum depth is the same as
+    /// in serde_json.
     fn of(tree: &Tree, id: NodeId, depth: u32) -> Option<Self> {
         let node = tree.get(id).filter(|_| depth < 32)?;
         match node.kind {
@@ -194,7 +194,8 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, MemorySource, Storage};
 
-    /// At any depth, parsing a level takes time in proportion to the bytes of that level only.
+    /// Each level of nested attributes must be parsed in time proportional to the size of that
+    /// level only.
     #[test]
     fn deep_attributes_are_read_once() {
         let nested = |depth: usize| {

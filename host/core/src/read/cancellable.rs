@@ -1,5 +1,5 @@
 //! A cancellable source fails when its session is canceled. Some calls of record readers, such as a
-//! scan, get no session. With this source, these calls fail at their next read after a
+//! scan, do not receive a session. With this source, these calls fail at their next read after a
 //! cancellation.
 
 use crate::context::session::Session;

@@ -1,10 +1,9 @@
 //! The interface that the host offers to plugins while they read an input or plan an output, and
 //! the additional inputs that plugins open.
 //!
-//! The size of an input determines what the input may request. Limits apply in every plugin, and
-//! again when a catalog crosses the plugin boundary. The expansion limits grow with the size of the
-//! input. Headers and pages are limited by `--memory`. If the user passes `--memory`, it also
-//! limits values, tensors and entries.
+//! The size of an input determines its expansion limits. Every plugin applies the limits, and they
+//! are applied again when a catalog crosses the plugin boundary. Headers and pages are limited by
+//! `--memory`. If the user passes `--memory`, it also limits values, tensors and entries.
 
 use crate::context::session::Session;
 use crate::formats::registry::holds_records;
@@ -27,13 +26,13 @@ pub struct ReadContext<'a> {
     output_is_new: bool,
     /// The model's folder, if the input is a folder.
     folder: Option<FileSource>,
-    /// The entries that the user named, for the account of the input.
+    /// The entries that the user named, which the account of the input classifies.
     scope: Option<Arc<InputScope>>,
-    /// Whether unreadable entries are losses instead of errors; `None` if the command has no option
-    /// for this.
+    /// Whether unreadable entries are losses instead of errors, or `None` if the command has no
+    /// option for this.
     allows_unreadable: Option<bool>,
     account: OnceLock<Account>,
-    /// The additional inputs, each with the path that it was opened by.
+    /// The additional inputs, each with the path under which it was opened.
     additional_inputs: Mutex<Vec<(String, Arc<FileSource>)>>,
 }
 
@@ -70,14 +69,14 @@ impl<'a> ReadContext<'a> {
         Self { scope, ..self }
     }
 
-    /// Sets whether unreadable entries are losses instead of errors; `None` if the command has no
-    /// option for this.
+    /// Sets whether unreadable entries are losses instead of errors. `None` means that the command
+    /// has no option for this.
     #[must_use]
     pub fn allowing_unreadable(self, allows: Option<bool>) -> Self {
         Self { allows_unreadable: allows, ..self }
     }
 
-    /// Makes the account of an input that has a scope, after its reader has opened the files.
+    /// Creates the account of an input that has a scope, after its reader has opened the files.
     /// Returns the losses.
     pub fn take_account(
         &self,
@@ -92,8 +91,8 @@ impl<'a> ReadContext<'a> {
     }
 
     /// Returns a loss for each requested file that was not read because it is a link that leads out
-    /// of its folder. Covers the input and the additional inputs that plugins open, except for
-    /// files that the account already lists.
+    /// of its folder. These files may belong to the input or to additional inputs. Files that the
+    /// account already lists are not included.
     pub fn unfollowed(&self, source: &FileSource) -> Vec<Loss> {
         let told =
             |name: &String| self.account().is_some_and(|it| it.sample(EntryClass::LeftOut).contains(name));
@@ -110,12 +109,12 @@ impl<'a> ReadContext<'a> {
         names.into_iter().map(loss).collect()
     }
 
-    /// Stores the account that was made during the search for companions.
+    /// Stores the account that was created during the search for companions.
     pub fn keep_account(&self, account: Account) {
         self.account.get_or_init(|| account);
     }
 
-    /// Returns the account of the input, if it was made.
+    /// Returns the account of the input, or `None` if it has not been created.
     #[must_use]
     pub fn account(&self) -> Option<&Account> {
         self.account.get()
@@ -134,14 +133,16 @@ impl<'a> ReadContext<'a> {
         self.additional_inputs().iter().filter(is_folder).any(|source| source.is_open(name))
     }
 
-    /// Returns the additional inputs that plugins have opened because of options, such as a schema.
+    /// Returns the additional inputs that plugins have opened because options name them, such as a
+    /// schema.
     #[must_use]
     pub fn additional_inputs(&self) -> Vec<Arc<FileSource>> {
         let inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
         inputs.iter().map(|(_, source)| source.clone()).collect()
     }
 
-    /// Returns the files of the additional inputs, in the form of [`FileSource::stamped`].
+    /// Returns the files of the additional inputs, each with its path and identity, as
+    /// [`FileSource::stamped`] does.
     #[must_use]
     pub fn additional_files(&self) -> Vec<(PathBuf, FileIdentity)> {
         let inputs = self.additional_inputs();
@@ -166,15 +167,15 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
     }
 }
 
-/// Bytes that tensors and records may have for each byte of an input, in addition to the limit
-/// `expanded_bytes`. The sum of these bytes is at most `MAX_EXPANSION`, because a sparse file may
-/// have any length.
+/// The number of bytes of tensors and records that are allowed for each byte of an input, in
+/// addition to the limit `expanded_bytes`. This additional amount is at most `MAX_EXPANSION`,
+/// because a sparse file may have any length.
 const EXPANSION: u64 = 1_000;
 const MAX_EXPANSION: u64 = 60 << 30;
-/// For each byte of an input, the limit `shared_bytes` is at least this many bytes.
+/// The limit `shared_bytes` is at least this many bytes for each byte of an input.
 const SHARING: u64 = 4;
 
-/// The context in which one source is opened: the expansion limit grows with the size of the
+/// The context in which one source is opened. Its expansion limit grows with the size of the
 /// source.
 pub struct SourceContext<'a> {
     context: &'a ReadContext<'a>,
@@ -280,7 +281,7 @@ impl Context for ReadContext<'_> {
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
         let Some(folder) = &self.folder else { return Ok(None) };
         let mut inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
-        // The NUL byte distinguishes this key from all paths that plugins open.
+        // The NUL byte distinguishes this key from every path that a plugin can open.
         let key = format!("\0{}", folder.folder().display());
         if let Some((_, source)) = inputs.iter().find(|(known, _)| *known == key) {
             return Ok(Some(source.clone()));

@@ -5,7 +5,7 @@ use serde::ser::{Serialize, Serializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Keys and values, in order.
+/// The keys and values, in their original order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entries<V>(pub Vec<(String, V)>);
 

@@ -1,7 +1,7 @@
 //! A file group is a group of dataset files that are converted together into one output.
 //!
 //! All groups of a dataset are read with the same schema. The host passes the schema and the
-//! group's files to any reader that declares options for them, by these names:
+//! group's files to every reader that declares the following options:
 //!
 //! | Option | Kind | Value passed by the host |
 //! |---|---|---|
@@ -17,14 +17,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Entry, OptionKind, Result, Side};
 
-/// The option for a schema.
+/// The reader option for the schema of the dataset.
 pub const SCHEMA: &str = "schema";
 const INFER: &str = "infer";
-/// The option for a glob of files.
+/// The reader option for a glob that selects files.
 pub const FILES: &str = "files";
 const EVERY_FILE: &str = "**";
 
-/// Files of a dataset that are converted together.
+/// The files of a dataset that are converted together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileGroup {
     pub dataset: String,
@@ -87,7 +87,8 @@ impl FileGroup {
     }
 }
 
-/// Returns reader options with which the reader reads exactly the files that its source lists.
+/// Returns the reader options, extended so that the reader reads exactly the files that its source
+/// lists.
 #[must_use]
 pub fn files_alone(format: &RegisteredFormat, given: &[(String, String)]) -> Vec<(String, String)> {
     let mut options = given.to_vec();
@@ -144,8 +145,8 @@ pub fn first_difference(old: &Value, new: &Value) -> Option<(String, Option<Stri
     Some((changed.clone(), of(&old), of(&new)))
 }
 
-/// Returns the type of a column, such as `int64 [28, null]`, and the format's other properties of
-/// the column.
+/// Returns the type of a column, such as `int64 [28, null]`, followed by the column's other
+/// properties.
 fn type_of(column: &Value) -> String {
     let mut text = column["type"].as_str().unwrap_or_default().to_owned();
     for (key, value) in column.as_object().into_iter().flatten() {

@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
-/// A folder with files. File names are relative to the folder, and their parts are separated by
-/// `/`.
+/// A folder that contains files. File names are relative to the folder, and their parts are
+/// separated by `/`.
 #[derive(Clone)]
 pub struct InputFolder {
-    /// The path, or the URL of a remote folder.
+    /// The folder's path, or its URL if the folder is remote.
     path: PathBuf,
     place: FolderLocation,
 }
@@ -38,11 +38,11 @@ enum FolderLocation {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FolderEntry {
-    /// The name, relative to the folder that was listed.
+    /// The entry's name, relative to the folder that was listed.
     pub name: String,
     /// The kind of the entry. For a link, this is the kind of the link's target.
     pub kind: EntryKind,
-    /// Whether it is a symbolic link.
+    /// Whether the entry is a symbolic link.
     pub is_link: bool,
     /// The size of a file in bytes, if the listing includes it.
     pub len: Option<u64>,
@@ -80,13 +80,13 @@ impl InputFolder {
         Self { place: FolderLocation::Local(Arc::new(Links::of(path.clone(), rules))), path }
     }
 
-    /// Sets whether links to weights and records outside the folder are followed.
+    /// Sets whether links that lead out of the folder are followed for weights and records.
     #[must_use]
     pub fn following_links(self, follow: bool) -> Self {
         self.map_links(|links| links.following(follow))
     }
 
-    /// Marks this file as named by the user. If it is a link, it is followed wherever it leads.
+    /// Marks this file as named by the user. If the file is a link, ferry follows it to any target.
     #[must_use]
     pub(super) fn naming(self, name: &str) -> Self {
         let file = self.local_path(name);
@@ -100,7 +100,7 @@ impl InputFolder {
         self.map_links(|links| links.with_purpose(Purpose::Companions))
     }
 
-    /// Uses the folder only to check files. All links are followed.
+    /// Restricts the folder to files that are only checked. All links are followed.
     #[must_use]
     pub(super) fn for_checks(self) -> Self {
         self.map_links(|links| links.with_purpose(Purpose::Check))
@@ -153,7 +153,7 @@ impl InputFolder {
         &self.path
     }
 
-    /// Returns whether the folder is on this machine, so that its path is a local path.
+    /// Returns whether the folder is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         matches!(self.place, FolderLocation::Local(_))
@@ -174,7 +174,7 @@ impl InputFolder {
         if name.is_empty() { self.path.clone() } else { self.path.join(name) }
     }
 
-    /// Returns the kind of the entry with this name, or `None` if there is no such entry. An empty
+    /// Returns the kind of the entry with this name, or `None` if no such entry exists. An empty
     /// name means the folder itself.
     pub fn kind(&self, name: &str) -> Result<Option<EntryKind>> {
         match &self.place {
@@ -191,7 +191,7 @@ impl InputFolder {
         }
     }
 
-    /// Returns the size of a file in bytes; 0 if it does not exist.
+    /// Returns the size of a file in bytes, or 0 if the file does not exist.
     #[must_use]
     pub fn len(&self, name: &str) -> u64 {
         match &self.place {
@@ -205,7 +205,7 @@ impl InputFolder {
     }
 
     /// Lists the direct entries of a sub-folder whose names begin with `start`, sorted by name.
-    /// More than `max` entries are an error.
+    /// Returns an error if there are more than `max` entries.
     pub fn entries(&self, folder: &str, start: &str, max: u64) -> Result<Vec<FolderEntry>> {
         let mut entries = match &self.place {
             FolderLocation::Local(links) => self.local_entries(links, folder, start, max)?,
@@ -281,7 +281,8 @@ impl InputFolder {
     }
 }
 
-/// Returns the place of a URL and the path in it, or `None` if this is not a URL.
+/// Returns the place that a URL refers to and the path in that place, or `None` if this is not a
+/// URL.
 pub fn place_of(url: &Path, session: &Session) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
     let Some(url) = url.to_str().filter(|text| is_url(text)) else { return Ok(None) };
     let unknown = |why: &str| Error::usage(format!("{why}: {:?}", shown(Path::new(url))));
@@ -290,7 +291,7 @@ pub fn place_of(url: &Path, session: &Session) -> Result<Option<(Arc<dyn RemoteP
 }
 
 /// Returns whether a string begins like a URL, with a scheme and `://` (RFC 3986, section 3.1). The
-/// URL of a local file is a path instead: see [`local_path`].
+/// URL of a local file counts as a path, not as a URL: see [`local_path`].
 #[must_use]
 pub fn is_url(text: &str) -> bool {
     let is_local = file_url::path_of(text).is_some();
@@ -309,7 +310,7 @@ pub fn shown(path: &Path) -> String {
     let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?..."));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = match authority.rsplit_once('@') {
-        // The container in an Azure URL has the same syntax as a user name, and is not a secret.
+        // In an Azure URL, the container is at the position of a user name. It is not a secret.
         Some((user, host)) if user.contains(':') || scheme.starts_with("http") => host,
         _ => authority,
     };
@@ -327,7 +328,7 @@ pub fn identity(path: &Path, session: &Session) -> Result<FileIdentity> {
     })
 }
 
-/// Makes a path absolute; a URL stays as it is.
+/// Makes a path absolute. A URL remains unchanged.
 pub fn absolute(path: &Path) -> std::io::Result<PathBuf> {
     if path.to_str().is_some_and(is_url) {
         Ok(path.to_owned())

@@ -1,5 +1,5 @@
-//! The identity of a file stays the same when the file is renamed, and changes when its content
-//! changes.
+//! The identity of a file. It remains the same when the file is renamed, and changes when its
+//! content changes.
 
 use crate::context::remote::RemoteStamp;
 use crate::context::stamp::Stamp;
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// Distinguishes different files that have the same name. The device number is not included,
-/// because it may change when the machine restarts. The length and the time are included, because
-/// inode numbers are reused.
+/// An identity that distinguishes different files with the same name. It does not include the
+/// device number, which may change when the machine restarts. It includes the length and the time,
+/// because inode numbers are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// The inode number of a local file. For a remote file, 64 bits of a digest of the tag that
     /// identifies its content.
     pub inode: u64,
     pub len: u64,
-    /// Modification time in seconds and nanoseconds.
+    /// The modification time in seconds and nanoseconds.
     pub modified: (i64, i64),
 }
 

@@ -12,7 +12,7 @@ use tensorferry_sdk::{
     Result, TensorDecoder,
 };
 
-/// The placeholder format of tensors that are in memory and not in any file.
+/// The placeholder format for tensors that are in memory and not in any file.
 struct InMemory;
 
 impl Format for InMemory {
@@ -24,7 +24,7 @@ impl Format for InMemory {
 /// A source, its catalog and its decoder.
 pub struct TensorInput {
     pub source: Arc<FileSource>,
-    /// The format that read it.
+    /// The format that read the source.
     pub format: RegisteredFormat,
     pub catalog: Catalog,
     /// Whether codes of quantized weights are treated as plain numbers.
@@ -88,8 +88,8 @@ impl TensorInput {
         decoded.map_err(|e| e.file(self.source.entry_path().display().to_string()))
     }
 
-    /// Checks that the source has not changed, and drops the decoder. Fails if the destructor of
-    /// the reader or the decoder panicked.
+    /// Checks that the source has not changed, and drops the decoder. Returns an error if the
+    /// destructor of the reader or the decoder panicked.
     pub fn close(self) -> Result<()> {
         self.source.check_unchanged()?;
         let Self { format, decoder, .. } = self;

@@ -1,7 +1,8 @@
 //! The words in a key: `grad_scaler` and `gradScaler` contain the word `scaler`, but `upscaler`
-//! does not. Such words show the purpose of a branch of a checkpoint, or of a file next to a model.
+//! does not. These words indicate the purpose of a branch of a checkpoint, or of a file next to a
+//! model.
 
-/// Words for state that only training needs: optimizers, schedulers, gradient scalers.
+/// Words for state that is needed only for training: optimizers, schedulers, gradient scalers.
 const OF_TRAINING: [&str; 12] = [
     "optim",
     "optims",
@@ -17,12 +18,12 @@ const OF_TRAINING: [&str; 12] = [
     "gradscaler",
 ];
 
-/// Words for models, as used in checkpoints and file names.
+/// Words for models that checkpoints and file names use.
 const OF_MODELS: [&str; 9] =
     ["model", "models", "module", "modules", "net", "network", "ema", "params", "weights"];
 
-/// Returns whether a key names state that only training needs, including random state and training
-/// arguments.
+/// Returns whether a key names state that is needed only for training, including random state and
+/// training arguments.
 pub fn names_training_state(key: &str) -> bool {
     let words = words(key);
     words.iter().any(|word| OF_TRAINING.contains(&&**word))
@@ -56,8 +57,8 @@ fn has_run(words: &[String], run: [&str; 2]) -> bool {
     words.windows(2).any(|pair| pair == run)
 }
 
-/// Splits a key into words: runs of letters in lowercase, split before a capital that begins a new
-/// word. `LRScheduler2` becomes `lr` and `scheduler`.
+/// Splits a key into words in lowercase. A word is a run of letters, and a capital letter can begin
+/// a new word. `LRScheduler2` becomes `lr` and `scheduler`.
 fn words(key: &str) -> Vec<String> {
     let letters: Vec<char> = key.chars().collect();
     let mut words = vec![String::new()];

@@ -1,4 +1,4 @@
-//! Losses that the host detects: contents that a target format cannot represent, regardless of its
+//! Losses that the host detects: content that a target format cannot represent, regardless of its
 //! writer.
 
 use crate::context::human;
@@ -15,8 +15,8 @@ use tensorferry_sdk::{
 /// Maximum number of losses of one kind to list. The remaining losses are only counted.
 const MAX_LISTED: usize = 200;
 
-/// Returns the losses that occur when a tree is written to a target without a tree: [the
-/// values](of_values) in the tree, and the marks on its tensors.
+/// Returns the losses of writing a tree to a target without a tree: [the values](of_values) in the
+/// tree, and the marks on its tensors.
 #[must_use]
 pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let mut losses = of_values(catalog, folded);
@@ -71,8 +71,8 @@ pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
     losses
 }
 
-/// Visits the tree from its root down to the tensors, and down to the branches that contain no
-/// tensors.
+/// Calls `visit` for the nodes of the tree, from the root down to the tensors and to the branches
+/// that contain no tensors.
 fn walk_values(catalog: &Catalog, mut visit: impl FnMut(&TreeWalk<'_>, &str, NodeId)) {
     let Some(root) = catalog.tree().root() else { return };
     let walk = TreeWalk::new(catalog);
@@ -129,8 +129,8 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, description: &Descriptio
     for mut members in written.into_values() {
         members.sort_unstable();
         members.dedup();
-        // One member of the tie is written in any case. It need not be the first one that the
-        // reader returned.
+        // A layout must write one member of each tie. That member need not be the first one that
+        // the reader returned.
         let Some((&first, again)) = members.split_first() else { continue };
         for &member in again {
             losses.push(of_tie(view, member, first, advice));
@@ -178,8 +178,8 @@ impl LossPolicy {
         self.allowed.contains(&kind)
     }
 
-    /// Returns an error for the first loss that makes the conversion fail. The error names the flag
-    /// that allows the loss.
+    /// Returns an error for the first loss that makes the conversion fail. The error names the
+    /// option that allows the loss.
     pub fn check(&self, losses: &[Loss]) -> Result<()> {
         let ends = |loss: &&Loss| match loss.severity {
             Severity::Lost => true,

@@ -1,5 +1,5 @@
-//! Marks are the information that a tree records about a tensor in addition to its elements: that
-//! it is a parameter, that it is sparse or quantized, and any other attributes.
+//! Marks are the information that a tree records about a tensor in addition to its elements. For
+//! example, a mark shows that the tensor is a parameter, or that it is sparse or quantized.
 
 use crate::read::part::TreeWalk;
 use tensorferry_sdk::{NodeId, NodeKind};
@@ -8,15 +8,15 @@ use tensorferry_sdk::{NodeId, NodeKind};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Marks {
     None,
-    /// It is a parameter, or it requires a gradient.
+    /// The tensor is a parameter, or it requires a gradient.
     Parameter,
-    /// It is one of several tensors that together represent one tensor.
+    /// The tensor is one of several tensors that together represent one tensor.
     Parts,
-    /// It has other attributes. The value contains the attribute keys that are strings.
+    /// The tensor has other attributes. The value contains the attribute keys that are strings.
     Attributes(Vec<String>),
 }
 
-/// An attribute that only training needs. It does not affect the content of a tensor.
+/// An attribute that is needed only for training. It does not affect the content of a tensor.
 const OF_TRAINING: &str = "requires_grad";
 
 impl Marks {
@@ -26,7 +26,7 @@ impl Marks {
             let node = walk.node(id);
             match (node.kind, &*node.children) {
                 (NodeKind::ATTRIBUTED, &[value, attributes]) => {
-                    // If there is a layout but no tensors, the reader did not keep the parts.
+                    // If the node has a layout but no tensors, the reader did not keep the parts.
                     let is_layout = |(key, _): (String, NodeId)| key == "layout";
                     if walk.tensors_below(attributes) > 0 || walk.children(attributes).any(is_layout) {
                         return Self::Parts;
@@ -63,7 +63,7 @@ mod tests {
         Storage,
     };
 
-    /// Returns the losses of a mapping `{"t": ...}`. `mark` gets the nodes of two tensors, and
+    /// Returns the losses of a mapping `{"t": ...}`. `mark` receives the nodes of two tensors, and
     /// returns the node for the key `t`.
     fn losses(
         mark: impl FnOnce(&mut CatalogBuilder<'_>, NodeId, NodeId) -> NodeId,

@@ -40,8 +40,8 @@ impl InputModel<'_> {
         own.chain(self.context.additional_files()).collect()
     }
 
-    /// Checks that all files that the model was read from are unchanged. Fails if the reader's
-    /// destructor panicked.
+    /// Checks that all files that the model was read from are unchanged. Returns an error if the
+    /// reader's destructor panicked.
     pub fn close(self) -> Result<()> {
         self.input.close()?;
         self.context.check_additional_inputs()

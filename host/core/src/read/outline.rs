@@ -1,5 +1,5 @@
 //! An outline shows a catalog's tree to users: the non-tensor state, and the number of tensors in
-//! each part. The tensors themselves are listed elsewhere.
+//! each part. It does not list the tensors themselves.
 
 use crate::read::part::TreeWalk;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -8,13 +8,13 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
 
-/// Maximum lines of an outline.
+/// Maximum number of lines of an outline.
 const MAX_LINES: usize = 20;
 /// Maximum number of children of a node to show. The remaining children are only counted.
 const MAX_CHILDREN: usize = 10;
 /// Maximum number of characters of a value to show.
 const MAX_CHARACTERS: usize = 100;
-/// Maximum items of a list to show in a line.
+/// Maximum number of items of a list to show in a line.
 const MAX_ITEMS: usize = 4;
 /// Maximum number of values to visit for one line. The limit is needed because a pickle can refer
 /// many times to a single long list.
@@ -25,15 +25,15 @@ const MAX_DEPTH: usize = 120;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The depth in the tree.
+    /// The depth of the node in the tree.
     pub level: usize,
-    /// The key, which may contain any character.
+    /// The key of the node, which may contain any character.
     pub key: String,
     /// The value of a leaf, or the class of an object.
     pub value: String,
     /// Number of tensors below the node.
     pub tensors: u64,
-    /// Bytes of these tensors.
+    /// Number of bytes of the tensors below the node.
     pub bytes: u64,
 }
 
@@ -43,8 +43,9 @@ impl Line {
     }
 }
 
-/// Returns the lines for a catalog's tree, or no lines if it has no tree. Nodes near the root are
-/// expanded first. A node is expanded if there is room for its children.
+/// Returns the lines of the outline of a catalog's tree, or no lines if the catalog has no tree.
+/// Nodes near the root are expanded first. A node is expanded if enough lines are left for its
+/// children.
 #[must_use]
 pub fn lines(catalog: &Catalog) -> Vec<Line> {
     let Some(root) = catalog.tree().root() else { return Vec::new() };
@@ -168,7 +169,7 @@ fn items(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     if is_short { Some(all) } else { is_known.then(|| format!("[{count} values]")) }
 }
 
-/// Returns the value of a node, shortened, or a description of the node.
+/// Returns a shortened form of a node's value, or a description of the node.
 fn summary(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> String {
     if let Some(line) = in_one_line(catalog, walk, id) {
         return line;
@@ -190,13 +191,13 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Returns the tree as JSON: mappings and lists as such, tensors by name, objects by class. The
-/// tree is serialized node by node, so that the JSON is never in memory as a whole. Returns `None`
-/// if the catalog has no tree.
+/// Returns the tree as JSON. Mappings and lists become JSON objects and arrays, tensors are written
+/// as their names, and objects as their classes. The tree is serialized node by node, so the
+/// complete JSON is never in memory. Returns `None` if the catalog has no tree.
 #[must_use]
 pub fn json(catalog: &Catalog) -> Option<State<'_>> {
     let root = catalog.tree().root()?;
-    // Many parents may share nodes, so the number of written values is limited.
+    // Many parents may share a node, so the number of written values is limited.
     Some(State { catalog, root, max: catalog.tree().len().saturating_mul(4) + 1000 })
 }
 
@@ -209,7 +210,7 @@ pub struct State<'a> {
 }
 
 impl State<'_> {
-    /// Limits the number of values to show.
+    /// Limits the number of values to write.
     #[must_use]
     pub fn within(self, max: usize) -> Self {
         Self { max: self.max.min(max), ..self }
@@ -278,7 +279,7 @@ impl Serialize for Below<'_> {
     }
 }
 
-/// The parts of an object.
+/// The child nodes of an object.
 struct Parts<'a>(Below<'a>, &'a [NodeId]);
 
 impl Serialize for Parts<'_> {

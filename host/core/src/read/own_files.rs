@@ -1,5 +1,5 @@
-//! Files that ferry itself writes next to data, and that are not data: receipts, and the journals
-//! of runs.
+//! Files that ferry itself writes next to data and that are not data: receipts, and the journals of
+//! runs.
 
 use crate::context::regular_file;
 use crate::read::folder::is_url;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// Suffix of a receipt.
 pub const RECEIPT: &str = ".ferry.json";
 
-/// First bytes of every journal.
+/// The first bytes of every journal.
 const JOURNAL_BEGINS: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
 
 /// Returns whether a file in a folder was written by ferry itself and is not data.

@@ -1,6 +1,6 @@
-//! A part is what is taken from an input: all of it, one branch of its tree, or the model. If the
-//! target is a flat list, the default is the model: the only mapping of names to tensors that is
-//! not optimizer, scheduler or random state.
+//! A part is the content that is selected from an input: the whole input, one branch of its tree,
+//! or the model. If the target is a flat list, the default is the model: the only mapping of names
+//! to tensors that is not optimizer, scheduler or random state.
 
 use crate::read::key_words::{names_a_model, names_random_state, names_training_state};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use tensorferry_sdk::{
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Part {
-    /// The model if the target is flat; otherwise everything.
+    /// The model if the target is a flat list; otherwise the whole input.
     #[default]
     Auto,
     Whole,
@@ -55,9 +55,9 @@ impl fmt::Display for Part {
     }
 }
 
-/// Takes a part of a catalog. `flat` means that the target is a flat list of tensors. Also returns,
-/// as losses, what `auto` left out. Fails if the path does not exist, or if `auto` finds several
-/// mappings. In the second case, the error lists a command for each mapping.
+/// Selects a part of a catalog. `flat` means that the target is a flat list of tensors. Also
+/// returns the content that `auto` left out, as losses. Fails if the path does not exist, or if
+/// `auto` finds several mappings. In the second case, the error lists a command for each mapping.
 pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<Loss>)> {
     // A tree without tensors only describes the model. In that case, the tensors are a flat list
     // next to the tree.
@@ -95,8 +95,8 @@ pub fn has(catalog: &Catalog, path: &str) -> bool {
     }
 }
 
-/// Removes the children of the branch that are not taken. Other values in the branch stay, so that
-/// users still see them.
+/// Removes the children of the branch that are not selected. Other values in the branch remain, so
+/// that users can still see them.
 fn pruned(catalog: Catalog, branch: &Branch) -> Result<(Catalog, NodeId)> {
     if branch.without.is_empty() {
         return Ok((catalog, branch.node));
@@ -135,7 +135,7 @@ fn node_of(tree: &Tree, id: NodeId) -> Result<Node> {
     tree.get(id).cloned().ok_or_else(|| Error::plugin(format!("the tree has no node {}", id.0)))
 }
 
-/// For formats without a tree: takes the tensors whose names begin with the path.
+/// Selects the tensors whose names begin with the path, for formats without a tree.
 fn by_prefix(catalog: &Catalog, path: &str) -> Result<Catalog> {
     let prefix = format!("{path}.");
     let kept: Vec<(TensorId, String)> = (0..)
@@ -149,16 +149,16 @@ fn by_prefix(catalog: &Catalog, path: &str) -> Result<Catalog> {
     catalog.select(&kept, None)
 }
 
-/// The reason why something is not in the chosen part.
+/// The reason in losses for content outside the part that `auto` selected.
 const LEFT_OUT: &str = "outside the part that --part auto took; --part . takes everything";
 /// Maximum number of values without tensors to list. The remaining values are only counted.
 const MAX_LISTED: usize = 200;
 
-/// The chosen part.
+/// The branch of the tree that was selected.
 struct Branch {
     node: NodeId,
     path: String,
-    /// Nodes below the branch that are not taken.
+    /// Nodes below the branch that are not selected.
     without: Vec<NodeId>,
     left_out: Vec<Loss>,
 }
@@ -167,7 +167,7 @@ struct Branch {
 pub(crate) struct TreeWalk<'a> {
     catalog: &'a Catalog,
     tree: &'a Tree,
-    /// For each node, the number of tensors in it.
+    /// For each node, the number of tensors in the node and below it.
     below: Vec<u64>,
     /// For each node, whether it is or contains a mapping of names to tensors.
     mapping: Vec<bool>,
@@ -208,7 +208,8 @@ impl<'a> TreeWalk<'a> {
         &self.tree.nodes()[id.0 as usize]
     }
 
-    /// Returns the node that the attributes at `id` are set on; other nodes are returned unchanged.
+    /// Returns the node that the attributes at `id` are set on. Returns `id` itself if the node has
+    /// no attributes.
     pub(crate) fn value(&self, mut id: NodeId) -> NodeId {
         while self.node(id).kind == NodeKind::ATTRIBUTED {
             id = self.node(id).children[0];
@@ -216,7 +217,7 @@ impl<'a> TreeWalk<'a> {
         id
     }
 
-    /// Iterates over the named children of a container. Names are made one at a time, because a
+    /// Iterates over the named children of a container. Names are created one at a time, because a
     /// list may have millions of items.
     pub(crate) fn children(&self, id: NodeId) -> impl DoubleEndedIterator<Item = (String, NodeId)> {
         let node = self.node(self.value(id));
@@ -286,8 +287,8 @@ impl<'a> TreeWalk<'a> {
         found
     }
 
-    /// Descends into the tree as long as exactly one branch contains a model's mapping of names to
-    /// tensors.
+    /// Finds the model: descends into the tree while exactly one branch contains a model's mapping
+    /// of names to tensors.
     fn choose(&self, root: NodeId) -> Result<Branch> {
         let mut branch =
             Branch { node: root, path: String::new(), without: Vec::new(), left_out: Vec::new() };
@@ -298,16 +299,15 @@ impl<'a> TreeWalk<'a> {
                 children.iter().partition(|(key, child)| self.is_training_state(key, *child));
             let mappings: Vec<&(String, NodeId)> =
                 rest.iter().copied().filter(|(_, child)| self.mapping[child.0 as usize]).collect();
-            // A mapping next to a model is not a model if it has no weights, for example a mapping
-            // with a callback's best loss.
+            // A mapping next to a model is not a model if it has no weights, such as a mapping that
+            // contains a callback's best loss.
             let (others, models): (Vec<_>, Vec<_>) =
                 mappings.iter().copied().partition(|(_, child)| self.holds_no_weights(*child));
             let models = if models.is_empty() { others } else { models };
             let is_model = self.is_model(branch.node, &rest, &models)
                 || (branch.node != root && self.are_layers(&models));
             if models.is_empty() || is_model {
-                // If the checkpoint contains only training state, the user wants the training
-                // state.
+                // If the checkpoint contains only training state, the training state is selected.
                 for (key, child) in training.into_iter().filter(|_| !rest.is_empty()) {
                     branch.left_out.push(self.left_out(&branch.path, key, *child));
                     branch.without.push(*child);
@@ -335,9 +335,9 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Returns whether a mapping is itself a model that contains other mappings: a state dict with
-    /// a module's own state, or the layers of a parameter tree. A checkpoint that has a tensor next
-    /// to its models (class weights, a loss history) is not itself a model: its models are state
-    /// dicts, or their names are typical of models.
+    /// a module's own state, or the layers of a parameter tree. A checkpoint may contain a tensor
+    /// next to its models, such as class weights or a loss history. Such a checkpoint is not itself
+    /// a model: its models are state dicts, or their names are typical of models.
     fn is_model(&self, id: NodeId, children: &[&(String, NodeId)], models: &[&(String, NodeId)]) -> bool {
         let is_weight = |child: &&&(String, NodeId)| self.is_leaf(child.1) && !self.holds_no_weights(child.1);
         let mut weights = children.iter().filter(is_weight).map(|(key, _)| key.as_str()).peekable();
@@ -349,14 +349,14 @@ impl<'a> TreeWalk<'a> {
         !accompanies || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
     }
 
-    /// Returns whether several mappings within the chosen part are layers of a parameter tree: none
-    /// of the mappings is a state dict, or has a name that is typical of models.
+    /// Returns whether several mappings within the chosen part are layers of a parameter tree. They
+    /// are if none of the mappings is a state dict or has a name that is typical of models.
     fn are_layers(&self, models: &[&(String, NodeId)]) -> bool {
         models.len() > 1
             && !models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key))
     }
 
-    /// Returns whether no tensor below a node could belong to a model.
+    /// Returns whether none of the tensors below a node could belong to a model.
     fn holds_no_weights(&self, root: NodeId) -> bool {
         let mut open = vec![root];
         while let Some(id) = open.pop() {
@@ -365,7 +365,7 @@ impl<'a> TreeWalk<'a> {
             }
             let node = self.node(id);
             let tensor = node.as_tensor().and_then(|id| self.catalog.tensor(id));
-            // A tensor with its own class is an array of another library, or a loss history.
+            // A tensor with its own class is an array of a different library, or a loss history.
             if tensor.is_some_and(|tensor| node.class.is_empty() && may_be_a_weight(tensor)) {
                 return false;
             }
@@ -375,9 +375,9 @@ impl<'a> TreeWalk<'a> {
     }
 
     /// Returns whether a branch is training state. Optimizers, schedulers, gradient scalers and
-    /// random state have the same names everywhere, and the state of an optimizer can also be
-    /// recognized by its structure. A single tensor with such a name may belong to a model. It
-    /// counts as training state only if it has the length of a random generator's state.
+    /// random state have common names. The state of an optimizer can also be recognized by its
+    /// structure. A single tensor with such a name may belong to a model. It counts as training
+    /// state only if it has the length of a random generator's state.
     fn is_training_state(&self, key: &str, id: NodeId) -> bool {
         if self.is_leaf(id) {
             return names_random_state(key)
@@ -400,7 +400,7 @@ impl<'a> TreeWalk<'a> {
         Loss::new(LossKind::State, join(path, key), why)
     }
 
-    /// Finds the node at a path. Keys may contain dots themselves, so every way to split the path
+    /// Finds the node at a path. Keys may themselves contain dots, so every way to split the path
     /// is tried.
     fn find(&self, root: NodeId, path: &str) -> Result<Branch> {
         let mut open = vec![(root, path)];
@@ -425,7 +425,7 @@ impl<'a> TreeWalk<'a> {
 }
 
 /// Names of a module's own parameters. In the state dict of a single module, these names have no
-/// path.
+/// module path.
 const OF_MODULES: [&str; 4] = ["weight", "bias", "kernel", "embedding"];
 
 /// Returns whether a key is the path of a parameter: `fc.weight`, `dense/kernel`.

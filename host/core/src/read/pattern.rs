@@ -1,8 +1,8 @@
 //! Patterns for the files of a dataset: globs, and braces that expand as in a shell or `webdataset`
 //! (`data-{00000..00063}.tar`, `{train,extra}-*.tar`).
 //!
-//! A glob matches any number of existing files. Every name that results from braces must exist, so
-//! that a missing file does not go unnoticed.
+//! A glob matches any number of existing files. In contrast, every name that results from braces
+//! must exist, so that a missing file is detected.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
@@ -52,7 +52,8 @@ impl FilePattern {
         self.globs.is_match(name) || self.names.iter().any(|known| known == name)
     }
 
-    /// Returns the matching names, in order. If a glob matches nothing, the result is empty.
+    /// Returns the matching names in sorted order. The result may be empty if no glob matches a
+    /// name.
     pub(super) fn matching(&self, mut there: Vec<String>) -> Result<Vec<String>> {
         let known: HashSet<&str> = there.iter().map(String::as_str).collect();
         if let Some(missing) = self.names.iter().find(|name| !known.contains(name.as_str())) {
@@ -103,10 +104,10 @@ fn first_braces(text: &str) -> Option<(usize, usize, Choices<'_>)> {
 
 /// The contents of braces.
 enum Choices<'t> {
-    /// `a,b,c`
+    /// A list of words: `a,b,c`.
     Words(Vec<&'t str>),
-    /// `008..010`, inclusive. If one number begins with a zero, all numbers are padded to the
-    /// length of the longer one.
+    /// A range of numbers that includes both ends: `008..010`. If one number begins with a zero,
+    /// all numbers are padded to the length of the longer one.
     Numbers { first: u64, last: u64, width: usize },
 }
 

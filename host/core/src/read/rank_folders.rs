@@ -1,21 +1,23 @@
 //! Folders whose names show that they contain one rank's part of a model: `mp_rank_00`,
-//! `tp_rank_00_pp_rank_000`, `rank_0`. Their files have the names of whole models.
+//! `tp_rank_00_pp_rank_000`, `rank_0`. Their files have the same names as the files of whole
+//! models.
 
 use crate::context::session::Session;
 use crate::read::folder::{EntryKind, InputFolder, absolute};
 use crate::read::source::FileSource;
 use tensorferry_sdk::{Entry, Error, Result, Source};
 
-/// The reader option, with its value, that reads a single part.
+/// The reader option and value with which a reader reads only a single part.
 const ALONE: (&str, &str) = ("shard", "alone");
 
-/// Returns whether the reader's options request that only a single part is read.
+/// Returns whether the reader's options contain the option to read only a single part.
 #[must_use]
 pub fn is_alone(options: &[(String, String)]) -> bool {
     options.iter().any(|(key, value)| (key.as_str(), value.as_str()) == ALONE)
 }
 
-/// Returns a folder next to the source's folder that contains a different rank of the same set.
+/// Returns the name of a folder next to the source's folder that contains a different rank of the
+/// same set.
 pub fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>> {
     let is_one = matches!(source.entry(), Entry::Folder | Entry::File(_)) && !source.is_listed()
         || source.pattern().is_some();
@@ -31,8 +33,8 @@ pub fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>>
     Ok(sibling_among(name, folders.map(|entry| entry.name.as_str())))
 }
 
-/// Searches these folders for a different rank, as [`sibling`] does. Ranks count from 0. If the
-/// numbers do not start at 0, they may have a different meaning.
+/// Searches these folders for a different rank of the same set. Ranks count from 0. If the numbers
+/// do not start at 0, they may have a different meaning.
 pub fn sibling_among<'n>(name: &str, folders: impl Iterator<Item = &'n str>) -> Option<String> {
     let (set, is_first) = set_of(name)?;
     let others = folders.filter(|other| *other != name);
@@ -48,7 +50,7 @@ pub fn refusal(folder: &str, sibling: &str) -> Error {
 }
 
 /// Replaces the numbers in a folder's name with `#`. Returns the result, and whether all of the
-/// numbers are 0, or `None` if the folder is not a rank's folder.
+/// numbers are 0. Returns `None` if the folder is not a rank's folder.
 fn set_of(name: &str) -> Option<(String, bool)> {
     let is_digit = |c: char| c.is_ascii_digit();
     let is_rank = |(at, word): (usize, &str)| {

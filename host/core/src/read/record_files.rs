@@ -1,14 +1,15 @@
 //! Decides which files of a record input are read. If the user names a file, only that file is
-//! read. A folder, or the common prefix of several files, is one dataset. If the names show several
-//! sets or splits, the user must choose. Sets and splits are only combined if the user requests it.
+//! read. A folder, or the common prefix of several files, is one dataset. If the file names show
+//! several sets or splits, the user must choose one. ferry combines sets and splits only if the
+//! user requests it.
 //!
 //! Splits are recognized by the words that the Hub's library `datasets` uses
 //! (`datasets/data_files.py`), and by the names in a `dataset_info.json` of `datasets` or
 //! `tensorflow_datasets`. If a folder has no file in a known format, its splits may be in
 //! sub-folders, in `data/` or in folders with the names of splits.
 //!
-//! Numbered names (`train-00000-of-00002.parquet`) tell how many files a set has. ferry refuses an
-//! incomplete set, unless the user lists its files.
+//! Numbered names (`train-00000-of-00002.parquet`) contain the number of files in a set. ferry
+//! rejects an incomplete set, unless the user lists its files.
 
 mod saved_dataset;
 mod sets;
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, LossKind, Purpose, Result, Source};
 
-/// The folder in which a repository on the Hub has a dataset's files.
+/// The folder of a Hub repository that contains a dataset's files.
 const DATA: &str = "data";
 /// Maximum depth of sub-folders.
 const MAX_DEPTH: usize = 16;
@@ -48,7 +49,7 @@ pub struct InputChoice<'a> {
     pub from: Option<&'a str>,
     pub options: &'a [(String, String)],
     pub part: &'a Part,
-    /// `--strict` and `--allow-loss`; `None` if the command has no such options.
+    /// The options `--strict` and `--allow-loss`; `None` if the command has no such options.
     pub losses: Option<&'a LossPolicy>,
 }
 
@@ -58,19 +59,19 @@ pub struct FoundInput<'r> {
     pub format: &'r RegisteredFormat,
     /// The reader's options.
     pub options: Vec<(String, String)>,
-    /// Whether the user chose a split as the part. In that case, everything in the split is taken.
+    /// Whether the user chose a split as the part. In that case, the whole split is read.
     pub is_split: bool,
     /// The set that the user chose in the folder.
     chosen: Option<ChosenSet>,
-    /// The entries that the user named, if the user named more than the files that are read.
+    /// The entries that the user named, if they include more than the files that are read.
     pub scope: Option<Arc<InputScope>>,
-    /// Whether unreadable entries are losses instead of errors; `None` if the command has no option
-    /// for this.
+    /// Whether unreadable entries are losses instead of errors, or `None` if the command has no
+    /// option for this.
     allows_unreadable: Option<bool>,
 }
 
-/// Finds the format of a path and, for records, its files. Fails if nothing exists there, if the
-/// user must choose, or if no format matches.
+/// Finds the format of a path and, for records, its files. Returns an error if nothing exists at
+/// the path, if the user must choose a set, or if no format matches.
 pub fn find<'r>(
     path: &Path,
     choice: InputChoice<'_>,
@@ -130,7 +131,7 @@ pub fn find_in<'r>(
                     let error = unknown::explain(error, &source, registry, session);
                     let scope = InputScope::of(&named, None, registry)?;
                     let account = scope.and_then(|scope| scope.account(&named, "", true, &|_| false).ok());
-                    // The folder may contain nothing but a link whose target is missing.
+                    // The folder may contain only a link whose target is missing.
                     let unreadable = account.as_ref().and_then(|account| account.unreadable());
                     return Err(match unreadable {
                         Some((name, why)) if why == LEADS_OUT => leads_out(name),
@@ -222,7 +223,7 @@ fn choose_among<'r>(
         return Ok(all.only(names));
     }
     let listed = match all.source.entry() {
-        // The user did not name this file. It was found in a sub-folder.
+        // The user did not name this file: it was found in a sub-folder.
         Entry::File(name) if all.source.is_listed() => vec![name.clone()],
         Entry::File(_) => return Ok(all),
         Entry::Folder => all.source.list("")?,
@@ -276,7 +277,8 @@ fn choose_among<'r>(
     }
 }
 
-/// Adds a note about files of a format that a dataset's state does not list.
+/// Adds a note about files that have the format's suffix but are not listed in a dataset's
+/// `state.json`.
 fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat, session: &Session) {
     let is_other = |name: &&String| has_format_suffix(format, name) && !saved.contains(name);
     let others: Vec<String> = listed.iter().filter(is_other).cloned().collect();
@@ -286,9 +288,9 @@ fn note_unlisted(saved: &[String], listed: &[String], format: &RegisteredFormat,
     }
 }
 
-/// Returns whether a reader that lists the files itself would read ferry's own files as data. This
-/// happens if a journal is among JSON Lines files, or if a receipt is in a folder where no file has
-/// the format's suffix.
+/// Returns whether a reader that lists the files itself would read ferry's own files as data. For
+/// example, a folder of JSON Lines files may contain a journal. A folder may also contain a
+/// receipt, but no file with the format's suffix.
 fn would_read_own_files(source: &FileSource, listed: &[String], format: &RegisteredFormat) -> bool {
     let (own, others): (Vec<&String>, Vec<&String>) =
         listed.iter().partition(|name| is_own(source.folder(), name));
@@ -317,8 +319,8 @@ impl<'r> FoundInput<'r> {
 }
 
 impl FoundInput<'_> {
-    /// Returns the context of the input's reader, with the scope for its account. When the input is
-    /// only shown, unreadable entries are not errors.
+    /// Returns the context of the input's reader, with the scope for its account. If the purpose is
+    /// only to show the input, unreadable entries are not errors.
     #[must_use]
     pub fn reading<'s>(&self, session: &'s Session, purpose: Purpose) -> ReadContext<'s> {
         let allows_unreadable = if purpose.has(Purpose::SHOW) { Some(true) } else { self.allows_unreadable };
@@ -343,7 +345,7 @@ impl FoundInput<'_> {
     }
 }
 
-/// Returns the visible files of a folder whose paths match the pattern.
+/// Returns the visible files of a folder whose paths match a pattern.
 fn matching(source: &FileSource, pattern: &str) -> Result<Vec<String>> {
     let option = |error: Error| error.context(format!("option {FILES}"));
     let mut names = Vec::new();
@@ -365,7 +367,7 @@ fn walk(source: &FileSource, folder: &str, names: &mut Vec<String>, depth: usize
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         names.extend(source.list(&prefix)?.into_iter().filter(is_data));
         folders += 1;
-        // Folders may be links that form a cycle.
+        // The limit also stops the search if links to folders form a cycle.
         if names.len() + folders > MAX_FILES {
             return Err(Error::limit("too many files").file(folder).expected(format!("at most {MAX_FILES}")));
         }

@@ -1,10 +1,10 @@
 //! A source is the file or folder that the user named, together with the files next to it. Files
 //! are opened by relative name, stamped when they are first opened, and read by position.
 //!
-//! Files are checked again before the commit, and before an error of a reader is reported
-//! (`FileSource::attribute_error`): if a file has changed, the change is reported instead of the
-//! reader's error. The folder of a named file is listed only if a format asks for other files in
-//! it.
+//! Opened files are checked for changes again before the commit, and before an error of a reader is
+//! reported (`FileSource::attribute_error`). If a file has changed, the change is reported instead
+//! of the reader's error. The folder of a named file is listed only if a format requests other
+//! files in it.
 
 use crate::context::regular_file;
 use crate::context::remote::RemoteFile;
@@ -33,42 +33,43 @@ use tensorferry_sdk::{
     Entry, Error, ErrorKind, FileId, FileRange, Limits, Result, Source, check_name, check_range, split_ranges,
 };
 
-/// A source may keep open one `PART_OPEN`-th of the file descriptors that the process may use,
-/// limited to the range `OPEN`. The least recently used files are closed, and reopened when needed.
+/// A source may keep open one `PART_OPEN`-th of the file descriptors that the process may use. The
+/// number is limited to the range `OPEN`. The least recently used files are closed, and reopened
+/// when needed.
 const PART_OPEN: u64 = 4;
 const OPEN: RangeInclusive<u64> = 64..=4096;
 
-/// Part of a hint: the option to continue without an unreadable entry.
+/// The part of a hint that names the option to continue without an unreadable entry.
 pub(crate) const ALLOW_INPUT: &str = "or pass --allow-loss input to skip it";
 
-/// How unreadable files and folders are treated.
+/// The treatment of unreadable files and folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unreadable {
-    /// Reported as an error.
+    /// An unreadable entry is an error.
     Refused,
-    /// Reported as an error that names the option to skip them.
+    /// An unreadable entry is an error that names the option to skip it.
     Advised,
-    /// Left out of the listed files and folders.
+    /// Unreadable entries are omitted from listings.
     LeftOut,
 }
 
-/// Files of a folder.
+/// A source that consists of the files of a folder.
 pub struct FileSource {
     folder: InputFolder,
-    /// If set, the first file contains the names of the other files. This is the folder for all
-    /// files except the first one.
+    /// If set, the first file contains the names of the other files. All files except the first one
+    /// are opened in this folder.
     named_by_first: Option<InputFolder>,
     entry: Entry,
-    /// The names to list, if not all names in the folder are listed.
+    /// The names that the source lists, if it does not list all names in the folder.
     only: Option<Vec<String>>,
-    /// The glob that matched these names.
+    /// The glob whose matches are the names in `only`.
     pattern: Option<String>,
     /// Maximum number of names to list in a folder.
     most_listed: u64,
     unreadable: Unreadable,
     files: boxcar::Vec<SourceFile>,
     state: Mutex<OpenFiles>,
-    /// Requested names that are links leading out of the folder.
+    /// Requested names that are links and lead out of the folder.
     unfollowed: Mutex<BTreeSet<String>>,
     /// Bytes read since the last call of `take_read`.
     read: AtomicU64,
@@ -78,7 +79,7 @@ pub struct FileSource {
 struct OpenFiles {
     by_name: HashMap<String, u32>,
     open: HashMap<u32, OpenFile>,
-    /// Counts the uses of descriptors.
+    /// The number of uses of descriptors so far.
     uses: u64,
 }
 
@@ -142,7 +143,7 @@ impl FileSource {
             _ => PathBuf::from("."),
         };
         let found = match metadata {
-            // Any other kind of file is rejected when it is opened.
+            // If the file is of any other kind, opening it returns an error.
             Ok(_) => Some(EntryKind::File),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) if is_loop(&error) => {
@@ -153,7 +154,7 @@ impl FileSource {
         Self::named(InputFolder::with_rules(folder, links), name, found, input, limits)
     }
 
-    /// Returns the source for a name in a folder, where `found` is what exists at that name.
+    /// Returns the source for a name in a folder. `found` is the kind of the entry with that name.
     /// `input` is the path that the user typed, for error messages.
     fn named(
         folder: InputFolder,
@@ -169,7 +170,7 @@ impl FileSource {
         }
         let source = Self::of(folder, Entry::Prefix(name.clone()), limits);
         // For a local folder, a failed listing usually means that the folder is missing. Errors
-        // from remote places are reported.
+        // from remote places are returned unchanged.
         let is_told = |error: &Error| !source.is_local() || error.kind() == ErrorKind::Limit;
         let found =
             source.list(&name).map_err(|error| if is_told(&error) { error } else { not_found(input) })?;
@@ -177,7 +178,7 @@ impl FileSource {
             return Ok(source);
         }
         let names = source.list("")?;
-        // A pattern in quotes, which the shell did not expand.
+        // The name may be a quoted pattern that the shell did not expand.
         if FilePattern::is_pattern(&name) {
             let matching = source.matching(&name, names.clone())?;
             if !matching.is_empty() {
@@ -223,8 +224,8 @@ impl FileSource {
     }
 
     /// Returns a source of only these files, with names relative to a local folder. If there is
-    /// only one name, that file is the entry. Other files of the folder are not listed, but can be
-    /// opened by name, such as an index next to a file.
+    /// only one name, the source's entry is that file. Other files of the folder, such as an index
+    /// next to a file, are not listed but can be opened by name.
     #[must_use]
     pub fn of_files(folder: PathBuf, names: Vec<String>) -> Self {
         Self::at(folder, Entry::Folder, &Limits::default()).with_files(names)
@@ -241,8 +242,8 @@ impl FileSource {
         Self { only: Some(names), entry, ..self.in_folder("") }
     }
 
-    /// Returns a source of all files in a sub-folder. With an empty name, returns all files in this
-    /// source's folder.
+    /// Returns a source of all files in a sub-folder. For an empty name, returns a source of all
+    /// files in this source's folder.
     #[must_use]
     pub fn in_folder(&self, folder: &str) -> Self {
         Self {
@@ -261,8 +262,8 @@ impl FileSource {
         Self { only, most_listed: self.most_listed, ..of }
     }
 
-    /// Returns the same source with no open files, for a first file that contains the names of the
-    /// other files. For the other files, links out of the folder are not followed.
+    /// Returns the same source with no open files. In this source, the first file contains the
+    /// names of the other files. For the other files, links out of the folder are not followed.
     #[must_use]
     pub(crate) fn named_by_first(&self) -> Self {
         Self { named_by_first: Some(self.folder.clone().of_companions()), ..self.reopen() }
@@ -274,7 +275,7 @@ impl FileSource {
         named.unwrap_or(&self.folder)
     }
 
-    /// Returns the same source for checks only. All links are followed.
+    /// Returns the same source, but only for checks. All links are followed.
     #[must_use]
     pub fn for_checks(&self) -> Self {
         let (entry, only) = (self.entry.clone(), self.only.clone());
@@ -297,7 +298,7 @@ impl FileSource {
         self.unfollowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether its files were listed one by one.
+    /// Returns whether the source's files were listed one by one.
     #[must_use]
     pub fn is_listed(&self) -> bool {
         self.only.is_some()
@@ -363,7 +364,7 @@ impl FileSource {
         self.path(self.entry.name())
     }
 
-    /// Returns the path or URL of the folder that names are relative to.
+    /// Returns the path or URL of the folder to which file names are relative.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
@@ -392,8 +393,8 @@ impl FileSource {
         Ok(entries)
     }
 
-    /// Returns the total bytes of the named file, of the files with the named prefix, or of the
-    /// files in the folder.
+    /// Returns the total size in bytes of the named file, of the files with the named prefix, or of
+    /// the files in the folder.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let names = match &self.entry {
@@ -404,7 +405,7 @@ impl FileSource {
         names.iter().map(|name| self.folder.len(name)).fold(0, u64::saturating_add)
     }
 
-    /// Returns and resets the number of bytes read by position, over all files.
+    /// Returns the number of bytes that were read by position from all files, and resets it.
     #[must_use]
     pub fn take_read(&self) -> u64 {
         self.read.swap(0, Ordering::Relaxed)
@@ -424,7 +425,8 @@ impl FileSource {
         names
     }
 
-    /// Returns whether a path leads to an opened file, even under a different name.
+    /// Returns whether a path leads to an opened file, even if the file was opened under a
+    /// different name.
     #[must_use]
     pub fn has_opened(&self, path: &Path) -> bool {
         let metadata = std::fs::metadata(path).ok();
@@ -475,7 +477,7 @@ impl FileSource {
         Ok(())
     }
 
-    /// Checks that the contents of the open files are unchanged. An open file stays valid if a
+    /// Checks that the contents of the open files are unchanged. An open file remains valid if a
     /// different file has replaced it at its path.
     pub fn check_content(&self) -> Result<()> {
         let open: Vec<_> = self.state().open.iter().map(|(&id, open)| (id, open.file.clone())).collect();
@@ -490,8 +492,9 @@ impl FileSource {
         Ok(())
     }
 
-    /// Returns the real cause of an error, if a file has changed or is a link that is not followed.
-    /// For example, a new file that is only half written is not a damaged file.
+    /// Returns the change of a file or the link that is not followed as the error, if it is the
+    /// likely cause of this error. For example, a file that a program is rewriting is reported as
+    /// changed, not as damaged.
     #[must_use]
     pub fn attribute_error(&self, error: Error) -> Error {
         let may_follow = matches!(
@@ -512,7 +515,8 @@ impl FileSource {
         }
     }
 
-    /// Returns the descriptor of a local file. Fails if the file has changed, or if it is remote.
+    /// Returns the descriptor of a local file. Returns an error if the file has changed or is
+    /// remote.
     pub fn descriptor(&self, id: FileId) -> Result<Arc<File>> {
         let file = self.get(id)?;
         let (path, stamp) = match &file.place {
@@ -532,15 +536,15 @@ impl FileSource {
         Ok(self.state().keep(id.0, open))
     }
 
-    /// Adds an unnamed file that was made from bytes of other files. It is read like the other
-    /// files, but does not count as opened.
+    /// Adds an unnamed file that was made from bytes of other files. The source reads it like other
+    /// files, but does not count it as opened.
     pub fn adopt(&self, name: &str, file: File) -> Result<FileId> {
         let len = file.metadata().map_err(|e| Error::from(e).file(name))?.len();
         let file = SourceFile { name: name.to_owned(), len, place: FilePlace::Unnamed(Arc::new(file)) };
         u32::try_from(self.files.push(file)).map(FileId).map_err(|_| Error::limit("too many files"))
     }
 
-    /// Iterates over the opened files that are in the folder, without unnamed files.
+    /// Iterates over the opened files of the folder. Unnamed files are not included.
     fn open_files(&self) -> impl Iterator<Item = &SourceFile> {
         let is_named = |file: &&SourceFile| !matches!(file.place, FilePlace::Unnamed(_));
         self.files.iter().map(|(_, file)| file).filter(is_named)
@@ -561,8 +565,8 @@ impl FileSource {
             entries => entries?,
         };
         let (wanted, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.kind == kind);
-        // Links out of the top folder are not added here, because the account of the input reports
-        // them.
+        // This list does not include links that lead out of the top folder, because the account of
+        // the input reports them.
         let unfollowed =
             others.into_iter().filter(|entry| entry.kind == EntryKind::Outside && !folder.is_empty());
         self.unfollowed_names().extend(unfollowed.map(|entry| entry.name));
@@ -603,7 +607,7 @@ impl OpenFiles {
     }
 }
 
-/// Returns how many descriptors a source keeps open.
+/// Returns the maximum number of descriptors that a source keeps open.
 fn max_open() -> usize {
     static OPEN_LIMIT: OnceLock<usize> = OnceLock::new();
     *OPEN_LIMIT.get_or_init(|| {
@@ -714,7 +718,7 @@ impl Source for FileSource {
         parts.sort_by_key(|(range, _)| (range.file, range.offset));
         let runs = runs(&mut parts);
         // If there are several runs, the disk can start reading all of them while the first one is
-        // read.
+        // being read.
         if runs.len() > 1 {
             self.advise(&runs.iter().map(|run| run.range).collect::<Vec<_>>());
         }
@@ -744,7 +748,8 @@ impl Source for FileSource {
             }
             let Ok(file) = self.descriptor(of_file[0].file) else { continue };
             for range in of_file {
-                // The call is only a hint. File systems that do not support it are read as usual.
+                // The call is only a hint. File systems that do not support it read the bytes as
+                // usual.
                 let _ =
                     rustix::fs::fadvise(&*file, range.offset, NonZeroU64::new(range.len), Advice::WillNeed);
             }
@@ -761,7 +766,7 @@ struct Run<'r, 'b> {
 /// Maximum gap between two ranges of a run. Reading a gap of this size costs less than a separate
 /// call.
 const NEAR: u64 = 64 << 10;
-/// Maximum bytes of a run, unless a single range is longer.
+/// Maximum size of a run in bytes, unless a single range is longer.
 const MAX_RUN: u64 = 1 << 20;
 
 /// Groups sorted ranges into runs of nearby ranges.
@@ -894,7 +899,7 @@ mod tests {
                 assert_eq!(listed.is_ok(), is_listed);
                 assert!(listed.err().is_none_or(|error| format!("{error:?}").contains("--limit entries=N")));
             }
-            // Finding a common prefix requires a listing.
+            // Finding files with a common prefix requires a listing.
             let found = FileSource::open_local(&folder.path().join("[ab]"), LinkRules::default(), &limits);
             assert_eq!(found.is_ok(), is_listed);
         }

@@ -1,9 +1,9 @@
 //! Tables that have a log next to their data files. The log lists the current files of the table.
 //! Older files contain rows that have since been deleted or changed, so reading all files in the
-//! folder does not give the rows of the table.
+//! folder does not return the rows of the table.
 //!
-//! Readers of such files declare the option `table_log`. If its value is `ignore`, they read every
-//! file.
+//! Readers of such files declare the option `table_log`. If its value is `ignore`, the readers read
+//! every file.
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Entry, Error, OptionKind, Result, Side, Source};
 
-/// The option, and its value that makes a reader read every file.
+/// The name of the option, and the value that makes a reader read every file.
 const OPTION: &str = "table_log";
 const IGNORE: &str = "ignore";
 /// Maximum number of parent folders to check: the folders of partition keys, and one data folder.
@@ -27,8 +27,8 @@ pub struct TableLog {
     pub title: &'static str,
     /// The name of the table's log folder.
     pub folder: &'static str,
-    /// Names or suffixes of files in the log folder, if the name of the folder does not identify
-    /// it.
+    /// Names or suffixes of files in the log folder, if the folder's name is not sufficient to
+    /// identify it.
     files: &'static [&'static str],
     /// The name of a file that is in each data folder of the table.
     marker: Option<&'static str>,
@@ -71,8 +71,8 @@ impl TableLog {
         TABLES.iter().find(|table| table.folder == name)
     }
 
-    /// Returns whether a folder that has the name of this table's log, and contains these files, is
-    /// such a log.
+    /// Returns whether a folder with the name of this table's log is such a log, judging by the
+    /// names of its files.
     fn is_log<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
         self.files.is_empty() || names.any(|name| self.files.iter().any(|end| name.ends_with(end)))
     }

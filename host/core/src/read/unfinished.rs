@@ -1,5 +1,5 @@
-//! Folders into which programs write a checkpoint before they rename the folder. A folder that
-//! still has such a name is unfinished.
+//! The names of folders into which programs write a checkpoint. Programs rename such a folder when
+//! the checkpoint is complete, so a folder that still has such a name is unfinished.
 
 use crate::read::folder::absolute;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Typed metadata for a target that stores metadata only as strings. Each value is written as
 //! compact JSON, which people and other programs can read. An additional entry, `ferry.types`,
-//! records the types. From the JSON and the types, the values can be restored bit for bit.
+//! records the types. The JSON and the types together restore the values bit for bit.
 //!
 //! ```text
 //! llama.block_count     = "32"
@@ -24,10 +24,10 @@ use serde_json::{Value as Json, json};
 use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Node, NodeKind, Severity, Value, hex};
 
 const KEY: &str = "ferry.types";
-/// Maximum depth of nested lists that get a type. The limit is needed because each level parses the
-/// JSON again.
+/// Maximum depth of nested lists whose types are recorded. The limit is needed because each level
+/// parses the JSON again.
 const MAX_LEVELS: u32 = 8;
-/// Suffix after the dtype of a sequence of numbers.
+/// The suffix that follows the dtype in the type of a sequence of numbers.
 const RUN: &str = "[]";
 /// The type word for bytes. The class of the bytes may follow it.
 const BYTES: &str = "BYTES";
@@ -50,7 +50,7 @@ enum Type {
 }
 
 /// Converts metadata values to JSON strings, and adds their types. Values that could not be
-/// restored from the string and the type stay as they are. Returns a note about the conversion.
+/// restored from the string and the type remain unchanged. Returns a note about the conversion.
 pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
     if catalog.metadata().contains_key(KEY) {
         return None;
@@ -79,7 +79,7 @@ pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
 }
 
 /// Restores the values whose types the metadata lists. Also returns whether there were any such
-/// values. A string that is not a valid value of its type stays a string.
+/// values. A string that is not a valid value of its type remains a string.
 #[must_use]
 pub fn unfold(catalog: Catalog) -> (Catalog, bool) {
     let types = catalog.metadata().get(KEY).and_then(|value| serde_json::from_str(value.as_text()?).ok());
@@ -203,7 +203,8 @@ fn restored(json: &str, declared: &Type) -> Option<Value> {
         Type::Word(word) => of_word(json, word),
         Type::Exact { word, bytes } => {
             let value = of_bytes(word, bytes)?;
-            // If a user has edited the JSON, the edited value is used and not the original value.
+            // If a user has edited the JSON, the edited value is used instead of the original
+            // value.
             (value.json() == json).then_some(value)
         }
         Type::Alike(item) => {

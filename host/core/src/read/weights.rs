@@ -1,5 +1,5 @@
-//! Decides which files of a folder are weights: files whose names match a name that a tensor format
-//! declares.
+//! Decides which files of a folder are weights. A file is weights if its name matches a name that a
+//! tensor format declares.
 
 use crate::formats::data_names::bare_names;
 use crate::formats::registry::{Formats, holds_records};
@@ -16,7 +16,7 @@ pub const MAX_FOLDERS: usize = 32;
 /// File names that tensor formats declare.
 pub struct WeightNames(Vec<FormatNames>);
 
-/// Files that contain the name of a step of a run.
+/// Files that contain the name of one step of a training run.
 const POINTERS: [&str; 3] = ["latest", "latest_universal", "latest_checkpointed_iteration.txt"];
 
 /// File names of one format.
@@ -44,8 +44,9 @@ impl WeightNames {
         self.0.iter().any(|known| known.names.is_match(file))
     }
 
-    /// Returns whether a file next to a model's weights is also weights. Training state is not
-    /// (`optimizer.pt`, `training_args.bin`, the folder `optimizer_0`, DeepSpeed's `latest`).
+    /// Returns whether a file next to a model's weights is also a file of weights. Training state
+    /// does not count as weights (`optimizer.pt`, `training_args.bin`, the folder `optimizer_0`,
+    /// DeepSpeed's `latest`).
     pub fn is_match_beside(&self, name: &str) -> bool {
         let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
         let is_training = || names_training_state(file) || folders.split('/').any(is_training_folder);
@@ -53,8 +54,7 @@ impl WeightNames {
         is_weights && !POINTERS.contains(&file) && !is_training()
     }
 
-    /// Returns whether a folder contains nothing except receipts and files whose names some format
-    /// declares.
+    /// Returns whether a folder contains only receipts and files whose names some format declares.
     pub fn are_alone_in(&self, folder: &FileSource) -> bool {
         let is_one = |entry: &FolderEntry| {
             entry.kind == EntryKind::File && (self.is_match(&entry.name) || entry.name.ends_with(RECEIPT))

@@ -1,4 +1,5 @@
-//! Decides, from the name of an entry that no format reads, whether the entry may contain data.
+//! Decides whether an entry that no format reads may contain data. The decision depends only on the
+//! entry's name.
 
 use crate::formats::data_names::{bare_names, globs, is_temporary};
 use crate::formats::placeholder::PARTIAL;
@@ -37,8 +38,8 @@ const FILES_WITHOUT_DATA: [&str; 23] = [
     "*label_map*.pbtxt",
 ];
 
-/// Suffixes of files that may contain tensors or records but that no format reads, with a
-/// description.
+/// Suffixes of files that may contain tensors or records but that no format reads. Each list of
+/// suffixes has a description.
 const OTHER_DATA: [(&[&str], &str); 12] = [
     (
         &[".zip", ".7z", ".rar", ".tar.bz2", ".tar.xz", ".tar.zst"],
@@ -123,7 +124,7 @@ pub fn other_data(file: &str) -> Option<&'static str> {
     by_suffix(file).or_else(|| bare_names(file).find_map(by_suffix))
 }
 
-/// Returns the reason why a file that was not read together with the others may still contain data.
+/// Returns the reason why a file that was left out may still contain data.
 pub(super) fn why_left_out(file: &str, format: &str, read_as: &str) -> String {
     let finished = PARTIAL.iter().find_map(|suffix| strip_suffix(file, suffix));
     if finished.is_some() {

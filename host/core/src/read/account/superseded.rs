@@ -1,6 +1,6 @@
 //! Finds files that are a different form of the model that was read: the same weights for a
-//! different framework, or in a different precision or layout. File names decide, because
-//! frameworks name the same tensors differently.
+//! different framework, or in a different precision or layout. ferry compares only file names,
+//! because frameworks name the same tensors differently.
 
 use crate::formats::data_names::DataNames;
 use tensorferry_sdk::ShardName;
@@ -23,10 +23,10 @@ const SAME_MODEL: [&[&str]; 3] = [
     &["diffusion_pytorch_model", "diffusion_flax_model"],
     &["adapter_model", "adapter_flax_model"],
 ];
-/// Stem of a model file in its vendor's own layout, next to the same model in the transformers
-/// layout: `consolidated.safetensors`, `consolidated.00.pth`.
+/// The file stem of a model in its vendor's own layout, if the folder also contains the model in
+/// the transformers layout: `consolidated.safetensors`, `consolidated.00.pth`.
 const CONSOLIDATED: &str = "consolidated";
-/// The folder next to a model in which vendors publish the files in their own layout.
+/// The sub-folder of a model in which vendors publish the files in their own layout.
 const VENDOR_FOLDER: &str = "original";
 /// Suffixes of a model's exports. The next constant lists the names of other exports.
 const EXPORTS: [&str; 7] = [".onnx", ".onnx_data", ".onnx.data", ".ort", ".tflite", ".mlmodel", ".ot"];
@@ -101,7 +101,8 @@ impl ReadFiles {
             return self.stems.iter().any(|read| is_model(&read));
         }
         let mut same = self.stems.iter().filter(|read| read.is_same(&other)).peekable();
-        // A shard that belongs to the set but is missing from its index contains different tensors.
+        // A shard that belongs to the set but is missing from the set's index contains different
+        // tensors.
         let is_of_set = |read: &FileStem| {
             other.is_shard
                 && read.is_shard
@@ -129,7 +130,8 @@ pub fn is_export(file: &str) -> bool {
     EXPORTED.contains(&file) || has_any_suffix(file, EXPORTS)
 }
 
-/// Returns whether a folder contains an export of the model next to it, judging by its name.
+/// Returns whether a folder contains an export of the model in its parent folder, judging by its
+/// name.
 pub fn is_export_folder(folder: &str) -> bool {
     let name = folder.rsplit('/').next().unwrap_or(folder);
     EXPORT_FOLDERS.contains(&name) || has_any_suffix(name, EXPORT_PACKAGES)

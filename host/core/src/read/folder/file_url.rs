@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Converts a file URL to its path. Any other string stays as it is, including a file URL of a
+/// Converts a file URL to its path. Any other string remains unchanged, including a file URL of a
 /// different machine.
 #[must_use]
 pub fn local_path(path: &Path) -> Cow<'_, Path> {

@@ -15,25 +15,25 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 use tensorferry_sdk::Error;
 
-/// The reason why an entry is not read.
+/// The reason why ferry does not read an entry whose link leads out of the folder.
 pub const LEADS_OUT: &str = "is a link that leads out of the folder";
-/// A hint for the user.
+/// The hint for the user in errors about such links.
 pub(crate) const ADVICE: &str =
     "copy the file into the folder, or pass --follow-links (in a manifest: follow_links = true)";
 const COPY: &str =
     "copy the file into the folder: it is never read from elsewhere, not even with --follow-links";
 
-/// Suffixes of files next to weights that go into outputs unchanged.
+/// Suffixes of files next to weights that are copied to outputs unchanged.
 const COMPANIONS: [&str; 14] = [
     "jinja", "json", "txt", "md", "model", "py", "yaml", "yml", "toml", "xml", "html", "vocab", "tiktoken",
     "spm",
 ];
-/// Files with companion suffixes that are nevertheless parts of weights or records.
+/// Files that have companion suffixes but are parts of weights or records.
 const INDEXES: [&str; 4] =
     ["index.json", "state.json", "dataset_info.json", "latest_checkpointed_iteration.txt"];
-/// Substrings of the names of other such files.
+/// Substrings of the names of other files that are parts of weights or records.
 const OF_INDEXES: [&str; 2] = [".index.", ".weights.json"];
-/// Folders whose files ferry does not read, but other programs do.
+/// Folders whose files are used by other programs but not by ferry.
 const ASSETS: [&str; 2] = ["assets", "assets.extra"];
 
 /// The purpose for which files of a folder are opened.
@@ -55,7 +55,7 @@ pub(super) struct Links {
     top: PathBuf,
     rules: LinkRules,
     purpose: Purpose,
-    /// The file in the folder that the user named.
+    /// The file in the folder that the user named as the input.
     named: Option<PathBuf>,
     /// The folders that links may lead into.
     homes: OnceLock<Vec<PathBuf>>,
@@ -70,7 +70,7 @@ impl Links {
         Self { rules: LinkRules { follow, ..self.rules.clone() }, ..self.clone() }
     }
 
-    /// Returns the error for a file that is not read because of where its link leads.
+    /// Returns the error for a file that is not read because its link leads out of the folder.
     pub(super) fn error(&self, name: &str) -> Error {
         let advice = if self.purpose == Purpose::Companions { COPY } else { ADVICE };
         not_followed(name).hint(advice)
@@ -90,8 +90,8 @@ impl Links {
         self.admits_any(path) || real_path(path).is_none_or(|real| self.admit_real(path, &real))
     }
 
-    /// Returns whether an opened file may be read. Checks the open file itself, so that replacing
-    /// the file at the path after the open has no effect.
+    /// Returns whether an opened file may be read. Checks the open file itself, so replacing the
+    /// file at the path after it was opened has no effect.
     pub(super) fn admit_file(&self, path: &Path, file: &File) -> bool {
         self.admits_any(path) || real_of(file, path).is_none_or(|real| self.admit_real(path, &real))
     }
@@ -140,8 +140,8 @@ pub(crate) fn is_companion(name: &Path) -> bool {
     name.components().any(is_asset) || (COMPANIONS.contains(&ending) && !is_index())
 }
 
-/// Returns the `blobs/` folder of the `huggingface_hub` cache repository, if the folder is a
-/// snapshot in that repository or a sub-folder of a snapshot. In such a repository,
+/// Returns the `blobs/` folder of a repository in the `huggingface_hub` cache. The folder must be a
+/// snapshot in that repository, or a sub-folder of a snapshot. In such a repository,
 /// `models--ORG--NAME/snapshots/REVISION/FILE` is a link into `blobs/`.
 fn own_blobs(folder: &Path) -> Option<PathBuf> {
     let snapshots =
@@ -168,7 +168,7 @@ fn real_path(path: &Path) -> Option<PathBuf> {
     real_of(&opened, path)
 }
 
-/// Returns the real path of a file that was opened as `path`.
+/// Returns the real path of an open file that was opened at `path`.
 fn real_of(opened: &impl AsFd, path: &Path) -> Option<PathBuf> {
     let link = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
     let real = std::fs::read_link(link).ok().filter(|real| real.is_absolute());

@@ -1,6 +1,6 @@
-//! A cache of the answers of a remote place about its files. Formats look up the same names
-//! repeatedly while an input is probed and read. Each lookup is sent to the place once, and the
-//! first answer is reused.
+//! A cache of a remote place's responses about its files. Formats look up the same names repeatedly
+//! while an input is probed and read. Each lookup is sent to the place once, and later lookups use
+//! the first response.
 
 use crate::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use std::collections::HashMap;
@@ -20,12 +20,13 @@ struct PlaceCache {
     looked: HashMap<String, Option<Option<u64>>>,
     listed: HashMap<String, Result<Arc<Vec<RemoteEntry>>>>,
     opened: HashMap<String, Arc<dyn RemoteFile>>,
-    /// For each numbered set, the file that was requested first; `None` after the other files have
-    /// been announced.
+    /// For each numbered set, the path that was requested first. The value is `None` after the
+    /// other files of the set have been announced.
     sets: HashMap<String, Option<String>>,
 }
 
-/// Maximum size of a set to announce; files of larger sets are opened one by one.
+/// Maximum number of files in a set whose files are announced. Files of larger sets are opened one
+/// by one.
 const MAX_ANNOUNCED: u32 = 4096;
 
 impl RemoteTree {
@@ -37,8 +38,8 @@ impl RemoteTree {
         self.place.url(path)
     }
 
-    /// Looks up a path: `None` if nothing exists, `Some(None)` for a folder, otherwise the size of
-    /// the file.
+    /// Looks up a path. Returns `None` if nothing exists, `Some(None)` for a folder, and otherwise
+    /// the size of the file.
     pub(super) fn look_up(&self, path: &str) -> Result<Option<Option<u64>>> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let known = self.known();
@@ -81,7 +82,7 @@ impl RemoteTree {
         Ok(self.known().opened.entry(path.to_owned()).or_insert(file).clone())
     }
 
-    /// Announces the other files of a numbered set when its second file is requested.
+    /// Announces the other files of a numbered set when a second file of the set is requested.
     fn announce_shards(&self, path: &str) {
         let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
         let Some(shard) = ShardName::parse(name) else { return };
@@ -92,7 +93,8 @@ impl RemoteTree {
         let set = format!("{folder}/{}", shard.pattern());
         let first = known.sets.entry(set).or_insert_with(|| Some(path.to_owned()));
         let Some(other) = first.take_if(|first| first != path) else { return };
-        // Sets are numbered from 0 or from 1, and readers request the first file of a set first.
+        // Sets are numbered from 0 or from 1, and readers request the first file of a set before
+        // the others.
         let is_of_zero = |path: &str| ShardName::parse(path).is_some_and(|shard| shard.number == 0);
         let start = u32::from(!is_of_zero(path) && !is_of_zero(&other));
         let name = |number: u32| ShardName::format(shard.stem, number.into(), count.into(), shard.ending);

@@ -1,4 +1,4 @@
-//! Tests which part `auto` chooses, and which nodes paths lead to.
+//! Tests of the part that `auto` selects, and of the nodes that paths lead to.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -129,18 +129,19 @@ fn paths_go_through_keys_with_dots() {
     assert!(take(catalog(text), &Part::parse("a.c"), true).is_err());
 }
 
-/// Tensors next to mappings of tensors, with the expected results of `auto`: the names and what is
-/// left out, or the parts to choose from.
+/// Checkpoints that contain tensors next to mappings of tensors, with the expected results of
+/// `auto`. A result is the selected names and the entries that are left out, or the parts to choose
+/// from.
 #[test]
 fn a_tensor_beside_a_model_makes_no_model_of_both() {
     let taken: [(&str, &[&str], &[&str]); 10] = [
-        // Checkpoints.
+        // The mapping is a checkpoint.
         (r#"{"state_dict": {"fc.w": "TT"}, "class_weights": "TTT"}"#, &["fc.w"], &["class_weights"]),
         (r#"{"whatever": {"fc.w": "TT"}, "losses": "TTT", "epoch": 3}"#, &["fc.w"], &["epoch", "losses"]),
         (r#"{"model": {"weight": "TT"}, "losses": "TTT"}"#, &["weight"], &["losses"]),
         (r#"{"net": {"a": {"fc.w": "TT"}}, "scaler": "TTT"}"#, &["fc.w"], &["scaler"]),
         (r#"{"upscaler": {"fc.w": "TT"}}"#, &["fc.w"], &[]),
-        // State dicts or parameter trees.
+        // The mapping is a state dict or a parameter tree.
         (r#"{"extra": {"fc.w": "TT"}, "fc.w": "TT"}"#, &["extra.fc.w", "fc.w"], &[]),
         (r#"{"_extra_state": {"a": "TT"}, "weight": "TT"}"#, &["_extra_state.a", "weight"], &[]),
         (r#"{"ema": {"weight": "TT"}, "weight": "TT"}"#, &["ema.weight", "weight"], &[]),

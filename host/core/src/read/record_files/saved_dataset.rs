@@ -1,16 +1,16 @@
-//! The files of a dataset that `datasets` has saved to a folder. `state.json` lists them in the
-//! order of the rows. Other files of the same format in the folder are caches.
+//! The files of a dataset that the library `datasets` has saved to a folder. `state.json` lists the
+//! files in the order of their rows. Other files of the same format in the folder are caches.
 
 use crate::read::account::STATE;
 use crate::read::source::FileSource;
 use serde_json::Value;
 use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 
-/// Maximum bytes to read from `state.json`. Real files are short.
+/// Maximum bytes to read from `state.json`. Real `state.json` files are short.
 const MAX_STATE: u64 = 16 << 20;
 
-/// Returns the files that `state.json` lists, in `folder` of the source. Returns `None` if there is
-/// no such file. An empty `folder` means the source's own folder.
+/// Returns the files that `state.json` in `folder` lists, or `None` if `state.json` does not exist.
+/// An empty `folder` means the source's own folder.
 pub(super) fn files(source: &FileSource, folder: &str) -> Result<Option<Vec<String>>> {
     let source = source.in_folder(folder);
     if !source.contains(STATE)? {

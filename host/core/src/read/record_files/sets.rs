@@ -1,5 +1,5 @@
-//! A set is a group of files in a folder whose names show that they belong together: the files of a
-//! split, the shards with the same name, or all files whose names show no difference.
+//! A set is a group of files in a folder whose names show that they belong together. It contains
+//! the files of a split, the shards with the same name, or all remaining files.
 
 use super::DATA;
 use super::shards::shard_of;
@@ -28,9 +28,9 @@ const INDEXES: [&str; 2] = [".idx", ".index"];
 /// Maximum number of sets to list in an error.
 const MAX_LISTED: usize = 8;
 
-/// Files that belong together.
+/// A group of files that belong together.
 pub(super) struct Set<'a> {
-    /// The name of a split, or the prefix of the shards in a set; `None` for the set of all other
+    /// The name of the split, or the common prefix of the shards. `None` for the set of all other
     /// files.
     pub(super) name: Option<String>,
     pub(super) files: Vec<&'a str>,
@@ -43,7 +43,7 @@ pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
         let files = set.files.len();
         format!("{name} ({files} file{}, {:?})", if files == 1 { "" } else { "s" }, set.files[0])
     });
-    // Sets with the same name have different numbers of shards.
+    // Sets with the same name differ in their number of shards.
     let is_unique = |name: &String| sets.iter().filter(|set| set.name.as_ref() == Some(name)).count() == 1;
     let parts = sets.iter().filter_map(|set| {
         let name = set.name.as_ref()?;
@@ -59,7 +59,8 @@ pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
     )
 }
 
-/// Returns the error for an unknown split or set, `wanted`.
+/// Returns the error for a split or set that does not exist. `wanted` is the name that the user
+/// passed.
 pub(super) fn no_such_split(sets: &[Set<'_>], wanted: &str) -> Error {
     let names = sets.iter().filter_map(|set| Some(format!("--part {}", set.name.as_ref()?)));
     let names = listed(names, MAX_LISTED);
@@ -118,7 +119,8 @@ impl Splits {
             let name = name.to_ascii_lowercase();
             suffixes.iter().any(|suffix| name.contains(suffix.as_str()))
         };
-        // Folders such as `split=train/` contain column values.
+        // Files in folders such as `split=train/` are not included, because these folders contain
+        // column values.
         let is_visible =
             |name: &str| !name.split('/').any(|part| part.starts_with(['.', '_']) || part.contains('='));
         let all: HashSet<&str> = listed.iter().map(String::as_str).collect();
@@ -140,8 +142,8 @@ impl Splits {
             sets.entry(set.map(|set| (set, count))).or_default().push(name);
         }
         if called.is_empty() {
-            // These files have neither a suffix of the format nor a name that shows that they are
-            // data.
+            // The files in the set without a name are not data: neither a suffix of the format nor
+            // a shard number identifies them.
             sets.remove(&None);
         }
         sets.into_iter().map(|(key, files)| Set { name: key.map(|(name, _)| name), files }).collect()
@@ -157,7 +159,8 @@ fn mentions(path: &str, word: &str) -> Option<usize> {
     found.last()
 }
 
-/// Checks that every split has its folder, if `datasets` has saved several splits in one folder.
+/// Checks that every split has its folder, if the library `datasets` has saved several splits in
+/// one folder.
 pub(super) fn check_saved(source: &FileSource) -> Result<()> {
     let folders = source.folders("").unwrap_or_default();
     match listed_in(DICT, source).unwrap_or_default().into_iter().find(|split| !folders.contains(split)) {
@@ -169,13 +172,13 @@ pub(super) fn check_saved(source: &FileSource) -> Result<()> {
     }
 }
 
-/// Returns the splits that a dataset lists.
+/// Returns the names of the splits that a dataset's own files list.
 fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
     listed_in(INFO, source).or_else(|| listed_in(DICT, source))
 }
 
-/// Parses the splits that a file lists: `[{"name": NAME}, ...]` from `tensorflow_datasets`, `{NAME:
-/// ...}` or `[NAME, ...]` from `datasets`.
+/// Parses the splits that a file lists. `tensorflow_datasets` writes `[{"name": NAME}, ...]`, and
+/// `datasets` writes `{NAME: ...}` or `[NAME, ...]`.
 fn listed_in(file: &str, source: &FileSource) -> Option<Vec<String>> {
     let source = source.in_folder("");
     if !source.contains(file).ok()? {

@@ -14,7 +14,7 @@ pub(super) fn shard_of(name: &str) -> Option<ShardName<'_>> {
     ShardName::parse_short(name, 4).filter(|shard| ends_well(without_digest(shard.ending).1))
 }
 
-/// Splits off the digest, with its hyphen, that older versions of `datasets` wrote after the count:
+/// Splits off the digest, with its hyphen. Older versions of `datasets` wrote it after the count:
 /// `train-00000-of-00002-1c7f4e6d2a9b0c35.parquet`.
 fn without_digest(ending: &str) -> (&str, &str) {
     let digits =
@@ -22,7 +22,7 @@ fn without_digest(ending: &str) -> (&str, &str) {
     if digits < DIGEST { ("", ending) } else { ending.split_at(1 + digits) }
 }
 
-/// Checks that no set of shards among these files has missing shards.
+/// Checks that no set of shards among these files is incomplete.
 pub(super) fn check_complete(files: &[&str]) -> Result<()> {
     let mut sets: BTreeMap<(&str, u64, &str), (String, BTreeSet<u64>)> = BTreeMap::new();
     for shard in files.iter().filter_map(|name| shard_of(name)) {
@@ -38,7 +38,7 @@ pub(super) fn check_complete(files: &[&str]) -> Result<()> {
 }
 
 fn check_set(pattern: &str, count: u64, there: &BTreeSet<u64>) -> Result<()> {
-    // Programs count from 0 or from 1.
+    // Programs number shards from 0 or from 1.
     let first = u64::from(there.contains(&count));
     let missing = (first..first.saturating_add(count)).filter(|number| !there.contains(number));
     let missing: Vec<u64> = missing.take(MAX_LISTED).collect();

@@ -1,5 +1,5 @@
-//! Explains a folder that no format matches as a whole: lists the sub-folders that are datasets,
-//! and the files that are datasets by themselves.
+//! Explains a folder that no format matches as a whole. Lists the sub-folders that are datasets,
+//! and the files that are datasets on their own.
 
 use crate::context::session::Session;
 use crate::formats::probe::probe;
@@ -16,7 +16,7 @@ const MAX_EXAMINED: usize = 64;
 /// Maximum number of names to list in an error.
 const MAX_LISTED: usize = 8;
 
-/// Adds to the error for an unknown folder the inputs that the user can name instead.
+/// Extends the error for an unknown folder with the inputs that the user can name instead.
 pub(super) fn explain(error: Error, source: &FileSource, registry: &Formats, session: &Session) -> Error {
     if *source.entry() != Entry::Folder || source.is_listed() {
         return error;
@@ -60,7 +60,7 @@ fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -
     Ok(found)
 }
 
-/// Returns the files that are each a record file by themselves, with their format. The first one
+/// Returns the files that are record files on their own, with their format. The first one
 /// determines the format, and files in other formats are skipped.
 fn files_alone(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<(String, String)>> {
     let mut found: Vec<(String, String)> = Vec::new();
