@@ -1,5 +1,6 @@
 //! Builds the page as one HTML file. Its content security policy allows only the embedded script
-//! and style, by their digests. Content of an input is always data.
+//! and style, which it identifies by their digests. The page treats all content of an input as
+//! data, never as HTML or script.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,12 +26,12 @@ const SCRIPTS: [&str; 13] = [
     include_str!("../assets/js/main.js"),
 ];
 
-/// The requests that a page may send.
+/// The requests that a page is allowed to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// None: the page is a file.
+    /// The page may not send any requests, because it is a file.
     Nothing,
-    /// Requests for data to the server of the page.
+    /// The page may request data from the server that sent it.
     ItsServer,
 }
 
@@ -46,8 +47,8 @@ pub fn html(title: &str, document: &Value, reach: Reach) -> String {
         ("data", inert(document)),
         ("script", script),
     ];
-    // The template is filled from parts, so that inserted text that looks like a placeholder is not
-    // replaced.
+    // The template is split and filled part by part. Inserted text that looks like a placeholder is
+    // therefore not replaced.
     let mut page =
         String::with_capacity(TEMPLATE.len() + pieces.iter().map(|(_, text)| text.len()).sum::<usize>());
     let mut rest = TEMPLATE;
@@ -82,8 +83,8 @@ pub(crate) fn script() -> String {
     format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.join("\n"))
 }
 
-/// Returns a document as JSON without characters that have a meaning in HTML or end a line of
-/// script.
+/// Returns a document as JSON without characters that have a meaning in HTML or end a line in
+/// JavaScript.
 fn inert(document: &Value) -> String {
     let json = document.to_string();
     let mut text = String::with_capacity(json.len());
@@ -140,7 +141,7 @@ mod tests {
         let page = html(HOSTILE, &document, Reach::Nothing);
         assert_eq!(serde_json::from_str::<Value>(data(&page)).unwrap(), document);
         assert!(!data(&page).contains(['<', '>', '&', '\u{2028}']));
-        // Two script elements, and no tags other than those of the template.
+        // The page contains two script elements, and no tags other than those of the template.
         let tags = |text: &str| text.matches("<script").count();
         assert_eq!((tags(&page), tags(TEMPLATE)), (2, 2));
         assert!(!page.contains("alert(1)</script><!--"));
@@ -182,7 +183,7 @@ mod tests {
         ] {
             assert!(!script.contains(word), "{word}");
         }
-        // The only URL is an XML namespace.
+        // The only URL in the script is an XML namespace.
         assert_eq!(script.matches("http").count(), 1);
         for text in [TEMPLATE, STYLE] {
             assert!(!text.contains("http:") && !text.contains("https:") && !text.contains("url("), "{text}");

@@ -1,10 +1,10 @@
-//! Compresses lists of names. A name mostly starts like the name before it, so a page of a hundred
+//! Compresses lists of names. Most names start like the previous name, so a page of a hundred
 //! thousand tensors stores only the length of the common prefix and the rest of each name.
 
 use serde_json::Value;
 
-/// Returns two values for each name: the length of the prefix that it shares with the name before
-/// it, in UTF-16 units as in JavaScript, and the rest of the name.
+/// Returns two values for each name: the length of the prefix that it shares with the previous
+/// name, and the rest of the name. The length is in UTF-16 units, as in JavaScript.
 pub fn shared_beginnings<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Value> {
     let mut values = Vec::new();
     let mut last = "";

@@ -1,13 +1,14 @@
-//! Reads the headers of an HTTP request, within limits of size and time, and accepts only a simple
-//! request with the token.
+//! Reads the headers of an HTTP request within size and time limits, and accepts only simple
+//! requests that contain the token.
 
 use std::io::{self, ErrorKind, Read};
 use std::time::{Duration, Instant};
 
-/// Maximum bytes of the first line and the headers.
+/// Maximum total size of the first line and the headers, in bytes.
 const MAX_BYTES: usize = 8 << 10;
 const MAX_HEADERS: usize = 64;
-/// Time limit for receiving the headers; short in tests, which wait for it.
+/// Time limit for receiving the headers. It is shorter in tests, because the tests wait until the
+/// limit is reached.
 const LONGEST: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// An accepted request.
@@ -29,7 +30,7 @@ impl PageRequest {
     }
 }
 
-/// The reason for rejecting a request, which determines the status.
+/// The reason for rejecting a request. It determines the HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Malformed,
@@ -44,7 +45,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the status code and its text.
+    /// Returns the HTTP status code and its text.
     pub(crate) fn status(self) -> (u16, &'static str) {
         match self {
             Self::Malformed | Self::Gone => (400, "Bad Request"),

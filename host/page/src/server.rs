@@ -1,5 +1,5 @@
 //! A server that listens only on this machine's loopback address. Each request must contain the
-//! token from the server's URL, which has 128 random bits. The server limits the number of
+//! token from the server's URL. The token has 128 random bits. The server limits the number of
 //! connections, their duration and their bytes.
 
 use crate::html::{Reach, policy, script};
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum number of connections at the same time. A browser opens six.
+/// Maximum number of connections at the same time. A browser opens six connections.
 const MAX_CONNECTIONS: usize = 32;
 /// Time limit for sending a response.
 const MAX_ANSWER_LENGTH: Duration = Duration::from_secs(60);
-/// Time between checks of a waiting connection for the end of the server.
+/// Time after which a waiting connection checks whether the server has ended.
 const LOOK: Duration = Duration::from_millis(200);
-/// Time between checks for new connections and for the end of the server.
+/// Pause between checks for new connections and for the end of the server.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A response.
@@ -32,7 +32,7 @@ pub enum PageResponse {
     NotFound,
 }
 
-/// A bound server with its token.
+/// A server that is bound to a port, and its token.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -41,7 +41,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on 127.0.0.1; port 0 selects a free port.
+    /// Binds a server to a port of 127.0.0.1. Port 0 selects a free port.
     pub fn bind(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;
@@ -51,14 +51,14 @@ impl Server {
         Ok(Self { port: listener.local_addr()?.port(), listener, token })
     }
 
-    /// Returns the URL of the page. It gives access to everything that the page shows.
+    /// Returns the URL of the page. Anyone with this URL can access everything that the page shows.
     #[must_use]
     pub fn address(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token)
     }
 
-    /// Handles requests until `is_ended`, with one thread per connection. An error of a connection
-    /// ends only that connection.
+    /// Handles requests until `is_ended` returns true, with one thread per connection. An error of
+    /// a connection ends only that connection.
     pub fn serve(
         &self,
         is_ended: &(dyn Fn() -> bool + Sync),
@@ -77,7 +77,8 @@ impl Server {
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                     Err(error) => return Err(error),
                 };
-                // Browsers keep unused connections open: close the one that has waited longest.
+                // Browsers keep unused connections open, so the connection that has waited longest
+                // is closed.
                 if open.load(Ordering::Relaxed) >= MAX_CONNECTIONS && !waiting.close_oldest() {
                     drop(stream);
                     continue;
@@ -85,8 +86,8 @@ impl Server {
                 open.fetch_add(1, Ordering::Relaxed);
                 let (open, waiting, ticket) = (&open, &waiting, waiting.enter(&stream));
                 scope.spawn(move || {
-                    // An error means that the client has gone, so it cannot be reported to the
-                    // client.
+                    // An error means that the client has closed the connection, so the error cannot
+                    // be reported to the client.
                     let _ = self.converse(stream, is_ended, answer, || waiting.leave(ticket));
                     waiting.leave(ticket);
                     open.fetch_sub(1, Ordering::Relaxed);
@@ -131,7 +132,7 @@ impl Server {
         write_all(&mut stream, head.as_bytes(), &is_over)?;
         write_all(&mut stream, body.as_bytes(), &is_over)?;
         stream.shutdown(Shutdown::Write)?;
-        // With unread input, closing the connection would discard the response.
+        // If unread input remained, closing the connection would discard the response.
         let mut rest = [0; 1024];
         for _ in 0..64 {
             if stream.read(&mut rest)? == 0 {
@@ -154,7 +155,7 @@ impl Server {
     }
 }
 
-/// Connections that have not sent a request yet, oldest first.
+/// Connections that have not yet sent a request, oldest first.
 #[derive(Default)]
 struct Waiting(Mutex<(u64, BTreeMap<u64, TcpStream>)>);
 
@@ -176,8 +177,8 @@ impl Waiting {
         self.lock().1.remove(&ticket);
     }
 
-    /// Closes the connection that has waited longest, which ends its thread. Returns false if none
-    /// is waiting.
+    /// Closes the connection that has waited longest, which ends its thread. Returns `false` if no
+    /// connection is waiting.
     fn close_oldest(&self) -> bool {
         let oldest = self.lock().1.pop_first();
         oldest.is_some_and(|(_, stream)| stream.shutdown(Shutdown::Both).is_ok())
@@ -268,7 +269,8 @@ mod tests {
                 (0..40).map(|_| TcpStream::connect(("127.0.0.1", server.port)).unwrap()).collect();
             let request = format!("GET /{}/ HTTP/1.1\nHost: localhost:{}\n\n", server.token, server.port);
             assert!(ask(server, &request).starts_with("HTTP/1.1 200 "));
-            // The oldest connection was closed to make room, and the others when the server ended.
+            // The oldest connection was closed to make room. The other connections were closed when
+            // the server ended.
             let told = |mut stream: &TcpStream| {
                 let mut answer = String::new();
                 stream.read_to_string(&mut answer).map(|_| answer)

@@ -1,5 +1,5 @@
-//! Names below a folder. Symbolic links in the path that the user typed are followed. Any other
-//! user may create a link below that path at any time. The kernel must therefore not follow links
+//! Names below a folder. Symbolic links in the path that the user typed are followed. Below that
+//! path, a different user may create a link at any time. The kernel must therefore not follow links
 //! there, and every operation on a name uses the open folder that contains the name.
 
 use crate::disk::{At, failed, in_the_way};
@@ -15,7 +15,7 @@ use tensorferry_sdk::Result;
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// An open folder. Later changes to its path have no effect on it.
+/// An open folder. Changes to its path after it was opened have no effect.
 #[derive(Debug)]
 pub(crate) struct Top {
     folder: OwnedFd,
@@ -42,15 +42,15 @@ impl Top {
 /// A name below a folder. Links are not followed to find it.
 #[derive(Debug)]
 pub struct Place {
-    /// `None` if the folder does not exist.
+    /// The open folder that contains the name; `None` if that folder does not exist.
     folder: Option<OwnedFd>,
     name: PathBuf,
-    /// The whole path, for messages.
+    /// The complete path, for messages.
     pub path: PathBuf,
 }
 
 impl Place {
-    /// Finds `name`, which has no `..`, below `top`. The name need not exist.
+    /// Finds `name` below `top`. The name must not contain `..`, and need not exist.
     pub fn find(top: &Path, name: &Path) -> Result<Self> {
         let way = name.parent().unwrap_or(Path::new(""));
         let folder = match open(top, FOLDER, Mode::empty()).and_then(|top| follow(top, way)) {
@@ -69,12 +69,12 @@ impl Place {
         Ok(At { folder: folder.as_fd(), name: &self.name })
     }
 
-    /// Returns the metadata, or `None` if the name does not exist.
+    /// Returns the metadata of the entry with this name, or `None` if the name does not exist.
     pub fn stat(&self) -> io::Result<Option<Metadata>> {
         self.at().map_or(Ok(None), At::stat)
     }
 
-    /// Returns the identity, or `None` if the name does not exist.
+    /// Returns the identity of the entry with this name, or `None` if the name does not exist.
     pub fn identity(&self) -> io::Result<Option<FileIdentity>> {
         Ok(self.stat()?.as_ref().map(FileIdentity::of))
     }
@@ -106,13 +106,14 @@ fn follow(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
         return Ok(top);
     }
     match openat2(&top, way, FOLDER, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS) {
-        // The kernel is too old for the call, or a sandbox does not allow it.
+        // If the kernel is too old for the call, or a sandbox does not allow the call, `walk`
+        // replaces it.
         Err(Errno::NOSYS | Errno::PERM) => walk(top, way),
         found => found,
     }
 }
 
-/// Does the same as [`follow`], one path component at a time.
+/// Opens the folder as [`follow`] does, one path component at a time.
 fn walk(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
     way.iter().try_fold(top, |folder, name| openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
 }
@@ -157,7 +158,7 @@ mod tests {
         find("a").make_folder().unwrap();
         fs::write(home.join("a/x"), "1").unwrap();
         let found = find("a/x");
-        // A link that later replaces the folder has no effect.
+        // A link that replaces the folder later has no effect.
         fs::create_dir(home.join("victim")).unwrap();
         fs::write(home.join("victim/x"), "mine").unwrap();
         fs::rename(home.join("a"), home.join("moved")).unwrap();

@@ -1,18 +1,18 @@
-//! A commit makes a staged output visible. It uses only renames, so that a reader never sees a part
-//! of a file.
+//! A commit makes a staged output visible. It uses only renames, so a reader never sees an
+//! incomplete file.
 //!
 //! - *One file*, or *a new folder*: one rename.
-//! - *A folder that is replaced*: it is exchanged with the staged one; see `commit/folder.rs`.
+//! - *A folder that is replaced*: an exchange with the staged folder; see `commit/folder.rs`.
 //! - *A set among other files*, or a folder that cannot be exchanged: file by file; see
 //!   `commit/set.rs`.
 //!
 //! The last two kinds of commit take more than one step. Before the first visible step, a record of
-//! all steps is written into the stage, so that the next run can finish an interrupted commit; see
-//! [`recover()`].
+//! all steps is written into the stage. With this record, the next run can finish an interrupted
+//! commit; see [`recover()`].
 //!
-//! Two runs that replace the same names at the same time are not synchronized: with `--force`, the
-//! last rename of each name wins. An interrupted commit is not finished if other files have been
-//! written under its names since.
+//! ferry does not synchronize two runs that replace the same names at the same time. With
+//! `--force`, the last rename of each name wins. An interrupted commit is not finished if other
+//! files have since been written under its names.
 
 mod folder;
 mod record;
@@ -58,10 +58,10 @@ pub struct Committed {
 }
 
 /// Checks, before writing starts, that an output of these files may be written. Names are relative
-/// to the destination's folder. If the output is a folder, the folder may exist if it is empty.
+/// to the destination's folder. If the output is a folder, an empty folder may already exist.
 ///
-/// Fails if something exists and `force` is off. Fails in any case if the existing entry is not
-/// something that ferry writes, such as a folder in place of a file.
+/// Returns an error if an entry exists and `force` is off. Always returns an error if ferry does
+/// not write entries of this kind, such as a folder in place of a file.
 pub fn check_free<'a>(
     destination: &Destination,
     names: impl IntoIterator<Item = &'a str>,
@@ -84,9 +84,9 @@ pub fn check_free<'a>(
 impl Stage {
     /// Makes the output visible, and removes the stage.
     ///
-    /// Fails if a name is taken and `force` is off, even if it was taken a moment ago. In that
-    /// case, no file of the output remains. If an I/O error occurs with `force`, a set that has
-    /// been partly replaced is kept in its stage, and the next run with the same destination
+    /// Returns an error if a name is taken and `force` is off, even if it was taken a moment ago.
+    /// In that case, no file of the output remains. If an I/O error occurs with `force`, a set that
+    /// has been partly replaced is kept in its stage, and the next run with the same destination
     /// finishes it.
     pub fn commit(mut self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
         files.iter().try_for_each(|file| check_relative(&file.path))?;
@@ -122,7 +122,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Renames the files one by one, into the parent folder or into a folder in it.
+    /// Renames the files one by one into the parent folder, or into a folder in the parent folder.
     fn commit_files(
         &mut self,
         folder: Option<&OsStr>,
@@ -223,8 +223,8 @@ impl Stage {
         if let Err(error) = exchanged {
             return Ok(Exchanged::Cannot(error.to_string()));
         }
-        // From here on, the stage contains the only copy of changes that were made between the
-        // carry and the exchange. The stage is kept until it is drained.
+        // From now on, the stage contains the only copy of changes that were made between the carry
+        // and the exchange. The stage is kept until it is drained.
         self.keep = true;
         fault::reach("folder-exchanged")?;
         self.sync_parent(options)?;
@@ -256,7 +256,7 @@ enum Exchanged {
     Cannot(String),
 }
 
-/// Returns whether a folder contains nothing except staging areas.
+/// Returns whether a folder contains only staging areas.
 fn is_empty(folder: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(folder)? {
         if !is_area(&entry?.file_name()) {

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_sdk::Error;
 
-/// Assumed capabilities of the file system. If a call turns out to be unsupported, a fallback
-/// replaces it. Tests disable capabilities to test the fallbacks.
+/// Assumed capabilities of the file system. If a call turns out to be unsupported, a fallback is
+/// used instead. Tests disable capabilities to test the fallbacks.
 #[derive(Debug, Clone, Copy)]
 pub struct Disk {
     pub(crate) noreplace: bool,
@@ -32,12 +32,12 @@ impl Default for Disk {
 }
 
 impl Disk {
-    /// Renames a file to a free name. Fails with `AlreadyExists` if the name is taken.
+    /// Renames a file to a free name. Returns an `AlreadyExists` error if the name is taken.
     ///
-    /// If the file system cannot check the name and rename the file in one call, a hard link is
-    /// created instead, and `from` and `to` are briefly the same file. If hard links are not
-    /// supported either, the name is checked first, and a file that is created between the check
-    /// and the rename is lost.
+    /// Some file systems cannot check the name and rename the file in one call. In that case, a
+    /// hard link is created first, and `from` and `to` are briefly the same file. If hard links are
+    /// not supported either, the name is checked before the rename. A file that is created between
+    /// the check and the rename is then lost.
     pub(crate) fn rename_new(self, from: At<'_>, to: At<'_>) -> io::Result<()> {
         if self.noreplace {
             match renameat_with(from.folder, from.name, to.folder, to.name, RenameFlags::NOREPLACE) {
@@ -59,7 +59,7 @@ impl Disk {
         }
     }
 
-    /// Renames a file, and replaces any file that has the new name.
+    /// Renames a file. If a file with the new name exists, it is replaced.
     pub fn rename(from: At<'_>, to: At<'_>) -> io::Result<()> {
         Ok(renameat(from.folder, from.name, to.folder, to.name)?)
     }
@@ -89,7 +89,8 @@ pub struct At<'a> {
 }
 
 impl<'a> From<&'a Path> for At<'a> {
-    /// Converts a path, which is resolved relative to the working directory, as in system calls.
+    /// Converts a path to a name that is resolved relative to the working directory, as in system
+    /// calls.
     fn from(path: &'a Path) -> Self {
         Self { folder: CWD, name: path }
     }
@@ -118,13 +119,14 @@ impl At<'_> {
     }
 }
 
-/// Returns the identity of the file at `path` without following symbolic links, or `None` if it
-/// does not exist.
+/// Returns the identity of the file at `path` without following symbolic links, or `None` if the
+/// file does not exist.
 pub fn identity(path: &Path) -> io::Result<Option<FileIdentity>> {
     Ok(stat(path)?.as_ref().map(FileIdentity::of))
 }
 
-/// Returns the metadata of `path` without following symbolic links, or `None` if it does not exist.
+/// Returns the metadata of the entry at `path` without following symbolic links, or `None` if the
+/// entry does not exist.
 pub fn stat(path: &Path) -> io::Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(meta)),
@@ -133,7 +135,7 @@ pub fn stat(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Passes every name in a folder to `tell`, in no order. Unlike `fs::read_dir`, it does not
+/// Calls `tell` with every name in a folder, in any order. Unlike `fs::read_dir`, it does not
 /// allocate memory for each name, because the folder may contain a hundred thousand other files.
 pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Result<()> {
     const BUFFER: usize = 32 << 10;
@@ -151,8 +153,9 @@ pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Resu
     Ok(())
 }
 
-/// Returns the content of a small file that ferry wrote, or `None` if it does not exist. Anything
-/// else at the path (a link, a pipe, a larger file) is an error; the call never blocks.
+/// Returns the content of a small file that ferry wrote, or `None` if the file does not exist.
+/// Returns an error for anything else at the path (a link, a pipe, a larger file). The call never
+/// blocks.
 pub(crate) fn read_own(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
@@ -197,8 +200,8 @@ pub fn listed(folder: &OwnedFd) -> io::Result<File> {
 fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     let mode = Permissions::from_mode(mode);
     match listed(folder) {
-        // The folder is not readable. This path makes the kernel use the open folder, even if its
-        // original path now leads to a different folder.
+        // If the folder is not readable, this path makes the kernel use the open folder, even if
+        // its original path now leads to a different folder.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             fs::set_permissions(format!("/proc/self/fd/{}", folder.as_raw_fd()), mode)
         }

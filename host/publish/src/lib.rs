@@ -1,4 +1,4 @@
-//! A layer of `tensorferry`; its API makes no stability promises.
+//! A layer of `tensorferry`. Its API has no stability promise.
 //!
 //! This layer turns staged files into an output. It locks the stage, renames the files into place,
 //! and finishes interrupted commits after a crash. In an object store, it uploads and completes

@@ -1,4 +1,5 @@
-//! A pool of open files: an output may consist of more files than a process can have open.
+//! A pool of open files. It is needed because an output may consist of more files than a process
+//! can have open.
 
 use crate::disk::{failed, reports_late};
 use std::collections::VecDeque;
@@ -17,8 +18,8 @@ pub(crate) const MAX_OPEN: usize = 64;
 #[derive(Debug)]
 pub struct OpenFiles {
     open: Mutex<VecDeque<(usize, Arc<File>)>>,
-    /// Whether files are flushed before they are closed, because a write error may first be
-    /// reported when a file is closed, and the result of a close is not checked.
+    /// Whether files are flushed before they are closed. A write error may first be reported when a
+    /// file is closed, and the result of a close is not checked.
     syncs: bool,
 }
 
@@ -28,7 +29,7 @@ impl OpenFiles {
         Arc::new(Self { open: Mutex::default(), syncs: reports_late(folder) })
     }
 
-    /// Returns the file with this number, and opens it if necessary.
+    /// Returns the file with this number. Opens the file if it is not open.
     fn get(&self, number: usize, open: impl FnOnce() -> io::Result<File>) -> io::Result<Arc<File>> {
         let mut files = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let there = files.iter().position(|(of, _)| *of == number).and_then(|at| files.remove(at));
@@ -83,7 +84,7 @@ impl PooledFile {
 /// An open file. The pool does not close it while this handle exists.
 #[derive(Debug)]
 pub enum LocalFile<'a> {
-    /// A file that stays open.
+    /// A file that remains open.
     Own(&'a File),
     /// A file from a pool.
     Shared(Arc<File>),

@@ -13,19 +13,19 @@ pub enum OutputBytes {
     Local(File),
     /// One of many local files, not all of which are open at once.
     Pooled(PooledFile),
-    /// An object that is sent as it is written.
+    /// An object that is uploaded while it is written.
     Remote(Arc<dyn RemoteUpload>),
 }
 
-/// How a file will be written.
+/// The properties of an output file that determine how it is written.
 #[derive(Debug, Clone, Default)]
 pub struct FileShape {
-    /// The length of the file; `None` if it is not known yet.
+    /// The length of the file in bytes; `None` if it is not known yet.
     pub len: Option<u64>,
     /// Ranges that are written after all other bytes.
     pub late: Vec<Range<u64>>,
-    /// Whether the file's bytes are read back before it is complete, or its name is not known yet.
-    /// Such a file cannot be uploaded while it is written.
+    /// Whether the file's bytes are read back before it is complete, or its name is not known at
+    /// the start. Such a file cannot be uploaded while it is written.
     pub is_kept: bool,
 }
 
@@ -47,7 +47,7 @@ impl OutputBytes {
         }
     }
 
-    /// Writes bytes at an offset. Each byte is written once.
+    /// Writes bytes at an offset. The caller writes each byte only once.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.write_all_at(bytes, offset)?),
@@ -65,7 +65,8 @@ impl OutputBytes {
         }
     }
 
-    /// Reads bytes back. Fails for an upload unless the file is [kept](FileShape::is_kept).
+    /// Reads bytes back. Returns an error for an upload, unless the file is
+    /// [kept](FileShape::is_kept).
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         match self {
             Self::Local(file) => Ok(file.read_exact_at(buffer, offset)?),

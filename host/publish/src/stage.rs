@@ -1,6 +1,6 @@
 //! A stage is a locked temporary folder next to the output, on the same file system. A run writes
-//! everything there before any of it becomes visible. Renames then turn it into the output: see
-//! [`crate::commit`].
+//! the whole output into the stage before any file becomes visible. Renames then move the files
+//! into place: see [`crate::commit`].
 //!
 //! ```text
 //! PARENT/.ferry-stage-USER/  the staging area (`stage/area.rs`), exists while it contains a stage
@@ -11,11 +11,11 @@
 //!         commit.json   the commit record, once a commit of several names has been decided
 //! ```
 //!
-//! A stage whose lock is free was left by an interrupted run. The next run with the same
-//! destination finishes the stage's commit or removes the stage (`commit/recover.rs`), if the stage
-//! has a proof that it was created there (`stage/proof.rs`). The lock is a file because network
-//! file systems do not lock folders. On a file system without locks, ferry never changes the
-//! leftovers of other runs.
+//! If the lock of a stage is free, an interrupted run left the stage behind. The next run with the
+//! same destination finishes the stage's commit or removes the stage (`commit/recover.rs`). It does
+//! so only if the stage has a proof that it was created there (`stage/proof.rs`). The lock is a
+//! file because network file systems do not lock folders. On a file system without locks, ferry
+//! never changes the stages of other runs.
 
 pub mod area;
 mod lock;
@@ -32,17 +32,17 @@ use std::path::{Component, Path, PathBuf};
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_sdk::{Error, Result};
 
-/// Name of the folder in a stage that contains the output's files.
+/// The name of the folder in a stage that contains the output's files.
 pub(crate) const NEW: &str = "new";
 const LOCK: &str = "lock";
 
 /// Maximum number of attempts to create folders that other runs keep removing.
 const ATTEMPTS: usize = 64;
 
-/// File name of the commit record.
+/// The file name of the commit record.
 pub(crate) const RECORD: &str = "commit.json";
 
-/// The location of an output, resolved from what the user typed.
+/// The location of an output, resolved from the path that the user typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
     /// The folder of the output's files, as an absolute path.
@@ -65,7 +65,7 @@ pub enum DestinationKind {
 /// A file that has been written into the stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedFile {
-    /// Path relative to the output's folder, with `/` between the parts.
+    /// The file's path relative to the output's folder, with `/` between the parts.
     pub path: String,
     pub kind: FileKind,
 }
@@ -75,12 +75,12 @@ pub struct StagedFile {
 pub enum FileKind {
     /// Converted data.
     Data,
-    /// Another file from the input's folder, which is copied along under its own name.
+    /// A file from the input's folder that is copied along under its own name.
     Sidecar,
     /// The file through which readers find the other files. It becomes visible after the other
     /// files.
     Index,
-    /// The record of how the other files were made. It becomes visible last.
+    /// The record of the conversion that wrote the other files. It becomes visible last.
     Receipt,
 }
 
@@ -108,7 +108,7 @@ pub struct Stage {
     pub root: PathBuf,
     pub disk: Disk,
     /// Whether to keep the stage when it is dropped. Set when the commit has begun, so that the
-    /// next run can finish it.
+    /// next run can finish the commit.
     pub keep: bool,
     /// Files of an older output that the commit removes.
     pub stale: Vec<StagedFile>,
@@ -116,8 +116,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Creates missing parent folders, and locks a new stage. Call
-    /// [`recover`](crate::commit::recover()) first, to handle the leftovers of interrupted runs.
+    /// Creates missing parent folders, and locks a new stage. The caller must call
+    /// [`recover`](crate::commit::recover()) first, to handle the stages of interrupted runs.
     pub fn begin(destination: &Destination) -> Result<Self> {
         Self::begin_on(destination, Disk::default())
     }
@@ -130,12 +130,12 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Creates an output file and its folders for reading and writing. `relative` has `/` between
-    /// its parts; the umask determines the mode. If `len` is set, the file has this length from the
-    /// start, so that several threads can write at any position.
+    /// Creates an output file and its folders for reading and writing. The parts of `relative` are
+    /// separated by `/`. The umask determines the mode. If `len` is set, the file has this length
+    /// from the start, so that several threads can write at any position.
     ///
-    /// A length over the process's limit (RLIMIT_FSIZE) is an error only if SIGXFSZ is caught or
-    /// ignored. Otherwise the signal ends the process.
+    /// If the length exceeds the process's limit (RLIMIT_FSIZE), this is an error only if SIGXFSZ
+    /// is caught or ignored. Otherwise the signal ends the process.
     pub fn create(&self, relative: &str, len: Option<u64>) -> Result<File> {
         check_relative(relative)?;
         let (path, shown) = (self.path(relative), self.site.shown.join(relative));
@@ -150,8 +150,8 @@ impl Stage {
         Ok(file)
     }
 
-    /// Renames a staged file. Fails if the new name leaves the folder or is taken by another staged
-    /// file.
+    /// Renames a staged file. Returns an error if the new name leads out of the folder or is the
+    /// name of another staged file.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_relative(to)?;
         let (path, shown) = (self.path(to), self.site.shown.join(to));
@@ -164,7 +164,8 @@ impl Stage {
         fs::rename(self.path(from), &path).map_err(failed("name the output", &shown))
     }
 
-    /// Sets which files in the output's folder belong to an older output. The commit removes them.
+    /// Sets the files in the output's folder that belong to an older output. The commit removes
+    /// these files.
     pub fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()> {
         stale.iter().try_for_each(|file| check_relative(&file.path))?;
         self.stale = stale;
@@ -177,7 +178,7 @@ impl Stage {
         self.new_folder().join(relative)
     }
 
-    /// Returns the final paths of the output's files, and the files' identities. The commit does
+    /// Returns the final paths of the output's files, with the files' identities. The commit does
     /// not change the identities.
     pub fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let of = |file: &StagedFile| {
@@ -188,8 +189,8 @@ impl Stage {
         files.iter().map(of).collect()
     }
 
-    /// Creates an unnamed temporary file. It disappears when it is closed, however the process
-    /// ends.
+    /// Creates an unnamed temporary file. The file disappears when it is closed, even if the
+    /// process crashes.
     pub fn spill(&self) -> Result<File> {
         tempfile::tempfile_in(&self.root).map_err(failed("create a temporary file", &self.site.parent))
     }
@@ -202,7 +203,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if !self.keep {
-            // A drop cannot report errors; the next run removes what remains.
+            // A drop cannot report errors. The next run removes the files that remain.
             let _ = remove(&self.root);
         }
     }
@@ -212,7 +213,7 @@ pub(crate) fn new_folder(root: &Path) -> PathBuf {
     root.join(NEW)
 }
 
-/// Checks that a relative name stays in its folder.
+/// Checks that a relative name does not lead out of its folder.
 pub(crate) fn check_relative(name: &str) -> Result<()> {
     let normal = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
     if normal && !name.is_empty() && !name.contains("//") && !name.ends_with('/') && !name.contains('\0') {

@@ -22,27 +22,27 @@ use tensorferry_sdk::{Entry, Result};
 
 /// The folder of an output, on this machine or in an object store.
 pub trait OutputFolder {
-    /// Returns the destination, if it is on this machine.
+    /// Returns the destination if it is on this machine, or `None` otherwise.
     fn local(&self) -> Option<&Destination>;
 
     /// Returns the path or URL of a name in the folder.
     fn path_of(&self, name: &str) -> PathBuf;
 
-    /// Removes or finishes the outputs that interrupted runs left. In a store, the uploads of
-    /// interrupted runs cannot be distinguished from those of active runs, so `ferry clean` removes
-    /// uploads by age.
+    /// Finishes or removes the outputs of interrupted runs. In a store, the uploads of interrupted
+    /// runs cannot be distinguished from those of active runs, so `ferry clean` removes uploads by
+    /// age.
     fn recover(&self) -> Result<Recovered>;
 
     /// Checks that an output of these files may be written.
     fn check_free(&self, names: &[&str], force: bool) -> Result<()>;
 
-    /// Calls `see` with names in `folder`: at least with all names that begin with one of the
-    /// `prefixes`.
+    /// Calls `see` with names of files in `folder`. These include all names that begin with one of
+    /// the `prefixes`.
     fn each_name(&self, folder: &str, prefixes: &[&str], see: &mut dyn FnMut(&OsStr)) -> Result<()>;
 
     fn is_file(&self, name: &str) -> Result<bool>;
 
-    /// Returns the identity of the file, or `None` if it is missing or cannot be examined.
+    /// Returns the identity of a file, or `None` if the file is missing or cannot be examined.
     fn identity(&self, name: &str) -> Option<FileIdentity>;
 
     /// Returns the bytes of a file, if it is at most `limit` bytes long.
@@ -67,14 +67,14 @@ pub fn output_folder<'a>(
     })
 }
 
-/// An output being written. Dropping it without a commit removes everything.
+/// An output that is being written. Dropping it without a commit removes all of its files.
 pub trait Staging: Send + Sync {
     fn is_remote(&self) -> bool;
 
-    /// Begins a file of the output.
+    /// Creates a file of the output.
     fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes>;
 
-    /// Begins a file of the output. If there is a pool, the file is added to the pool under
+    /// Creates a file of the output. If there is a pool, the file is added to the pool under
     /// `number`.
     fn create_in(
         &self,
@@ -91,27 +91,28 @@ pub trait Staging: Send + Sync {
         }
     }
 
-    /// Returns a pool for local files if the output has more files than should be open at once.
+    /// Returns a pool for local files if the output has more files than should be open at the same
+    /// time.
     fn pool_for(&self, files: usize) -> Option<Arc<OpenFiles>>;
 
     /// Renames a file that was created with [`create`](Self::create).
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
-    /// Sets which files belong to an older output. The commit removes them.
+    /// Sets the files that belong to an older output. The commit removes these files.
     fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()>;
 
-    /// Keeps a file that [`supersede`](Self::supersede) listed.
+    /// Excludes a file that [`supersede`](Self::supersede) listed, so that the commit keeps it.
     fn spare(&mut self, name: &str);
 
-    /// Waits until all bytes have been received at their destination.
+    /// Waits until the destination has received all bytes.
     fn finish(&self, session: &Session) -> Result<()>;
 
     /// Makes these files readable, so that they can be compared or hashed. Staged files are already
-    /// readable. A store does not return an object before it is visible, so objects become visible
-    /// now, and are removed again if a check fails.
+    /// readable. A store does not return an object before it is visible, so this function makes the
+    /// objects visible. They are removed again if a check fails.
     fn make_readable(&self, files: &[StagedFile]) -> Result<()>;
 
-    /// Returns the files of an output folder, to be read back.
+    /// Returns the files of an output folder, so that they can be read back.
     fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource>;
 
     /// Returns the path of a staged file if it is on this machine.

@@ -1,5 +1,5 @@
 //! Stale files belong to an older output that the new output replaces under different names.
-//! Examples are shards with a different count, or the index of a model that is now a single file.
+//! Examples are shards with a different count, and the index of a model that is now a single file.
 //! Writers provide patterns for the names of stale files.
 
 use crate::disk::exists;
@@ -28,8 +28,8 @@ struct Pattern<'a> {
     role: Role,
     /// The glob; `None` if the pattern is the name of one file.
     glob: Option<Glob>,
-    /// Compiled when the first name with the pattern's prefix is found, because most folders
-    /// contain no such name.
+    /// The compiled glob. It is compiled when the first name with the pattern's prefix is found,
+    /// because most folders contain no such name.
     matcher: OnceCell<GlobMatcher>,
     found: BTreeSet<String>,
 }
@@ -46,12 +46,12 @@ impl<'a> Search<'a> {
         Ok(Self { folder, outputs, patterns: patterns.collect::<Result<_>>()? })
     }
 
-    /// Returns the stale files. `more` is an additional stale file that exists. If `force` is set,
-    /// stale files are to be removed, except for files that `is_input` reports as being read.
+    /// Returns the stale files. `more` is an additional stale file that exists. With `force`, the
+    /// stale files are to be removed, except for files that are being read according to `is_input`.
     /// Without `force`, stale files are kept.
     ///
-    /// Without `force`, fails if a file matches a pattern that also matches an output file, such as
-    /// a shard with a different count, because both would be read as one set.
+    /// Without `force`, returns an error if a file matches a pattern that also matches an output
+    /// file, such as a shard with a different count. Readers would read both files as one set.
     pub fn find(
         self,
         more: Option<StagedFile>,
@@ -72,8 +72,8 @@ impl<'a> Search<'a> {
         Ok(stale)
     }
 
-    /// Returns the matching files, and for each file whether its pattern also matches an output
-    /// file.
+    /// Returns the matching files. For each file, also returns whether its pattern matches an
+    /// output file.
     fn matching(mut self) -> Result<Vec<(StagedFile, bool)>> {
         self.list()?;
         let is_output = |name: &str| self.outputs.iter().any(|file| file.path == name);
@@ -95,7 +95,7 @@ impl<'a> Search<'a> {
         Ok(found)
     }
 
-    /// Lists, once, each folder for which there are patterns.
+    /// Lists each folder that has patterns once.
     fn list(&mut self) -> Result<()> {
         let globs = self.patterns.iter().filter(|pattern| pattern.glob.is_some());
         let parents: BTreeSet<&str> = globs.map(|pattern| pattern.parent).collect();
@@ -110,7 +110,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The stale files that were found.
+/// The result of a search for stale files.
 #[derive(Debug, Default)]
 pub struct StaleFiles {
     /// Files that the commit removes.
@@ -150,12 +150,12 @@ impl<'a> Pattern<'a> {
         Ok(Self { parent, name, role, glob: is_glob.then_some(glob), matcher: OnceCell::new(), found })
     }
 
-    /// Returns the prefix that all matching names have.
+    /// Returns the common prefix of all names that match the pattern.
     fn start(&self) -> &'a str {
         &self.name[..self.name.find(Self::SIGNS).unwrap_or(self.name.len())]
     }
 
-    /// Adds a name to the found names if it matches.
+    /// Adds a name to the list of found names if the name matches the pattern.
     fn see(&mut self, name: &OsStr) {
         if !name.as_encoded_bytes().starts_with(self.start().as_bytes()) {
             return;

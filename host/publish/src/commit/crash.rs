@@ -1,4 +1,4 @@
-//! Kills a commit, and the recovery after the commit, at each of their stages, and checks the
+//! Kills a commit at each of its stages, and the recovery at each of its stages, and checks the
 //! result.
 //!
 //! Each run is a separate process: this test binary, with [`child`] as its only test.
@@ -96,8 +96,8 @@ impl Job {
         stage.commit(&files, CommitOptions { force: !self.old.is_empty(), sync })
     }
 
-    /// Returns `Some(false)` if the output is the old output, `Some(true)` if it is the new output,
-    /// and `None` if it is in between.
+    /// Returns `Some(false)` if the output is still the old output, `Some(true)` if it is the new
+    /// output, and `None` for any state between the two.
     fn state(&self, home: &Path) -> Option<bool> {
         let there = |names: &[&str], text: &str| {
             let found = tree(&home.join("out"));
@@ -112,7 +112,7 @@ impl Job {
         there(self.files, "new").then_some(true)
     }
 
-    /// Checks the conditions that must be true at every moment.
+    /// Checks the conditions that must hold at every moment of a commit.
     fn check(&self, home: &Path, when: &str) {
         let out = home.join("out");
         assert_eq!(fs::read_to_string(home.join("foreign")).unwrap(), "foreign", "{when}");
@@ -127,8 +127,9 @@ impl Job {
             Some(_) => return,
             None => assert!(!self.atomic, "{when}: {:?}", tree(home)),
         }
-        // In between, there is either no index, or all files of the index belong to the same
-        // generation as the index. The same applies to the receipt, if there is one.
+        // Between the old and the new state, either the index is missing, or all files of the index
+        // belong to the same generation as the index. The same applies to the receipt, if it
+        // exists.
         let Ok(index) = fs::read_to_string(out.join("i.json")) else { return };
         let named = if index == "old" { self.old } else { self.files };
         for name in named.iter().filter(|name| **name != RECEIPT || out.join(name).exists()) {
@@ -187,7 +188,7 @@ fn is_killed(status: ExitStatus) -> bool {
     status.signal() == Some(rustix::process::Signal::KILL.as_raw())
 }
 
-/// The stages that this module reaches. Other stages come earlier in a run.
+/// The stages that the commit reaches. The other stages are reached earlier in a run.
 fn commit_stages() -> impl Iterator<Item = &'static str> {
     STAGES.into_iter().filter(|stage| !["copied", "sealed", "verified"].contains(stage))
 }
@@ -200,8 +201,8 @@ fn spawn_anew(job: Job, verb: &str, moment: &str) -> (TempDir, ExitStatus, Strin
     (home, status, stderr)
 }
 
-/// Returns the moments that `job` reaches if nothing fails: each stage, and how often it had been
-/// reached before.
+/// Returns the moments that `job` reaches if nothing fails. A moment is a stage and the number of
+/// times that the stage has been reached.
 fn moments(job: Job, verb: &str) -> Vec<(&'static str, usize)> {
     let home = home();
     job.prepare(home.path());
@@ -216,7 +217,7 @@ fn moments(job: Job, verb: &str) -> Vec<(&'static str, usize)> {
     commit_stages().flat_map(|stage| (1..=times(stage)).map(move |nth| (stage, nth))).collect()
 }
 
-/// Runs `job` once for each moment that it reaches, and kills it at that moment. Returns the stages
+/// Runs `job` once for each moment that it reaches, and kills it at that moment. Returns all stages
 /// that were reached.
 fn walk(job: Job, verb: &str, mut killed: impl FnMut(&Path, &str)) -> BTreeSet<&'static str> {
     let moments = moments(job, verb);
@@ -258,7 +259,7 @@ fn a_kill_in_the_recovery_leaves_what_was_promised() {
     let mut kills = 0;
     for job in JOBS.into_iter().filter(|job| !job.atomic || job.name == "folder-force") {
         walk(job, "commit", |home, moment| {
-            // Walk through the stages that a recovery reaches from this state.
+            // Kill the recovery from this state at each stage that it reaches.
             let when = format!("{}, {moment}", job.name);
             let ((), reached) = fault::reached(|| settled(job, home, &when));
             for stage in [

@@ -1,10 +1,11 @@
 //! Replaces a folder by exchanging it with the staged folder in one step.
 //!
 //! Before the exchange, everything in the old folder that the output does not replace is
-//! [carried](carry) into the staged folder. Files are hard-linked, which costs nothing and makes
-//! them available at the moment of the exchange; folders are created again with the same owner and
-//! mode. After the exchange, the old folder is [drained](drain): files that were added or changed
-//! after the carry are moved to the new folder, and the rest is removed.
+//! [carried](carry) into the staged folder. Files are hard-linked, so that their bytes are not
+//! copied and they are available at the moment of the exchange. Folders are created again with the
+//! same owner and mode. After the exchange, the old folder is [drained](drain): files that were
+//! added or changed after the carry are moved to the new folder, and the remaining entries are
+//! removed.
 //!
 //! A reader that opens several files by path during the exchange may read some files from the old
 //! folder and some from the new one. A reader avoids this if it opens the folder first and then
@@ -25,17 +26,18 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::Result;
 
-/// The result of carrying files over.
+/// The result of carrying the entries of the old folder into the new folder.
 #[derive(Debug)]
 pub(super) enum Carried {
     /// The new folder contains everything that the old folder contains.
     All,
-    /// Files cannot be carried over here (no links, a mounted sub-folder, files of a different
-    /// owner). Contains the reason.
+    /// Files cannot be carried over, because the file system has no hard links, or because of a
+    /// mounted sub-folder or files of a different owner. Contains the reason.
     Cannot(String),
 }
 
-/// Links or creates every entry of `old` that is missing in `new`, except for `stale` entries.
+/// Creates every entry of `old` that is missing in `new`, except for `stale` entries. Files are
+/// created as hard links.
 pub(super) fn carry(old: &Path, new: &Path, stale: &HashSet<&Path>, disk: Disk) -> Result<Carried> {
     let mut conflict = None;
     let carried = Top::open(old).and_then(|old| Ok((old, Top::open(new)?)));
@@ -62,8 +64,8 @@ fn carry_tree(
             let (path, [from, to]) = (folder.join(&name), [&from, &to].map(|folder| at(folder, &name)));
             let there = to.stat()?;
             match (meta.is_dir(), there.map(|there| there.is_dir())) {
-                // Staging areas are not carried over. After the drain, other runs find their stages
-                // under the same names.
+                // Staging areas are not carried over. After the drain, other runs can still find
+                // their stages under the same names.
                 (true, None) if is_area(&name) => {}
                 (true, _) if meta.dev() != device => return Err(ErrorKind::CrossesDevices.into()),
                 (true, None) => {
@@ -94,8 +96,8 @@ fn carry_tree(
     Ok(())
 }
 
-/// Empties and removes `old`, which `new` has replaced. This can be repeated after any
-/// interruption.
+/// Empties and removes `old`, which `new` has replaced. If it is interrupted, this function can be
+/// called again.
 ///
 /// Entries that are missing in `new` are moved there. An entry that is also in `new` is removed if
 /// both are the same file, or if a file of the `output` replaces the entry. Otherwise the entry was
@@ -150,7 +152,7 @@ pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, d
 fn remove_folder(top: &Top, folder: &Path) -> io::Result<()> {
     match (folder.parent(), folder.file_name()) {
         (Some(outer), Some(name)) => Ok(unlinkat(top.below(outer)?, name, AtFlags::REMOVEDIR)?),
-        // `remove_dir` does not remove a link that has replaced the folder.
+        // If a link has replaced the folder, `remove_dir` does not remove the link.
         _ => std::fs::remove_dir(&top.path),
     }
 }
@@ -164,8 +166,8 @@ fn is_younger(meta: &Metadata, there: &Metadata) -> bool {
     meta.ino() != there.ino() && (meta.mtime(), meta.mtime_nsec()) > (there.mtime(), there.mtime_nsec())
 }
 
-/// Returns a folder's entries with their metadata. Entries that disappear during the call are left
-/// out.
+/// Returns a folder's entries with their metadata. Entries that disappear during the call are
+/// omitted.
 fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Metadata)>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(listed(folder)?)? {

@@ -1,9 +1,9 @@
 //! The commit record lists the steps of a commit of several names, so that the next run can finish
-//! it.
+//! an interrupted commit.
 //!
-//! It is `commit.json` in the locked stage, written under a different name and then renamed, so
-//! that the record is either complete or missing. Its names are relative to the folder that
-//! contains the stage, and cannot lead out of that folder.
+//! The record is the file `commit.json` in the locked stage. It is written under a different name
+//! and then renamed, so that it is either complete or missing. The names in the record are relative
+//! to the folder that contains the stage, and cannot lead out of that folder.
 
 use crate::disk::{failed, read_own, sync};
 use crate::stage::{RECORD, check_relative};
@@ -17,7 +17,7 @@ use tensorferry_sdk::{Error, Result};
 
 const UNFINISHED_NAME: &str = "commit.json.part";
 const VERSION: u32 = 1;
-/// Maximum bytes of a record. Each file of the output takes about 300 bytes.
+/// Maximum size of a record in bytes. Each file of the output takes about 300 bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The steps of a commit, and whether each step must survive a power failure.
@@ -36,7 +36,7 @@ pub(super) enum Action {
     Exchange(Exchange),
 }
 
-/// Files that are renamed one by one.
+/// A set of files that are renamed one by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Set {
@@ -73,7 +73,8 @@ pub(super) struct SetFile {
     pub(super) index: bool,
     /// The identity of the staged file.
     pub(super) new: FileIdentity,
-    /// The identity of the file under this name when the record was written, if there was one.
+    /// The identity of the file under this name when the record was written; `None` if no file
+    /// existed.
     pub(super) old: Option<FileIdentity>,
 }
 
@@ -115,7 +116,7 @@ impl Record {
         fault::reach("record-written")
     }
 
-    /// Reads the record of a stage, if it has one.
+    /// Reads the record of a stage. Returns `None` if the stage has no record.
     pub(super) fn read(root: &Path) -> Result<Option<Self>> {
         let path = root.join(RECORD);
         let read = read_own(&path, MAX_BYTES).map_err(failed("read a commit record", &path))?;
@@ -128,7 +129,7 @@ impl Record {
         Ok(Some(record))
     }
 
-    /// Checks that every name stays in the folder that it is relative to.
+    /// Checks that no name leads out of the folder to which it is relative.
     fn check(&self) -> Result<()> {
         if self.version != VERSION {
             return Err(Error::io("the commit record has a different version")

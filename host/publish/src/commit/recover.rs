@@ -1,12 +1,12 @@
-//! Recovery handles the stages of interrupted runs: those whose lock is free.
+//! Recovery handles the stages of interrupted runs. The lock of such a stage is free.
 //!
 //! A stage without a record is removed, because none of its files were visible. If the record
 //! describes a set, its commit is finished. If the record describes an exchange, the commit is
 //! finished if the exchange has happened. Otherwise the stage is removed, because the old folder is
-//! still complete. A set is abandoned if other files have been written under its names since. Some
-//! stages are left alone: stages of other users, stages that another run has locked, and stages
-//! without a proof that they were created in their current location (`stage/proof.rs`). The user
-//! gets a note about a stage without proof, and may finish it by hand.
+//! still complete. A set is abandoned if other files have since been written under its names.
+//! Recovery does not change the stages of other users, stages that another run has locked, and
+//! stages without a proof that they were created in their current location (`stage/proof.rs`). The
+//! user gets a note about a stage without proof, and may finish its commit with `ferry recover`.
 
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
@@ -20,20 +20,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// How the leftovers of interrupted runs were handled.
+/// The result of handling the stages of interrupted runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// The folder of each output whose commit was finished.
+    /// The folders of the outputs whose commits were finished.
     pub finished: Vec<PathBuf>,
     /// Number of stages that were removed because there was nothing to finish.
     pub removed: usize,
-    /// Notes about stages that were left alone or abandoned, and why, one sentence each.
+    /// Notes about stages that were abandoned or not changed, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl Recovered {
-    /// Adds the results of a later recovery. Notes about stages that are found again are not
-    /// repeated.
+    /// Adds the results of a later recovery. If the later recovery finds the same stages again,
+    /// their notes are not repeated.
     pub fn append(&mut self, later: Self) {
         let known = self.notes.clone();
         self.finished.extend(later.finished);
@@ -42,7 +42,7 @@ impl Recovered {
     }
 }
 
-/// Finishes or removes the leftovers of interrupted runs at this destination. If a stage has a
+/// Finishes or removes the stages of interrupted runs at this destination. If a stage has a
 /// problem, the stage is kept, and a note describes the problem.
 pub fn recover(destination: &Destination) -> Result<Recovered> {
     let mut recovered = Recovered::default();
@@ -73,13 +73,13 @@ fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovere
     Ok(())
 }
 
-/// Leaves an unproven stage as it is, unless it is empty.
+/// Handles a stage without a valid proof: adds a note and does not change the stage, unless the
+/// stage is empty.
 fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
     let holds_nothing = || proof::is_not_needed(root).map_err(failed("read a staging folder", root));
     // A run writes the proof before its stage contains anything, and removes the proof when the
-    // stage is empty again. Both may happen between two checks. If a stage is not empty, has no
-    // proof, and is still not empty afterwards, it was therefore not left by a run in this
-    // location.
+    // stage is empty again. Both may happen between two checks. Therefore, a stage was not left by
+    // a run in this location if it is not empty, has no proof, and is still not empty afterwards.
     if !holds_nothing()? {
         if proof::is_there(root) || holds_nothing()? {
             return Ok(());
@@ -98,7 +98,7 @@ fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
     }
 }
 
-/// Finishes or removes one stage at the user's request, even if it has no proof.
+/// Finishes or removes one stage because the user requested it, even if the stage has no proof.
 pub fn recover_by_hand(stage: &Path) -> Result<Recovered> {
     let refused = |why| Err(Error::usage(why).file(stage.display().to_string()));
     let root = std::fs::canonicalize(stage).map_err(failed("find the staging folder", stage))?;
@@ -209,7 +209,7 @@ fn finish_exchange(
 }
 
 impl Exchange {
-    /// Empties and removes the old folder after the exchange; see [`folder::drain`].
+    /// Empties and removes the old folder after the exchange, with [`folder::drain`].
     pub(super) fn drain(&self, old: &Path, new: &Path, disk: Disk, sync: bool) -> Result<()> {
         let output: HashSet<&Path> = self.files.iter().map(Path::new).collect();
         let open = |path: &Path, inode: u64| {

@@ -2,8 +2,8 @@
 //!
 //! If data files of an older set have the same names, the old index is removed before the first
 //! data file is replaced. A reader that opens the set by its index therefore finds the old set, no
-//! set, or the new set. All steps are in the commit record, and each can be repeated: recovery
-//! calls the same [`finish`].
+//! set, or the new set. All steps are in the commit record, and each step can be repeated: recovery
+//! also calls [`finish`].
 
 use super::record::{Set, SetFile, StaleFile};
 use crate::beneath::Place;
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// Where the files of a set come from and where they go.
+/// The folders that the files of a set are moved from and to.
 #[derive(Debug, Clone)]
 pub(super) struct Move<'a> {
-    /// The stage.
+    /// The folder of the stage.
     pub(super) root: &'a Path,
     /// The folder that contains the output, and for which the stage was created.
     pub(super) parent: &'a Path,
@@ -63,7 +63,7 @@ pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, fo
     })
 }
 
-/// Returns the files that exist now, with their identities.
+/// Returns those of these files that exist now, with their identities.
 fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) -> Result<Vec<StaleFile>> {
     let mut planned = Vec::new();
     for file in files {
@@ -75,8 +75,8 @@ fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) 
 }
 
 /// Renames an empty file into each existing target folder, to test the rename. The folder that
-/// contains the stage is not tested. A folder may be on a different file system, and this must be
-/// known before any file of the older output is removed.
+/// contains the stage is not tested. A target folder may be on a different file system, and ferry
+/// must detect this before it removes any file of the older output.
 pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
     let names = set.files.iter().map(|file| file.name.as_str());
     let folders = folders_of(names).filter(|name| !set.missing_folders.contains(name));
@@ -103,8 +103,8 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes the probe files that a killed run left in its output's folder, and in the sub-folders
-/// for which its stage contains files.
+/// Removes the probe files of a killed run. They are in the output's folder, and in the sub-folders
+/// for which the run's stage contains files.
 pub(super) fn remove_probes(root: &Path, folder: &Path) {
     let mut names = vec![PathBuf::new()];
     while let Some(name) = names.pop() {
@@ -121,7 +121,7 @@ pub(super) fn remove_probes(root: &Path, folder: &Path) {
     }
 }
 
-/// Performs the steps that have not been performed yet.
+/// Performs the remaining steps of the commit.
 pub(super) fn finish(set: &Set, at: &Move<'_>) -> Result<()> {
     for name in &set.missing_folders {
         let place = at.place(name)?;
@@ -185,7 +185,7 @@ fn remove_indexes(set: &Set, at: &Move<'_>) -> Result<()> {
     fault::reach("old-index-removed")
 }
 
-/// Renames one file into place. Returns whether a rename was needed.
+/// Renames one file into place. Returns `false` if the file was no longer staged.
 fn rename(file: &SetFile, set: &Set, at: &Move<'_>) -> Result<bool> {
     let (from, to) = (at.staged(&file.name)?, at.place(&file.name)?);
     if from.stat().map_err(failed("examine a staged file", &from.path))?.is_none() {
@@ -197,8 +197,8 @@ fn rename(file: &SetFile, set: &Set, at: &Move<'_>) -> Result<bool> {
     };
     match rename() {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && !set.force => {
-            // If a hard link replaces the rename, an interrupted run may have ended immediately
-            // after the link.
+            // If the file system uses a hard link instead of a rename, an interrupted run may have
+            // ended immediately after it created the link.
             if to.identity().map_err(failed("examine the output", &to.path))? != Some(file.new) {
                 return Err(exists(&to.path));
             }
@@ -217,8 +217,8 @@ pub(super) fn is_begun(set: &Set, at: &Move<'_>) -> bool {
     })
 }
 
-/// Returns whether a file under one of the names is neither the old file nor the new one. Another
-/// program has written the file since, and continuing would destroy it.
+/// Returns whether a file under one of the names is neither the old file nor the new one. In that
+/// case, another program has written the file, and continuing would destroy it.
 pub(super) fn is_superseded(set: &Set, at: &Move<'_>) -> Result<bool> {
     for file in &set.files {
         let to = at.place(&file.name)?;
@@ -230,13 +230,14 @@ pub(super) fn is_superseded(set: &Set, at: &Move<'_>) -> Result<bool> {
     Ok(false)
 }
 
-/// Undoes the renames, so that the names become free again. Only for a set that replaced no files.
+/// Undoes the renames, so that the names become free again. Called only for a set that replaced no
+/// files.
 pub(super) fn roll_back(set: &Set, at: &Move<'_>) {
     for file in set.files.iter().rev() {
         let Ok(to) = at.place(&file.name) else { continue };
         if matches!(to.identity(), Ok(Some(there)) if there == file.new) {
-            // The cause of the failure is already reported. A file that cannot be removed is left
-            // in place; it is complete.
+            // The cause of the failure is already reported. If a file cannot be removed, it remains
+            // in place as a complete file.
             let _ = to.remove();
         }
     }
@@ -275,7 +276,7 @@ pub(super) fn check_free<'a>(
     Ok(())
 }
 
-/// Returns the folders in relative names, parents first.
+/// Returns the folders that relative names contain, parents first.
 pub(super) fn folders_of<'a>(names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = String> {
     let folders: BTreeSet<&str> =
         names.flat_map(|name| name.match_indices('/').map(move |(at, _)| &name[..at])).collect();

@@ -22,8 +22,8 @@ const FORCE: CommitOptions = CommitOptions { force: true, sync: false };
 const KEEP: CommitOptions = CommitOptions { force: false, sync: false };
 
 /// Locked for writing while a process is spawned, and for reading while a test expects a stage's
-/// lock to be free. The reason is that between fork and exec, a child has a copy of every
-/// descriptor, and so of every lock.
+/// lock to be free. Between fork and exec, a child process has a copy of every descriptor, and
+/// therefore of every lock.
 static SPAWNING: RwLock<()> = RwLock::new(());
 
 pub(super) fn spawning() -> impl Drop {
@@ -55,7 +55,7 @@ pub(super) fn kind_of(name: &str) -> FileKind {
     }
 }
 
-/// Stages files whose content is `text`.
+/// Stages files whose content is `text`, and returns them.
 pub(super) fn fill(stage: &Stage, names: &[&str], text: &str) -> Vec<StagedFile> {
     let put = |name: &&str| {
         stage.create(name, None).unwrap().write_all(text.as_bytes()).unwrap();
@@ -76,7 +76,7 @@ fn publish(
     stage.commit(&files, options)
 }
 
-/// Returns all files below a folder and their contents, sorted. The content of a link is `->
+/// Returns all files below a folder and their contents, sorted. For a link, the content is `->
 /// target`.
 pub(super) fn tree(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
@@ -222,7 +222,7 @@ fn what_ferry_would_not_have_written_is_not_replaced() {
 
 #[test]
 fn a_folder_that_cannot_be_written_to_is_named() {
-    // Nobody can create files in `/proc`, not even root.
+    // No user can create files in `/proc`, not even root.
     let error = Stage::begin(&beside(Path::new("/proc"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(
@@ -249,7 +249,7 @@ fn a_set_comes_among_other_files_or_not_at_all() {
                 ],
             );
         }
-        // The last name is taken after the check, so that the earlier renames are undone.
+        // The last name becomes taken after the check, so the earlier renames must be undone.
         let home = home();
         let mut stage = Stage::begin_on(&beside(home.path()), disk).unwrap();
         let files = fill(&stage, &SET, "new");

@@ -12,12 +12,12 @@ use tensorferry_core::read::folder::{place_of, shown};
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_sdk::{ErrorKind, Result};
 
-/// A prefix of names in a store.
+/// The folder of an output in a store, which is a prefix of object names.
 #[derive(Clone)]
 pub struct RemoteFolder {
     pub(super) place: Arc<dyn RemotePlace>,
     path: String,
-    /// The URL that is displayed.
+    /// The URL of the folder for display.
     shown: PathBuf,
     is_own: bool,
     most_listed: u64,
@@ -28,8 +28,8 @@ impl RemoteFolder {
     /// Returns the folder of a destination in a store, or `None` if the destination is on this
     /// machine.
     pub fn of(destination: &Destination, session: &Session) -> Result<Option<Self>> {
-        // Some stores know only files, so the URL of the file to be written is used and not the URL
-        // of its folder.
+        // Some stores support only files, so the URL of the file to be written is used instead of
+        // the URL of its folder.
         let url = match &destination.kind {
             DestinationKind::Beside { name } => destination.folder.join(name),
             DestinationKind::Folder => destination.folder.clone(),
@@ -51,7 +51,7 @@ impl RemoteFolder {
         }))
     }
 
-    /// Returns the path of a name in the store.
+    /// Returns the path in the store of a file in this folder.
     pub(super) fn path_of(&self, name: &str) -> String {
         match (&*self.path, name) {
             ("", name) => name.to_owned(),
@@ -60,13 +60,13 @@ impl RemoteFolder {
         }
     }
 
-    /// Returns the URL of a name, for display.
+    /// Returns the URL of a file in this folder, for display.
     pub fn url(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.shown.clone() } else { self.shown.join(name) }
     }
 
-    /// Checks that an output of these files may be written, as far as the store lists its objects.
-    /// The condition of each upload covers objects that are not listed.
+    /// Checks that an output of these files may be written, based on the objects that the store
+    /// lists. The condition of each upload covers objects that are not listed.
     pub fn check_free(&self, names: &[&str], force: bool) -> Result<()> {
         names.iter().try_for_each(|name| check_relative(name))?;
         if force {
@@ -134,8 +134,8 @@ impl RemoteFolder {
     }
 }
 
-/// Returns whether an error means that the store denies the request, and not that the request has
-/// failed.
+/// Returns whether an error means that the store denies the request. Otherwise the request itself
+/// has failed.
 pub fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Io | ErrorKind::Limit | ErrorKind::Unsupported)
 }

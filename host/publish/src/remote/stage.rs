@@ -17,13 +17,13 @@ use tensorferry_core::context::session::Session;
 use tensorferry_core::context::windows::{WINDOW_BYTES, windows};
 use tensorferry_sdk::{Context, Error, ErrorKind, Result};
 
-/// Maximum bytes of an older index that is kept in memory, so that it can be restored if the new
+/// Maximum size in bytes of an older index that is kept in memory. The index is restored if the new
 /// set fails.
 const MAX_PUT_BACK: u64 = 64 << 20;
 
-/// The objects of an output that is being written. If it is dropped without a commit, its uploads
-/// are aborted, and the objects that it made visible are removed. The older indexes and receipts
-/// are restored, so that an older set with different names can be found again.
+/// The objects of an output that is being written. If the stage is dropped without a commit, its
+/// uploads are aborted, and the objects that it made visible are removed. The older indexes and
+/// receipts are restored, so that an older set with different names can be found again.
 pub struct RemoteStage {
     pub(crate) folder: RemoteFolder,
     force: bool,
@@ -36,14 +36,14 @@ pub struct RemoteStage {
     is_committed: bool,
 }
 
-/// How an older set is treated when a new one becomes visible.
+/// The treatment of an older set when a new set becomes visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Older {
     /// There is no older set to replace.
     NotReplaced,
-    /// The objects of the older set are replaced one after the other.
+    /// The objects of the new set replace the objects of the older set one by one.
     Overwritten,
-    /// The data of the new set has different names from the older set.
+    /// The data of the new set has different names from the data of the older set.
     StandsBeside,
 }
 
@@ -60,14 +60,14 @@ struct HeldObject {
 type Staged = (Arc<dyn RemoteUpload>, Condition);
 
 enum StagedObject {
-    /// An object that is uploaded as it is written.
+    /// An object that is uploaded while it is written.
     Upload(Arc<dyn RemoteUpload>, Condition),
     /// An object that is kept in an unnamed local file until it is complete.
     Kept(File),
     Visible {
         len: u64,
-        /// Whether the object stays if the output fails. An example is a sidecar that replaced an
-        /// older one.
+        /// Whether the object remains if the output fails, for example because it is a sidecar that
+        /// replaced an older one.
         stays: bool,
     },
 }
@@ -182,9 +182,9 @@ impl RemoteStage {
         self.objects().iter().filter_map(of).collect()
     }
 
-    /// Makes the objects of these files visible, if they have been written: data first, then the
-    /// indexes and receipts one by one. If no data object replaces an older one, the older set
-    /// stays complete until its index is replaced. Otherwise the older indexes and receipts are
+    /// Makes the objects of these files visible, if they have been written: first the data, then
+    /// the indexes and receipts one by one. If no data object replaces an older one, the older set
+    /// remains complete until its index is replaced. Otherwise the older indexes and receipts are
     /// removed first.
     pub(crate) fn show(&self, files: &[StagedFile]) -> Result<()> {
         let uploads = self.uploads();
@@ -219,7 +219,7 @@ impl RemoteStage {
                 Older::StandsBeside => self.take_place(file, &(upload.clone(), condition.clone())),
             };
             if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Usage) {
-                // The name was free at the start. A different run has since created the same
+                // The name was free at the start. Since then, a different run has created the same
                 // output, so the objects belong to that run.
                 self.leave_visible();
             }
@@ -288,7 +288,7 @@ impl RemoteStage {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
-    /// Returns the length of an object, as far as it is known.
+    /// Returns the length of an object in bytes, if it is known.
     pub(crate) fn len(&self, name: &str) -> u64 {
         match self.objects().get(name) {
             Some(StagedObject::Upload(upload, _)) => upload.bytes(),
@@ -304,8 +304,8 @@ impl RemoteStage {
 
     /// Restores an older object under its name.
     fn put_back(&self, HeldObject { name, bytes, condition, .. }: &HeldObject) -> Result<()> {
-        // The name was free after the removal, but an object of the new set may have been created
-        // there since.
+        // The name was free after the removal. Since then, an object of the new set may have been
+        // created under the name.
         let is_own = matches!(self.objects().get(name), Some(StagedObject::Visible { .. }));
         let condition = match condition {
             Condition::Absent if is_own => &Condition::Any,
@@ -321,7 +321,7 @@ impl RemoteStage {
     /// Makes all objects visible, and removes the objects of the older output.
     pub(crate) fn commit(mut self, files: &[StagedFile]) -> Result<Committed> {
         self.show(files)?;
-        // The new output is complete: a failure to remove an older file does not undo it.
+        // The new output is complete, so a failure to remove an older file does not undo it.
         self.is_committed = true;
         let mut notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         for file in &self.stale {
@@ -342,14 +342,14 @@ impl Drop for RemoteStage {
         if self.is_committed {
             return;
         }
-        // A drop cannot report errors. If an object cannot be removed, it stays, but it is
-        // complete. The older set is restored before the data of the new set is removed. The
-        // receipt of the older set was removed first and is restored last.
+        // A drop cannot report errors. If an object cannot be removed, it remains as a complete
+        // object. The older set is restored before the data of the new set is removed. The receipt
+        // of the older set was removed first and is restored last.
         let held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         for object in held.iter().rev() {
             if self.put_back(object).is_err() && object.kind == FileKind::Index {
-                // The older index could not be restored. The new set is kept, because one of the
-                // two sets must remain.
+                // The older index could not be restored. The new set is therefore kept, because one
+                // of the two sets must remain.
                 return;
             }
         }

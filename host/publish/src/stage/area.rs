@@ -1,6 +1,6 @@
-//! The staging area of a folder: the only location in which a user's runs stage outputs for that
-//! folder. It is on the same file system. A search for the leftovers of interrupted runs lists only
-//! the area, because the output's folder may contain a million names.
+//! The staging area of a folder is the only location in which a user's runs stage outputs for that
+//! folder. It is on the same file system as the folder. A search for the stages of interrupted runs
+//! lists only the area, because the output's folder may contain a million names.
 //!
 //! Each user has a separate area, because a run does not finish the stages of other users.
 
@@ -20,8 +20,9 @@ pub fn in_folder(folder: &Path) -> PathBuf {
     folder.join(format!("{PREFIX}{}", rustix::process::geteuid().as_raw()))
 }
 
-/// Name of the user's empty file that a commit renames into the output's folders to test them. If a
-/// run is killed, the file stays until the next test replaces it or the run's stage is removed.
+/// Returns the name of the user's empty file that a commit renames into the output's folders to
+/// test them. If a run is killed, the file remains until the next test replaces it or the run's
+/// stage is removed.
 pub fn probe() -> String {
     format!("{PREFIX}try-{}", rustix::process::geteuid().as_raw())
 }
@@ -38,8 +39,8 @@ pub fn folder_of(stage: &Path) -> Option<&Path> {
     area.parent()
 }
 
-/// Creates the user's staging area. If the name is already used for something else, creates an area
-/// with a name that later runs do not search.
+/// Creates the user's staging area. If something else already has the name, creates an area with a
+/// name that later runs do not search.
 pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
     let area = in_folder(folder);
     match DirBuilder::new().mode(OWNER_ONLY).create(&area) {
@@ -59,7 +60,7 @@ pub(super) fn make(folder: &Path) -> io::Result<PathBuf> {
 /// Removes the staging area of a stage if it contains no other stage.
 pub(super) fn remove_of(stage: &Path) {
     if folder_of(stage).is_some() {
-        // This fails, as intended, if the area contains another stage.
+        // This call fails, as intended, if the area contains a different stage.
         let _ = stage.parent().map(std::fs::remove_dir);
     }
 }
@@ -73,9 +74,9 @@ pub(crate) fn stages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(stages)
 }
 
-/// Returns whether the folder belongs to the user. If ferry followed another user's record, it
-/// would do so with the current user's permissions. In a shared folder, the record could name the
-/// current user's files.
+/// Returns whether the folder belongs to the user. ferry must not follow the record of a different
+/// user, because it would do so with the current user's permissions. In a shared folder, the record
+/// could name the current user's files.
 pub fn is_ours(folder: &Metadata) -> bool {
     folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw()
 }

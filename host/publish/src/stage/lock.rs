@@ -1,5 +1,5 @@
-//! The lock of a stage. A run holds the lock of its stage until it ends, so that abandoned stages
-//! can be recognized.
+//! The lock of a stage. A run holds the lock of its stage until the run ends, so a stage whose lock
+//! is free is abandoned.
 
 use super::proof::{self, PROOF};
 use super::site::Site;
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// Creates and locks a stage for a destination, and creates missing folders. While this happens,
-/// other runs may remove some of these: the new stage, which looks abandoned until it is locked,
-/// its area, or empty folders. In that case, the function tries again.
+/// Creates and locks a stage for a destination, and creates missing folders. Meanwhile, other runs
+/// may remove the new stage, which looks abandoned until it is locked. They may also remove the
+/// staging area or empty folders. In these cases, the function tries again.
 pub(super) fn claim(destination: &Destination) -> Result<(Site, PathBuf, File)> {
     for attempt in 1..=ATTEMPTS {
         let site = Site::make(destination)?;
@@ -46,20 +46,19 @@ pub(super) fn claim(destination: &Destination) -> Result<(Site, PathBuf, File)> 
     Err(Error::transient("other runs keep removing the staging folder").file(folder))
 }
 
-/// How to treat a stage on a file system without locks.
+/// The treatment of a stage on a file system without locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithoutLocks {
-    /// The stage was just created by this run: continue without a lock.
+    /// This run has just created the stage, and continues without a lock.
     Own,
-    /// The stage may belong to another run: leave it alone.
+    /// The stage may belong to another run, and is not changed.
     Leave,
 }
 
-/// Takes the lock of a stage. Returns `None` if another run holds the lock or has just removed the
-/// stage.
+/// Locks a stage. Returns `None` if another run holds the lock or has just removed the stage.
 ///
 /// After the file has been locked, the name `lock` must still lead to the same file. A run that
-/// removes a stage unlinks the lock file last, while it holds the lock.
+/// removes a stage holds the lock and unlinks the lock file last.
 pub fn lock(root: &Path, without: WithoutLocks) -> io::Result<Option<File>> {
     let path = root.join(LOCK);
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits();
@@ -126,7 +125,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use crate::stage::{Destination, DestinationKind, Stage};
 
-    /// Jobs of one run create the same missing folders, and failed jobs remove them again.
+    /// Jobs of one run create the same missing folders, and failed jobs remove these folders again.
     #[test]
     fn runs_that_make_and_remove_the_same_folders_do_not_disturb_each_other() {
         let home = tempfile::tempdir().unwrap();

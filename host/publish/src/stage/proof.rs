@@ -1,13 +1,13 @@
-//! The proof that a stage was created in its current location, by a run that could write there. A
-//! stage contains a record of renames. If the stage came with an archive or a clone, ferry must not
-//! follow this record.
+//! The proof that a stage was created in its current location, by a run that could write to that
+//! location. A stage contains a record of renames. If the stage is from an archive or a clone,
+//! ferry must not follow this record.
 //!
-//! The file `proof` contains what the file system recorded for the stage's lock: its inode, the
-//! time of its last change and its birth time, to the nanosecond. Unpacking an archive can create
-//! any name and content, but the kernel sets the inode and these times. They are the same on every
-//! node that mounts the file system, in any container and after a restart; nothing changes the lock
-//! file after its creation. The proof fails for a copy of a stage, and on a file system whose
-//! inodes do not persist (FAT).
+//! The file `proof` contains metadata of the stage's lock file: its inode, the time of its last
+//! change and its birth time, to the nanosecond. Unpacking an archive can create any name and
+//! content, but the kernel sets the inode and these times. They are the same on every node that
+//! mounts the file system, in any container and after a restart. The lock file does not change
+//! after its creation. The proof fails for a copy of a stage, and on a file system whose inodes do
+//! not persist (FAT).
 
 use super::LOCK;
 use crate::disk::{failed, read_own, stat};
@@ -20,7 +20,7 @@ use std::time::UNIX_EPOCH;
 use tensorferry_sdk::Result;
 
 pub(super) const PROOF: &str = "proof";
-/// Maximum bytes of the file. It contains three numbers and their names.
+/// Maximum size of the file in bytes. The file contains three numbers and their names.
 const MAX_BYTES: u64 = 1 << 10;
 
 /// The properties that the kernel reports for a lock file.
@@ -44,7 +44,7 @@ impl Proof {
         }
     }
 
-    /// Returns whether both describe the same lock. If one of the two has no birth time, birth
+    /// Returns whether both proofs describe the same lock. If one of them has no birth time, birth
     /// times are not compared, because clients with different kernels may share a folder.
     fn agrees(&self, other: &Self) -> bool {
         let birth = self.born.zip(other.born).is_none_or(|(own, other)| own == other);
@@ -52,7 +52,7 @@ impl Proof {
     }
 }
 
-/// Writes the proof of a stage whose lock exists.
+/// Writes the proof of a stage. The lock of the stage must exist.
 pub fn write(root: &Path) -> Result<()> {
     let failed = || failed("write the proof of the staging folder", root);
     let lock = fs::symlink_metadata(root.join(LOCK)).map_err(failed())?;
@@ -68,9 +68,9 @@ pub fn is_there(root: &Path) -> bool {
     lock.zip(proof).is_some_and(|(lock, proof)| proof.agrees(&Proof::of(&lock)))
 }
 
-/// Returns whether a stage without a proof contains nothing to keep. Either its run was interrupted
-/// before it wrote the proof or while it removed the stage, or another run is currently removing
-/// the stage.
+/// Returns whether a stage without a proof contains nothing to keep. Its run may have been
+/// interrupted before it wrote the proof or while it removed the stage. Another run may also be
+/// removing the stage now.
 pub(crate) fn is_not_needed(root: &Path) -> io::Result<bool> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(root) {

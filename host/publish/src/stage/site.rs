@@ -15,7 +15,7 @@ use tensorferry_sdk::Result;
 pub struct Site {
     /// The folder that contains the stage.
     pub parent: PathBuf,
-    /// The name of the output folder in `parent`, if the whole folder is renamed; `None` if the
+    /// The name of the output folder in `parent`, if the whole folder is renamed. `None` if the
     /// files are moved to `parent`.
     pub whole: Option<OsString>,
     /// The output's folder as the user named it, for messages.
@@ -32,14 +32,14 @@ impl Site {
     }
 }
 
-/// Returns the folder for the stage, and the name of the output folder in it if the whole folder
-/// can be renamed. Links are resolved as far as the path exists.
+/// Returns the folder for the stage. If the output folder can be renamed as a whole, also returns
+/// its name in that folder. Links in the part of the path that exists are resolved.
 ///
-/// The stage of an output folder is next to it, so that one rename commits the folder. The stage is
-/// inside the output folder, and the files are renamed one by one, in two cases: the folder cannot
-/// be renamed (a different file system is mounted there, or its parent is not writable), or it
-/// should not be renamed (it is the working directory of a shell, which would be left in a removed
-/// folder).
+/// The stage of an output folder is next to it, so that one rename commits the folder. In some
+/// cases, the stage is inside the output folder, and the files are renamed one by one. The folder
+/// cannot be renamed if a different file system is mounted there, or if its parent is not writable.
+/// It is not renamed if it is the working directory of a shell, because the shell would remain in a
+/// removed folder.
 fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
     let given = &destination.folder;
     // A folder that disappears before it is examined counts as missing.
@@ -97,7 +97,8 @@ fn mount(path: &Path) -> Option<u64> {
     number.filter(|&number| number != 0)
 }
 
-/// Does the same as [`mount`], if `statx` does not report the ID (before Linux 5.8).
+/// Returns the mount ID as [`mount`] does, for kernels whose `statx` does not report it (before
+/// Linux 5.8).
 fn mount_of_open(path: &Path) -> Option<u64> {
     let open = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", open.as_raw_fd())).ok()?;
@@ -105,7 +106,7 @@ fn mount_of_open(path: &Path) -> Option<u64> {
 }
 
 /// Creates a folder and its missing parents, outermost first. Other runs that end without an output
-/// may remove folders that they created at any moment. In that case, the folders are created again.
+/// may at any moment remove folders that they created. In that case, the folders are created again.
 fn make_folders(folder: &Path) -> Result<CreatedFolders> {
     let (mut made, mut attempts) = (CreatedFolders::default(), 0);
     while let Some(path) = folder.ancestors().take_while(|path| !path.is_dir()).last() {
@@ -126,7 +127,7 @@ fn make_folders(folder: &Path) -> Result<CreatedFolders> {
     Ok(made)
 }
 
-/// Returns the folders that may contain stages of earlier runs with the same destination.
+/// Returns the folders that may contain the stages of earlier runs with the same destination.
 pub fn places(destination: &Destination) -> Result<Vec<PathBuf>> {
     let (parent, whole) = locate(destination)?;
     let inside = whole.map(|name| parent.join(name));
@@ -143,7 +144,7 @@ pub struct CreatedFolders(pub Vec<PathBuf>);
 impl Drop for CreatedFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // This fails, as intended, if the folder is not empty.
+            // This call fails, as intended, if the folder is not empty.
             let _ = fs::remove_dir(folder);
         }
     }

@@ -42,7 +42,7 @@ fn a_folder_with_anything_in_it_is_refused_without_force() {
     refused(&publish(&whole(&out), ALL, &["a"], KEEP).unwrap_err());
     assert_tree(home.path(), &[("out/foreign", "f")]);
 
-    // Another program takes the name between the check and the rename.
+    // Another program creates a file with the name between the check and the rename.
     let late = home.path().join("late");
     let stage = Stage::begin(&whole(&late)).unwrap();
     fill(&stage, &["a"], "new");
@@ -180,7 +180,7 @@ fn a_link_in_the_place_of_a_folder_leads_a_drain_nowhere() {
         let drained = drain(&tops[0], &tops[1], &HashSet::new(), ALL, false);
         assert_eq!(fs::read_dir(at("victim")).unwrap().count(), 0, "{place}");
         match place {
-            // The files are moved into the open folder, wherever it is now.
+            // The files are moved into the open folder, even if its path has changed.
             "new" => assert_eq!(fs::read_to_string(at("moved/sub/late")).unwrap(), "old/sub/late"),
             _ => assert!(drained.is_err() && at("old/sub/late").exists()),
         }

@@ -1,4 +1,4 @@
-//! Tests of how the next run handles the stages that it finds.
+//! Tests that check how a run handles stages from earlier runs.
 
 use super::folders::{REPLACED, older_folder};
 use super::*;
@@ -50,7 +50,7 @@ fn a_staging_area_of_somebody_else_is_not_used() {
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 3);
 }
 
-/// Stages that are constantly created and removed are never mistaken for copied stages.
+/// Recovery does not mistake stages that are constantly created and removed for copied stages.
 #[test]
 fn live_stages_are_nothing_to_tell_of() {
     let home = home();
@@ -114,8 +114,8 @@ fn many_runs_begin_and_recover_at_once() {
     assert!(left.iter().all(|(name, text)| name == text));
 }
 
-/// Creates a stage as an interrupted run would leave it: with the record of a set, and with its
-/// files staged.
+/// Creates the stage that an interrupted run would leave behind: a stage with the record of a set,
+/// and with the set's files.
 fn abandoned_set(folder: &Path, force: bool, old: Option<&str>) -> Set {
     let _calm = nothing_spawns();
     let mut stage = Stage::begin(&beside(folder)).unwrap();
@@ -302,7 +302,7 @@ fn a_stage_that_was_not_made_here_is_left_alone() {
         let before = tree(&folder);
         let recovered = recover(&beside(&folder)).unwrap();
         assert_eq!((recovered.finished.len(), recovered.removed, recovered.notes.len()), (0, 0, 1));
-        // A copied stage is rejected as a whole. In the user's own stage, recovery does not follow
+        // A copied stage is rejected completely. In the user's own stage, recovery does not follow
         // a link below the output's folder.
         let said = if is_copied { "ferry recover" } else { "a symbolic link" };
         assert!(recovered.notes[0].contains(said), "{:?}", recovered.notes);
