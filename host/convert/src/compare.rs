@@ -1,4 +1,4 @@
-//! Compares two inputs of tensors, or two of records.
+//! Compares two inputs of tensors, or two inputs of records.
 
 use crate::comparison::{Compared, Differences, Found};
 use crate::inspect::{Inspected, Look, inspect_found, temporary};
@@ -23,7 +23,7 @@ use tensorferry_tensors::steps::model_config::ModelConfig;
 use tensorferry_tensors::steps::{ModelFacts, apply_to};
 use tensorferry_tensors::stored::Stored;
 
-/// Returns the error for a folder that does not contain a model itself, if its sub-folders do.
+/// Returns the error for a folder that contains no model itself but has models in its sub-folders.
 fn of_several(path: &Path, registry: &Formats, session: &Session) -> Option<Error> {
     let root = path.is_dir().then(|| FileSource::open(path, session))?.ok()?;
     let folders = models::folders(&root, registry, session).ok()?;
@@ -49,8 +49,8 @@ pub fn compare(
             .map_err(|error| of_several(path, registry, session).unwrap_or(error))
     };
     let found = [found(request.a)?, found(request.b)?];
-    // If one side contains tensors, or if a part or a tolerance is requested, records are compared
-    // as the tensors that they convert to.
+    // If one side contains tensors, or if the request has a part or a tolerance, records are
+    // compared as the tensors that they convert to.
     let has_part = *request.part != Part::Whole && !found.iter().any(|found| found.is_split);
     let as_tensors = has_part || request.tolerance.is_some() || request.max_diff.is_some();
     if !as_tensors && found.iter().all(|found| holds_records(&found.format.description)) {
@@ -63,11 +63,11 @@ pub fn compare(
     let (mut a, a_has_part) = open(a, request, dequantize, session, records)?;
     let (mut b, b_has_part) = open(b, request, None, session, records)?;
     if !a_has_part && !b_has_part {
-        // Neither input has the part: this call returns the error that says so.
+        // Neither input has the part. This call returns the error that reports it.
         part::take(a.input.catalog.clone(), request.part, true)?;
     }
-    // A format that lacks a packed dtype stores such tensors with another dtype. That is not a
-    // difference, so the original dtype is restored on both sides.
+    // A format that lacks a packed dtype stores such tensors with a different dtype. This does not
+    // count as a difference, so the original dtype is restored on both sides.
     b.catalog = b.catalog.unpacked().0;
     let facts = facts(&a.input, session);
     let (catalog, effects) = apply_to(a.catalog.unpacked().0, &facts, &steps)?;
@@ -83,8 +83,8 @@ pub fn compare(
         Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
     );
     let mut differences = diff(&of_a, &of_b, request.tolerance)?;
-    // A format without these capabilities loses or changes the values, and the conversion has
-    // reported that.
+    // A format without these capabilities loses or changes the values. The conversion has already
+    // reported these losses.
     let keep =
         |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
     if keep(Capabilities::ATTRIBUTES) {
@@ -102,8 +102,8 @@ pub fn compare(
     Ok(Found { differences, losses, notes: effects.notes })
 }
 
-/// Collects the facts about an input besides its tensors. An invalid configuration counts as an
-/// empty one.
+/// Collects the properties of an input that steps can use in addition to its tensors. An invalid
+/// configuration counts as an empty one.
 fn facts<'a>(input: &'a TensorInput, session: &'a Session) -> ModelFacts<'a> {
     ModelFacts { config: ModelConfig::read(&input.source).unwrap_or_default(), input, session }
 }
@@ -129,9 +129,9 @@ fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> 
     Ok(())
 }
 
-/// Opens an input and selects the requested part if the input has it. Otherwise the input may be
-/// the result of converting only that part, so all of it is compared. Also returns whether the
-/// input has the part.
+/// Opens an input and selects the requested part if the input has this part. Otherwise the input
+/// may be the result of converting only that part, so the whole input is compared. Also returns
+/// whether the input has the part.
 fn open(
     found: &FoundInput<'_>,
     request: &Compared<'_>,
@@ -154,7 +154,7 @@ fn open(
     }
 }
 
-/// Rejects an option that neither input has.
+/// Returns an error for an option that neither input supports.
 fn check_options(options: &[(String, String)], inputs: &[&Inspected]) -> Result<()> {
     for option in options {
         let one = std::slice::from_ref(option);

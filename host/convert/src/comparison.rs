@@ -12,17 +12,19 @@ use tensorferry_tensors::diff::{Difference, MaxDiff, Tolerance};
 pub struct Compared<'a> {
     pub a: &'a Path,
     pub b: &'a Path,
-    /// `--part`: applied to each input that has the part.
+    /// The value of `--part`. The part is selected in each input that has it.
     pub part: &'a Part,
-    /// `-i`: applied to each input that has the option.
+    /// The values of `-i`. Each option applies to every input that supports it.
     pub options: &'a [(String, String)],
-    /// `--step`: applied to A before the comparison.
+    /// The values of `--step`. The steps are applied to input A before the comparison.
     pub steps: &'a [String],
-    /// Allowed difference between numbers. `None`: they must be equal bit for bit.
+    /// The allowed difference between numbers. `None` means that the numbers must be equal bit for
+    /// bit.
     pub tolerance: Option<Tolerance>,
-    /// `--max-diff`: the differences that count as a failure. `None`: all of them.
+    /// The value of `--max-diff`, which determines the differences that count as a failure. `None`
+    /// means all differences.
     pub max_diff: Option<MaxDiff>,
-    /// The kinds of losses that are errors if an input has them.
+    /// The rules for losses of the inputs: some kinds of losses are errors.
     pub losses: &'a LossPolicy,
 }
 
@@ -82,7 +84,7 @@ pub struct RecordDiff {
     /// Number of records in A and in B.
     pub records: [u64; 2],
     pub columns: usize,
-    /// Columns that differ: first A's columns in order, then B's.
+    /// Columns that differ: first the columns of A in order, then those of B.
     pub differences: Vec<ColumnDifference>,
 }
 
@@ -127,11 +129,11 @@ impl ColumnDifference {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnDifferenceKind {
-    /// B lacks the column, and A has values other than null in it.
+    /// B lacks the column, and the column contains values other than null in A.
     Missing,
-    /// A lacks the column, and B has values other than null in it.
+    /// A lacks the column, and the column contains values other than null in B.
     Unexpected,
-    /// The column's types in A and in B. Values of these types cannot be compared.
+    /// The column's types in A and in B. Values of these two types cannot be compared.
     Type(String, String),
     Content {
         /// Number of records that differ, among the records that are in both inputs.
@@ -144,7 +146,7 @@ pub enum ColumnDifferenceKind {
 }
 
 impl ColumnDifferenceKind {
-    /// Returns the identifier of this kind in JSON.
+    /// Returns the name of this kind in JSON.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {

@@ -33,16 +33,16 @@ pub struct ConversionContext<'a> {
     pub watch: &'a dyn Watch,
     pub started: Instant,
     pub source: FileSource,
-    /// The options of the input's reader.
+    /// The options for the input's reader.
     pub options: Vec<(String, String)>,
     pub part: Part,
-    /// The entries that the user named.
+    /// The entries of the input that the user named.
     pub scope: Option<Arc<InputScope>>,
     pub target: OutputTarget<'a>,
-    /// `Some` if quantized weights are decoded to floats: to the given dtype, or, for `Some(None)`,
-    /// to the dtype in the model's configuration.
+    /// Whether quantized weights are decoded to floats. `Some(Some(dtype))` means to this dtype,
+    /// and `Some(None)` to the dtype in the model's configuration.
     pub dequantize: Option<Option<Dtype>>,
-    /// Leftovers of interrupted runs that were found at the output's location, collected over all
+    /// Stages of interrupted runs that were found at the output's location, collected over all
     /// attempts to write the output.
     pub recovered: RefCell<Recovered>,
 }
@@ -58,7 +58,8 @@ impl<'a> ConversionContext<'a> {
         Self::of(request, request.input.open(session)?, registry, session, watch, started)
     }
 
-    /// Does the same as [`open`](Self::open), for files that are already open.
+    /// Returns the context of a conversion whose input files are already open, as
+    /// [`open`](Self::open) does for a path.
     pub fn of(
         request: &'a Request,
         source: FileSource,
@@ -89,8 +90,7 @@ impl<'a> ConversionContext<'a> {
         })
     }
 
-    /// Probes the input's format. For records, the source is narrowed to the files that belong to
-    /// the dataset.
+    /// Probes the input's format. For records, also narrows the source to the files of the dataset.
     pub(crate) fn find_format(&mut self) -> Result<&'a RegisteredFormat> {
         let input = &self.request.input;
         let choice = InputChoice {
@@ -115,7 +115,7 @@ impl<'a> ConversionContext<'a> {
         Ok(found.format)
     }
 
-    /// Collects what steps may use about a model besides its tensors.
+    /// Collects the properties of a model that steps may use in addition to its tensors.
     pub fn facts<'m>(&self, model: &'m InputModel<'_>, steps: &[Step<TensorAction>]) -> Result<ModelFacts<'m>>
     where
         'a: 'm,
@@ -124,8 +124,8 @@ impl<'a> ConversionContext<'a> {
         let config = if requested_dtype(specs())?.is_some() {
             ModelConfig::read(&model.input.source)?
         } else if specs().any(|spec| spec.name == CAST.name) || may_hold_codes(&model.input.catalog) {
-            // The configuration may mark tensors as codes, which steps that need numbers refuse.
-            // An unreadable configuration counts as empty.
+            // The configuration may mark tensors as codes, and steps that need numbers reject these
+            // tensors. An unreadable configuration counts as empty.
             ModelConfig::read(&model.input.source).unwrap_or_default()
         } else {
             ModelConfig::default()
@@ -133,8 +133,8 @@ impl<'a> ConversionContext<'a> {
         Ok(ModelFacts { config, input: &model.input, session: self.session })
     }
 
-    /// Returns the options of a model's reader: the given options, and, if a step dequantizes and
-    /// the format has quantized types, the option that makes the reader decode these types.
+    /// Returns the options of a model's reader. These are the given options and, if a step
+    /// dequantizes, the option that makes the reader decode the format's own quantized types.
     pub fn reader_options(
         &self,
         source: &FileSource,
@@ -159,7 +159,7 @@ impl<'a> ConversionContext<'a> {
         purpose(&format.description, &self.target.format.description)
     }
 
-    /// Returns the context that the input's plugins receive for this purpose.
+    /// Returns the context that the input's plugins receive when they read for this purpose.
     pub fn reading(&self, purpose: Purpose) -> ReadContext<'a> {
         ReadContext::new(self.session, purpose)
             .with_new_output(self.target.is_new_folder(self.session))
@@ -167,7 +167,8 @@ impl<'a> ConversionContext<'a> {
             .allowing_unreadable(Some(self.allows_unreadable()))
     }
 
-    /// Returns whether the user allowed unreadable entries, which then count as losses.
+    /// Returns whether the user allowed unreadable entries. Allowed unreadable entries count as
+    /// losses.
     pub fn allows_unreadable(&self) -> bool {
         self.request.losses.allows(LossKind::Input)
     }

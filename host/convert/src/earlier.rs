@@ -1,12 +1,13 @@
-//! Earlier files: files that an earlier run wrote into the output's folder and that the new output
-//! does not have, such as weights in another format, or a sidecar that the input no longer has.
-//! Programs that read the folder would mistake them for parts of the new output.
+//! Earlier files are files that an earlier run wrote into the output's folder and that the new
+//! output does not contain. Examples are weights in a different format, or a sidecar that the input
+//! no longer contains. Programs that read the folder would mistake these files for parts of the new
+//! output.
 //!
-//! The commit removes an earlier file if ferry wrote it and it has not changed since. This is
-//! proven by the file's identity, which the caller passes and which is quick to check, or by a
-//! digest in the earlier output's receipt, for which the file must be read. Changed files are kept,
-//! and a note names them. In an object store only identities are checked, because computing a
-//! digest would download the whole object.
+//! The commit removes an earlier file if ferry wrote it and it has not changed since. There are two
+//! ways to prove this. The first is the file's identity, which the caller passes and which is quick
+//! to check. The second is a digest in the earlier output's receipt, for which the file must be
+//! read. Changed files are kept, and a note names them. In an object store, only identities are
+//! checked, because computing a digest would download the whole object.
 
 use crate::context::ConversionContext;
 use crate::receipt::digest::hash_path;
@@ -30,7 +31,8 @@ pub(super) struct EarlierFiles {
     pub(super) unproven: Vec<String>,
 }
 
-/// Finds the earlier files. `is_settled` returns whether a file name is already handled elsewhere.
+/// Finds the earlier files. `is_settled` returns whether a file name is already handled by other
+/// code.
 pub(super) fn find(
     context: &ConversionContext<'_>,
     place: &dyn OutputFolder,
@@ -42,7 +44,7 @@ pub(super) fn find(
         return Ok(found);
     }
     let mut seen = BTreeSet::from([receipt::name_for(destination)]);
-    // A file that was replaced by a copy of itself has a new identity, but the same digest.
+    // A file that was replaced by a copy of itself has a new identity but the same digest.
     // `by_receipt` checks the digest below.
     let mut changed = BTreeSet::new();
     for (path, identity) in &context.request.output.earlier {
@@ -66,8 +68,8 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Returns whether the output's folder is the converted folder, is inside it, or contains it. Its
-/// earlier files may then be parts of the input.
+/// Returns whether the output's folder is the input's folder, is inside it, or contains it. In
+/// these cases, earlier files may be parts of the input.
 fn lies_in_input(context: &ConversionContext<'_>, place: &dyn OutputFolder) -> bool {
     let input = context.source.folder();
     let is_remote = input.to_str().is_some_and(is_url);
@@ -80,8 +82,8 @@ fn lies_in_input(context: &ConversionContext<'_>, place: &dyn OutputFolder) -> b
     input.starts_with(&folder) || folder.starts_with(&input)
 }
 
-/// Finds files that the earlier output's receipt lists. The receipt itself is added last, and is
-/// removed first.
+/// Finds the files that the earlier output's receipt lists. The receipt itself is added last, but
+/// is removed first.
 fn by_receipt(
     context: &ConversionContext<'_>,
     destination: &Destination,
@@ -122,7 +124,8 @@ fn is_as_written(
     Ok(found.is_ok_and(|found| found == file.digest))
 }
 
-/// Finds files in the output's own folder that are named like weights. Their origin is unknown.
+/// Finds files in the output's own folder whose names are names of weights. Their origin is
+/// unknown.
 fn other_weights(context: &ConversionContext<'_>, destination: &Destination) -> Result<Vec<String>> {
     if destination.kind != DestinationKind::Folder {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Opens an input and selects a part of it, for the commands that do not write.
+//! Opens an input and selects a part of it, for commands that write no output.
 
 use crate::record_support::RecordSupport;
 use crate::{models, steps};
@@ -48,8 +48,8 @@ pub fn inspect(
     inspect_found(&record_files::find(path, look.choice(), registry, session)?, look, session, records)
 }
 
-/// Reads an input whose format and files are known. Like [`inspect`], applies the steps that the
-/// reader requests.
+/// Reads an input whose format and files are known. Applies the steps that the reader requests, as
+/// [`inspect`] does.
 pub fn inspect_found(
     found: &FoundInput<'_>,
     look: Look<'_>,

@@ -2,15 +2,15 @@
 //!
 //! Conversions, from the request to the report.
 //!
-//! [`convert`] runs these stages, one call each:
+//! [`convert`] runs these stages, with one call for each stage:
 //!
 //! ```text
 //! request --open--> source, target --probe--> format --read--> models --select--> catalogs
 //!         --plan--> layouts --stage--> written, verified, with a receipt --commit--> report
 //! ```
 //!
-//! Most inputs are one model. If a folder contains several models, they go through the same stages
-//! and are committed together.
+//! Most inputs consist of one model. If a folder contains several models, they pass through the
+//! same stages and are committed together.
 
 #![forbid(unsafe_code)]
 
@@ -85,8 +85,8 @@ pub fn convert(
     }
 }
 
-/// Writes tensors that are in memory, described by `catalog` as a reader would describe them.
-/// `decoder` supplies tensors whose bytes are not in memory.
+/// Writes tensors that are in memory. `catalog` describes them in the same way as a reader would.
+/// `decoder` supplies the tensors whose bytes are not in memory.
 pub fn save(
     request: &Request,
     catalog: Catalog,
@@ -96,7 +96,7 @@ pub fn save(
 ) -> Result<Report> {
     let started = Instant::now();
     let watch = |_| ();
-    // The tensors are in memory: no input file is opened or copied along.
+    // The tensors are in memory, so no input file is opened or copied along.
     let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
     let context = ConversionContext::of(request, source.reopen(), registry, session, &watch, started)?;
     let target = &context.target.format.description;
@@ -116,8 +116,8 @@ fn write_tensors(
 ) -> Result<Report> {
     let sources: Vec<_> = models.iter().map(|model| model.input.source.clone()).collect();
     let written = write_models(context, models, steps);
-    // If an input file changed while it was read, report that: any other error may be a consequence
-    // of the change.
+    // If an input file changed while it was read, report this change. Any other error may be a
+    // consequence of the change.
     written.map_err(|error| sources.iter().fold(error, |error, source| source.attribute_error(error)))
 }
 

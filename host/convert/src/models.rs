@@ -1,5 +1,5 @@
 //! Opens the models of an input: either one model, or all models in the sub-folders of a folder.
-//! Each model of a sub-folder is written to the same sub-folder of the output.
+//! The model of a sub-folder is written to the sub-folder of the output that has the same name.
 
 use crate::context::ConversionContext;
 use crate::sides::{check_sides, options_of};
@@ -35,7 +35,7 @@ pub fn read<'a>(
             models.push(read_one(context, String::new(), source, format, &context.request.input.options)?);
             None
         }
-        // Report this error later: if sub-folders contain models, their own errors are more
+        // This error is returned later, because errors from models in sub-folders are more
         // specific.
         Err(error) if may_hold_more && error.kind() == ErrorKind::Unsupported => Some(error),
         Err(error) => return Err(error),
@@ -52,7 +52,7 @@ pub fn read<'a>(
         let error = Error::malformed("the input holds no tensors")
             .file(source.entry_path().display().to_string())
             .hint("pass --allow-empty to convert an input without tensors");
-        // If the reader left something out, that is the reason for the error.
+        // If the reader left out content, the error names this content as the cause.
         let left_out = models.iter().flat_map(|model| model.input.catalog.losses()).next();
         return Err(match left_out {
             Some(loss) => error.found(format!("{}: {}", loss.what, loss.why)),
@@ -122,7 +122,7 @@ fn read_below<'a>(
                 let model = read_one(context, folder.clone(), &source, format, &options);
                 models.push(model.map_err(|error| error.context(format!("in sub-folder {folder:?}")))?);
             }
-            // The sub-folder's files are later reported as not copied.
+            // The sub-folder's files will be reported as not copied.
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
             Err(error) => return Err(error.context(format!("in sub-folder {folder:?}"))),
         }
@@ -131,8 +131,8 @@ fn read_below<'a>(
     Ok(())
 }
 
-/// Returns whether the weights of a sub-folder are the vendor's original form of the model in the
-/// folder around it.
+/// Returns whether the weights of a sub-folder are the model of the parent folder in its vendor's
+/// own layout.
 fn is_of_vendor<'n>(
     root: &FileSource,
     models: &[InputModel<'_>],
@@ -150,7 +150,7 @@ fn is_of_vendor<'n>(
     Ok(weights.all(|file| read.supersede_vendor(file, names)))
 }
 
-/// Returns an error for a sub-folder that contains one of several ranks: each rank would be
+/// Returns an error if a sub-folder contains one of several ranks, because each rank would be
 /// converted as a separate model.
 fn check_rank(root: &FileSource, folder: &str) -> Result<()> {
     let (above, name) = folder.rsplit_once('/').unwrap_or(("", folder));
@@ -159,9 +159,9 @@ fn check_rank(root: &FileSource, folder: &str) -> Result<()> {
     sibling_among(name, names).map_or(Ok(()), |sibling| Err(refusal(folder, &sibling)))
 }
 
-/// Returns whether a sub-folder is another step of a training run from which a model was read. It
-/// is one if the reader has read a folder whose name differs only in its number (`iter_0000010`
-/// next to `iter_0000020`, `100` next to `200`).
+/// Returns whether a sub-folder is a different step of a training run from which a model was read.
+/// This is the case if the reader has read a folder whose name differs only in its number
+/// (`iter_0000010` next to `iter_0000020`, `100` next to `200`).
 pub(crate) fn is_other_step<'m, 's: 'm>(
     models: impl Iterator<Item = &'m InputModel<'s>>,
     folder: &str,
@@ -183,8 +183,8 @@ pub(crate) fn is_other_step<'m, 's: 'm>(
 }
 
 /// Returns whether a sub-folder of `root` contains an export of a model in a folder above it. The
-/// formats of exports never match a folder with certainty, since their files occur next to other
-/// models. Exports are copied unchanged.
+/// formats of exports never match a folder with certainty, because their files also occur next to
+/// other models. Exports are copied unchanged.
 pub fn is_export<'m>(
     context: &ConversionContext<'_>,
     root: &FileSource,

@@ -21,10 +21,10 @@ use tensorferry_sdk::{Context, Error, Result, Role};
 /// A planned output that can be written: tensors with the files that are copied along, or records.
 pub trait PlannedOutput {
     /// Returns the output's files without the receipt. If the files of a set are named while they
-    /// are written, the set counts as one file until then.
+    /// are written, the set counts as one file until it is written.
     fn files(&self) -> Vec<StagedFile>;
 
-    /// Returns whether files are named while they are written.
+    /// Returns whether files get their names while they are written.
     fn is_named_late(&self) -> bool {
         false
     }
@@ -62,12 +62,12 @@ pub struct StagedOutput<'a> {
     files: Vec<StagedFile>,
     lens: Vec<u64>,
     report: Report,
-    /// Files of an earlier output that ferry wrote, with their identities at that time.
+    /// Files of an earlier output that ferry wrote, with their identities when they were found.
     proven: Vec<(String, FileIdentity)>,
 }
 
-/// Writes an output into a stage next to its destination. Verifies it and adds a receipt if the
-/// request says so.
+/// Writes an output into a stage next to its destination. If the request requires it, also verifies
+/// the output and adds a receipt.
 ///
 /// The names of the files are checked before they are written. If the writer names files while it
 /// writes them, the names are checked again afterwards.
@@ -117,7 +117,7 @@ pub fn stage<'a>(
         if stage.is_remote() {
             context.watch.before_visible(stage.ready(&files)?)?;
         }
-        // The receipt is included, because an older receipt with its name is removed first.
+        // The receipt is included, because an older receipt with the same name is removed first.
         stage.make_readable(&files.iter().cloned().chain(receipt_file.clone()).collect::<Vec<_>>())?;
     }
     if options.verify {
@@ -128,7 +128,7 @@ pub fn stage<'a>(
         let text = output.receipt(&*stage, &report)?.text()?;
         stage.create(&receipt, FileShape::of_len(text.len() as u64))?.write_all_at(&text, 0)?;
         stage.finish(context.session)?;
-        // The receipt becomes visible last, and the receipt of an older output is removed first.
+        // The receipt becomes visible last, after the receipt of an older output has been removed.
         files.push(file);
     }
     Ok(StagedOutput { context, folder, stage, files, lens, report, proven })
@@ -138,13 +138,13 @@ pub fn stage<'a>(
 struct Naming<'a> {
     context: &'a ConversionContext<'a>,
     folder: &'a dyn OutputFolder,
-    /// The receipt of an older output, if the new output gets none.
+    /// The receipt of an older output, if the new output has no receipt.
     older: Option<StagedFile>,
 }
 
 impl Naming<'_> {
-    /// Checks that the names are free, and returns the files of an older output that the new files
-    /// replace.
+    /// Checks that the names are free or may be replaced, and returns the files of an older output
+    /// that the new files replace.
     fn check(
         &self,
         output: &dyn PlannedOutput,
@@ -164,8 +164,8 @@ impl Naming<'_> {
         }
     }
 
-    /// Schedules the removal of superseded files at commit, and notes which files are kept. Returns
-    /// the earlier files that ferry wrote, whatever their names.
+    /// Marks superseded files to be removed by the commit, and adds a note about the files that are
+    /// kept. Returns the earlier files that ferry wrote, regardless of their names.
     fn supersede(
         &self,
         output: &dyn PlannedOutput,
@@ -188,8 +188,8 @@ impl Naming<'_> {
     }
 }
 
-/// Returns an error if an output object has the URL of an input object, which would be overwritten
-/// before the output has been verified.
+/// Returns an error if an output object has the same URL as an input object, because the input
+/// would be overwritten before the output has been verified.
 fn refuse_to_replace_inputs(
     context: &ConversionContext<'_>,
     output: &dyn PlannedOutput,
@@ -207,8 +207,8 @@ fn refuse_to_replace_inputs(
     })
 }
 
-/// Returns the receipt of an older output, if the new output gets none. A file that is not a
-/// receipt belongs to the user.
+/// Returns the receipt of an older output, if the new output has no receipt. A file at its path
+/// that is not a receipt belongs to the user.
 fn older_receipt(
     context: &ConversionContext<'_>,
     folder: &dyn OutputFolder,
@@ -222,8 +222,8 @@ fn older_receipt(
 }
 
 impl StagedOutput<'_> {
-    /// Makes the output visible. `inputs` are the files that were read, with their identities at
-    /// that time.
+    /// Makes the output visible. `inputs` are the files that were read, with their identities when
+    /// they were opened.
     pub fn commit(self, inputs: Vec<(PathBuf, FileIdentity)>) -> Result<Report> {
         let Self { context, folder, mut stage, files, lens, report, proven } = self;
         context.session.check_cancelled()?;
@@ -235,7 +235,7 @@ impl StagedOutput<'_> {
             outputs: stage.ready(&files)?,
         })?;
         for (name, identity) in proven {
-            // This file has changed since it was checked: leave it.
+            // The file has changed since it was checked, so it is not removed.
             if folder.identity(&name) != Some(identity) {
                 stage.spare(&name);
             }

@@ -1,12 +1,12 @@
-//! A receipt describes how an output was made and contains digests of all its content. It is a JSON
-//! document that is committed with the output. Later, `ferry verify` checks the output against the
-//! receipt.
+//! A receipt describes how an output was created, and contains digests of all its content. It is a
+//! JSON document that is committed together with the output. Later, `ferry verify` checks the
+//! output against the receipt.
 //!
 //! `host/docs/receipt.md` describes each field, and the bytes that each digest covers. For a file
 //! or a set of files NAME, the receipt is `NAME.ferry.json` next to the output. For an output
 //! folder, it is `receipt.ferry.json` inside the folder, so that it moves with the folder. File
-//! names in a receipt are relative to the folder that contains the receipt. No format claims these
-//! two names, and a conversion of the folder does not copy the receipt.
+//! names in a receipt are relative to the folder that contains the receipt. No format reads files
+//! with these two names, and a conversion of the folder does not copy the receipt.
 
 pub mod digest;
 pub mod find;
@@ -32,13 +32,13 @@ use tensorferry_sdk::{CatalogView, Error, Limits, Result, Source, TensorId, hex}
 use tensorferry_tensors::content::ContentDigest;
 use tensorferry_tensors::logical::Logical;
 
-/// Version of the document's layout. It changes when the meaning of a field changes, but not when a
-/// field is added.
+/// The version of the document's layout. It changes when the meaning of a field changes, but not
+/// when a field is added.
 pub const VERSION: u32 = 3;
 
 pub use tensorferry_core::read::own_files::RECEIPT as SUFFIX;
 
-/// Name of the receipt in a folder that belongs to the output.
+/// The name of the receipt in a folder that is itself the output.
 const IN_FOLDER: &str = "receipt.ferry.json";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct Receipt {
     /// same conversion differ.
     pub written: String,
     pub input: InputRecord,
-    /// `--part`.
+    /// The value of `--part`.
     pub part: String,
     #[serde(default)]
     pub steps: Vec<String>,
@@ -58,11 +58,11 @@ pub struct Receipt {
     /// Number of tensors or records that `--verify` read back and compared before the commit.
     #[serde(default)]
     pub verified: Option<u64>,
-    /// The output's records. `None` for an output of tensors.
+    /// The output's records; `None` for an output of tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<RecordsRecord>,
-    /// The output's models: one, or several for a folder with models in sub-folders. Empty if the
-    /// output contains records.
+    /// The output's models. There are several if models are in sub-folders, and none if the output
+    /// contains records.
     #[serde(default)]
     pub models: Vec<ModelRecord>,
     #[serde(default)]
@@ -73,14 +73,14 @@ pub struct Receipt {
 pub struct InputRecord {
     /// The input's path, made absolute.
     pub path: String,
-    /// The absolute path of the folder that file names are relative to.
+    /// The absolute path of the folder to which file names are relative.
     pub folder: String,
-    /// `-i`, as the user passed it.
+    /// The values of `-i`, as the user passed them.
     #[serde(default)]
     pub options: Vec<(String, String)>,
     /// All files that were opened, sorted by name.
     pub files: Vec<FileRecord>,
-    /// Other inputs that the reader's options name.
+    /// The other inputs that the reader's options name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub additional_inputs: Vec<AdditionalInput>,
     /// The outcome for each entry of a folder, glob or set.
@@ -91,7 +91,7 @@ pub struct InputRecord {
 /// An input that an option of the reader names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdditionalInput {
-    /// The absolute path of the folder that file names are relative to.
+    /// The absolute path of the folder to which file names are relative.
     pub folder: String,
     /// All files that were opened, sorted by name.
     pub files: Vec<FileRecord>,
@@ -100,15 +100,15 @@ pub struct AdditionalInput {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputRecord {
     pub format: FormatRecord,
-    /// `-o`, as the user passed it.
+    /// The values of `-o`, as the user passed them.
     #[serde(default)]
     pub options: Vec<(String, String)>,
-    /// All files, relative to the receipt's folder: the files in the order in which the writer
-    /// lists them, then sidecars.
+    /// All files, with names relative to the receipt's folder. The writer's files come first, in
+    /// the writer's order, and then the sidecars.
     pub files: Vec<FileRecord>,
 }
 
-/// A format, and the plugin that read or wrote it.
+/// A format, and the plugin that contains the format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatRecord {
     pub id: String,
@@ -121,32 +121,34 @@ pub struct FormatRecord {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelRecord {
-    /// The sub-folder, relative to the receipt's folder. Empty for the receipt's folder itself.
+    /// The model's sub-folder, relative to the receipt's folder. It is empty if the model is in the
+    /// receipt's folder itself.
     pub folder: String,
-    /// The file to pass to open the model, relative to `folder`. `None` if the folder is passed.
+    /// The file that must be passed to open the model, relative to `folder`. `None` means that the
+    /// folder itself is passed.
     pub entry: Option<String>,
     /// The format of the input.
     pub from: FormatRecord,
-    /// The content digest.
+    /// The content digest of the model.
     pub content: String,
-    /// The tensors, in the input's order, under the output's names.
+    /// The tensors in the order of the input, with their names in the output.
     pub tensors: Vec<TensorRecord>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorRecord {
     pub name: String,
-    /// The dtype, as `ferry inspect` names it.
+    /// The dtype in the notation of `ferry inspect`.
     pub dtype: String,
     pub shape: Vec<u64>,
-    /// The length of the logical bytes.
+    /// The length of the tensor's logical bytes.
     pub bytes: u64,
-    /// The content digest.
+    /// The content digest of the tensor.
     pub content: String,
 }
 
 impl TensorRecord {
-    /// Describes a tensor under this name.
+    /// Creates the record of a tensor with this name.
     pub fn of(logical: &Logical<'_>, id: TensorId, name: &str, content: &ContentDigest) -> Result<Self> {
         let tensor = logical.tensor(id);
         Ok(Self {
@@ -168,17 +170,18 @@ pub struct RecordsRecord {
     /// The content digest of all records.
     pub content: String,
     pub columns: Vec<ColumnRecord>,
-    /// The records in each of the output's files.
+    /// The number of records and the digests of each of the output's files.
     pub files: Vec<RowsRecord>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnRecord {
     pub name: String,
-    /// The type of the values, without the lists around them.
+    /// The type of the values, without any enclosing lists.
     #[serde(rename = "type")]
     pub word: String,
-    /// The lengths of the nested lists in each row. `None` for a variable length.
+    /// The lengths of the nested lists in each row, from the outermost to the innermost. `None` for
+    /// a variable length.
     #[serde(default)]
     pub shape: Vec<Option<u64>>,
 }
@@ -186,13 +189,14 @@ pub struct ColumnRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowsRecord {
     pub name: String,
-    /// Number of records that were sent to the file.
+    /// Number of records that were written to the file, including records that the format could not
+    /// store.
     pub rows: u64,
     /// Number of records, among `rows`, that the format could not store and that are therefore
-    /// missing from the file. Earlier receipts lack this field.
+    /// missing from the file. Receipts of earlier versions do not contain this field.
     #[serde(default)]
     pub lost: Option<u64>,
-    /// The content digest of each column. `None` for a column without one.
+    /// The content digest of each column, or `None` for a column without a digest.
     pub columns: Vec<Option<String>>,
 }
 
@@ -222,7 +226,7 @@ pub(crate) fn name_for(destination: &Destination) -> String {
     }
 }
 
-/// Returns the path that an output's receipt has, whether or not the receipt exists.
+/// Returns the path of an output's receipt, whether or not the receipt exists.
 #[must_use]
 pub fn path_for(output: &Path) -> PathBuf {
     if output.is_dir() { output.join(IN_FOLDER) } else { beside(output) }
@@ -249,7 +253,7 @@ pub fn is_name(file: &str) -> bool {
     file.ends_with(SUFFIX)
 }
 
-/// The field that receipts of all versions have.
+/// The version field, which receipts of all versions contain.
 #[derive(Deserialize)]
 struct Versioned {
     receipt: u32,
@@ -335,7 +339,7 @@ pub(crate) fn from_hex(text: &str) -> Option<ContentDigest> {
     Some(digest)
 }
 
-/// Returns the current time as receipts and reports write it.
+/// Returns the current time in the format of receipts and reports.
 #[must_use]
 pub fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()

@@ -1,5 +1,5 @@
-//! The interface for conversions of records. The crate `tensorferry-records` implements it, so that
-//! a program that supports only tensors does not link Arrow.
+//! The interface for conversions of records. The crate `tensorferry-records` implements it. A
+//! program that supports only tensors therefore does not link Arrow.
 
 use crate::comparison::{Compared, Found};
 use crate::context::ConversionContext;
@@ -30,8 +30,8 @@ pub trait RecordSupport: OtherSteps + Sync {
         steps: Vec<AnyStep>,
     ) -> Result<Report>;
 
-    /// Reads an input of records as a model of tensors. Also returns the steps to apply to these
-    /// tensors.
+    /// Reads an input of records as a model of tensors. Also returns the steps that must be applied
+    /// to these tensors.
     fn as_model<'a>(
         &self,
         context: &ConversionContext<'a>,
@@ -40,7 +40,7 @@ pub trait RecordSupport: OtherSteps + Sync {
     ) -> Result<(InputModel<'a>, Vec<Step<TensorAction>>)>;
 
     /// Converts the tensors of the input into an output of records. `probed` is the input's format,
-    /// or the reason why none was found.
+    /// or the reason why no format was found.
     fn of_tensors(
         &self,
         context: &ConversionContext<'_>,
@@ -61,7 +61,7 @@ pub trait RecordSupport: OtherSteps + Sync {
     fn compare(&self, request: &Compared<'_>, found: [FoundInput<'_>; 2], session: &Session)
     -> Result<Found>;
 
-    /// Reads an output's records back, file by file, and adds deviations from the receipt to
+    /// Reads an output's records back, file by file, and adds differences from the receipt to
     /// `checked`. `told` contains the options that the output was written with.
     fn verify(
         &self,
@@ -74,7 +74,7 @@ pub trait RecordSupport: OtherSteps + Sync {
     ) -> Result<()>;
 }
 
-/// Refuses all records. This is for programs that support only tensors.
+/// An implementation that returns an error for all records, for programs that support only tensors.
 #[derive(Debug, Clone, Copy)]
 pub struct NoRecords;
 

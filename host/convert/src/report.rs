@@ -1,4 +1,4 @@
-//! The report of a conversion: the files, the time, and everything that was lost.
+//! The report of a conversion: the output's files, the time, and all losses.
 
 use crate::request::Request;
 use crate::write::target::OutputTarget;
@@ -28,15 +28,16 @@ pub struct Report {
     /// Number of records in the output, if it contains records and they have been counted.
     pub records: Option<u64>,
     pub bytes: u64,
-    /// The time from the start to the commit.
+    /// The time from the start to the commit, in seconds.
     pub seconds: f64,
-    /// Number of tensors or records that were compared with `--verify`.
+    /// Number of tensors or records that `--verify` compared.
     pub verified: Option<u64>,
     /// Losses of the conversion.
     pub losses: Vec<Loss>,
     /// The outcome for each entry of the input, if it is not a single file.
     pub account: Option<Account>,
-    /// The files and their lengths. For a dry run, the files that would be written.
+    /// The output's files and their lengths in bytes. For a dry run, the files that would be
+    /// written.
     pub files: Vec<(PathBuf, u64)>,
     /// The path of the receipt, if one was requested.
     pub receipt: Option<PathBuf>,
@@ -68,7 +69,7 @@ impl Report {
         }
     }
 
-    /// Notes the leftovers of earlier runs that were found next to the output, and how they were
+    /// Adds the stages of earlier runs that were found next to the output, and how they were
     /// handled.
     pub fn recovered(&mut self, recovered: Recovered) {
         let finished = recovered
@@ -102,7 +103,7 @@ impl Report {
     }
 
     /// Completes the report of a conversion. `lens` contains the lengths of the committed files, in
-    /// order. If there is a receipt, it follows these files in `committed`.
+    /// order. If the output has a receipt, the receipt follows these files in `committed`.
     #[must_use]
     pub fn done(
         mut self,
@@ -124,7 +125,7 @@ impl Report {
         self
     }
 
-    /// Returns the document that `--json` prints.
+    /// Returns the JSON document that `--json` prints.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({

@@ -1,4 +1,5 @@
-//! The request for a conversion: the one description that the library, manifests, worker processes and Python share.
+//! The request for a conversion. The library, manifests, worker processes and Python all describe a
+//! conversion with this type.
 //!
 //! Requests are serializable. A path that is not UTF-8 cannot be serialized.
 
@@ -14,16 +15,16 @@ use tensorferry_publish::commit::CommitOptions;
 use tensorferry_sdk::{Entry, Result, Source};
 use tensorferry_tensors::content::Algorithm;
 
-/// A conversion: the input, the steps, the output, and the permitted losses.
+/// A conversion: the input, the steps, the output, and the losses that are allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Request {
     pub input: InputRequest,
-    /// `--step`, in order.
+    /// The values of `--step`, in order.
     pub steps: Vec<String>,
     pub output: OutputRequest,
     pub losses: LossPolicy,
-    /// `--dry-run`.
+    /// Whether `--dry-run` was passed.
     pub dry_run: bool,
 }
 
@@ -31,13 +32,13 @@ pub struct Request {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputRequest {
-    /// The path or URL.
+    /// The path or URL of the input.
     pub path: PathBuf,
-    /// `--from`.
+    /// The value of `--from`.
     pub format: Option<String>,
-    /// `-i`.
+    /// The values of `-i`.
     pub options: Vec<(String, String)>,
-    /// `--part`.
+    /// The value of `--part`.
     pub part: Part,
     /// The files of a dataset that are converted together. `path` is the first of these files.
     pub file_group: Option<FileGroup>,
@@ -52,20 +53,21 @@ pub struct InputRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutputRequest {
-    /// The path or URL. It ends in `/` if the output is a folder.
+    /// The path or URL of the output. It ends in `/` if the output is a folder.
     pub path: PathBuf,
-    /// `--to`.
+    /// The value of `--to`.
     pub format: Option<String>,
-    /// `-o`.
+    /// The values of `-o`.
     pub options: Vec<(String, String)>,
-    /// `--verify`.
+    /// Whether `--verify` was passed.
     pub verify: bool,
-    /// `--receipt`: the algorithm for the digests of files; `None` for no receipt.
+    /// The value of `--receipt`, which is the algorithm for the digests of files; `None` for no
+    /// receipt.
     pub receipt: Option<Algorithm>,
-    /// `--force`, `--sync`.
+    /// The options `--force` and `--sync`.
     pub commit: CommitOptions,
-    /// Files that earlier runs wrote for this output, with their identities at that time. The
-    /// commit removes the files that the new output does not replace.
+    /// Files that earlier runs wrote for this output, with their identities when they were written.
+    /// The commit removes those files that the new output does not replace.
     pub earlier: Vec<(PathBuf, FileIdentity)>,
 }
 
@@ -80,8 +82,8 @@ impl InputRequest {
         self.file_group.as_ref().map_or_else(open, |group| group.source(session))
     }
 
-    /// Returns the entry that decides whether the output is a folder, if the output's name does not
-    /// decide it. A dataset counts as a file, because the output template decides.
+    /// Returns the entry that decides whether the output is a folder. It is used if the output's
+    /// name does not decide this. A dataset counts as a file, because the output template decides.
     #[must_use]
     pub fn entry<'a>(&self, source: &'a FileSource) -> &'a Entry {
         static FILE: Entry = Entry::File(String::new());

@@ -1,6 +1,6 @@
 //! Sidecars are the files next to the weights of a model folder: configuration, tokenizers, a model
-//! card, sub-folders. If the output is a folder, they are copied along. Each sidecar that cannot be
-//! copied is a loss.
+//! card, sub-folders. If the output is a folder, sidecars are copied along with the model. Each
+//! sidecar that cannot be copied is a loss.
 
 use crate::context::ConversionContext;
 use crate::models::{is_entered, is_export, is_other_step};
@@ -40,13 +40,13 @@ pub struct Sidecars {
     account: Option<Account>,
     /// Files that the models' readers have created, by name.
     made: BTreeMap<String, Vec<u8>>,
-    /// Files whose text is edited: the new text, and the source of the original.
+    /// Files whose text is edited, each with the new text and the source of the original.
     edited: BTreeMap<String, (Vec<u8>, FileSource)>,
 }
 
-/// Decides which files of an input folder are copied along. Only files that no reader has read and
-/// whose names the output does not use (`is_output`) are considered. `--companions` restricts them. If
-/// the input is a file or a glob, only the files next to it that match `--companions` are copied.
+/// Decides which files of an input folder are copied along. A file is copied only if no reader has
+/// read it and the output does not use its name (`is_output`). If the input is a file or a glob,
+/// the files next to it that match `--carry` are copied along.
 pub fn find(
     context: &ConversionContext<'_>,
     models: &[&InputModel<'_>],
@@ -168,8 +168,8 @@ pub fn find(
                 continue;
             } else if target.target != Target::Folder {
                 let loss = Loss::new(LossKind::Sidecar, &name, "the output is not a folder");
-                // Configuration and training state are not part of a weights file, so leaving them
-                // out is a note and not a loss.
+                // Configuration and training state are not part of a weights file. If they are left
+                // out, this is a note and not a loss.
                 let is_data = names.format_of(file).is_some() || other_data(file).is_some();
                 let holds_data = is_data && !names_training_state(file);
                 if holds_data { loss } else { loss.severity(Severity::Note) }
@@ -206,13 +206,13 @@ fn is_link_to_a_model(input: &FileSource, name: &str, models: &[&InputModel<'_>]
     target.is_some_and(|target| models.iter().any(|model| model.has_read(target) || model.folder == target))
 }
 
-/// Returns whether an error concerns the folder itself, so that a retry would not help.
+/// Returns whether an error will recur in a retry, because the folder itself is the cause.
 fn is_lasting(error: &Error) -> bool {
     error.kind() == ErrorKind::Io
 }
 
-/// Returns why a local file cannot be copied along, or `None` if it can. Links that lead out of the
-/// folder are followed only for weights.
+/// Returns the reason why a local file cannot be copied along, or `None` if it can. Links that lead
+/// out of the folder are followed only for weights.
 fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) -> Option<String> {
     if entry.is_link && carried.is_local() && !carried.contains(&entry.name).unwrap_or(false) {
         return Some(format!("the entry {LEADS_OUT}"));
@@ -254,7 +254,7 @@ struct Companions<'a> {
     context: &'a ConversionContext<'a>,
     weights: &'a WeightNames,
     source: FileSource,
-    /// For each format id that was checked: whether files of this format accompany a model.
+    /// For each format ID that was checked, whether files of this format accompany a model.
     asked: BTreeMap<String, bool>,
     /// Number of files to copy, and their formats.
     copied: usize,
@@ -309,8 +309,8 @@ fn file_of(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or_default()
 }
 
-/// Entries of a repository in huggingface_hub's cache other than its snapshots: the blobs that the
-/// snapshots link to, refs, and markers for missing files.
+/// Entries of a repository in the `huggingface_hub` cache other than its snapshots: the blobs to
+/// which the snapshots link, refs, and markers for missing files.
 const OF_CACHE: [&str; 3] = ["blobs", "refs", ".no_exist"];
 
 impl Sidecars {
@@ -341,8 +341,7 @@ impl Sidecars {
         Ok(())
     }
 
-    /// Copies the account of a model that is not a folder but files that match a glob or share a
-    /// prefix.
+    /// Adds the account of a model that consists of files that match a glob or share a prefix.
     fn take_account(&mut self, context: &ConversionContext<'_>, model: &InputModel<'_>) -> Result<()> {
         let is_read = |name: &str| model.has_read(name);
         if !model.input.is_of_records() {
@@ -365,7 +364,8 @@ impl Sidecars {
         self.names.iter().map(String::as_str)
     }
 
-    /// Returns the names of the additional files that readers have created.
+    /// Returns the names of the additional files that readers have created, relative to the
+    /// output's folder.
     pub(crate) fn made(&self) -> impl Iterator<Item = &str> {
         self.made.keys().map(String::as_str)
     }
@@ -410,7 +410,7 @@ impl Sidecars {
     }
 
     /// Updates the configuration of a model whose weights are cast or are no longer quantized.
-    /// `selected` is the written part of the model.
+    /// `selected` is the part of the model that is written.
     pub(crate) fn follow_casts(
         &mut self,
         input: &FileSource,
@@ -436,7 +436,7 @@ impl Sidecars {
         let file = source.open(&name)?;
         let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MAX_BYTES)).unwrap_or(0)];
         source.read_at(file, 0, &mut text)?;
-        // Text that is truncated or not UTF-8 is not valid JSON, and stays unchanged.
+        // Text that is truncated or not UTF-8 is not valid JSON, and remains unchanged.
         let text = std::str::from_utf8(&text).unwrap_or_default();
         let mut change = None;
         let mut edited = None;

@@ -1,5 +1,6 @@
-//! The reader and the writer of a conversion have separate options. If an option is passed to the
-//! wrong side, the error names the right flag, even if the two formats differ.
+//! Checks that options are passed to the correct side of a conversion. The reader and the writer
+//! have separate options. If an option is passed to the wrong side, the error names the correct
+//! flag, even if the two formats differ.
 
 use crate::request::Request;
 use tensorferry_core::formats::options::is_of_host;
@@ -8,7 +9,7 @@ use tensorferry_sdk::{Description, Dtype, Error, OptionSpec, Result, Side};
 use tensorferry_tensors::steps::dequantize::READER_OPTION;
 use tensorferry_tensors::steps::model_config::ModelConfig;
 
-/// Checks that no option of the writer was passed with `-i`, and none of the reader with `-o`.
+/// Checks that no option of the writer was passed with `-i`, and no option of the reader with `-o`.
 pub fn check_sides(request: &Request, input: &Description, output: &Description) -> Result<()> {
     let declares = |description: &Description, side: Side, key: &str| {
         description.options.iter().any(|option| option.side == side && option.key == key)
@@ -32,8 +33,8 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
     Ok(())
 }
 
-/// Selects the given options that a format's reader has. This is done for each model of the input,
-/// because their formats may differ.
+/// Returns those of the given options that a format's reader supports. This is done for each model
+/// of the input, because their formats may differ.
 #[must_use]
 pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(String, String)> {
     let has = |key: &str| {
@@ -42,8 +43,8 @@ pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(Stri
     given.iter().filter(|(key, _)| has(key)).cloned().collect()
 }
 
-/// Returns the options of a reader: the given options, and, if a step dequantizes (`asked`), the
-/// option that makes the reader decode its own quantized types.
+/// Returns the options of a reader. These are the given options and, if a step dequantizes
+/// (`asked`), the option that makes the reader decode its own quantized types.
 pub(crate) fn with_dequantize(
     asked: Option<Option<Dtype>>,
     source: &FileSource,

@@ -1,4 +1,4 @@
-//! Statistics of a model: the statistics of each tensor's numbers, and suspicious findings.
+//! Statistics of the numbers in each tensor of a model, and findings about suspicious properties.
 //! Quantized weights are dequantized first.
 
 mod document;
@@ -22,18 +22,18 @@ use tensorferry_tensors::steps::model_config::ModelConfig;
 use tensorferry_tensors::steps::{ModelFacts, apply_to};
 use tensorferry_tensors::stored::Stored;
 
-/// The input and the selection of tensors.
+/// A request for statistics: the input and the selection of its tensors.
 #[derive(Clone, Copy)]
 pub struct StatisticsRequest<'a> {
-    /// The input, which is not modified.
+    /// The input. It is not modified.
     pub input: &'a TensorInput,
-    /// The options of its reader.
+    /// The options of the input's reader.
     pub options: &'a [(String, String)],
     pub part: &'a Part,
-    /// Globs of tensor names. If empty, all tensors are included. A weight that consists of several
-    /// tensors matches by its own name or by the name of one of these tensors.
+    /// Globs of tensor names. If there are none, all tensors are included. A weight that consists
+    /// of several tensors matches by its own name or by the name of one of these tensors.
     pub patterns: &'a [String],
-    /// Whether to compute histograms, which takes a second pass.
+    /// Whether to compute histograms, which requires a second pass over the data.
     pub histograms: bool,
 }
 
@@ -49,10 +49,10 @@ pub struct ModelStatistics {
 #[derive(Debug)]
 pub struct TensorStatistics {
     pub name: String,
-    /// The dtype in the file.
+    /// The dtype of the tensor in the file.
     pub dtype: String,
     pub shape: Vec<u64>,
-    /// Whether the statistics are of dequantized numbers.
+    /// Whether the statistics describe dequantized numbers.
     pub(crate) is_dequantized: bool,
     /// The tensors that the weight consists of, except the tensor that has the weight's own name.
     pub parts: Vec<String>,
@@ -127,7 +127,7 @@ fn dtypes(catalog: &Catalog) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Returns the catalog of the selected part as it is stored. Returns `None` if the whole input is
-/// selected, because then the tensors keep the names that they have in the input's catalog.
+/// selected, because the tensors then have the same names as in the input's catalog.
 fn part_of(request: &StatisticsRequest<'_>) -> Result<Option<Catalog>> {
     if *request.part == Part::Whole {
         return Ok(None);
@@ -136,7 +136,7 @@ fn part_of(request: &StatisticsRequest<'_>) -> Result<Option<Catalog>> {
 }
 
 /// Reads the input again, with the option that makes its reader dequantize its own quantized types.
-/// Returns `None` if there are no such types, or if the option is already set.
+/// Returns `None` if the format has no such types, or if the option is already set.
 fn dequantized_by_reader(
     request: &StatisticsRequest<'_>,
     session: &Session,
@@ -166,7 +166,7 @@ fn dequantized_by_reader(
     }
 }
 
-/// Returns whether an error is caused by the input's content, so that it would recur.
+/// Returns whether the input's content causes an error. Such an error would recur.
 fn is_for_good(error: &Error) -> bool {
     use tensorferry_sdk::ErrorKind::{Malformed, Unsupported};
     matches!(error.kind(), Malformed | Unsupported)
@@ -178,7 +178,7 @@ struct Dequantized {
     catalog: Catalog,
     /// The name of the quantization method.
     method: String,
-    /// For each such weight, the tensors that it consists of.
+    /// The tensors that each replaced weight consists of, by the name of the weight.
     parts: BTreeMap<String, Vec<String>>,
     /// Tensors that cannot be dequantized, each with the reason.
     problems: BTreeMap<String, String>,
@@ -217,7 +217,7 @@ impl Dequantized {
     }
 
     /// Adds the tensors that a reader has combined into one weight, such as PyTorch's scales and
-    /// zero points, whose names start with the weight's name.
+    /// zero points. Their names start with the weight's name.
     fn add_parts(&mut self, stored: &Catalog) {
         let names: HashSet<&str> = self.catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
         let known: HashSet<String> = self.parts.values().flatten().cloned().collect();

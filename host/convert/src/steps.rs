@@ -14,21 +14,21 @@ use tensorferry_tensors::steps::{Step, TENSOR_KINDS, TensorAction};
 /// Maximum nesting of recipes.
 const MAX_NESTED: usize = 8;
 
-/// The action of a step: on tensors, or on something else.
+/// The action of a step, which applies to tensors or to something else.
 #[derive(Debug)]
 pub enum StepAction {
-    /// Changes the catalog of tensors.
+    /// The step changes the catalog of tensors.
     Tensor(TensorAction),
-    /// An action that the records layer implements, based on the step's spec.
+    /// The records layer implements the action, based on the step's spec.
     Other(OtherSide),
 }
 
 /// Kinds of steps that are not steps on tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OtherSide {
-    /// Changes the flow of records.
+    /// The step changes the flow of records.
     Records,
-    /// Converts records to tensors, or tensors to records.
+    /// The step converts records to tensors, or tensors to records.
     Crossing,
 }
 
@@ -38,7 +38,7 @@ pub type AnyStep = Step<StepAction>;
 pub trait OtherSteps {
     fn signatures(&self) -> Vec<&'static Signature>;
 
-    /// Returns what a step acts on, or `None` if there is no such step.
+    /// Returns the object that a step acts on, or `None` if the step does not exist.
     fn side(&self, spec: &Spec) -> Option<Result<OtherSide>>;
 }
 
@@ -59,7 +59,7 @@ pub fn parse(texts: &[String], others: &dyn OtherSteps) -> Result<Vec<AnyStep>> 
 }
 
 /// Creates a step from a spec. If the spec names a recipe, creates the steps of the recipe. `depth`
-/// is the number of recipes that enclose the spec.
+/// is the number of recipes in which the spec is nested.
 fn make(spec: &Spec, others: &dyn OtherSteps, depth: usize) -> Result<Vec<AnyStep>> {
     let on_tensors = TENSOR_KINDS.iter().find_map(|kind| kind.action(spec));
     let action = on_tensors.map(|action| action.map(StepAction::Tensor));
@@ -93,7 +93,7 @@ fn make(spec: &Spec, others: &dyn OtherSteps, depth: usize) -> Result<Vec<AnySte
     Ok(steps)
 }
 
-/// For callers that accept only steps on tensors.
+/// The implementation for callers that accept only steps on tensors.
 struct NoSteps;
 
 impl OtherSteps for NoSteps {
@@ -119,13 +119,14 @@ pub fn of_format(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
 const ON_RECORDS: &str = "this step is for records, but the input holds tensors";
 const BOTH_TENSORS: &str = "both sides are tensors, so this step does not apply";
 
-/// Checks that all steps are on tensors, for a conversion whose input and output are tensors.
+/// Checks that all steps act on tensors. This is required if both the input and the output are
+/// tensors.
 pub fn on_tensors(steps: Vec<AnyStep>) -> Result<Vec<Step<TensorAction>>> {
     steps.into_iter().map(|step| tensor_step(step, ON_RECORDS, BOTH_TENSORS)).collect()
 }
 
-/// Returns the step if it is on tensors. `on_records` is the error message for a step on records,
-/// and `crossing` is the error message for a step that converts between tensors and records.
+/// Returns the step if it acts on tensors. `on_records` is the error message for a step on records.
+/// `crossing` is the error message for a step that converts between tensors and records.
 pub fn tensor_step(step: AnyStep, on_records: &str, crossing: &str) -> Result<Step<TensorAction>> {
     match step.action {
         StepAction::Tensor(action) => Ok(Step { spec: step.spec, recipe: step.recipe, action }),

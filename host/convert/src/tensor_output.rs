@@ -17,7 +17,7 @@ use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{Capabilities, Error, Layout, LossKind, OutputFile, OutputId, Result, Role};
 use tensorferry_tensors::tally;
 
-/// Advice for when the target format cannot store columns of strings.
+/// Advice for users if the target format cannot store columns of strings.
 const STRINGS_ADVICE: &str =
     "--step tensors:column,strings=bytes writes strings as tensors of their bytes and end offsets";
 
@@ -39,7 +39,7 @@ impl<'a> TensorOutput<'a> {
         Ok(Self { context, models, sidecars })
     }
 
-    /// Returns the report as it is before anything is written.
+    /// Returns the report before any file is written.
     pub(crate) fn report(&self) -> Result<Report> {
         let lost = self.models.iter().flat_map(PlannedModel::losses);
         let told = self.sidecars.losses();
@@ -64,8 +64,8 @@ impl<'a> TensorOutput<'a> {
         Ok(report)
     }
 
-    /// Returns an error if the output would have no tensors but the input has some. An output
-    /// without tensors is allowed if the format can store the tree around them.
+    /// Returns an error if the output would contain no tensors although the input contains some. An
+    /// output without tensors is allowed if the format can store the tree around them.
     fn check_carried(&self, report: &Report) -> Result<()> {
         let keeps_tree = self.context.target.format.description.capabilities.has(Capabilities::TREE);
         let has_tree = |model: &PlannedModel<'_>| model.selected.catalog.tree().root().is_some();

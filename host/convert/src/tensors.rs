@@ -1,4 +1,4 @@
-//! The stages that convert a model's tensors: select, plan, write. Each stage adds to the result of
+//! The stages that convert a model's tensors: select, plan, write. Each stage extends the result of
 //! the previous stage.
 
 use crate::context::ConversionContext;
@@ -28,20 +28,20 @@ use tensorferry_tensors::stored::Stored;
 /// A model, and the part of it that is converted.
 pub struct SelectedModel<'a> {
     pub model: &'a InputModel<'a>,
-    /// The selected part's tensors, metadata and tree after the steps.
+    /// The tensors, metadata and tree of the selected part, after the steps.
     pub selected: Adapted,
     /// The writer, which requests steps and then plans the output.
     writer: Cell<Option<Box<dyn TensorWriter>>>,
 }
 
-/// A model whose output is laid out.
+/// A model whose output has a layout.
 pub struct PlannedModel<'a> {
     pub model: &'a InputModel<'a>,
     /// The result of the steps.
     pub selected: &'a Adapted,
     pub logical: Logical<'a>,
     pub planned: Planned,
-    /// Digests for the receipt, computed during the copy.
+    /// Digests for the receipt that the copy has computed.
     pub passing: Option<Passing>,
     /// The digests of the model's tensors, once they have been computed.
     pub digests: Option<Vec<ContentDigest>>,
@@ -115,8 +115,9 @@ pub fn plan<'a>(
     selected.iter().map(plan).collect()
 }
 
-/// Refuses to write codes of quantized weights in two cases: if the format has no dtype for them,
-/// because only their scales would remain, or if programs would read the codes as numbers.
+/// Returns an error if codes of quantized weights would be written to a format that has no dtype
+/// for them, because only their scales would remain. Also returns an error if programs would read
+/// the codes as numbers.
 fn check_codes(selected: &Adapted, planned: &Planned, target: Capabilities) -> Result<()> {
     if selected.codes.is_empty() {
         return Ok(());
@@ -140,7 +141,7 @@ impl PlannedModel<'_> {
         self.selected.losses.iter().chain(&self.planned.losses).map(|loss| self.model.place(loss))
     }
 
-    /// Returns how many of the model's tensors are in the output.
+    /// Returns the number of the model's tensors that are in the output.
     pub(crate) fn tensors(&self) -> u64 {
         u64::from(self.logical.tensor_count()) - self.planned.layout.omitted().len() as u64
     }
@@ -166,7 +167,7 @@ impl PlannedModel<'_> {
         seal(layout, &**plan, &copied, &notes, reading, &files)
     }
 
-    /// Returns whether the target leaves out string tensors that were made from columns of records.
+    /// Returns whether the target omits string tensors that were made from columns of records.
     pub(crate) fn lacks_strings(&self) -> bool {
         let is_text = |&id: &TensorId| self.logical.tensor(id).dtype == Dtype::STR;
         self.model.input.is_of_records() && self.planned.layout.omitted().iter().any(is_text)

@@ -1,4 +1,4 @@
-//! A watcher is notified of a conversion's progress, and can stop the conversion before the output
+//! A watcher is notified of a conversion's progress, and can stop the conversion before its output
 //! becomes visible.
 
 use crate::report::Report;
@@ -8,22 +8,23 @@ use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::stage::Destination;
 use tensorferry_sdk::Result;
 
-/// Observes a conversion. A function that takes a number of bytes is a watcher that never stops the
-/// conversion.
+/// An observer of a conversion. A function with one parameter, the number of bytes, is a watcher
+/// that never stops the conversion.
 pub trait Watch {
-    /// Called with the number of bytes to copy, before the first one is copied.
+    /// Called with the number of bytes to copy, before the first byte is copied.
     fn begun(&self, bytes: u64);
 
-    /// Called just before objects of a store become visible. Visible objects are then compared with
+    /// Called just before objects in a store become visible. Visible objects are then compared with
     /// the input, and are removed if they differ. Not called for objects that are committed without
-    /// this comparison. If this returns an error, the conversion ends and nothing becomes visible.
+    /// this comparison. If this method returns an error, the conversion ends and no object becomes
+    /// visible.
     fn before_visible(&self, objects: Vec<(PathBuf, FileIdentity)>) -> Result<()> {
         let _ = objects;
         Ok(())
     }
 
-    /// Called when everything is staged, checked and, with `--verify`, verified. If this returns an
-    /// error, the conversion ends and leaves nothing behind.
+    /// Called when the whole output is staged, checked and, with `--verify`, verified. If this
+    /// method returns an error, the conversion ends and leaves no output behind.
     fn before_commit(&self, ready: &Ready<'_>) -> Result<()> {
         let _ = ready;
         Ok(())
@@ -43,9 +44,9 @@ pub struct Ready<'a> {
     /// The format of the output.
     pub writer: UsedFormat,
     pub report: &'a Report,
-    /// Every file that was read, with its identity at that time.
+    /// All files that were read, with their identities when they were opened.
     pub inputs: Vec<(PathBuf, FileIdentity)>,
-    /// The output's files under their final names. The identity of each distinguishes it from any
-    /// other file.
+    /// The output's files under their final names. The identity of each file distinguishes it from
+    /// all other files.
     pub outputs: Vec<(PathBuf, FileIdentity)>,
 }

@@ -1,4 +1,4 @@
-//! Writes a catalog to files: names, layout and copy.
+//! Writes a catalog to files. The modules choose file names, plan the layout and copy the bytes.
 
 mod config_document;
 pub mod config_dtype;

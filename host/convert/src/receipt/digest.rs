@@ -1,4 +1,4 @@
-//! Digests of whole files, with the requested algorithm.
+//! Digests of whole files, with the algorithm that the user requested.
 
 use crate::write::copy::InputTrees;
 use rayon::prelude::*;
@@ -17,7 +17,7 @@ use tensorferry_tensors::hash_tree::HashTree;
 /// A file in a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// The name, with `/` between the parts.
+    /// The file's name, with `/` between the parts.
     pub name: String,
     pub bytes: u64,
     /// The digest of the file's bytes. In JSON, the key is the name of the algorithm.
@@ -50,7 +50,7 @@ impl FileDigest {
     }
 }
 
-/// Files to be hashed in parallel, starting with the longest. Each file is one task.
+/// Files to be hashed in parallel, starting with the longest file. Each file is one task.
 #[derive(Default)]
 pub struct Files<'a> {
     files: Vec<HashTask<'a>>,
@@ -61,7 +61,7 @@ struct HashTask<'a> {
     name: String,
     bytes: u64,
     from: BytesFrom<'a>,
-    /// The parts of the file that were hashed during the copy.
+    /// The hash tree of the parts that were hashed during the copy.
     tree: Option<&'a HashTree>,
 }
 
@@ -71,8 +71,8 @@ enum BytesFrom<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Adds a file of a source, to be recorded as `name`. `seen` contains the parts of the source's
-    /// files that are already hashed.
+    /// Adds a file of a source, which is recorded as `name`. `seen` contains the parts of the
+    /// source's files that are already hashed.
     pub(crate) fn add_source(
         &mut self,
         source: &'a FileSource,
@@ -156,7 +156,7 @@ fn hash_file(path: &Path, tree: &HashTree, algorithm: Algorithm, session: &Sessi
     hash(tree, algorithm, session, read)
 }
 
-/// Completes the digest of a hash tree, some of whose bytes may already be hashed.
+/// Completes a hash tree, some of whose bytes may already be hashed, and returns its digest.
 fn hash(
     tree: &HashTree,
     algorithm: Algorithm,

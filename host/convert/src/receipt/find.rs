@@ -1,5 +1,5 @@
-//! Finds the receipts for paths that a user passes: an output, a file of a set, a receipt, or a
-//! folder with any number of outputs in it and in its sub-folders.
+//! Finds the receipts for paths that a user passes. A path may be an output, a file of a set, or a
+//! receipt. It may also be a folder that contains outputs, including outputs in its sub-folders.
 
 use super::{IN_FOLDER, Receipt, beside, is_name};
 use std::collections::btree_map::Entry as Slot;
@@ -14,7 +14,7 @@ const MAX_FOLDERS: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundReceipts {
-    /// The receipts without duplicates, sorted by path.
+    /// The receipts, without duplicates and sorted by path.
     pub receipts: Vec<PathBuf>,
     /// The requested paths that have no receipt.
     pub without: Vec<PathBuf>,
@@ -57,7 +57,7 @@ fn of_path(path: &Path, folders: &mut Folders<'_>) -> Result<Vec<PathBuf>> {
     Ok(folders.owner(path)?.into_iter().collect())
 }
 
-/// Does the same as [`of_path`], for a URL in an object store.
+/// Finds the receipts for a URL in an object store, as [`of_path`] does for a local path.
 fn of_url(url: &Path, session: &Session) -> Result<Vec<PathBuf>> {
     let whole = InputFolder::at(url, session)?;
     let kind = whole.kind("")?;
@@ -107,7 +107,8 @@ fn below(top: &InputFolder, folder: &str, depth: usize, found: &mut Vec<PathBuf>
     Ok(())
 }
 
-/// Removes a trailing slash: the receipt of `model/`, like that of `model`, is `model.ferry.json`.
+/// Removes a trailing slash from a path. The receipt of both `model/` and `model` is
+/// `model.ferry.json`.
 fn without_slash(path: &Path) -> PathBuf {
     path.components().collect()
 }
@@ -117,8 +118,8 @@ fn entries(folder: &Path) -> Result<Vec<std::fs::DirEntry>> {
     std::fs::read_dir(folder).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)
 }
 
-/// The files that the receipts of each folder list. Each folder is read once, even if a shell
-/// expands `*` to many of its files.
+/// A cache of the files that the receipts of each folder list. Each folder is read once, even if a
+/// shell expands `*` to many of its files.
 struct Folders<'a> {
     session: &'a Session,
     known: BTreeMap<PathBuf, BTreeMap<PathBuf, PathBuf>>,
@@ -153,7 +154,7 @@ impl Folders<'_> {
 }
 
 /// Returns the files that the receipts of a folder list, each with its receipt. Receipts that
-/// cannot be read are skipped here: they are reported if the user passes them or their folder.
+/// cannot be read are skipped. They are reported if the user passes them or their folder.
 fn named_in(folder: &Path, session: &Session) -> Result<BTreeMap<PathBuf, PathBuf>> {
     let mut named = BTreeMap::new();
     for entry in entries(folder)? {

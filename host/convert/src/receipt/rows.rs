@@ -11,8 +11,8 @@ use tensorferry_tensors::content::ContentDigest;
 
 const ROWS: &[u8] = b"tensorferry rows 1\n";
 
-/// Computes the digest of all rows. Each item of `files` is the number of rows of one file and the
-/// digests of its columns by name.
+/// Computes the digest of all rows. Each item of `files` contains the number of rows of one file,
+/// and the digests of the file's columns by name.
 pub fn rows_digest<'a, C>(files: impl ExactSizeIterator<Item = (u64, C)>) -> ContentDigest
 where
     C: IntoIterator<Item = (&'a str, ContentDigest)>,

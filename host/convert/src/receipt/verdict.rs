@@ -1,4 +1,4 @@
-//! The verdict about an output and its receipt, with all problems that were found.
+//! The result of checking an output against its receipt, with all problems that were found.
 
 use crate::receipt::output_of;
 use serde_json::{Value, json};
@@ -11,14 +11,14 @@ use tensorferry_sdk::Error;
 pub enum Verdict {
     /// Everything matches the receipt.
     Ok,
-    /// There is no receipt.
+    /// The output has no receipt.
     NoReceipt,
     /// The output cannot be checked: the receipt is invalid, a plugin is missing, or a file cannot
     /// be read.
     Unreadable,
-    /// A file is missing.
+    /// A file of the output is missing.
     Missing,
-    /// Something differs from the receipt.
+    /// Some content differs from the receipt.
     Changed,
 }
 
@@ -42,14 +42,14 @@ impl Verdict {
 pub struct Checked {
     pub receipt: PathBuf,
     pub verdict: Verdict,
-    /// Everything that differs from the receipt.
+    /// All differences between the output and the receipt.
     pub problems: Vec<Problem>,
     /// The reason why the output cannot be checked.
     pub error: Option<Error>,
     pub files: u64,
     pub tensors: u64,
     pub rows: u64,
-    /// Columns and tensors that could not be compared, with the reasons.
+    /// Columns and tensors that could not be compared, each with the reason.
     pub left_out: Vec<String>,
     /// Total size of the output's files according to the receipt.
     pub bytes: u64,
@@ -87,7 +87,7 @@ pub struct Problem {
     pub subject: Subject,
     /// The name of the file, tensor or column.
     pub name: String,
-    /// The problem, worded as the predicate of a sentence.
+    /// The problem, in words that continue a sentence after the subject and the name.
     pub what: &'static str,
     /// The value in the receipt.
     pub expected: Option<String>,
@@ -105,7 +105,7 @@ pub enum Subject {
     Column,
     /// A file of the input.
     Source,
-    /// The receipt, if it contradicts itself.
+    /// The receipt itself, if it contradicts itself.
     Receipt,
 }
 
@@ -142,8 +142,8 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Names come from files. They are quoted, so that a newline in a name cannot imitate an
-        // output line.
+        // Names are from untrusted files. They are quoted, so that a newline in a name cannot
+        // imitate an output line.
         write!(f, "{} {:?} {}", self.subject.word(), self.name, self.what)?;
         match (&self.expected, &self.found) {
             (Some(expected), Some(found)) => write!(f, ": expected {expected}, found {found}"),

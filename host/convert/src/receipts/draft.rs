@@ -1,4 +1,5 @@
-//! Drafts the part that all receipts have in common: everything except tensors and records.
+//! Drafts the part that all receipts have in common: all fields except those for tensors and
+//! records.
 
 use crate::context::ConversionContext;
 use crate::receipt::{
@@ -19,16 +20,16 @@ use tensorferry_tensors::content::Algorithm;
 use tensorferry_tensors::hash_tree::HashTree;
 
 pub struct ReceiptFiles<'a> {
-    /// The files of the input: the source, the name in the source, the name in the receipt, and the
-    /// parts that were hashed during the copy.
+    /// The files of the input. Each item contains the source, the name in the source, the name in
+    /// the receipt, and the parts that were hashed during the copy.
     pub input: Vec<(&'a FileSource, &'a str, String, Option<&'a InputTrees>)>,
-    /// Additional inputs that options of the reader name.
+    /// The additional inputs that options of the reader name.
     pub additional: &'a [Arc<FileSource>],
-    /// The staged files of the output, and the parts of each that were hashed during the copy.
+    /// The staged files of the output, and the parts of each file that were hashed during the copy.
     pub output: Vec<(&'a str, Option<&'a HashTree>)>,
 }
 
-/// Drafts a receipt without tensors and records. Hashes all files together.
+/// Drafts a receipt without tensors and records. All files are hashed in parallel.
 pub fn draft(
     context: &ConversionContext<'_>,
     files: &ReceiptFiles<'_>,
@@ -102,7 +103,7 @@ fn absolute(path: &Path) -> Result<String> {
     Ok(shown(&absolute))
 }
 
-/// Describes a format and its plugin.
+/// Creates the record of a format and its plugin.
 pub fn format_record(registry: &Formats, format: &RegisteredFormat) -> FormatRecord {
     let identity = registry.plugin_of(format);
     FormatRecord {

@@ -1,4 +1,4 @@
-//! Drafts the receipt of tensors, while their sources are open and the output is staged.
+//! Drafts the receipt of an output of tensors, while its sources are open and the output is staged.
 //!
 //! The expected tensors are taken from the input, not from the output, so that the first
 //! verification also checks the writer.
@@ -15,7 +15,7 @@ use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{CatalogView, Entry, Error, Result, hex};
 use tensorferry_tensors::content;
 
-/// Drafts the receipt of tensors and of the files that were copied along.
+/// Drafts the receipt for the tensors and the files that were copied along.
 pub(crate) fn draft_tensors(
     context: &ConversionContext<'_>,
     models: &[PlannedModel<'_>],

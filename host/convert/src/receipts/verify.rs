@@ -1,8 +1,10 @@
 //! Checks an output against its receipt: first the lengths and digests of its files, then each
-//! tensor as ferry reads it. On request, also checks the input files that the output was made from.
+//! tensor that ferry reads from it. On request, also checks the input files that the output was
+//! made from.
 //!
-//! A receipt is untrusted. A receipt with file names that lead out of its folder is unreadable.
-//! Values in a receipt are only compared and never determine the size of an allocation.
+//! A receipt is untrusted. If it contains file names that lead out of its folder, it is rejected as
+//! unreadable. Values in a receipt are only compared, and never determine the size of an
+//! allocation.
 
 use crate::inspect::temporary;
 use crate::receipt::digest::hash_path;
@@ -32,12 +34,12 @@ use tensorferry_tensors::content::{self, Algorithm, digests};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::stored::Stored;
 
-/// How thoroughly outputs are checked.
+/// The depth of a check of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Depth {
-    /// Check only the output's files, without reading the tensors.
+    /// Whether to check only the output's files, without reading the tensors.
     pub quick: bool,
-    /// Also check the files that the output was made from.
+    /// Whether to check also the files that the output was made from.
     pub source: bool,
 }
 
@@ -95,8 +97,8 @@ pub fn verify(
 }
 
 impl Checked {
-    /// Collects all problems. If this returns an error, there may be more problems than were
-    /// collected.
+    /// Checks the output and collects all problems. If this function returns an error, there may be
+    /// more problems than it has collected.
     fn look(
         &mut self,
         path: &Path,
@@ -139,7 +141,8 @@ impl Checked {
         Ok(())
     }
 
-    /// Checks the content digest of all records, which is computed from the digests of the files.
+    /// Checks that the content digest of all records agrees with the digest that is computed from
+    /// the files' digests.
     fn rows_agree(&mut self, records: &RecordsRecord) {
         let of_files =
             records.content_of_files().map_or_else(|| "no digests".to_owned(), |digest| hex(&digest));
@@ -154,7 +157,7 @@ impl Checked {
         }
     }
 
-    /// Compares files with their records. Returns whether all files exist.
+    /// Compares files with their records in the receipt. Returns whether all files exist.
     fn files(
         &mut self,
         folder: &Path,
@@ -171,7 +174,8 @@ impl Checked {
         Ok(is_whole)
     }
 
-    /// Checks the model's digest, which is computed from the digests of its tensors.
+    /// Checks that the model's digest agrees with the digest that is computed from its tensors'
+    /// digests.
     fn receipt_agrees(&mut self, model: &ModelRecord) {
         let digests = model.tensors.iter().map(|t| Some((t.name.as_str(), from_hex(&t.content)?)));
         let of_tensors = digests.collect::<Option<Vec<_>>>().map(content::catalog);
@@ -220,15 +224,15 @@ impl Checked {
             of_kind.filter_map(|loss| Some((in_folder(&model.folder, &loss.what)?, loss))).collect()
         };
         let changed = losses_of(LossKind::Attribute);
-        // Digests are computed after readers and steps have rounded, so only a writer's losses can
-        // change the dtype after that.
+        // Digests are computed after readers and steps have rounded values. After that, only losses
+        // of the writer can change the dtype.
         let mut rounded = losses_of(LossKind::Precision);
         rounded.retain(|_, loss| loss.asked);
         let mut not_compared: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let digests = digests(logical, Algorithm::Blake3)?;
         let mut there: HashMap<&str, TensorId> =
             logical.tensor_ids().map(|id| (logical.tensor(id).name, id)).collect();
-        // A format without names gives its only tensor a different name.
+        // A format that does not store names returns its only tensor under a different name.
         let is_only = there.len() == 1 && model.tensors.len() == 1;
         for expected in &model.tensors {
             let named = there.remove(expected.name.as_str());
@@ -270,7 +274,7 @@ fn in_folder<'a>(folder: &str, what: &'a str) -> Option<&'a str> {
 
 fn reader<'a>(registry: &'a Formats, format: &str) -> Result<&'a RegisteredFormat> {
     registry.format(format, Side::Reader).map_err(|error| {
-        // The user did not choose the format (the receipt names it), so this is not a usage error.
+        // The receipt names the format, not the user, so this is not a usage error.
         Error::new(ErrorKind::Plugin, error.message()).context("no reader for the output is installed")
     })
 }
@@ -286,8 +290,8 @@ fn compare_file(
     let path = folder.join(&file.name);
     let failed = |e: Error| e.file(shown(&path));
     let differs = |found: &FileDigest| match subject {
-        // A receipt may name any path as a source: do not reveal the digest of a file that is not
-        // part of the output.
+        // A receipt may name any path as a source, so the error must not reveal the digest of a
+        // file that is not part of the output.
         Subject::Source => problem("has a different digest"),
         _ => problem("has a different digest").differs(file.digest.text(), found.text()),
     };
@@ -324,7 +328,7 @@ fn compare_file(
     Ok((found != file.digest).then(|| differs(&found)))
 }
 
-/// Returns the first difference between a tensor and its record.
+/// Returns the first difference between a tensor and its record in the receipt.
 fn compare_tensor(expected: &TensorRecord, found: &TensorRecord) -> Option<Problem> {
     let problem = |what| Problem::new(Subject::Tensor, &expected.name, what);
     Some(if found.dtype != expected.dtype {

@@ -1,4 +1,4 @@
-//! Statistics as JSON. Infinities and NaN are strings.
+//! Statistics as JSON. Infinities and NaN are written as strings.
 
 use super::{Finding, ModelStatistics, TensorStatistics};
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ fn of_texts(texts: &Texts) -> Value {
     })
 }
 
-/// Converts a number to JSON. 64-bit integers stay exact.
+/// Converts a number to JSON. 64-bit integers remain exact.
 fn number(number: Number) -> Value {
     match number {
         Number::Float(number) => float(number),

@@ -1,4 +1,4 @@
-//! Findings: suspicious properties of a model's statistics.
+//! Findings are suspicious properties of a model's statistics.
 
 use super::TensorStatistics;
 use rayon::prelude::*;
@@ -8,19 +8,20 @@ use tensorferry_tensors::content::{self, Algorithm, ContentDigest};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::statistics::{Number, Numbers, Statistics, StatisticsKind, rows_of_zeros};
 
-/// Maximum share of zero rows. A smaller share may be padding, for example of a vocabulary.
+/// Maximum share of zero rows that is not reported. A small share of zero rows may be padding, for
+/// example of a vocabulary.
 const MAX_DEAD_ROWS: f64 = 0.01;
-/// Maximum share of F8 values at the largest number of the dtype. A few are normal: scales are
-/// chosen so that the largest weight becomes that number.
+/// Maximum share of F8 values that are the largest number of the dtype. A few such values are
+/// normal, because scales are chosen so that the largest weight becomes that number.
 const MAX_SATURATED_F8: f64 = 0.001;
-/// Maximum share of subnormals. Weights around zero contain some by chance. F16 weights contain
-/// more, because the smallest normal number of F16 is 6e-5.
+/// Maximum share of subnormals that is not reported. Weights around zero contain some subnormals by
+/// chance. F16 weights contain more, because the smallest normal number of F16 is 6e-5.
 const MAX_SUBNORMAL: f64 = 0.01;
 const MAX_SUBNORMAL_F16: f64 = 0.05;
-/// If an F16 tensor contains infinities and also numbers this large, its values exceeded the
-/// dtype's limit of 65504.
+/// If an F16 tensor contains infinities and numbers that are at least this large, its values
+/// exceeded the dtype's limit of 65504.
 const NEAR_LIMIT_F16: f64 = 32752.0;
-/// Minimum size in bytes of tensors that are searched for equal ones. Smaller tensors, such as
+/// Minimum size in bytes of tensors that are compared with each other. Smaller tensors, such as
 /// counters or frequencies, are often equal.
 const MIN_EQUAL: u64 = 64;
 
@@ -28,13 +29,13 @@ const MIN_EQUAL: u64 = 64;
 pub enum FindingKind {
     Nan,
     Infinite,
-    /// Values at the limit of their dtype, or beyond it.
+    /// Some values are at the limit of their dtype, or beyond it.
     Clipped,
     /// All values are zero.
     AllZero,
     /// All values of a weight are equal, or many of its rows are zero.
     Dead,
-    /// Equal tensors that are stored separately.
+    /// Tensors are equal but stored separately.
     Equal,
     /// Many numbers are so small that they lost digits.
     Subnormal,
@@ -68,7 +69,7 @@ impl FindingKind {
     }
 }
 
-/// A suspicious property of a tensor, or of several together.
+/// A suspicious property of one tensor, or of several tensors together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub kind: FindingKind,
@@ -92,7 +93,8 @@ fn layer(name: &str) -> Option<u64> {
     name.split(['.', '/']).find_map(|part| part.parse().ok())
 }
 
-/// Counts rows that are all zeros, if the tensor has enough zeros for at least one such row.
+/// Counts the rows that contain only zeros, if the tensor has enough zeros for at least one such
+/// row.
 pub(super) fn count_rows(
     logical: &Logical<'_>,
     wanted: &[(TensorId, StatisticsKind)],
@@ -117,7 +119,7 @@ pub(super) fn count_rows(
     Ok(())
 }
 
-/// Returns the findings about these tensors, by kind and then in the input's order.
+/// Returns the findings about these tensors, sorted by kind and then by the input's order.
 pub(super) fn of(
     logical: &Logical<'_>,
     ids: &[TensorId],
@@ -160,7 +162,7 @@ fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind
         Dtype::F8_E4M3 | Dtype::F8_E5M2 | Dtype::F8_E4M3FNUZ | Dtype::F8_E5M2FNUZ | Dtype::F8_E4M3B11FNUZ => {
             MAX_SATURATED_F8
         }
-        // Smaller dtypes reach their largest number in ordinary tensors.
+        // In tensors of smaller dtypes, values at the largest number are normal.
         _ => 1.0,
     };
     if share(numbers.saturated) > may_be_saturated {
@@ -196,7 +198,7 @@ fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind
     found
 }
 
-/// Properties that equal tensors share.
+/// The properties by which candidates for equal tensors are grouped.
 #[derive(PartialEq, Eq, Hash)]
 struct Alike<'a> {
     dtype: Dtype,

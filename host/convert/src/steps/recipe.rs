@@ -56,10 +56,10 @@ const MAX_BYTES: u64 = 1 << 20;
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
     pub summary: String,
-    /// Further explanation for users.
+    /// A detailed explanation for users.
     #[serde(default)]
     pub details: String,
-    /// The recipe for the opposite direction.
+    /// The name of the recipe for the opposite direction.
     pub inverse: Option<String>,
     #[serde(default)]
     pub parameters: BTreeMap<String, Parameter>,
@@ -69,7 +69,7 @@ pub struct Recipe {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// The default value. A parameter without one is required.
+    /// The default value of the parameter. A parameter without a default is required.
     pub default: Option<String>,
     pub help: String,
 }
@@ -79,7 +79,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// Returns the recipe with this name or in this file, or `None` if there is no such recipe.
+/// Returns the recipe with this name or in this file, or `None` if it does not exist.
 pub fn find(name: &str) -> Result<Option<Recipe>> {
     if let Some(path) = name.strip_prefix('@') {
         return read(path).map(Some);
@@ -118,8 +118,8 @@ fn parse(text: &str) -> Result<Recipe> {
     })
 }
 
-/// Returns the steps of a recipe with its parameters filled in, or `None` if there is no such
-/// recipe.
+/// Returns the steps of a recipe with its parameters filled in, or `None` if the recipe does not
+/// exist.
 pub fn steps(spec: &Spec) -> Result<Option<Vec<Spec>>> {
     let Some(recipe) = find(&spec.name)? else { return Ok(None) };
     if let Some(argument) = &spec.argument {

@@ -1,4 +1,4 @@
-//! Tests steps and recipes in the form in which users write them.
+//! Tests of steps and recipes, written as users write them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;

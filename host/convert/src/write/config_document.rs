@@ -1,7 +1,7 @@
 //! A model folder's `config.json` as an editable document. The entries of its main object, and of
-//! configurations for parts of the model (`text_config`), can be changed. All other values keep
-//! their text, so that numbers keep their digits. The document is written in the input's style: its
-//! indentation and separators.
+//! configurations for parts of the model (`text_config`), can be changed. The text of all other
+//! values remains unchanged, so that numbers keep their digits. The document is written with the
+//! input's indentation and separators.
 
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -26,13 +26,13 @@ pub(super) struct Entry<'a> {
 
 #[derive(Debug)]
 pub(super) enum Field<'a> {
-    /// The configuration for a part of the model.
+    /// A nested configuration for a part of the model.
     Config(Vec<Entry<'a>>),
     /// The JSON text of any other value.
     Text(Cow<'a, str>),
 }
 
-/// How entries are separated in the document.
+/// The indentation and separators of a document.
 #[derive(Debug)]
 struct Style<'a> {
     /// The line break and one level of indentation; `None` if the document is on one line.
@@ -42,7 +42,7 @@ struct Style<'a> {
 }
 
 impl<'a> ConfigDocument<'a> {
-    /// Parses a document. Returns `None` if it is not a JSON object.
+    /// Parses a document. Returns `None` if the text is not a JSON object.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let root = entries(text, 0).ok()?;
         let end = text.rfind('}').map_or("", |end| &text[end + 1..]);

@@ -11,19 +11,19 @@ pub const NAME: &str = "config.json";
 /// Maximum size of a configuration that can be edited.
 pub const MAX_BYTES: u64 = 16 << 20;
 
-/// The edit of a configuration.
+/// The edit that a cast makes necessary in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// Nothing changes: there is no dtype, or it is correct.
+    /// No edit is needed: the configuration names no dtype, or the dtype is correct.
     None,
-    /// The new text, and a description of the change.
+    /// The configuration has a new text. The second string describes the change.
     Text(String, String),
-    /// The dtype is no longer correct, and no single dtype would be. The string describes the
-    /// entry.
+    /// The dtype is no longer correct, and no single dtype would be correct. The string describes
+    /// the entry.
     Untrue(String),
 }
 
-/// Returns the edit that the casts of the catalog make necessary.
+/// Returns the edit of the configuration that the catalog's casts make necessary.
 #[must_use]
 pub fn edit(text: &str, catalog: &Catalog) -> Edit {
     if !catalog.tensors().iter().any(|tensor| is_float(tensor.dtype) && is_cast(catalog, tensor)) {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{CatalogBuilder, CatalogSink, FileId, Limits, MemorySource, Storage, TensorId};
 
-    /// Two F32 tensors and a counter, with these casts.
+    /// Returns a catalog of two F32 tensors and a counter, with these casts.
     fn catalog(casts: &[(u32, Dtype)]) -> Catalog {
         let source = MemorySource::file("x", vec![0; 96]);
         let limits = Limits::default();
@@ -134,7 +134,7 @@ mod tests {
         ] {
             assert_eq!(edit(same, &both), Edit::None, "{same}");
         }
-        // A counter is not a weight: its cast changes nothing.
+        // A counter is not a weight, so its cast does not change the configuration.
         let counter = edit("{\"dtype\":\"float32\"}", &catalog(&[(2, Dtype::I32)]));
         assert_eq!(counter, Edit::None);
     }

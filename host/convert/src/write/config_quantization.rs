@@ -7,8 +7,9 @@ use tensorferry_sdk::Dtype;
 use tensorferry_tensors::cast::torch_name;
 use tensorferry_tensors::steps::model_config::KEYS;
 
-/// Returns the new text of a configuration after its weights were decoded to `dtype`, and a
-/// description of the change. Returns `None` if nothing changes, or if `text` is not a JSON object.
+/// Returns the new text of a configuration after the model's weights were decoded to `dtype`, and a
+/// description of the change. Returns `None` if no change is needed, or if `text` is not a JSON
+/// object.
 #[must_use]
 pub fn edit(text: &str, dtype: Dtype) -> Option<(String, String)> {
     let now = torch_name(dtype)?;
@@ -85,8 +86,8 @@ mod tests {
     #[test]
     fn keys_go_wherever_they_stand() {
         let keys = ["quantization", "quantization_config", "torch_dtype", "x"];
-        // All orders of all combinations of keys, in the main object and in the configuration for a
-        // part of the model.
+        // Test all orders of all combinations of keys, in the main object and in the configuration
+        // for a part of the model.
         for code in 0..5_usize.pow(4) {
             let chosen: Vec<&str> =
                 (0..4).filter_map(|digit| keys.get(code / 5_usize.pow(digit) % 5)).copied().collect();

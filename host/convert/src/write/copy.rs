@@ -1,7 +1,7 @@
 //! Copies bytes from storages to staged files. The windows of all files are copied in parallel.
-//! Each window is filled, digested and written once.
+//! Each window is filled once, digested once and written once.
 //!
-//! Encoded segments are written earlier, by [`encode`](super::encode).
+//! Encoded segments are written before the copy, by [`encode`](super::encode).
 //!
 //! A window is [`WINDOW_BYTES`] of one output file. Contiguous bytes are read straight into the
 //! window, so that one write covers many small tensors. Bytes that need a gather are not part of a
@@ -47,18 +47,19 @@ use tiled::TiledCopy;
 pub struct Copied {
     /// The digests that the layout requested, in order.
     pub digests: Vec<Digest>,
-    /// The length of each file, including streamed files, in order. 0 for late files.
+    /// The length of each file in the order of the layout, including streamed files. The length of
+    /// a late file is 0.
     pub lens: Vec<u64>,
     /// Losses caused by casts.
     pub losses: Vec<Loss>,
-    /// Digests of the copied bytes, if there will be a receipt.
+    /// Digests of the copied bytes, if the output will have a receipt.
     pub passing: Option<Passing>,
 }
 
 /// Copies everything in a layout into `files`, which contains one file for each file of the layout.
-/// If there will be a receipt, `receipt` is the algorithm for the file digests. If `sync` is set,
-/// the files will be synced, so the copy starts writing them to the disk early. If a storage does
-/// not match its digest, the input is malformed.
+/// If the output will have a receipt, `receipt` is the algorithm for the file digests. If `sync` is
+/// set, the files will be synced, so the copy starts writing them to the disk early. Returns an
+/// error for a malformed input if a storage does not match its digest.
 pub fn copy(
     layout: &Layout,
     plan: &dyn TensorPlan,
@@ -81,8 +82,8 @@ pub fn copy(
         let Some(output) = files[index].local()? else { continue };
         extents.extend(kernel::take(index, placements, &output, stored, &sources, &outputs));
     }
-    // For a receipt, the decoded bytes also go into digests, so decoding them here would mean
-    // decoding them twice.
+    // If there is a receipt, its digests also need the decoded bytes. Decoding the storages here
+    // would therefore decode them twice.
     let decoded = if passing.is_none() { filled.take_decoded(logical) } else { Vec::new() };
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
     let tasks = CopyTasks::new(&filled, layout, &extents, session);
@@ -128,7 +129,7 @@ pub fn copy(
     Ok(Copied { digests, lens, losses: tally.finish(logical, layout)?, passing: seen })
 }
 
-/// Runs tasks on all threads in the order of their numbers, so that reads and writes advance
+/// Runs tasks on all threads in the order of their numbers. Reads and writes therefore advance
 /// through the files from front to back. Each thread has its own buffers.
 fn in_order(count: usize, each: impl Fn(&mut Buffers, usize) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
@@ -155,7 +156,7 @@ enum Fill<'a> {
     Bytes(&'a [u8]),
     Zeros,
     Read(StorageRead),
-    /// Bytes of a source.
+    /// Bytes that are read from a source.
     Source {
         source: Arc<dyn Source>,
         file: FileId,
@@ -163,7 +164,7 @@ enum Fill<'a> {
     },
 }
 
-/// Bytes of a storage.
+/// A read of bytes from a storage.
 #[derive(Clone, Copy)]
 struct StorageRead {
     storage: StorageId,
@@ -176,7 +177,7 @@ struct StorageRead {
 struct GatherTask {
     file: usize,
     base: u64,
-    /// For bytes that are cast: the copy of elements in stored order.
+    /// The copy of elements in stored order, for bytes that are cast.
     copy: StridedCopy,
     storage: StorageId,
     swap_unit: u32,
@@ -192,7 +193,7 @@ enum CopyTask<'a> {
     },
     Kernel(&'a kernel::Extent),
     Gather(TileTask<'a>),
-    /// A slab, by its number.
+    /// A slab of a tiled copy, by its number.
     Slab(&'a TiledCopy<'a>, usize),
     Stream {
         file: usize,
@@ -205,10 +206,10 @@ struct TileTask<'a> {
 }
 
 /// All tasks of a copy, by number. A task is created only when it runs, so memory use grows with
-/// the number of files and tensors, and not with their size.
+/// the number of files and tensors, but not with their size.
 struct CopyTasks<'a> {
     groups: Vec<TaskGroup<'a>>,
-    /// For each group of tasks, one more than the number of its last task.
+    /// For each group of tasks, the number of its last task plus one.
     ends: Vec<usize>,
 }
 
@@ -295,7 +296,7 @@ struct Buffers {
     slab: SlabBuffers,
 }
 
-/// The content of each copied file: placements in order, and the gathers.
+/// The placements of each copied file in order, and the gathers.
 struct FilePlacements<'a> {
     files: Vec<Vec<Placement<'a>>>,
     gathers: Vec<GatherTask>,
@@ -394,7 +395,7 @@ struct WindowCopy<'a> {
 }
 
 impl WindowCopy<'_> {
-    /// Fills the bytes `start..end` of a file, updates digests, and writes them.
+    /// Fills the bytes `start..end` of a file, adds them to the digests, and writes them.
     fn window(
         &self,
         index: usize,
@@ -405,7 +406,8 @@ impl WindowCopy<'_> {
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
         let len = size(end - start);
-        // A small file does not need a whole window: clearing it would take longer than the copy.
+        // A small file does not need a whole window, and clearing the window would take longer than
+        // the copy.
         buffer.resize(len.max(buffer.len()), 0);
         let buffer = &mut buffer[..len];
         let first = placements.partition_point(|p| p.to + p.len <= start);
@@ -479,8 +481,8 @@ impl WindowCopy<'_> {
         Ok(())
     }
 
-    /// Reads bytes. Only the `owned` bytes count for the digests of the storages and for the losses
-    /// of casts.
+    /// Reads bytes of a storage. Only the `owned` bytes count for the digests of the storages and
+    /// for the losses of casts.
     fn fetch(&self, read: &StorageRead, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
         let stored = self.logical.stored();
         let see = &mut |storage, from, bytes: &[u8]| {
@@ -495,7 +497,7 @@ impl WindowCopy<'_> {
     }
 }
 
-/// A read that the next placement may extend.
+/// A read that may be extended by the next placement.
 struct PendingRead {
     read: StorageRead,
     range: Range<usize>,
@@ -563,7 +565,7 @@ fn stream(
 struct StreamSink<'a> {
     output: &'a OutputBytes,
     buffer: Vec<u8>,
-    /// Number of bytes written before the bytes in the buffer.
+    /// Number of bytes that were written before the bytes in the buffer.
     written: u64,
     session: &'a Session,
 }

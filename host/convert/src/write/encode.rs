@@ -1,9 +1,9 @@
-//! Lets the plan encode its segments, many of them in parallel, and writes them into the staged
-//! files.
+//! Lets the writer's plan encode its segments, many of them in parallel, and writes the segments
+//! into the staged files.
 //!
-//! Some segments have an unknown length until they are encoded. The start of a segment is known
+//! The length of some segments is unknown until they are encoded. The start of a segment is known
 //! once all such segments before it in its file are complete. From then on, the segment's bytes are
-//! written directly. Until then they are buffered in memory, or, beyond the memory budget, in a
+//! written directly. Until then, they are buffered in memory or, beyond the memory budget, in a
 //! temporary file.
 
 use std::fs::File;
@@ -19,16 +19,17 @@ use tensorferry_sdk::{
 };
 use tensorferry_tensors::logical::Logical;
 
-/// Flush threshold: small enough that the bytes are still in the cache, large enough to amortize
-/// the write.
+/// The number of buffered bytes that triggers a write. It is small enough that the bytes are still
+/// in the cache, and large enough to amortize the cost of the write.
 const WORTH_WRITING: usize = 128 << 10;
 
-/// The note of each encoded segment. Its length is in the layout.
+/// The note that the plan returned for each encoded segment. The segments' lengths are in the
+/// layout.
 pub type Notes = Vec<Vec<u8>>;
 
-/// Lets the plan encode all encoded segments of a layout. Writes them into `files`, which contains
-/// one file for each file of the layout, and adds their lengths to the layout. If a segment does
-/// not have the length that the plan promised, returns a plugin error.
+/// Lets the plan encode all encoded segments of a layout. Writes the segments into `files`, which
+/// contains one file for each file of the layout, and adds their lengths to the layout. Returns a
+/// plugin error if a segment does not have the length that the plan promised.
 pub fn encode(
     layout: &mut Layout,
     plan: &dyn TensorPlan,
@@ -42,9 +43,9 @@ pub fn encode(
     }
     let encoding = Encoding::new(layout, logical, files)?;
     let next = AtomicUsize::new(0);
-    // Each thread of the pool takes the next segment, so that few segments wait for the segments
-    // before them. A parallel iterator is not used, because a thread that waits for a read inside
-    // the plugin could then start another segment.
+    // Each thread of the pool takes the next segment in order, so that few segments wait for
+    // earlier segments. A parallel iterator is not used, because a thread that waits for a read
+    // inside the plugin could then start a different segment.
     rayon::broadcast(|_| {
         while !encoding.has_failed() {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -70,7 +71,7 @@ struct Encoding<'a> {
     files: &'a [OutputBytes],
     segments: Vec<SegmentState>,
     failed: OnceLock<Error>,
-    /// Bytes buffered in memory.
+    /// Number of bytes that are buffered in memory.
     held: AtomicU64,
     spill: OnceLock<Result<File>>,
     spilled: AtomicU64,
@@ -78,18 +79,18 @@ struct Encoding<'a> {
 
 #[derive(Default)]
 struct SegmentState {
-    /// The next segment in its file.
+    /// The number of the segment that follows in the same file.
     next: Option<usize>,
     progress: Mutex<SegmentProgress>,
 }
 
 #[derive(Default)]
 struct SegmentProgress {
-    /// The start of the segment, once the segments before it are complete.
+    /// The start of the segment in its file, once it is known.
     begin: Option<u64>,
     /// The length of the segment, once it is complete.
     len: Option<u64>,
-    /// The bytes of the segment, if it is complete and its start is not known yet.
+    /// The buffered bytes of the segment, if it is complete but its start is not known yet.
     waiting: Vec<Waiting>,
     note: Vec<u8>,
 }
@@ -190,7 +191,7 @@ impl Encoding<'_> {
     }
 
     /// Sets the start of segment `first` and of the segments after it, as far as their lengths are
-    /// known, and writes the bytes that waited for a start.
+    /// known. Writes the bytes that waited for these starts.
     fn place_from(&self, first: usize, begin: u64) -> Result<()> {
         let (mut index, mut begin) = (first, begin);
         loop {
@@ -278,11 +279,11 @@ struct SegmentOutput<'a> {
     promised: Option<u64>,
     /// The start of the segment in its file, once it is known.
     begin: Option<u64>,
-    /// Bytes received so far.
+    /// Number of bytes received so far.
     len: u64,
-    /// Bytes that wait for the segment's start. Empty once it is known.
+    /// Bytes that wait for the segment's start to be known. Empty after that.
     waiting: Vec<Waiting>,
-    /// Received bytes that have not been written or moved to `waiting` yet.
+    /// Received bytes that have not yet been written or moved to `waiting`.
     buffer: Vec<u8>,
 }
 
@@ -321,7 +322,7 @@ impl SegmentOutput<'_> {
         drop(progress);
         encoding.write_waiting(index, begin, waiting)?;
         match encoding.segments[index].next {
-            // If the length was promised, the segments after this one already have their start.
+            // If the plan promised the length, the starts of the next segments are already known.
             Some(next) if promised.is_none() => {
                 encoding.place_from(next, encoding.begin_of_next(index, begin + len, next))
             }
@@ -377,7 +378,8 @@ mod tests {
         (0..index % 5 * 70_000).map(|at| (at + index).to_le_bytes()[0]).collect()
     }
 
-    /// A plan whose segments take different times, so that they are not completed in order.
+    /// A plan whose segments take different amounts of time, so that they are not completed in
+    /// order.
     struct Slow {
         fails_at: Option<u64>,
     }
@@ -455,7 +457,7 @@ mod tests {
                 let file = &files[placed.file.0 as usize];
                 let (start, end) = (size(placed.range.start), size(placed.range.end));
                 assert!(file[start..end] == bytes(index), "segment {index} of {threads} threads");
-                // The copy writes the bytes between segments.
+                // The bytes between segments remain zero here, because the copy writes them later.
                 assert_eq!(file[start - 4..start], [0; 4]);
                 assert_eq!(notes[size(index)], index.to_le_bytes()[..1]);
             }

@@ -1,7 +1,7 @@
 //! Chooses the name of the file that a folder's model is written to. By default, the output format
 //! determines the name (`model.safetensors`, `pytorch_model.bin`). A model with an unusual name,
-//! such as `diffusion_pytorch_model` or `adapter_model`, keeps its name, because its library looks
-//! for that name.
+//! such as `diffusion_pytorch_model` or `adapter_model`, keeps its name, because the library that
+//! loads it requires that name.
 
 use crate::write::target::OutputTarget;
 use tensorferry_core::read::model::InputModel;
@@ -20,8 +20,8 @@ pub(crate) fn target_of(model: &InputModel<'_>, target: &OutputTarget<'_>) -> Ta
     kept.map_or_else(|| target.target.clone(), Target::File)
 }
 
-/// Returns the start and the ending of a format's usual name. They come from the first pattern of
-/// the form `NAME*ENDING`.
+/// Returns the start and the ending of a format's usual file name. Both are from the first pattern
+/// of the form `NAME*ENDING`.
 fn usual_name(description: &Description) -> Option<(&str, &str)> {
     let parts = description.members.iter().filter_map(|pattern| pattern.split_once('*'));
     parts.into_iter().find(|(name, ending)| !name.is_empty() && ending.starts_with('.'))

@@ -1,5 +1,5 @@
-//! Planning: the target's writer lays out the files and the position of each tensor's bytes in
-//! them.
+//! The plan stage: the target's writer lays out the files, and the position of each tensor's bytes
+//! in the files.
 
 use crate::write::naming;
 use crate::write::target::OutputTarget;
@@ -8,7 +8,7 @@ use tensorferry_core::read::model::InputModel;
 use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Result, TensorPlan, TensorWriter};
 use tensorferry_tensors::logical::Logical;
 
-/// The layout of an output, and the plan that completes it.
+/// The layout of an output, and the writer's plan that completes the output.
 pub struct Planned {
     /// The files and their segments.
     pub layout: Layout,
@@ -18,8 +18,8 @@ pub struct Planned {
     pub losses: Vec<Loss>,
 }
 
-/// Plans the output of a model. `logical` contains the model's tensors. The output is in the same
-/// sub-folder as the model in the input.
+/// Plans the output of a model. `logical` contains the model's tensors. The output is in the
+/// sub-folder with the same name as the model's sub-folder in the input.
 pub fn plan(
     target: &OutputTarget<'_>,
     writer: &dyn TensorWriter,

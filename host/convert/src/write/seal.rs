@@ -9,9 +9,9 @@ use tensorferry_sdk::{
     OutputId, Result, SealSink, TensorPlan,
 };
 
-/// Lets the plan write its deferred bytes and late files. Returns the final length of each file. If
-/// the plugin writes bytes twice, writes too few or too many, or leaves bytes out, returns a plugin
-/// error.
+/// Lets the plan write its deferred bytes and late files. Returns the final length of each file.
+/// Returns a plugin error if the plugin writes bytes twice, or writes more or fewer bytes than
+/// required.
 pub fn seal(
     layout: &Layout,
     plan: &dyn TensorPlan,

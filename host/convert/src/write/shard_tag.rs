@@ -1,6 +1,6 @@
-//! Tags in the names of a set's files, so that the names differ from those of an older set. An
+//! Tags in the names of a set's files, which make the names differ from those of an older set. An
 //! object store cannot rename objects, so the new files are written next to the older set. The
-//! index is replaced last, and decides which set is valid.
+//! index is replaced last, and determines the valid set.
 
 use crate::write::target::OutputTarget;
 use std::collections::hash_map::RandomState;
@@ -11,8 +11,8 @@ use tensorferry_publish::remote::folder::{RemoteFolder, is_refusal};
 use tensorferry_sdk::{Result, ShardTag, Side, Target};
 
 /// Returns the writer's options. If the output may replace an older output in a store, adds a
-/// [tag](ShardTag) that no other run uses. `folder` is the folder in the store where the files are
-/// written.
+/// [tag](ShardTag) that no other run uses. The files are written to the folder `folder` of the
+/// store.
 pub fn with_tag(
     target: &OutputTarget<'_>,
     given: &[(String, String)],
@@ -30,8 +30,8 @@ pub fn with_tag(
     Ok(options)
 }
 
-/// Returns whether files with such names may already exist in the output's folder in a store. Also
-/// returns true if the store refuses to list the folder.
+/// Returns whether the output's folder in a store may already contain files with such names. Also
+/// returns `true` if the store refuses to list the folder.
 fn may_stand(target: &OutputTarget<'_>, folder: &str, session: &Session) -> Result<bool> {
     let Some(store) = RemoteFolder::of(&target.destination, session)? else { return Ok(false) };
     let stem = match &target.target {

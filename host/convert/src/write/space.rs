@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// Estimates how much space a file system needs in addition to the bytes themselves: partly filled
+/// Estimates the space that a file system needs in addition to the bytes themselves: partly filled
 /// blocks, block maps, folders.
 const fn overhead(bytes: u64) -> u64 {
     64 * 1024 + bytes / 1024
 }
 
-/// Checks that `bytes` more bytes fit on the file system where `folder` is or will be created.
+/// Checks that `bytes` more bytes fit on the file system on which `folder` is or will be created.
 ///
-/// The whole output counts even if it replaces an existing output, because the two exist side by
-/// side until the commit.
+/// The size of the whole output counts even if it replaces an existing output, because both exist
+/// until the commit.
 pub(crate) fn check_space(folder: &Path, bytes: u64) -> Result<()> {
     let place = nearest_existing(folder);
     let stat = rustix::fs::statvfs(&place).map_err(|error| {
@@ -20,7 +20,8 @@ pub(crate) fn check_space(folder: &Path, bytes: u64) -> Result<()> {
             .context("cannot determine the free space")
             .file(display(&place))
     })?;
-    // Some network and FUSE file systems report no sizes. Then only the writes can fail.
+    // Some network and FUSE file systems do not report sizes. On these file systems, a full disk is
+    // detected only by a failing write.
     if stat.f_blocks == 0 {
         return Ok(());
     }

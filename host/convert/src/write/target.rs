@@ -1,4 +1,4 @@
-//! The target: location and format of the output, resolved from the user's arguments.
+//! The target: the location and format of the output, resolved from the user's arguments.
 
 use std::path::{Path, PathBuf};
 use tensorferry_core::context::session::Session;
@@ -11,21 +11,21 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
 use tensorferry_tensors::stored::Spill;
 
-/// An ending that several machine-learning formats use. It never determines the format, whichever
-/// plugins are installed.
+/// A file ending that several machine-learning formats use. It never determines the format,
+/// regardless of the installed plugins.
 const AMBIGUOUS: &str = ".pb";
-/// Endings that are also common for files of formats without their own file names.
+/// File endings that are also common for formats without their own file names.
 const LOOSE: [&str; 2] = [".bin", ".ckpt"];
 
 /// The format and location of the output.
 pub struct OutputTarget<'a> {
-    /// The format that is written.
+    /// The format in which the output is written.
     pub format: &'a RegisteredFormat,
     /// The target that the writer receives.
     pub target: Target,
     /// The location of the output.
     pub destination: Destination,
-    /// The output as the user typed it.
+    /// The output's path or URL as the user typed it.
     pub output: PathBuf,
 }
 
@@ -57,22 +57,24 @@ impl OutputTarget<'_> {
 /// The properties of the input that help to determine the format and the kind of the output.
 pub trait TargetInput {
     fn entry(&self) -> &Entry;
-    /// Returns whether files of the input's format can have any name. If so, an output name that
-    /// ends in `.bin`, for example, may mean this format.
+    /// Returns whether files of the input's format can have any name. If they can, an output name
+    /// that ends in `.bin`, for example, may mean this format.
     fn has_any_name(&self) -> bool;
-    /// Returns whether the input is only weights, without files that would be copied along.
+    /// Returns whether the input consists only of weights, without files that would be copied
+    /// along.
     fn is_weights_alone(&self) -> bool;
 }
 
 /// Resolves the output's path and format. The output is a folder in these cases:
 ///
-/// - its path ends in `/` or is an existing local folder (for a URL, the store is not asked)
+/// - its path ends in `/` or is an existing local folder (for a URL, ferry does not query the
+///   store)
 /// - the input is a folder and the output's ending does not name a format, unless the format writes
 ///   files with a common prefix and no files would be copied along
 /// - the format has no file endings of its own
 ///
-/// Otherwise the output is a file. The format is the one that the user named, or else the one that
-/// the ending determines. For an ending, built-in formats take precedence.
+/// Otherwise the output is a file. The format is the one that the user named. If the user named no
+/// format, the ending determines it. Built-in formats take precedence for an ending.
 pub fn resolve<'a>(
     registry: &'a Formats,
     output: &Path,
@@ -123,8 +125,9 @@ fn beyond_network(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
     Ok((Target::File(name.clone()), Destination { folder, kind: DestinationKind::Beside { name } }))
 }
 
-/// Returns the only built-in writer with the ending, or, if there is none, the only writer. An
-/// installed plugin thus does not change the meaning of a command, as in the probing of inputs.
+/// Returns the only built-in writer with the ending. If there is no built-in writer, returns the
+/// only writer. An installed plugin therefore does not change the meaning of a command. The probing
+/// of inputs has the same rule.
 fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat> {
     let built_in: Vec<_> = writers.iter().filter(|format| format.is_built_in()).collect();
     match (&*built_in, writers) {
@@ -134,7 +137,8 @@ fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat
     }
 }
 
-/// Returns whether the ending of `name`, which one writer has, is enough to determine the format.
+/// Returns whether the ending of `name`, which only one writer has, is sufficient to determine the
+/// format.
 fn says_it(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
     let ends = |suffix: &str| has_suffix(name, suffix);
     let is_loose = || LOOSE.into_iter().any(ends) && has_any_name();
@@ -177,7 +181,8 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{Description, Format};
 
-    /// A format that writes files with the ending `.x`, and also with the longer ending in its id.
+    /// A format that writes files with the ending `.x`, and also files with the longer ending in
+    /// its ID.
     struct Writer(&'static str);
 
     impl Format for Writer {

@@ -45,8 +45,8 @@ pub fn verify(
             continue;
         }
         let name = source.tensor(TensorId(id.0)).name;
-        // A format without names gives its only tensor a different name. The writer reports this as
-        // a loss.
+        // A format that does not store names returns its only tensor under a different name. The
+        // writer reports this as a loss.
         let only = (found.len() == 1 && expected_count == 1).then_some(0);
         let own = [name.to_owned()];
         for written_as in layout.names(id).unwrap_or(&own) {
@@ -70,7 +70,8 @@ pub fn verify(
     Ok(compared)
 }
 
-/// Returns the entry by which an output is opened: the index of a set of files, if it has one.
+/// Returns the entry with which an output is opened: the index of a set of files, if the set has an
+/// index.
 pub fn entry(target: &Target, layout: &Layout) -> Entry {
     let Target::File(name) = target else { return Entry::Folder };
     let files = layout.files();

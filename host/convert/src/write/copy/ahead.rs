@@ -1,5 +1,5 @@
 //! Announces reads of a remote input well before they happen, in the order of the copy's tasks. The
-//! data is then fetched ahead, so that the copy does not wait for the network.
+//! input can then fetch the data early, so that the copy does not wait for the network.
 
 use super::{CopyTask, CopyTasks, FilePlacements, Fill};
 use std::sync::{Mutex, PoisonError};
@@ -11,14 +11,15 @@ pub(super) struct ReadAhead<'a> {
     stored: &'a Stored<'a>,
     tasks: &'a CopyTasks<'a>,
     filled: &'a FilePlacements<'a>,
-    /// How many tasks ahead the reads are announced.
+    /// The number of tasks by which reads are announced ahead.
     distance: usize,
-    /// The first task whose reads are not announced yet.
+    /// The number of the first task whose reads have not been announced.
     next: Mutex<usize>,
 }
 
 impl<'a> ReadAhead<'a> {
-    /// Returns `None` for local inputs, because the operating system reads local files ahead.
+    /// Creates the announcements for a copy. Returns `None` for local inputs, because the operating
+    /// system reads local files ahead.
     pub(super) fn new(
         stored: &'a Stored<'a>,
         tasks: &'a CopyTasks<'a>,
@@ -40,7 +41,7 @@ impl<'a> ReadAhead<'a> {
             self.add(&self.tasks.get(*next), &mut ranges);
             *next += 1;
         }
-        // Merges ranges that follow each other in a file.
+        // Merge adjacent ranges of a file.
         ranges.dedup_by(|then, range| {
             let follows = then.file == range.file && range.offset + range.len == then.offset;
             range.len += if follows { then.len } else { 0 };
@@ -63,7 +64,7 @@ impl<'a> ReadAhead<'a> {
                     self.stored.add_file_ranges(read.storage, read.from + (from - placement.to), len, ranges);
                 }
             }
-            // The kernel copies only local files. The other tasks do not read in file order.
+            // The kernel copies only local files, and the other tasks do not read in file order.
             CopyTask::Kernel(_) | CopyTask::Gather(_) | CopyTask::Slab(..) | CopyTask::Stream { .. } => {}
         }
     }

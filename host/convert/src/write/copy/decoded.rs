@@ -1,6 +1,6 @@
-//! Copies encoded storages that an output file contains as a whole. Each is decoded straight into
-//! its file, without a buffer for all of it or a temporary file. Storages that are short, also read
-//! elsewhere, byte-swapped or checked are copied in windows instead.
+//! Copies encoded storages that an output file contains completely. Each storage is decoded
+//! directly into its file, without a buffer for the whole storage or a temporary file. Storages
+//! that are short, also read elsewhere, byte-swapped or checked are copied in windows instead.
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
@@ -14,7 +14,7 @@ use tensorferry_sdk::{ByteSink, Context, Layout, Result, Storage, StorageId, Sto
 use tensorferry_tensors::stored::{Stored, behind};
 
 /// Minimum size in bytes. Shorter storages are copied in windows, because a separate write for each
-/// would cost more than it saves.
+/// storage would cost more than it saves.
 const SHORTEST: u64 = 256 << 10;
 
 /// An encoded storage, and the location of its decoded bytes in an output file.
@@ -25,9 +25,9 @@ pub(super) struct DecodedExtent {
     storage: StorageId,
 }
 
-/// Removes the whole encoded storages from the placements of all files and returns them. Storages
-/// that are also read elsewhere, such as `others`, are left in the placements, because they are
-/// decoded once and kept.
+/// Removes the encoded storages that are written completely from the placements of all files, and
+/// returns them. Storages that are read more than once, for example by `others`, remain in the
+/// placements, because they are decoded once and kept.
 pub(super) fn take(
     files: &mut [Vec<Placement<'_>>],
     stored: &Stored<'_>,
@@ -65,8 +65,8 @@ pub(super) fn take(
     extents
 }
 
-/// Decodes all storages into their files, starting with the longest. Each storage is decoded by one
-/// thread, so a long storage at the end would leave the other threads idle.
+/// Decodes all storages into their files, starting with the longest. One thread decodes each
+/// storage, so a long storage at the end would leave the other threads idle.
 pub(super) fn copy_all(
     extents: &[DecodedExtent],
     stored: &Stored<'_>,
@@ -76,7 +76,7 @@ pub(super) fn copy_all(
 ) -> Result<()> {
     let mut longest: Vec<&DecodedExtent> = extents.iter().collect();
     longest.sort_by_key(|extent| Reverse(extent.len));
-    // One buffer for each decoding thread.
+    // Buffers for the decoding threads. Each thread uses one buffer.
     let buffers = Mutex::<Vec<Vec<u8>>>::default();
     let buffers = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
     longest.into_par_iter().with_max_len(1).try_for_each(|extent| {
@@ -89,7 +89,7 @@ pub(super) fn copy_all(
 }
 
 impl DecodedExtent {
-    /// Decodes a storage into its file. `buffer` collects the bytes for each write.
+    /// Decodes a storage into its file. `buffer` collects the bytes of each write.
     fn copy(
         &self,
         stored: &Stored<'_>,
@@ -111,7 +111,7 @@ struct PlaceSink<'a> {
     file: &'a OutputBytes,
     outputs: &'a RangeSums,
     buffer: &'a mut Vec<u8>,
-    /// Bytes received so far, including those in the buffer.
+    /// Number of bytes received so far, including the bytes in the buffer.
     taken: u64,
 }
 
@@ -166,8 +166,8 @@ mod tests {
     const LEN: u64 = 3 * WINDOW_BYTES as u64 + 5;
     const PIECE: usize = 100_000;
 
-    /// Decodes each storage to this number of bytes, each of which equals the handle, and counts
-    /// the calls.
+    /// A decoder that decodes each storage to this number of bytes and counts the calls. Each byte
+    /// equals the storage's handle.
     struct Repeated(u64, Arc<AtomicUsize>);
 
     impl TensorDecoder for Repeated {

@@ -1,7 +1,7 @@
-//! Extents that the kernel copies. `copy_file_range` moves no bytes on file systems that can share
-//! blocks between files, nor on network file systems whose server does the copy. On other file
-//! systems it was slower in measurements than reading into a buffer and writing it, so it is not
-//! used there.
+//! Copies extents in the kernel. `copy_file_range` moves no bytes on file systems that can share
+//! blocks between files, and on network file systems whose server makes the copy. On other file
+//! systems, it was slower in measurements than reading into a buffer and writing the buffer, so it
+//! is not used there.
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
@@ -14,7 +14,7 @@ use tensorferry_sdk::{Context, Result, StorageId};
 use tensorferry_tensors::stored::Stored;
 
 /// Minimum size in bytes. Shorter extents are copied in windows, because a separate call for each
-/// would cost more than it saves.
+/// extent would cost more than it saves.
 const SHORTEST: u64 = 256 << 10;
 
 /// Magic numbers (`statfs(2)`) of file systems that can share whole blocks: btrfs, xfs, bcachefs,
@@ -24,7 +24,7 @@ const SHARING: [u64; 4] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f];
 /// Magic numbers of file systems whose server can copy any range of bytes: nfs, cifs, smb2.
 const SERVING: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
 
-/// Alignment of shared blocks in the source and in the output.
+/// The alignment that shared blocks need in the source and in the output, in bytes.
 const BLOCK: u64 = 4096;
 
 /// Bytes of a storage that are copied to a file unchanged.
@@ -36,9 +36,9 @@ pub(super) struct Extent {
     from: u64,
 }
 
-/// Removes from a file's placements the extents that the kernel can copy, and returns them. These
-/// are unchanged bytes that are not needed for a checksum, and whose source and output are on the
-/// same file system, which can share blocks or copy ranges.
+/// Removes the extents that the kernel can copy from a file's placements, and returns them. Such an
+/// extent consists of unchanged bytes that no checksum needs. Its source and output are on the same
+/// file system, which can share blocks or copy ranges.
 pub(super) fn take(
     file: usize,
     placements: &mut Vec<Placement<'_>>,
@@ -82,7 +82,7 @@ fn runs(file: usize, placements: &[Placement<'_>]) -> Vec<Extent> {
     runs
 }
 
-/// Cuts the bytes of extents out of the reads. Extents and placements are in the same order.
+/// Removes the bytes of the extents from the reads. Extents and placements are in the same order.
 fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
     let mut kept = Vec::with_capacity(placements.len());
     for placement in placements.drain(..) {
@@ -106,8 +106,8 @@ fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
     *placements = kept;
 }
 
-/// Returns the alignment that extents need on this file's file system, or `None` if copying by the
-/// kernel does not help there.
+/// Returns the alignment that extents need on this file's file system, or `None` if copying in the
+/// kernel has no advantage there.
 fn block_size(file: &File) -> Option<u64> {
     // The magic numbers have 32 bits and are sign-extended on some platforms.
     let magic = fstatfs(file).ok()?.f_type.cast_unsigned() & 0xffff_ffff;
@@ -120,7 +120,7 @@ fn same_device(a: &File, b: &File) -> bool {
 }
 
 impl Extent {
-    /// Shrinks the extent to whole blocks of both files. Returns false if no block is left, or if
+    /// Shrinks the extent to whole blocks of both files. Returns `false` if no block remains, or if
     /// the blocks of the two files are not aligned with each other. `start` is the offset of the
     /// storage in its file.
     fn align(&mut self, start: u64, block: u64) -> bool {
@@ -135,7 +135,7 @@ impl Extent {
         true
     }
 
-    /// Lets the kernel copy the extent. If the kernel refuses to copy part of it, that part is
+    /// Copies the extent in the kernel. If the kernel refuses to copy part of it, that part is
     /// copied through a buffer.
     pub(super) fn copy(
         &self,

@@ -1,6 +1,6 @@
-//! Computes digests for a receipt from bytes that pass through the copy's buffers: digests of the
-//! tensors' content, and, if the algorithm is BLAKE3, of the input and output files. Bytes that do
-//! not pass through the buffers, or that pass in a different form, are read afterwards.
+//! Computes digests for a receipt from the bytes in the copy's buffers. These are digests of the
+//! tensors' content and, if the algorithm is BLAKE3, of the input and output files. Bytes that are
+//! not in the buffers, or that are there in a different form, are read afterwards.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,12 +19,12 @@ use tensorferry_tensors::stored::Stored;
 /// The hashed parts of an input's files.
 pub type InputTrees = BTreeMap<FileId, HashTree>;
 
-/// The parts already hashed of everything that a receipt has a digest of.
+/// The hashed parts of all tensors and files that have a digest in the receipt.
 pub struct Passing {
-    /// By tensor.
+    /// The hashed parts of each tensor's content, in the order of the tensors.
     contents: Vec<OnceLock<SeenContent>>,
     inputs: InputTrees,
-    /// By output file. `None` for files that are not copied.
+    /// The hashed parts of each output file; `None` for files that are not copied.
     outputs: Vec<Option<HashTree>>,
 }
 
@@ -40,8 +40,8 @@ struct ContentParts {
 }
 
 impl Passing {
-    /// Creates an empty state. `algorithm` is used for the file digests. SHA-256 needs the bytes of
-    /// a file in order, so it is not computed here.
+    /// Returns a state in which no bytes are hashed. `algorithm` is used for the file digests.
+    /// SHA-256 needs the bytes of a file in order, so the copy does not compute it.
     pub(super) fn new(layout: &Layout, logical: &Logical<'_>, algorithm: Algorithm) -> Result<Self> {
         let contents = logical.tensor_ids().map(|_| OnceLock::new()).collect();
         if algorithm == Algorithm::Sha256 {
@@ -61,7 +61,7 @@ impl Passing {
         })
     }
 
-    /// Adds bytes of a storage, as they are stored.
+    /// Adds bytes of a storage in their stored form.
     pub(super) fn add_read(
         &self,
         stored: &Stored<'_>,
@@ -128,7 +128,8 @@ impl Passing {
             let _ = content.set(SeenContent::Whole(hasher.finalize().into()));
             return Ok(());
         }
-        // For a tensor of blocks, every missing byte would require a gather of the whole tensor.
+        // If the tensor consists of blocks, each missing byte would require a gather of the whole
+        // tensor.
         if !matches!(tensor.data, Data::Whole { .. }) {
             return Ok(());
         }
@@ -170,7 +171,7 @@ impl Passing {
 }
 
 impl ContentParts {
-    /// Reads bytes that the digest covers: the header, then the tensor's bytes.
+    /// Reads bytes that a tensor's digest covers: the header, then the tensor's bytes.
     fn read(&self, logical: &Logical<'_>, id: TensorId, at: u64, bytes: &mut [u8]) -> Result<()> {
         let header = self.header.get(size(at)..).unwrap_or_default();
         let (of_header, of_tensor) = bytes.split_at_mut(header.len().min(bytes.len()));

@@ -1,4 +1,5 @@
-//! Checksums of byte ranges, combined from the checksums of the pieces that the copy processes.
+//! Checksums of byte ranges, which are combined from the checksums of the pieces that the copy
+//! processes.
 
 use rayon::prelude::*;
 use std::collections::{BTreeMap, HashMap};
@@ -19,8 +20,8 @@ struct ChecksumRange {
     seen: Mutex<SeenSums>,
 }
 
-/// All ranges whose checksums are needed: the storages that have a digest, or the ranges of output
-/// files for which the layout requests one.
+/// All ranges whose checksums are needed. These are either storages that have a digest, or ranges
+/// of output files for which the layout requests a digest.
 pub(super) struct RangeSums {
     wanted: Vec<ChecksumRange>,
     by_owner: HashMap<usize, OwnerRanges>,
@@ -30,14 +31,14 @@ pub(super) struct RangeSums {
 #[derive(Default)]
 struct OwnerRanges {
     indices: Vec<usize>,
-    /// Whether any two ranges overlap. If so, the ranges may not be sorted by their end.
+    /// Whether any two ranges overlap. If they do, the ranges may not be sorted by their end.
     overlap: bool,
 }
 
 impl RangeSums {
-    /// Collects the storages that have a digest and that a tensor uses. Two kinds are left out:
-    /// decoded storages, which are checked when they are decoded, and tiles, which are checked when
-    /// a slab reads the whole tile. There may be millions of tiles.
+    /// Collects the storages that have a digest and that a tensor uses. Two kinds of storages are
+    /// not included. Decoded storages are checked when they are decoded. Tiles, of which there may
+    /// be millions, are checked when a slab reads the whole tile.
     pub(super) fn of_storages<'s>(
         logical: &Logical<'_>,
         tiled: impl IntoIterator<Item = &'s Slabs<'s>>,
@@ -89,7 +90,7 @@ impl RangeSums {
         Self { wanted, by_owner }
     }
 
-    /// Returns the number of ranges.
+    /// Returns the number of ranges whose checksums are needed.
     #[cfg(test)]
     pub(super) fn wanted(&self) -> usize {
         self.wanted.len()
@@ -113,7 +114,7 @@ impl RangeSums {
             .filter(move |want| want.range.end > start)
     }
 
-    /// Adds bytes of a storage, as they are stored.
+    /// Adds bytes of a storage in their stored form.
     pub(super) fn add_read(&self, storage: StorageId, from: u64, bytes: &[u8]) -> Result<()> {
         self.add(storage.0 as usize, from, bytes, &(from..from + bytes.len() as u64))
     }
@@ -140,8 +141,8 @@ impl RangeSums {
         Ok(())
     }
 
-    /// Returns the digests in the order in which they were requested. Ranges that were not seen
-    /// completely are read back from the files.
+    /// Returns the digests in the order in which they were requested. Ranges whose bytes were not
+    /// all added are read back from the files.
     pub(super) fn finish(&self, files: &[OutputBytes]) -> Result<Vec<Digest>> {
         self.wanted
             .par_iter()
@@ -155,8 +156,9 @@ impl RangeSums {
             .collect()
     }
 
-    /// Compares the input's storages with the digests that its files contain. If tensors use only a
-    /// part of a storage, the storage was not read completely and is read now.
+    /// Compares the input's storages with the digests that the input's files contain. If tensors
+    /// use only a part of a storage, the remaining bytes have not been read, and the storage is
+    /// read now.
     pub(super) fn check_storages(&self, stored: &Stored<'_>) -> Result<()> {
         let mut unseen = Vec::new();
         for want in &self.wanted {
@@ -183,14 +185,14 @@ impl ChecksumRange {
     fn add(&self, from: u64, sum: Checksum) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let SeenSums::Parts(parts) = &mut *seen else { return };
-        // Shortcut: most ranges are one small tensor that is entirely in one window.
+        // This shortcut applies to most ranges, which are one small tensor in a single window.
         let joined = if sum.len() == self.len() { Some(sum) } else { parts.add(from, sum) };
         if let Some(whole) = joined.filter(|joined| joined.len() == self.len()) {
             *seen = SeenSums::Whole(whole);
         }
     }
 
-    /// Returns the checksum of the whole range, if all its parts were seen.
+    /// Returns the checksum of the whole range, or `None` if parts of the range were not added.
     fn joined(&self) -> Result<Option<Checksum>> {
         if self.len() == 0 {
             return self.algorithm.start().map(Some);
@@ -202,26 +204,26 @@ impl ChecksumRange {
     }
 }
 
-/// The parts of a range that were seen.
+/// The checksums of the parts of a range that were added.
 enum SeenSums {
     Whole(Checksum),
     Parts(SummedParts),
 }
 
-/// The checksums of the parts that were seen. Each new part is joined with the parts next to it, so
-/// that only a few parts remain if the copy advances in few positions at once. A part that is seen
-/// twice (for two tied tensors) counts once. If it was cut at different positions the second time,
-/// some parts may not join, and the range is read back.
+/// The checksums of the parts that were added. Each new part is joined with the parts next to it.
+/// Only a few parts remain if the copy advances in a few places at the same time. A part that is
+/// added twice (for two tied tensors) counts once. If it was cut at different positions the second
+/// time, some parts may not join, and the range is read back.
 #[derive(Default)]
 struct SummedParts {
     by_start: BTreeMap<u64, Checksum>,
-    /// For each end, the start of the longest part that ends there.
+    /// The start of the longest part that ends at each position.
     starts: BTreeMap<u64, u64>,
 }
 
 impl SummedParts {
-    /// Adds a part. Returns the joined part that contains it, or `None` if a part that starts at
-    /// the same offset is at least as long.
+    /// Adds a part. Returns the joined part that contains it. Returns `None` if a part that starts
+    /// at the same offset is at least as long.
     fn add(&mut self, from: u64, part: Checksum) -> Option<Checksum> {
         let (mut start, mut sum) = (from, part);
         if let Some(before) = self.starts.remove(&from)
@@ -253,7 +255,7 @@ impl SummedParts {
     }
 }
 
-/// Joins each of the sorted ranges with the next if they touch.
+/// Joins adjacent ranges. The ranges must be sorted.
 pub(super) fn covered(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     for range in ranges {
@@ -304,7 +306,7 @@ mod tests {
             parts.chunks_mut(turn).for_each(<[_]>::reverse);
             assert_eq!(added(parts.clone()).joined().unwrap().unwrap().digest(), whole, "{turn}");
         }
-        // Each part is seen twice: once in the same pieces, and once in different pieces.
+        // Each part is added twice: once in the same pieces, and once in different pieces.
         let twice = cut(7).into_iter().zip(cut(7)).flat_map(|(a, b)| [a, b]);
         assert_eq!(added(twice).joined().unwrap().unwrap().digest(), whole);
         let otherwise = cut(10).into_iter().rev().chain(cut(7));

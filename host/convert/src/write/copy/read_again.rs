@@ -1,5 +1,5 @@
-//! Finds the output files that are read again before they are complete: files with a digest that
-//! covers bytes that do not pass through the copy's windows.
+//! Finds the output files that are read again before they are complete. These files have a digest
+//! that covers bytes outside the copy's windows.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Content, Layout, OutputId, Result, Segment};
@@ -28,7 +28,7 @@ pub(crate) fn read_again(layout: &Layout, logical: &Logical<'_>) -> Result<BTree
     Ok(found)
 }
 
-/// Returns whether the bytes of a segment do not pass through the windows.
+/// Returns whether the bytes of a segment are not part of the copy's windows.
 fn is_apart(segment: &Segment, logical: &Logical<'_>) -> Result<bool> {
     match segment {
         Segment::Encoded(_) => Ok(true),

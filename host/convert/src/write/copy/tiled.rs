@@ -93,8 +93,8 @@ mod tests {
                 let filled = FilePlacements::plan(layout, logical, session, &tally).unwrap();
                 let sources = RangeSums::of_storages(logical, filled.tiled.iter().map(|tiled| &tiled.slabs));
                 let tasks = CopyTasks::new(&filled, layout, &[], session);
-                // The file has one placement, which is the head. There are two groups of tasks: the
-                // windows of the file, and the tiled tensor.
+                // The file has one placement, which is the head. There are two groups of tasks: one
+                // for the windows of the file, and one for the tiled tensor.
                 assert_eq!((filled.files[0].len(), filled.tiled.len(), filled.gathers.len()), (1, 1, 0));
                 assert_eq!((tasks.groups.len(), sources.wanted()), (2, 0));
             });

@@ -1,5 +1,4 @@
-//! Syncs the output's files during the copy, so that the disk and the processor work at the same
-//! time.
+//! Syncs the output's files during the copy, so that the disk and the processor work in parallel.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
