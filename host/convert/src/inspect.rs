@@ -97,8 +97,8 @@ pub fn inspect_below(
     models::folders(&root, registry, session)?.into_iter().map(looked_at).collect()
 }
 
-/// Returns storage for temporary files in the system's default location, because these commands
-/// have no output folder.
+/// Returns storage for temporary files in the system's default folder, because the commands that
+/// use it have no output folder.
 #[must_use]
 pub fn temporary() -> Spill {
     Box::new(|| tempfile::tempfile().map_err(Error::from))

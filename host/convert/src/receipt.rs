@@ -180,8 +180,7 @@ pub struct ColumnRecord {
     /// The type of the values, without any enclosing lists.
     #[serde(rename = "type")]
     pub word: String,
-    /// The lengths of the nested lists in each row, from the outermost to the innermost. `None` for
-    /// a variable length.
+    /// The lengths of the nested lists in each row. `None` for a variable length.
     #[serde(default)]
     pub shape: Vec<Option<u64>>,
 }
@@ -189,8 +188,8 @@ pub struct ColumnRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowsRecord {
     pub name: String,
-    /// Number of records that were written to the file, including records that the format could not
-    /// store.
+    /// Number of records that were passed to the writer of the file, including records that the
+    /// format could not store.
     pub rows: u64,
     /// Number of records, among `rows`, that the format could not store and that are therefore
     /// missing from the file. Receipts of earlier versions do not contain this field.

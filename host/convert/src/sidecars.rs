@@ -364,8 +364,7 @@ impl Sidecars {
         self.names.iter().map(String::as_str)
     }
 
-    /// Returns the names of the additional files that readers have created, relative to the
-    /// output's folder.
+    /// Returns the names of the additional files that readers have created.
     pub(crate) fn made(&self) -> impl Iterator<Item = &str> {
         self.made.keys().map(String::as_str)
     }

@@ -6,7 +6,7 @@
 //! | `html.rs` | the page: a JSON document in `assets/`, escaped so that none of its text is markup or script |
 //! | `names.rs` | compression of names that share prefixes |
 //! | `request.rs` | parsing and rejection of HTTP requests |
-//! | `server.rs` | the server: local only, with a token in the URL, and limits for all resources |
+//! | `server.rs` | the local server, with a token in the URL and limits for all resources |
 //!
 //! This crate does not depend on the engine, and has no code for models or terminals. `ferry`
 //! provides the document, and the script in `assets/js` draws it.

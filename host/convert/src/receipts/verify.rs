@@ -39,7 +39,7 @@ use tensorferry_tensors::stored::Stored;
 pub struct Depth {
     /// Whether to check only the output's files, without reading the tensors.
     pub quick: bool,
-    /// Whether to check also the files that the output was made from.
+    /// Whether to also check the files that the output was made from.
     pub source: bool,
 }
 

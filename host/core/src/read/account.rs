@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | read | files that the reader opened | count |
 //! | companion | files that are copied along with a model, and index files of record files | count, a sample |
-//! | superseded | another form of the same model, by the table in `account/superseded.rs` | count, a sample |
+//! | superseded | a different form of the same model, by the table in `account/superseded.rs` | count, a sample |
 //! | no data | names in the table of `account/names.rs`, receipts, journals | count, a sample |
-//! | left out | files that may contain tensors or records | a loss each |
-//! | not examined | files whose names give no information | count, a sample |
+//! | left out | files that may contain tensors or records | one loss per file |
+//! | not examined | files whose names do not show their content | count, a sample |
 //!
 //! The class of an entry depends on its name. Files without a suffix are opened to find their
 //! format, but only on local disks, and at most `MAX_SNIFFED` files per input. ferry looks for such

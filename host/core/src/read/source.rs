@@ -492,9 +492,9 @@ impl FileSource {
         Ok(())
     }
 
-    /// Returns the change of a file or the link that is not followed as the error, if it is the
-    /// likely cause of this error. For example, a file that a program is rewriting is reported as
-    /// changed, not as damaged.
+    /// Replaces an error with its likely cause, if a file has changed or is a link that is not
+    /// followed. For example, a file that a program is rewriting is reported as changed, not as
+    /// damaged.
     #[must_use]
     pub fn attribute_error(&self, error: Error) -> Error {
         let may_follow = matches!(
