@@ -153,7 +153,7 @@ fn an_init_that_fails_is_refused_with_its_reason() {
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn an_init_that_never_returns_is_quarantined_and_the_rest_goes_on() {
-    for (request, how) in [("init-abort", "signal 6"), ("init-loop", "did not come back within 10 s")] {
+    for (request, how) in [("init-abort", "signal 6"), ("init-loop", "did not return within 10 s")] {
         let ferry = Ferry::new();
         let library = own_copy(&ferry, &outside::library("misbehave"));
         let input = ferry.safetensors("in.safetensors", &[("a", "U8", &[3], b"abc")]);

@@ -134,7 +134,7 @@ mod armed {
             }
             Kind::Error(errno) => {
                 let error = Error::from(std::io::Error::from(errno));
-                Err(error.context(format!("the fault asked for at {stage}")))
+                Err(error.context(format!("the requested fault at {stage}")))
             }
         }
     }

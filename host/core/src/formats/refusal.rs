@@ -101,7 +101,7 @@ impl std::fmt::Display for Refusal {
                 "quarantined: opening it {how}; it is skipped until it changes (`ferry plugin check` tries again)"
             ),
             Self::OtherFormats => f.write_str(
-                "describes other formats than when it was inspected: `ferry plugin check` inspects it again",
+                "describes different formats than when it was inspected: `ferry plugin check` inspects it again",
             ),
         }
     }

@@ -162,7 +162,7 @@ fn quarantined(how: impl Into<String>) -> Refusal {
 }
 
 fn too_long(time: Duration) -> Refusal {
-    quarantined(format!("did not come back within {} s", time.as_secs_f32()))
+    quarantined(format!("did not return within {} s", time.as_secs_f32()))
 }
 
 fn ended(status: ExitStatus) -> Refusal {

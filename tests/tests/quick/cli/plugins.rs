@@ -161,7 +161,7 @@ fn a_library_that_never_comes_back_is_quarantined() {
     let first = run(first.env("FERRY_FAULT_SCAN_SECONDS", "2")).expect(0);
     first.says(&["note", "libhostile", "quarantined", "did not come back"]);
     hostile.converts();
-    hostile.run(&args!["plugin", "list"]).expect(0).prints(&["libhostile", "did not come back within 2 s"]);
+    hostile.run(&args!["plugin", "list"]).expect(0).prints(&["libhostile", "did not return within 2 s"]);
     assert_eq!(hostile.opened(), 1);
 }
 
