@@ -22,7 +22,7 @@ use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, StagedF
 use tensorferry_publish::staging::OutputFolder;
 use tensorferry_sdk::{Context, Entry, Result, Source, check_name};
 
-/// The files of an earlier output.
+/// The files of an earlier output that the new output does not contain.
 #[derive(Debug, Default)]
 pub(super) struct EarlierFiles {
     /// Files that ferry wrote and that have not changed, with their identities.

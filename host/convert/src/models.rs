@@ -78,7 +78,7 @@ fn read_one<'a>(
 }
 
 /// Reads the models of sub-folders. Skips a sub-folder if a model in a folder above it has read any
-/// of its files, because the sub-folder is then part of that model.
+/// of its files. Such a sub-folder is part of that model.
 fn read_below<'a>(
     context: &ConversionContext<'a>,
     root: &FileSource,
@@ -160,8 +160,8 @@ fn check_rank(root: &FileSource, folder: &str) -> Result<()> {
 }
 
 /// Returns whether a sub-folder is a different step of a training run from which a model was read.
-/// This is the case if the reader has read a folder whose name differs only in its number
-/// (`iter_0000010` next to `iter_0000020`, `100` next to `200`).
+/// The reader must have read a folder whose name differs only in its number (`iter_0000010` next to
+/// `iter_0000020`, `100` next to `200`).
 pub(crate) fn is_other_step<'m, 's: 'm>(
     models: impl Iterator<Item = &'m InputModel<'s>>,
     folder: &str,

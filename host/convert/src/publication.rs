@@ -188,8 +188,8 @@ impl Naming<'_> {
     }
 }
 
-/// Returns an error if an output object has the same URL as an input object, because the input
-/// would be overwritten before the output has been verified.
+/// Returns an error if an output object has the same URL as an input object. The input would be
+/// overwritten before the output has been verified.
 fn refuse_to_replace_inputs(
     context: &ConversionContext<'_>,
     output: &dyn PlannedOutput,

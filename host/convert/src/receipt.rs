@@ -78,7 +78,7 @@ pub struct InputRecord {
     /// The values of `-i`, as the user passed them.
     #[serde(default)]
     pub options: Vec<(String, String)>,
-    /// All files that were opened, sorted by name.
+    /// All files of the input that were opened, sorted by name.
     pub files: Vec<FileRecord>,
     /// The other inputs that the reader's options name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -93,7 +93,7 @@ pub struct InputRecord {
 pub struct AdditionalInput {
     /// The absolute path of the folder to which file names are relative.
     pub folder: String,
-    /// All files that were opened, sorted by name.
+    /// All files of the additional input that were opened, sorted by name.
     pub files: Vec<FileRecord>,
 }
 
@@ -165,7 +165,7 @@ impl TensorRecord {
 pub struct RecordsRecord {
     /// The format of the input.
     pub from: FormatRecord,
-    /// Number of records.
+    /// Number of records in the output.
     pub rows: u64,
     /// The content digest of all records.
     pub content: String,

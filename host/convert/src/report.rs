@@ -19,11 +19,9 @@ pub struct Report {
     pub output: PathBuf,
     pub readers: Vec<UsedFormat>,
     pub files_read: usize,
-    /// The output's format.
     pub format: String,
     /// Number of tensors in the output.
     pub tensors: u64,
-    /// Whether the output contains records.
     pub holds_records: bool,
     /// Number of records in the output, if it contains records and they have been counted.
     pub records: Option<u64>,

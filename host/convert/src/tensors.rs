@@ -37,7 +37,7 @@ pub struct SelectedModel<'a> {
 /// A model whose output has a layout.
 pub struct PlannedModel<'a> {
     pub model: &'a InputModel<'a>,
-    /// The result of the steps.
+    /// The tensors, metadata and tree of the selected part, after the steps.
     pub selected: &'a Adapted,
     pub logical: Logical<'a>,
     pub planned: Planned,
@@ -115,9 +115,9 @@ pub fn plan<'a>(
     selected.iter().map(plan).collect()
 }
 
-/// Returns an error if codes of quantized weights would be written to a format that has no dtype
-/// for them, because only their scales would remain. Also returns an error if programs would read
-/// the codes as numbers.
+/// Checks that codes of quantized weights can be written. Returns an error if the format has no
+/// dtype for the codes, because only their scales would remain. Also returns an error if programs
+/// would read the codes as numbers.
 fn check_codes(selected: &Adapted, planned: &Planned, target: Capabilities) -> Result<()> {
     if selected.codes.is_empty() {
         return Ok(());

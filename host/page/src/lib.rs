@@ -1,5 +1,5 @@
-//! Shows a model, a dataset or a difference in a browser: one HTML file that contains its data,
-//! style and script, and sends no network requests. A local server can serve such a page.
+//! Shows a model, a dataset or a difference in a browser, as one HTML file. The file contains its
+//! data, style and script, and sends no network requests. A local server can serve such a page.
 //!
 //! | File | Content |
 //! |---|---|

@@ -1,5 +1,6 @@
-//! Compresses lists of names. Most names start like the previous name, so a page of a hundred
-//! thousand tensors stores only the length of the common prefix and the rest of each name.
+//! Compresses lists of names. Most names have a common prefix with the previous name. For each
+//! name, a page therefore stores only the length of this prefix and the rest of the name. A page
+//! may list a hundred thousand tensors.
 
 use serde_json::Value;
 

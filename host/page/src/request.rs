@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 pub struct PageRequest {
     /// The path after the token and its slash; empty for the page itself.
     pub path: String,
-    /// The text after the question mark.
+    /// The query: the text after the question mark.
     pub query: String,
 }
 

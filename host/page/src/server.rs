@@ -21,14 +21,14 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Pause between checks for new connections and for the end of the server.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A response.
+/// The response to a request for the page or its data.
 #[derive(Debug, Clone)]
 pub enum PageResponse {
     Html(Arc<str>),
     Json(String),
     /// An error message, sent as JSON.
     Failed(String),
-    /// The path does not exist.
+    /// The requested path does not exist.
     NotFound,
 }
 

@@ -93,7 +93,6 @@ impl Place {
         }
     }
 
-    /// Removes an empty folder.
     pub(crate) fn remove_folder(&self) -> io::Result<()> {
         let At { folder, name } = self.at()?;
         Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)

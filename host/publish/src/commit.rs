@@ -41,10 +41,10 @@ use tensorferry_sdk::Result;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommitOptions {
-    /// Replace existing files under the output's names.
+    /// Whether existing files under the output's names are replaced.
     pub force: bool,
-    /// Sync files and folders, so that the guarantees for a killed process also hold for a power
-    /// failure.
+    /// Whether files and folders are synced, so that the guarantees for a killed process also hold
+    /// for a power failure.
     pub sync: bool,
 }
 
@@ -85,9 +85,9 @@ impl Stage {
     /// Makes the output visible, and removes the stage.
     ///
     /// Returns an error if a name is taken and `force` is off, even if it was taken a moment ago.
-    /// In that case, no file of the output remains. If an I/O error occurs with `force`, a set that
-    /// has been partly replaced is kept in its stage, and the next run with the same destination
-    /// finishes it.
+    /// In that case, no file of the output remains. If an I/O error occurs with `force`, a partly
+    /// replaced set is kept in its stage. The next run with the same destination finishes the
+    /// commit.
     pub fn commit(mut self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
         files.iter().try_for_each(|file| check_relative(&file.path))?;
         self.settle(files, options)?;

@@ -200,8 +200,8 @@ pub fn listed(folder: &OwnedFd) -> io::Result<File> {
 fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     let mode = Permissions::from_mode(mode);
     match listed(folder) {
-        // If the folder is not readable, this path makes the kernel use the open folder, even if
-        // its original path now leads to a different folder.
+        // The folder is not readable. This path makes the kernel use the open folder, even if the
+        // folder's original path now leads to a different folder.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             fs::set_permissions(format!("/proc/self/fd/{}", folder.as_raw_fd()), mode)
         }

@@ -84,9 +84,9 @@ impl PooledFile {
 /// An open file. The pool does not close it while this handle exists.
 #[derive(Debug)]
 pub enum LocalFile<'a> {
-    /// A file that remains open.
+    /// A file that is not in a pool and remains open.
     Own(&'a File),
-    /// A file from a pool.
+    /// An open file of a pool.
     Shared(Arc<File>),
 }
 

@@ -50,7 +50,7 @@ pub struct Destination {
     pub kind: DestinationKind,
 }
 
-/// Whether an output shares its folder with other files.
+/// The kind of an output's location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DestinationKind {
     /// The output is one file, or a set of files named after it, among other files in the folder.
@@ -62,7 +62,7 @@ pub enum DestinationKind {
     Folder,
 }
 
-/// A file that has been written into the stage.
+/// A file of the output that has been written into the stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedFile {
     /// The file's path relative to the output's folder, with `/` between the parts.
@@ -104,7 +104,7 @@ impl StagedFile {
 pub struct Stage {
     /// The location of the output.
     pub site: Site,
-    /// The staging folder.
+    /// The folder of the stage.
     pub root: PathBuf,
     pub disk: Disk,
     /// Whether to keep the stage when it is dropped. Set when the commit has begun, so that the

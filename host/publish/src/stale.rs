@@ -22,7 +22,7 @@ pub struct Search<'a> {
 
 /// A pattern for names in one folder.
 struct Pattern<'a> {
-    /// The folder, relative to the output's folder.
+    /// The folder of the names, relative to the output's folder.
     parent: &'a str,
     name: &'a str,
     role: Role,
@@ -113,9 +113,9 @@ impl<'a> Search<'a> {
 /// The result of a search for stale files.
 #[derive(Debug, Default)]
 pub struct StaleFiles {
-    /// Files that the commit removes.
+    /// Stale files that the commit removes.
     pub gone: Vec<StagedFile>,
-    /// Paths of files that are kept.
+    /// Paths of stale files that are kept.
     kept: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ use tensorferry_sdk::{Context, Error, FileId, Result, Source, hex};
 use tensorferry_tensors::content::Algorithm;
 use tensorferry_tensors::hash_tree::HashTree;
 
-/// A file in a receipt.
+/// The record of a file in a receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
     /// The file's name, with `/` between the parts.

@@ -9,7 +9,7 @@ use tensorferry_core::context::session::Session;
 use tensorferry_core::read::folder::{EntryKind, InputFolder, is_url, shown};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum depth of sub-folders.
+/// Maximum depth of sub-folders to search for receipts.
 const MAX_FOLDERS: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use tensorferry_sdk::Error;
 /// The state of an output compared with its receipt, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// Everything matches the receipt.
+    /// The output matches its receipt.
     Ok,
     /// The output has no receipt.
     NoReceipt,
@@ -85,27 +85,27 @@ impl Checked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub subject: Subject,
-    /// The name of the file, tensor or column.
+    /// The name of the file, tensor or column that has the problem.
     pub name: String,
     /// The problem, in words that continue a sentence after the subject and the name.
     pub what: &'static str,
     /// The value in the receipt.
     pub expected: Option<String>,
-    /// The value that was found.
+    /// The value that was found in the output.
     pub found: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// A file of the output.
+    /// The problem is in a file of the output.
     File,
-    /// A tensor of the output.
+    /// The problem is in a tensor of the output.
     Tensor,
-    /// A column of the output's records.
+    /// The problem is in a column of the output's records.
     Column,
-    /// A file of the input.
+    /// The problem is in a file of the input.
     Source,
-    /// The receipt itself, if it contradicts itself.
+    /// The receipt contradicts itself.
     Receipt,
 }
 

@@ -64,7 +64,7 @@ pub fn verify_all(
     Ok(())
 }
 
-/// Checks an output against the receipt at this path.
+/// Checks an output against the receipt at a path.
 #[must_use]
 pub fn verify(
     path: &Path,
@@ -290,8 +290,8 @@ fn compare_file(
     let path = folder.join(&file.name);
     let failed = |e: Error| e.file(shown(&path));
     let differs = |found: &FileDigest| match subject {
-        // A receipt may name any path as a source, so the error must not reveal the digest of a
-        // file that is not part of the output.
+        // A receipt may name any path as a source. The error must not reveal the digest of a file
+        // that is not part of the output.
         Subject::Source => problem("has a different digest"),
         _ => problem("has a different digest").differs(file.digest.text(), found.text()),
     };

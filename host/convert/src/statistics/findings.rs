@@ -31,13 +31,13 @@ pub enum FindingKind {
     Infinite,
     /// Some values are at the limit of their dtype, or beyond it.
     Clipped,
-    /// All values are zero.
+    /// All values of a tensor are zero.
     AllZero,
     /// All values of a weight are equal, or many of its rows are zero.
     Dead,
-    /// Tensors are equal but stored separately.
+    /// Several tensors are equal but stored separately.
     Equal,
-    /// Many numbers are so small that they lost digits.
+    /// Many numbers of a tensor are so small that they have lost digits.
     Subnormal,
 }
 

@@ -30,7 +30,6 @@ use tensorferry_core::context::suggest::or_which;
 use tensorferry_sdk::{Error, Result};
 use tensorferry_tensors::steps::spec::{Field, Spec};
 
-/// Built-in recipes by name.
 const BUILT_IN: &[(&str, &str)] = &[
     ("add-prefix", include_str!("recipes/add-prefix.toml")),
     ("bert-from-tf", include_str!("recipes/bert-from-tf.toml")),

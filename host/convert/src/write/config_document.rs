@@ -54,7 +54,6 @@ impl<'a> ConfigDocument<'a> {
         each(&mut self.root, &mut change);
     }
 
-    /// Returns the document as JSON.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         self.style.write(&self.root, 0, &mut text);

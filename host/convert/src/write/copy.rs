@@ -43,14 +43,13 @@ use tensorferry_tensors::stored::Stored;
 use tensorferry_tensors::tally::CastTally;
 use tiled::TiledCopy;
 
-/// The result of a copy.
 pub struct Copied {
     /// The digests that the layout requested, in order.
     pub digests: Vec<Digest>,
     /// The length of each file in the order of the layout, including streamed files. The length of
     /// a late file is 0.
     pub lens: Vec<u64>,
-    /// Losses caused by casts.
+    /// Losses that the casts of the copied numbers caused.
     pub losses: Vec<Loss>,
     /// Digests of the copied bytes, if the output will have a receipt.
     pub passing: Option<Passing>,

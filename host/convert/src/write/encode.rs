@@ -288,7 +288,7 @@ struct SegmentOutput<'a> {
 }
 
 impl SegmentOutput<'_> {
-    /// Writes or buffers the received bytes.
+    /// Writes the received bytes, or buffers them if their position is not known yet.
     fn flush(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
             return Ok(());

@@ -69,12 +69,13 @@ pub trait TargetInput {
 ///
 /// - its path ends in `/` or is an existing local folder (for a URL, ferry does not query the
 ///   store)
-/// - the input is a folder and the output's ending does not name a format, unless the format writes
-///   files with a common prefix and no files would be copied along
+/// - the input is a folder and the output's ending does not name a format
 /// - the format has no file endings of its own
 ///
-/// Otherwise the output is a file. The format is the one that the user named. If the user named no
-/// format, the ending determines it. Built-in formats take precedence for an ending.
+/// The second case does not apply if the format writes files with a common prefix and no files
+/// would be copied along. In all other cases, the output is a file. The format is the one that the
+/// user named. If the user named no format, the ending determines it. Built-in formats take
+/// precedence for an ending.
 pub fn resolve<'a>(
     registry: &'a Formats,
     output: &Path,

@@ -31,7 +31,6 @@ impl<'a> LossRecord<'a> {
         }
     }
 
-    /// Returns the record with owned strings.
     #[must_use]
     pub fn into_owned(self) -> LossRecord<'static> {
         let Self { kind, severity, asked, what, why } = self;

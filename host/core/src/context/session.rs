@@ -32,7 +32,7 @@ pub struct Session {
     started: Instant,
     cancelled: Arc<AtomicBool>,
     notes: Mutex<Vec<String>>,
-    /// Bytes copied so far, for the progress bar.
+    /// Number of bytes copied so far, for the progress bar.
     pub moved: AtomicU64,
     /// Total bytes to copy, for all conversions that have started.
     expected: AtomicU64,
@@ -198,7 +198,6 @@ impl Session {
         notes.into_iter().chain(of_remote.unwrap_or_default()).collect()
     }
 
-    /// Returns the number of notes.
     #[must_use]
     pub fn noted(&self) -> usize {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()

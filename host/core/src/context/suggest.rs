@@ -1,4 +1,4 @@
-//! Suggestions for misspelled words.
+//! Suggests known words for misspelled words.
 
 /// Returns the known word nearest to `word`, if one is close enough.
 #[must_use]

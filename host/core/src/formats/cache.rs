@@ -33,7 +33,7 @@ pub(super) struct Cache {
     host: String,
 }
 
-/// A library's description and stamp.
+/// A cache entry: a library's description and stamp.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     version: u32,
@@ -207,11 +207,11 @@ mod tests {
         }
         set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert!(cache.get(&library, &entry.stamp).is_some());
-        // Replace the entry with a link.
+        // Replace the entry's file with a link.
         std::fs::rename(&path, place.join("elsewhere")).unwrap();
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
         assert_eq!(cache.get(&library, &entry.stamp), None);
-        // Other users may write to the folder.
+        // Give other users permission to write to the folder.
         set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
         assert!(Cache::at(&place).is_none());
         assert!(Cache::at(&library).is_none());

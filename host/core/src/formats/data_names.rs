@@ -1,4 +1,4 @@
-//! File names that formats declare, compiled once per registry.
+//! File names that formats declare, compiled into patterns once per registry.
 
 use crate::formats::placeholder::PARTIAL;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -9,10 +9,10 @@ use tensorferry_sdk::{Description, Error, Result};
 /// Suffixes that programs add to a file's name while writing it.
 pub(crate) const TEMPORARY: [&str; 2] = [".tmp", ".temp"];
 
-/// File names that formats declare.
+/// The file names that the formats of a registry declare.
 #[derive(Debug)]
 pub struct DataNames {
-    /// Format IDs by suffix, in lowercase.
+    /// Format IDs by file name suffix. The suffixes are in lowercase.
     suffixes: HashMap<String, String>,
     patterns: GlobSet,
     /// The format ID of each pattern, in the order of the patterns.
@@ -113,7 +113,7 @@ fn is_volume(end: &str) -> bool {
     matches!(end.as_bytes(), [b'a', b'a'..=b'z'])
 }
 
-/// Compiles the patterns into one set.
+/// Compiles name patterns into one set.
 pub fn globs(patterns: &[&str], case_insensitive: bool) -> Result<GlobSet> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {

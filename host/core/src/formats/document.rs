@@ -1,4 +1,4 @@
-//! Descriptions of formats for other programs.
+//! Describes formats in JSON for other programs.
 
 use super::options;
 use super::registry::{Formats, RegisteredFormat};

@@ -260,12 +260,12 @@ impl PluginSearch {
 
 /// A library that was found but is not registered yet.
 struct FoundLibrary {
-    /// The path with links resolved.
+    /// The path of the library, with links resolved.
     path: PathBuf,
     built_in: bool,
-    /// The reason why the library is not opened.
+    /// The reason why the library is not opened, if it is refused.
     refused: Option<Refusal>,
-    /// `None` if the file does not exist.
+    /// The stamp of the library's file; `None` if the file does not exist.
     stamp: Option<Stamp>,
     sha256: Option<String>,
     known: Option<LibraryState>,

@@ -87,7 +87,7 @@ fn examined_file(source: &dyn Source, error: &Error) -> Option<(String, Start)> 
     Some((name, start))
 }
 
-/// The first bytes of a file.
+/// The first bytes of a file that is examined.
 struct Start {
     len: u64,
     bytes: Vec<u8>,

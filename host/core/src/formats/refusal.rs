@@ -33,7 +33,7 @@ pub enum Refusal {
     /// The process that inspected the library crashed or hung. ferry does not open the library
     /// again until its file changes.
     Quarantined(String),
-    /// The library's formats differ from those of its inspection.
+    /// The library's formats have changed since it was inspected.
     OtherFormats,
 }
 
@@ -41,7 +41,7 @@ impl Refusal {
     /// Returns the refusal for an error that the library's init function returned.
     #[cfg(feature = "dynamic")]
     pub(super) fn by_init(error: &Error) -> Self {
-        // The refusal itself shows whose fault it is.
+        // A refusal already shows whose fault it is, so the label of the error kind is removed.
         Self::InitFailed(error.to_string().replacen(error.kind().label(), "", 1))
     }
 

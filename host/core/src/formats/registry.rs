@@ -1,6 +1,6 @@
-//! A registry is the set of formats that a program can use: the formats that it links, and the
-//! formats in the plugin libraries that it loads. No library is searched for or opened unless the
-//! program requests it.
+//! A registry is the set of formats that a program can use. They are the formats that the program
+//! links, and the formats in the plugin libraries that it loads. No library is searched for or
+//! opened unless the program requests it.
 
 use crate::context::suggest::suggest;
 use crate::formats::data_names::DataNames;
@@ -258,7 +258,6 @@ impl Formats {
         self.libraries.push(library);
     }
 
-    /// Adds a note for the user.
     #[cfg(feature = "dynamic")]
     pub(super) fn note(&mut self, note: String) {
         self.notes.push(note);
@@ -273,7 +272,7 @@ impl Formats {
         library.map(|library| format!(" from {}", library.path.display())).unwrap_or_default()
     }
 
-    /// Returns all plugin libraries that were inspected, in order.
+    /// Returns all inspected plugin libraries, in the order of the search.
     #[must_use]
     pub fn libraries(&self) -> &[PluginLibrary] {
         &self.libraries
@@ -285,7 +284,7 @@ impl Formats {
         self.libraries.get(format.library()?)?.outcome.as_ref().ok()
     }
 
-    /// Returns all usable formats.
+    /// Returns all formats of the registry.
     #[must_use]
     pub fn formats(&self) -> &[RegisteredFormat] {
         &self.formats

@@ -69,7 +69,7 @@ const CRASHES: [(i32, &str); 6] = [
     (11, " (SIGSEGV)"),
 ];
 
-/// The result for one library.
+/// The result of inspecting one library.
 pub(super) type ScanResult = std::result::Result<Inspection, Refusal>;
 
 impl Scanner {

@@ -14,13 +14,13 @@ use std::path::{Component, Path, PathBuf};
 
 /// Maximum number of links to follow for one file, as in Linux.
 const MAX_LINKS: u32 = 40;
-/// Mode bits: the group and others may write.
+/// The mode bits that allow the group and other users to write.
 const OTHERS_WRITE: u32 = 0o022;
 /// In a folder with this bit, only the owner of an entry or of the folder may remove or rename the
 /// entry.
 const STICKY: u32 = 0o1000;
 
-/// Which users and folders are trusted.
+/// The users and folders that are trusted.
 #[derive(Debug)]
 pub(super) struct Trust {
     user: u32,

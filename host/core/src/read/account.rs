@@ -43,15 +43,15 @@ use tensorferry_sdk::{Entry, Error, Loss, LossKind, Result, Source};
 pub(crate) const MAX_SNIFFED: usize = 16;
 /// Maximum number of entries in sub-folders to search for files without a suffix.
 const MAX_LISTED: usize = 1_000;
-/// Maximum number of entries in sub-folders to list.
+/// Maximum number of entries to list in sub-folders.
 pub(crate) const MAX_ENTERED: usize = 100_000;
 /// Maximum number of names that braces may expand to.
 const MAX_NAMED: u64 = 1 << 20;
-/// Maximum depth of sub-folders.
+/// Maximum depth of sub-folders to search.
 const MAX_DEPTH: usize = 32;
 /// Maximum number of names per class in a report. The class "left out" has no such limit.
 const MAX_SAMPLE: usize = 3;
-/// Suffixes of the index of a record file.
+/// Suffixes of files that contain the index of a record file.
 const INDEXES: [&str; 2] = [".idx", ".index"];
 
 /// The class of an input's entry.

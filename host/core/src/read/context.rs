@@ -57,7 +57,6 @@ impl<'a> ReadContext<'a> {
         Self { output_is_new, ..self }
     }
 
-    /// Sets the model's folder.
     #[must_use]
     pub fn with_folder(self, folder: Option<FileSource>) -> Self {
         Self { folder, ..self }

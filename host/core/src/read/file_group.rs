@@ -30,7 +30,7 @@ pub struct FileGroup {
     pub dataset: String,
     /// The dataset's folder, as an absolute path or a URL.
     pub folder: PathBuf,
-    /// The files, relative to the folder, sorted.
+    /// The paths of the files, relative to the folder and sorted.
     pub files: Vec<String>,
     /// The schema file for all groups, or `None` if it is not known yet. The file name contains the
     /// file's digest.

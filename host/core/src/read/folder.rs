@@ -61,7 +61,7 @@ pub enum EntryKind {
     Unnameable,
 }
 
-/// An opened file.
+/// An opened local or remote file.
 pub(super) enum OpenedFile {
     Local { file: File, path: PathBuf, stamp: Stamp },
     Remote(Arc<dyn RemoteFile>),
@@ -147,7 +147,6 @@ impl InputFolder {
         }
     }
 
-    /// Returns the path or URL of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -172,7 +172,7 @@ fn read_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LossKind
 }
 
 impl LossPolicy {
-    /// Returns whether losses of this kind are allowed.
+    /// Returns whether the policy allows losses of this kind.
     #[must_use]
     pub fn allows(&self, kind: LossKind) -> bool {
         self.allowed.contains(&kind)

@@ -105,9 +105,9 @@ fn line(catalog: &Catalog, walk: &TreeWalk<'_>, level: usize, key: &str, node: N
     }
 }
 
-/// Formats a node in one line: a mapping of values as `lr=0.001, betas=[0.9, 0.999]`, a list of
-/// scalars, or the first item of a list of such mappings. Returns `None` for nodes that contain
-/// more.
+/// Formats a node in one line. The node is a mapping of values, shown as `lr=0.001, betas=[0.9,
+/// 0.999]`, or a list of scalars. For a list of such mappings, the line shows the first item.
+/// Returns `None` for nodes that contain more.
 fn in_one_line(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     let node = catalog.tree().get(walk.value(id))?;
     if node.kind == NodeKind::MAP {
@@ -210,7 +210,7 @@ pub struct State<'a> {
 }
 
 impl State<'_> {
-    /// Limits the number of values to write.
+    /// Limits the number of values that are written.
     #[must_use]
     pub fn within(self, max: usize) -> Self {
         Self { max: self.max.min(max), ..self }

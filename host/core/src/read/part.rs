@@ -1,6 +1,6 @@
 //! A part is the content that is selected from an input: the whole input, one branch of its tree,
-//! or the model. If the target is a flat list, the default is the model: the only mapping of names
-//! to tensors that is not optimizer, scheduler or random state.
+//! or the model. If the target is a flat list, the default is the model. The model is the only
+//! mapping of names to tensors that is not optimizer, scheduler or random state.
 
 use crate::read::key_words::{names_a_model, names_random_state, names_training_state};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub enum Part {
     #[default]
     Auto,
     Whole,
-    /// The branch at this path.
+    /// The branch of the tree at this path.
     Path(String),
 }
 
@@ -334,10 +334,11 @@ impl<'a> TreeWalk<'a> {
         }
     }
 
-    /// Returns whether a mapping is itself a model that contains other mappings: a state dict with
-    /// a module's own state, or the layers of a parameter tree. A checkpoint may contain a tensor
-    /// next to its models, such as class weights or a loss history. Such a checkpoint is not itself
-    /// a model: its models are state dicts, or their names are typical of models.
+    /// Returns whether a mapping is itself a model that contains other mappings. The other mappings
+    /// are a module's own state in a state dict, or the layers of a parameter tree. A checkpoint
+    /// may contain a tensor next to its models, such as class weights or a loss history. Such a
+    /// checkpoint is not itself a model: its models are state dicts, or their names are typical of
+    /// models.
     fn is_model(&self, id: NodeId, children: &[&(String, NodeId)], models: &[&(String, NodeId)]) -> bool {
         let is_weight = |child: &&&(String, NodeId)| self.is_leaf(child.1) && !self.holds_no_weights(child.1);
         let mut weights = children.iter().filter(is_weight).map(|(key, _)| key.as_str()).peekable();

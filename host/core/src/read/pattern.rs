@@ -8,7 +8,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 
-/// Characters that make a string a glob.
+/// Characters that turn a string into a glob.
 const GLOB_SIGNS: [char; 3] = ['*', '?', '['];
 
 /// One or more patterns, after the expansion of braces.
@@ -47,7 +47,7 @@ impl FilePattern {
         text.contains('/') || text.contains("**")
     }
 
-    /// Returns whether a name matches.
+    /// Returns whether a name matches one of the patterns.
     pub(super) fn is_match(&self, name: &str) -> bool {
         self.globs.is_match(name) || self.names.iter().any(|known| known == name)
     }
@@ -102,7 +102,7 @@ fn first_braces(text: &str) -> Option<(usize, usize, Choices<'_>)> {
     })
 }
 
-/// The contents of braces.
+/// The alternatives in a pair of braces.
 enum Choices<'t> {
     /// A list of words: `a,b,c`.
     Words(Vec<&'t str>),

@@ -5,8 +5,8 @@
 //!
 //! Splits are recognized by the words that the Hub's library `datasets` uses
 //! (`datasets/data_files.py`), and by the names in a `dataset_info.json` of `datasets` or
-//! `tensorflow_datasets`. If a folder has no file in a known format, its splits may be in
-//! sub-folders, in `data/` or in folders with the names of splits.
+//! `tensorflow_datasets`. If a folder contains no file in a known format, its splits may be in
+//! sub-folders. These are `data/`, or folders with the names of splits.
 //!
 //! Numbered names (`train-00000-of-00002.parquet`) contain the number of files in a set. ferry
 //! rejects an incomplete set, unless the user lists its files.
@@ -38,7 +38,7 @@ use tensorferry_sdk::{Context, Entry, Error, ErrorKind, LossKind, Purpose, Resul
 
 /// The folder of a Hub repository that contains a dataset's files.
 const DATA: &str = "data";
-/// Maximum depth of sub-folders.
+/// Maximum depth of sub-folders to search.
 const MAX_DEPTH: usize = 16;
 /// Maximum number of files to find.
 const MAX_FILES: usize = 1 << 20;
@@ -57,7 +57,7 @@ pub struct InputChoice<'a> {
 pub struct FoundInput<'r> {
     pub source: FileSource,
     pub format: &'r RegisteredFormat,
-    /// The reader's options.
+    /// The options for the input's reader.
     pub options: Vec<(String, String)>,
     /// Whether the user chose a split as the part. In that case, the whole split is read.
     pub is_split: bool,
@@ -329,7 +329,7 @@ impl FoundInput<'_> {
             .allowing_unreadable(allows_unreadable)
     }
 
-    /// Returns the same input with these reader options.
+    /// Returns the same input with different reader options.
     #[must_use]
     pub fn with_options(&self, options: Vec<(String, String)>) -> Self {
         let (scope, chosen) = (self.scope.clone(), self.chosen.clone());

@@ -1,6 +1,6 @@
 //! Tables that have a log next to their data files. The log lists the current files of the table.
-//! Older files contain rows that have since been deleted or changed, so reading all files in the
-//! folder does not return the rows of the table.
+//! Older files contain rows that have since been deleted or changed. Reading all files in the
+//! folder would therefore return wrong rows.
 //!
 //! Readers of such files declare the option `table_log`. If its value is `ignore`, the readers read
 //! every file.
@@ -21,7 +21,7 @@ const MAX_PARENTS: usize = 16;
 /// Maximum number of folders to check if a source lists its files one by one.
 const MAX_FOLDERS: usize = 1024;
 
-/// A kind of table.
+/// A kind of table that has a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableLog {
     pub title: &'static str,

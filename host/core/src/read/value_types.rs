@@ -197,7 +197,7 @@ fn leaf(node: &Node) -> Option<Type> {
     (restored(&value.json(), &exact).as_ref() == Some(&value)).then_some(exact)
 }
 
-/// Parses a text as a value of this type.
+/// Parses a JSON text as a value of this type.
 fn restored(json: &str, declared: &Type) -> Option<Value> {
     match declared {
         Type::Word(word) => of_word(json, word),

@@ -10,16 +10,16 @@ use crate::read::source::FileSource;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use tensorferry_sdk::{Description, Error, Result};
 
-/// Maximum depth of sub-folders.
+/// Maximum depth of sub-folders to search for weights.
 pub const MAX_FOLDERS: usize = 32;
 
-/// File names that tensor formats declare.
+/// The file names that tensor formats declare.
 pub struct WeightNames(Vec<FormatNames>);
 
 /// Files that contain the name of one step of a training run.
 const POINTERS: [&str; 3] = ["latest", "latest_universal", "latest_checkpointed_iteration.txt"];
 
-/// File names of one format.
+/// The file names that one format declares.
 struct FormatNames {
     id: String,
     is_built_in: bool,
@@ -28,7 +28,7 @@ struct FormatNames {
 
 impl WeightNames {
     pub fn of(registry: &Formats) -> Result<Self> {
-        // Records next to a model are not weights.
+        // Files of records next to a model are not weights.
         let formats = registry.formats().iter().filter(|format| !holds_records(&format.description));
         let known = formats.map(|format| {
             let Description { id, suffixes, members, .. } = &*format.description;

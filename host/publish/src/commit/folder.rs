@@ -3,7 +3,7 @@
 //! Before the exchange, everything in the old folder that the output does not replace is
 //! [carried](carry) into the staged folder. Files are hard-linked, so that their bytes are not
 //! copied and they are available at the moment of the exchange. Folders are created again with the
-//! same owner and mode. After the exchange, the old folder is [drained](drain): files that were
+//! same owner and mode. After the exchange, the old folder is [drained](drain). Files that were
 //! added or changed after the carry are moved to the new folder, and the remaining entries are
 //! removed.
 //!

@@ -71,7 +71,7 @@ pub(super) struct StaleFile {
 pub(super) struct SetFile {
     pub(super) name: String,
     pub(super) index: bool,
-    /// The identity of the staged file.
+    /// The identity of the staged file when the record was written.
     pub(super) new: FileIdentity,
     /// The identity of the file under this name when the record was written; `None` if no file
     /// existed.

@@ -28,7 +28,7 @@ pub struct RemoteStage {
     pub(crate) folder: RemoteFolder,
     force: bool,
     objects: Mutex<BTreeMap<String, StagedObject>>,
-    /// Objects of an older output that the commit removes.
+    /// Objects of an older output that the commit will remove.
     stale: Vec<StagedFile>,
     /// Indexes and receipts of an older set, in the order in which they were removed or replaced.
     held: Mutex<Vec<HeldObject>>,
@@ -89,7 +89,7 @@ impl RemoteStage {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins an object of the output.
+    /// Creates an object of the output.
     pub(crate) fn create(&self, name: &str, shape: FileShape) -> Result<OutputBytes> {
         check_relative(name)?;
         let FileShape { len, late, is_kept } = shape;
@@ -126,7 +126,7 @@ impl RemoteStage {
         Ok((self.folder.place.create(&path, NewObject { len, late })?, condition))
     }
 
-    /// Renames a kept object.
+    /// Renames an object that is kept in a local file.
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         check_relative(to)?;
         let mut objects = self.objects();

@@ -11,10 +11,10 @@ use tensorferry_sdk::{Error, Result};
 /// An object that opens URLs.
 pub trait Remote: Debug + Send + Sync {
     /// Returns the place that a URL refers to, and the path in that place without leading or
-    /// trailing slashes. For example, the place is a bucket and the path is a key, or the place is
-    /// a repository at a commit and the path is a file. Returns `None` if the URL's scheme is
-    /// unknown. May send requests to find the place, but does not check whether anything exists at
-    /// the path.
+    /// trailing slashes. For example, the place is a bucket and the path is a key. For the Hub, the
+    /// place is a repository at a commit and the path is a file in it. Returns `None` if the URL's
+    /// scheme is unknown. May send requests to find the place, but does not check whether anything
+    /// exists at the path.
     fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>>;
 
     /// Returns and clears the user messages that were recorded while files were opened.
@@ -54,7 +54,7 @@ pub trait RemotePlace: Send + Sync {
         Err(read_only(self.url(path)))
     }
 
-    /// Starts writing an object, which stays invisible until it is committed.
+    /// Starts writing an object, which remains invisible until it is committed.
     fn create(&self, path: &str, object: NewObject) -> Result<Arc<dyn RemoteUpload>> {
         let _ = object;
         Err(read_only(self.url(path)))
@@ -77,10 +77,10 @@ fn read_only(url: String) -> Error {
     Error::unsupported("outputs can be written only to local folders and object stores").file(url)
 }
 
-/// An entry of a folder.
+/// A file or folder in a remote folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteEntry {
-    /// The name without its parent folders.
+    /// The entry's name without its parent folders.
     pub name: String,
     /// The size of a file in bytes; `None` for a folder.
     pub len: Option<u64>,
@@ -92,7 +92,7 @@ pub trait RemoteFile: Send + Sync {
     fn stamp(&self) -> &RemoteStamp;
 
     /// Fills `buffer` with the bytes from `offset` on. The caller must pass a range inside the
-    /// file. Fails with a transient error if the file has changed, or if the place stays
+    /// file. Fails with a transient error if the file has changed, or if the place remains
     /// unreachable after all retries.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 

@@ -1,9 +1,9 @@
 //! Stamps that distinguish versions of a remote file.
 
-/// Metadata that changes when a file is replaced.
+/// Metadata of a remote file that changes when the file is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RemoteStamp {
-    /// The size in bytes.
+    /// The size of the file in bytes.
     pub len: u64,
     /// An identifier of the content: the kind of identifier (a version, an `ETag` or a digest) and
     /// its value. A tag that begins with `sha256:` is the content's own hash in hexadecimal. If a

@@ -6,7 +6,7 @@ use tensorferry_sdk::Result;
 
 #[derive(Debug, Clone, Default)]
 pub struct NewObject {
-    /// The size in bytes, if known.
+    /// The size of the object in bytes, if it is known.
     pub len: Option<u64>,
     /// Ranges whose bytes are known only after all other bytes have been written.
     /// [`write_late`](RemoteUpload::write_late) writes these bytes and replaces any earlier bytes

@@ -9,18 +9,18 @@ use tensorferry_sdk::file_name::{has_suffix, strip_suffix, uncompressed};
 
 /// Files that contain neither tensors nor records, regardless of their suffix.
 const FILES_WITHOUT_DATA: [&str; 23] = [
-    // Spark, Hadoop, Databricks, Dask.
+    // Files that Spark, Hadoop, Databricks and Dask write.
     "_SUCCESS",
     "*.crc",
     "_metadata",
     "_common_metadata",
     "_committed_*",
     "_started_*",
-    // Version control and the Hub.
+    // Files of version control systems and the Hub.
     ".git*",
     ".hgignore",
     ".dockerignore",
-    // Operating systems and network file systems.
+    // Files of operating systems and network file systems.
     ".DS_Store",
     "._*",
     "Thumbs.db",
@@ -28,7 +28,7 @@ const FILES_WITHOUT_DATA: [&str; 23] = [
     ".directory",
     ".nfs*",
     ".fuse_hidden*",
-    // Editors, and training logs.
+    // Files of editors, and training logs.
     ".*.swp",
     ".~lock.*",
     "events.out.tfevents.*",
@@ -83,7 +83,7 @@ const FOLDERS_WITHOUT_DATA: [&str; 33] = [
     "$RECYCLE.BIN",
     "@eaDir",
     "System Volume Information",
-    // Development tools and training runs.
+    // Folders of development tools and training runs.
     ".dvc",
     ".hydra",
     ".idea",

@@ -1,6 +1,6 @@
-//! Finds files that are a different form of the model that was read: the same weights for a
-//! different framework, or in a different precision or layout. ferry compares only file names,
-//! because frameworks name the same tensors differently.
+//! Finds files that are a different form of the model that was read. They contain the same weights
+//! for a different framework, or in a different precision or layout. ferry compares only file
+//! names, because frameworks name the same tensors differently.
 
 use crate::formats::data_names::DataNames;
 use tensorferry_sdk::ShardName;
@@ -73,7 +73,7 @@ impl FileStem {
         self.stem.split(['.', '-']).next() == Some(CONSOLIDATED)
     }
 
-    /// Returns whether both names belong to the same model.
+    /// Returns whether both file names belong to the same model.
     fn is_same(&self, other: &Self) -> bool {
         let is_in = |row: &&&[&str]| row.contains(&&*self.stem) && row.contains(&&*other.stem);
         self.stem == other.stem || SAME_MODEL.iter().any(|row| is_in(&row))

@@ -39,12 +39,12 @@ const ASSETS: [&str; 2] = ["assets", "assets.extra"];
 /// The purpose for which files of a folder are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Weights, records, and the files next to them.
+    /// The folder's files are weights, records, and the files next to them.
     Input,
-    /// Files whose bytes go into an output unchanged, or files that another file names by a path.
+    /// The folder's files go into an output unchanged, or another file names them by a path.
     Companions,
-    /// Files that are only checked against a receipt. They may have been moved since the receipt
-    /// was written.
+    /// The folder's files are only checked against a receipt. They may have been moved since the
+    /// receipt was written.
     Check,
 }
 

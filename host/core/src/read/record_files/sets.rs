@@ -23,7 +23,7 @@ const SPLITS: [(&str, &[&str]); 3] = [
 const INFO: &str = "dataset_info.json";
 const DICT: &str = "dataset_dict.json";
 const MAX_INFO: u64 = 16 << 20;
-/// Suffixes of the index of a data file.
+/// Suffixes of files that contain the index of a data file.
 const INDEXES: [&str; 2] = [".idx", ".index"];
 /// Maximum number of sets to list in an error.
 const MAX_LISTED: usize = 8;

@@ -206,7 +206,7 @@ fn a_record_that_cannot_be_followed_stays_with_a_note() {
     let recovered = recover(&beside(home.path())).unwrap();
     assert_eq!((recovered.removed, recovered.notes.len()), (0, 1));
     assert!(root.join("new/f").exists());
-    // Other runs still work.
+    // Recovery for other runs in the same folder still works.
     assert_eq!(recover(&beside(home.path())).unwrap().notes.len(), 1);
     Stage::begin(&beside(home.path())).unwrap();
 }
@@ -261,7 +261,7 @@ fn an_exchange_is_drained_if_it_has_happened_and_else_dropped() {
     }
 }
 
-/// A stage from a clone or an archive may be an attack: following its record would write through a
+/// A stage from a clone or an archive may be an attack. Following its record could write through a
 /// link in the stage, or move files out of one of the user's folders.
 #[test]
 fn a_stage_that_was_not_made_here_is_left_alone() {
