@@ -3,12 +3,12 @@
 //! into place: see [`crate::commit`].
 //!
 //! ```text
-//! PARENT/.ferry-stage-USER/  the staging area (`stage/area.rs`), exists while it contains a stage
+//! PARENT/.ferry-stage-USER/  the staging area (`stage/area.rs`); removed when it contains no stage
 //!     XXXXXXXXXXXX/
-//!         lock          locked with flock as long as the run lives; the lock holder owns the stage
-//!         proof         what the file system recorded of the lock: shows that the stage is not from an archive
+//!         lock          the lock file; the run that holds its lock owns the stage
+//!         proof         metadata of the lock file, to prove that the stage is not from an archive
 //!         new/          the output's files, under their final names
-//!         commit.json   the commit record, once a commit of several names has been decided
+//!         commit.json   the commit record, written when a commit of several names begins
 //! ```
 //!
 //! If the lock of a stage is free, an interrupted run left the stage behind. The next run with the
