@@ -63,11 +63,11 @@ pub fn compare(
     let (mut a, a_has_part) = open(a, request, dequantize, session, records)?;
     let (mut b, b_has_part) = open(b, request, None, session, records)?;
     if !a_has_part && !b_has_part {
-        // Neither input has the part. This call returns the error that reports it.
+        // Neither input has the part. This call returns the error for the missing part.
         part::take(a.input.catalog.clone(), request.part, true)?;
     }
-    // A format that lacks a packed dtype stores such tensors with a different dtype. This does not
-    // count as a difference, so the original dtype is restored on both sides.
+    // A format that lacks a packed dtype stores such tensors with a different dtype. The different
+    // dtype does not count as a difference, so the original dtype is restored on both sides.
     b.catalog = b.catalog.unpacked().0;
     let facts = facts(&a.input, session);
     let (catalog, effects) = apply_to(a.catalog.unpacked().0, &facts, &steps)?;
@@ -83,7 +83,7 @@ pub fn compare(
         Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
     );
     let mut differences = diff(&of_a, &of_b, request.tolerance)?;
-    // A format without these capabilities loses or changes the values. The conversion has already
+    // A format without the capability loses or changes such values. The conversion has already
     // reported these losses.
     let keep =
         |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));

@@ -3,10 +3,10 @@
 //! no longer contains. Programs that read the folder would mistake these files for parts of the new
 //! output.
 //!
-//! The commit removes an earlier file if ferry wrote it and it has not changed since. There are two
-//! ways to prove this. The first is the file's identity, which the caller passes and which is quick
-//! to check. The second is a digest in the earlier output's receipt, for which the file must be
-//! read. Changed files are kept, and a note names them. In an object store, only identities are
+//! The commit removes an earlier file if ferry wrote it and it has not changed since. Two kinds of
+//! proof are possible. The first is the file's identity, which the caller passes and which is quick
+//! to check. The second is a digest in the earlier output's receipt, which requires that the file
+//! is read. Changed files are kept, and a note names them. In an object store, only identities are
 //! checked, because computing a digest would download the whole object.
 
 use crate::context::ConversionContext;
@@ -124,8 +124,8 @@ fn is_as_written(
     Ok(found.is_ok_and(|found| found == file.digest))
 }
 
-/// Finds files in the output's own folder whose names are names of weights. Their origin is
-/// unknown.
+/// Finds files in the output's own folder whose names are names of weights. The origin of these
+/// files is unknown.
 fn other_weights(context: &ConversionContext<'_>, destination: &Destination) -> Result<Vec<String>> {
     if destination.kind != DestinationKind::Folder {
         return Ok(Vec::new());

@@ -35,8 +35,8 @@ pub fn read<'a>(
             models.push(read_one(context, String::new(), source, format, &context.request.input.options)?);
             None
         }
-        // This error is returned later, because errors from models in sub-folders are more
-        // specific.
+        // The error for the folder itself is returned later, because errors from models in
+        // sub-folders are more specific.
         Err(error) if may_hold_more && error.kind() == ErrorKind::Unsupported => Some(error),
         Err(error) => return Err(error),
     };

@@ -1,6 +1,6 @@
-//! A receipt describes how an output was created, and contains digests of all its content. It is a
-//! JSON document that is committed together with the output. Later, `ferry verify` checks the
-//! output against the receipt.
+//! A receipt describes how an output was created, and contains digests of all its content. The
+//! receipt is a JSON document that is committed together with the output. Later, `ferry verify`
+//! checks the output against the receipt.
 //!
 //! `host/docs/receipt.md` describes each field, and the bytes that each digest covers. For a file
 //! or a set of files NAME, the receipt is `NAME.ferry.json` next to the output. For an output
@@ -32,8 +32,8 @@ use tensorferry_sdk::{CatalogView, Error, Limits, Result, Source, TensorId, hex}
 use tensorferry_tensors::content::ContentDigest;
 use tensorferry_tensors::logical::Logical;
 
-/// The version of the document's layout. It changes when the meaning of a field changes, but not
-/// when a field is added.
+/// The version of the document's layout. The version changes when the meaning of a field changes,
+/// but not when a field is added.
 pub const VERSION: u32 = 3;
 
 pub use tensorferry_core::read::own_files::RECEIPT as SUFFIX;
@@ -61,8 +61,8 @@ pub struct Receipt {
     /// The output's records; `None` for an output of tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<RecordsRecord>,
-    /// The output's models. There are several if models are in sub-folders, and none if the output
-    /// contains records.
+    /// The output's models. The list contains several models if models are in sub-folders, and is
+    /// empty if the output contains records.
     #[serde(default)]
     pub models: Vec<ModelRecord>,
     #[serde(default)]
@@ -121,8 +121,8 @@ pub struct FormatRecord {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelRecord {
-    /// The model's sub-folder, relative to the receipt's folder. It is empty if the model is in the
-    /// receipt's folder itself.
+    /// The model's sub-folder, relative to the receipt's folder. Empty for a model in the receipt's
+    /// folder itself.
     pub folder: String,
     /// The file that must be passed to open the model, relative to `folder`. `None` means that the
     /// folder itself is passed.
@@ -170,7 +170,7 @@ pub struct RecordsRecord {
     /// The content digest of all records.
     pub content: String,
     pub columns: Vec<ColumnRecord>,
-    /// The number of records and the digests of each of the output's files.
+    /// The number of records and the column digests of each output file.
     pub files: Vec<RowsRecord>,
 }
 

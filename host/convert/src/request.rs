@@ -53,7 +53,7 @@ pub struct InputRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OutputRequest {
-    /// The path or URL of the output. It ends in `/` if the output is a folder.
+    /// The path or URL of the output. The path ends in `/` if the output is a folder.
     pub path: PathBuf,
     /// The value of `--to`.
     pub format: Option<String>,
@@ -82,8 +82,9 @@ impl InputRequest {
         self.file_group.as_ref().map_or_else(open, |group| group.source(session))
     }
 
-    /// Returns the entry that decides whether the output is a folder. It is used if the output's
-    /// name does not decide this. A dataset counts as a file, because the output template decides.
+    /// Returns the entry that decides whether the output is a folder. The entry is used if the
+    /// output's name does not show whether the output is a folder. A dataset counts as a file,
+    /// because the output template decides.
     #[must_use]
     pub fn entry<'a>(&self, source: &'a FileSource) -> &'a Entry {
         static FILE: Entry = Entry::File(String::new());

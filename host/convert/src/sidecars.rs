@@ -248,7 +248,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// Files next to a folder's model that are in a different format, such as exports of the model
-/// (GGUF, ONNX) or its arrays. They are copied along like other files, unless they could be
+/// (GGUF, ONNX) or its arrays. These files are copied along like other files, unless they could be
 /// mistaken for files of the output.
 struct Companions<'a> {
     context: &'a ConversionContext<'a>,

@@ -25,13 +25,13 @@ use tensorferry_tensors::stored::Stored;
 /// A request for statistics: the input and the selection of its tensors.
 #[derive(Clone, Copy)]
 pub struct StatisticsRequest<'a> {
-    /// The input. It is not modified.
+    /// The input, which is not modified.
     pub input: &'a TensorInput,
     /// The options of the input's reader.
     pub options: &'a [(String, String)],
     pub part: &'a Part,
-    /// Globs of tensor names. If there are none, all tensors are included. A weight that consists
-    /// of several tensors matches by its own name or by the name of one of these tensors.
+    /// Globs of tensor names. If there are no globs, all tensors are included. A weight that
+    /// consists of several tensors matches by its own name or by the name of one of these tensors.
     pub patterns: &'a [String],
     /// Whether to compute histograms, which requires a second pass over the data.
     pub histograms: bool,
@@ -217,7 +217,7 @@ impl Dequantized {
     }
 
     /// Adds the tensors that a reader has combined into one weight, such as PyTorch's scales and
-    /// zero points. Their names start with the weight's name.
+    /// zero points. The names of these tensors start with the weight's name.
     fn add_parts(&mut self, stored: &Catalog) {
         let names: HashSet<&str> = self.catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect();
         let known: HashSet<String> = self.parts.values().flatten().cloned().collect();

@@ -119,8 +119,7 @@ pub fn of_format(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
 const ON_RECORDS: &str = "this step is for records, but the input holds tensors";
 const BOTH_TENSORS: &str = "both sides are tensors, so this step does not apply";
 
-/// Checks that all steps act on tensors. This is required if both the input and the output are
-/// tensors.
+/// Checks that all steps act on tensors. Conversions from tensors to tensors require such steps.
 pub fn on_tensors(steps: Vec<AnyStep>) -> Result<Vec<Step<TensorAction>>> {
     steps.into_iter().map(|step| tensor_step(step, ON_RECORDS, BOTH_TENSORS)).collect()
 }

@@ -1,7 +1,8 @@
 //! The bottom layer of `tensorferry`. Its API has no stability promise.
 //!
-//! All other layers build on this layer. It contains sessions, the registry of formats and their
-//! libraries, and inputs: their files, and the catalogs that readers make from them.
+//! All other layers build on this layer. The layer contains sessions, the registry of formats and
+//! their libraries, and inputs. An input consists of files and of the catalogs that readers create
+//! from the files.
 #![deny(unsafe_code)]
 
 pub mod context;

@@ -1,6 +1,6 @@
-//! Builds the page as one HTML file. Its content security policy allows only the embedded script
-//! and style, which it identifies by their digests. The page treats all content of an input as
-//! data, never as HTML or script.
+//! Builds the page as one HTML file. The page's content security policy allows only the embedded
+//! script and style, which it identifies by their digests. The page treats all content of an input
+//! as data, never as HTML or script.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// Maximum total size of the first line and the headers, in bytes.
 const MAX_BYTES: usize = 8 << 10;
 const MAX_HEADERS: usize = 64;
-/// Time limit for receiving the headers. It is shorter in tests, because the tests wait until the
-/// limit is reached.
+/// Time limit for receiving the headers. The limit is shorter in tests, because the tests wait
+/// until it is reached.
 const LONGEST: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// An accepted request.
@@ -30,7 +30,7 @@ impl PageRequest {
     }
 }
 
-/// The reason for rejecting a request. It determines the HTTP status.
+/// The reason for rejecting a request, which determines the HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Malformed,

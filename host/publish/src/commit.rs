@@ -1,4 +1,4 @@
-//! A commit makes a staged output visible. It uses only renames, so a reader never sees an
+//! A commit makes a staged output visible. The commit uses only renames, so a reader never sees an
 //! incomplete file.
 //!
 //! - *One file*, or *a new folder*: one rename.

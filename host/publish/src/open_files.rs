@@ -1,5 +1,5 @@
-//! A pool of open files. It is needed because an output may consist of more files than a process
-//! can have open.
+//! A pool of open files. The pool is needed because an output may consist of more files than a
+//! process can have open.
 
 use crate::disk::{failed, reports_late};
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ impl OpenFiles {
         Arc::new(Self { open: Mutex::default(), syncs: reports_late(folder) })
     }
 
-    /// Returns the file with this number. Opens the file if it is not open.
+    /// Returns the file with this number. If the file is not open, opens it.
     fn get(&self, number: usize, open: impl FnOnce() -> io::Result<File>) -> io::Result<Arc<File>> {
         let mut files = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let there = files.iter().position(|(of, _)| *of == number).and_then(|at| files.remove(at));
@@ -56,7 +56,7 @@ impl OpenFiles {
     }
 }
 
-/// A file of a pool. It is reopened when it is needed.
+/// A file of a pool. The file is reopened when it is needed.
 #[derive(Debug)]
 pub struct PooledFile {
     pool: Arc<OpenFiles>,

@@ -12,10 +12,10 @@
 //! ```
 //!
 //! If the lock of a stage is free, an interrupted run left the stage behind. The next run with the
-//! same destination finishes the stage's commit or removes the stage (`commit/recover.rs`). It does
-//! so only if the stage has a proof that it was created there (`stage/proof.rs`). The lock is a
-//! file because network file systems do not lock folders. On a file system without locks, ferry
-//! never changes the stages of other runs.
+//! same destination finishes the stage's commit or removes the stage (`commit/recover.rs`). The
+//! stage must have a proof that it was created there (`stage/proof.rs`). The lock is a file because
+//! network file systems do not lock folders. On a file system without locks, ferry never changes
+//! the stages of other runs.
 
 pub mod area;
 mod lock;
@@ -77,10 +77,10 @@ pub enum FileKind {
     Data,
     /// A file from the input's folder that is copied along under its own name.
     Sidecar,
-    /// The file through which readers find the other files. It becomes visible after the other
-    /// files.
+    /// The file through which readers find the other files. The index becomes visible after the
+    /// other files.
     Index,
-    /// The record of the conversion that wrote the other files. It becomes visible last.
+    /// The record of the conversion that wrote the other files. The receipt becomes visible last.
     Receipt,
 }
 

@@ -109,7 +109,7 @@ pub trait Staging: Send + Sync {
 
     /// Makes these files readable, so that they can be compared or hashed. Staged files are already
     /// readable. A store does not return an object before it is visible, so this function makes the
-    /// objects visible. They are removed again if a check fails.
+    /// objects visible. If a check fails, the objects are removed again.
     fn make_readable(&self, files: &[StagedFile]) -> Result<()>;
 
     /// Returns the files of an output folder, so that they can be read back.

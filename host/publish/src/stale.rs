@@ -28,8 +28,8 @@ struct Pattern<'a> {
     role: Role,
     /// The glob; `None` if the pattern is the name of one file.
     glob: Option<Glob>,
-    /// The compiled glob. It is compiled when the first name with the pattern's prefix is found,
-    /// because most folders contain no such name.
+    /// The glob. It is compiled when the first name with the pattern's prefix is found, because
+    /// most folders contain no such name.
     matcher: OnceCell<GlobMatcher>,
     found: BTreeSet<String>,
 }

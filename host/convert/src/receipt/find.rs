@@ -1,5 +1,6 @@
 //! Finds the receipts for paths that a user passes. A path may be an output, a file of a set, or a
-//! receipt. It may also be a folder that contains outputs, including outputs in its sub-folders.
+//! receipt. A path may also be a folder that contains outputs, including outputs in its
+//! sub-folders.
 
 use super::{IN_FOLDER, Receipt, beside, is_name};
 use std::collections::btree_map::Entry as Slot;
@@ -154,7 +155,7 @@ impl Folders<'_> {
 }
 
 /// Returns the files that the receipts of a folder list, each with its receipt. Receipts that
-/// cannot be read are skipped. They are reported if the user passes them or their folder.
+/// cannot be read are skipped. Such receipts are reported if the user passes them or their folder.
 fn named_in(folder: &Path, session: &Session) -> Result<BTreeMap<PathBuf, PathBuf>> {
     let mut named = BTreeMap::new();
     for entry in entries(folder)? {

@@ -142,7 +142,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Names are from untrusted files. They are quoted, so that a newline in a name cannot
+        // Names are from untrusted files. Quotation marks ensure that a newline in a name cannot
         // imitate an output line.
         write!(f, "{} {:?} {}", self.subject.word(), self.name, self.what)?;
         match (&self.expected, &self.found) {

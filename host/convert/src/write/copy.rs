@@ -169,7 +169,7 @@ struct StorageRead {
     storage: StorageId,
     from: u64,
     swap_unit: u32,
-    /// The tensor that the bytes belong to, if a cast may change them.
+    /// The tensor that contains the bytes, if a cast may change them.
     tally: Option<TensorId>,
 }
 

@@ -19,8 +19,8 @@ use tensorferry_sdk::{
 };
 use tensorferry_tensors::logical::Logical;
 
-/// The number of buffered bytes that triggers a write. It is small enough that the bytes are still
-/// in the cache, and large enough to amortize the cost of the write.
+/// The number of buffered bytes that triggers a write. The number is small enough that the bytes
+/// are still in the cache, and large enough to amortize the cost of the write.
 const WORTH_WRITING: usize = 128 << 10;
 
 /// The note that the plan returned for each encoded segment. The segments' lengths are in the

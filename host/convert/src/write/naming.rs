@@ -20,8 +20,8 @@ pub(crate) fn target_of(model: &InputModel<'_>, target: &OutputTarget<'_>) -> Ta
     kept.map_or_else(|| target.target.clone(), Target::File)
 }
 
-/// Returns the start and the ending of a format's usual file name. Both are from the first pattern
-/// of the form `NAME*ENDING`.
+/// Returns the start and the ending of a format's usual file name. The start and the ending are
+/// from the first pattern of the form `NAME*ENDING`.
 fn usual_name(description: &Description) -> Option<(&str, &str)> {
     let parts = description.members.iter().filter_map(|pattern| pattern.split_once('*'));
     parts.into_iter().find(|(name, ending)| !name.is_empty() && ending.starts_with('.'))

@@ -11,8 +11,8 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
 use tensorferry_tensors::stored::Spill;
 
-/// A file ending that several machine-learning formats use. It never determines the format,
-/// regardless of the installed plugins.
+/// A file ending that several machine-learning formats use. This ending never determines the
+/// format, regardless of the installed plugins.
 const AMBIGUOUS: &str = ".pb";
 /// File endings that are also common for formats without their own file names.
 const LOOSE: [&str; 2] = [".bin", ".ckpt"];
@@ -72,10 +72,10 @@ pub trait TargetInput {
 /// - the input is a folder and the output's ending does not name a format
 /// - the format has no file endings of its own
 ///
-/// The second case does not apply if the format writes files with a common prefix and no files
-/// would be copied along. In all other cases, the output is a file. The format is the one that the
-/// user named. If the user named no format, the ending determines it. Built-in formats take
-/// precedence for an ending.
+/// The second case (an input folder) does not apply if the format writes files with a common prefix
+/// and no files would be copied along. In all other cases, the output is a file. The format is the
+/// one that the user named. If the user named no format, the ending determines it. Built-in formats
+/// take precedence for an ending.
 pub fn resolve<'a>(
     registry: &'a Formats,
     output: &Path,

@@ -1,4 +1,4 @@
-//! The threads of a session. They are started on first use. A forked process starts its own
+//! The threads of a session. The threads are started on first use. A forked process starts its own
 //! threads. A fork does not copy the parent's threads, so waiting for them would block forever.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};

@@ -323,7 +323,7 @@ impl Context for Session {
         };
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         // The notes are limited in number, so that a plugin cannot fill the memory or the terminal.
-        // They contain no duplicates, because an input may be probed several times.
+        // Duplicate notes are omitted, because an input may be probed several times.
         if notes.len() < 1000 && !notes.contains(&message) {
             notes.push(message);
         }

@@ -29,7 +29,7 @@ pub(super) struct Library {
     pub(super) lines: Vec<(Level, String)>,
 }
 
-/// Opens a library and queries its formats. It is never unloaded.
+/// Opens a library and queries its formats. The library is never unloaded.
 pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
     // `RTLD_NOW` binds all symbols immediately. A missing symbol is therefore reported here and not
     // during a conversion.

@@ -38,8 +38,8 @@ const COARSE_TICK: Duration = Duration::from_secs(2);
 /// Number of bytes of a library that are hashed at a time.
 const PIECE: usize = 1 << 16;
 
-/// A search for plugin libraries. It determines which libraries a program uses, and how the program
-/// opens them.
+/// A search for plugin libraries. The search determines which libraries a program uses, and how the
+/// program opens them.
 ///
 /// By default, each library is opened in the program itself when it is found, as `Registry::load`
 /// does. With a [`cache`](Self::cache), only libraries whose formats are used are opened. With

@@ -1,6 +1,6 @@
-//! A registry is the set of formats that a program can use. They are the formats that the program
-//! links, and the formats in the plugin libraries that it loads. No library is searched for or
-//! opened unless the program requests it.
+//! A registry is the set of formats that a program can use. The set consists of the formats that
+//! the program links, and the formats in the plugin libraries that it loads. No library is searched
+//! for or opened unless the program requests it.
 
 use crate::context::suggest::suggest;
 use crate::formats::data_names::DataNames;

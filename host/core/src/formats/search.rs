@@ -11,8 +11,9 @@ pub struct PluginFolder {
     /// The name of the only library to use, for a folder that also contains other libraries, such
     /// as a build folder.
     pub only: Option<String>,
-    /// Whether to use the folder regardless of who may write to it. This is safe for the program's
-    /// own folder, because a user who can write to that folder could also replace the program.
+    /// Whether to use the folder regardless of who may write to it. Ignoring the permissions is
+    /// safe for the program's own folder, because a user who can write to that folder could also
+    /// replace the program.
     pub trusted: bool,
     /// Whether the folder contains the program's own formats. Formats from other folders cannot use
     /// the IDs of built-in formats. If scores are equal, built-in formats win.

@@ -1,6 +1,6 @@
 //! Opening a library runs its code. Therefore, only the user and root may have permission to write
-//! to the library or to replace it. This applies to the file, to every link that leads to the file,
-//! and to every folder above the file or a link.
+//! to the library or to replace it. This rule applies to the file, to every link that leads to the
+//! file, and to every folder above the file or a link.
 //!
 //! A folder that others may write to is safe if it is sticky and does not directly contain the
 //! library. The folder next to `ferry` is safe, because the program trusts it like itself. A file

@@ -458,7 +458,7 @@ impl InputScope {
         if is_index {
             account.add(EntryClass::Companion, name);
         } else if is_read(uncompressed(name)) {
-            // This file is a compressed file with the same records.
+            // This entry is a compressed file with the same records as a file that was read.
             account.add(EntryClass::Superseded, name);
         } else if let Some(format) = self.names.format_of(file).or(self.sniffed.get(name).map(String::as_str))
         {

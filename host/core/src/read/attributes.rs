@@ -17,8 +17,8 @@ use tensorferry_sdk::{self as sdk, Catalog, Error, Limits, Node, NodeId, NodeKin
 pub const KEY: &str = "ferry.attributes";
 
 /// A value of an attribute. The type implements `Deserialize` itself: serde's derived code for an
-/// untagged enum buffers the whole content at every level to try the variants. That takes time
-/// proportional to depth × size, which an untrusted file could exploit.
+/// untagged enum buffers the whole content at every level to try the variants. The buffering takes
+/// time proportional to depth × size, which an untrusted file could exploit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 enum Value {

@@ -309,7 +309,8 @@ pub fn shown(path: &Path) -> String {
     let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?..."));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = match authority.rsplit_once('@') {
-        // In an Azure URL, the container is at the position of a user name. It is not a secret.
+        // In an Azure URL, the container is at the position of a user name. The container is not a
+        // secret.
         Some((user, host)) if user.contains(':') || scheme.starts_with("http") => host,
         _ => authority,
     };

@@ -1,5 +1,5 @@
-//! The identity of a file. It remains the same when the file is renamed, and changes when its
-//! content changes.
+//! The identity of a file. The identity remains the same when the file is renamed, and changes when
+//! the file's content changes.
 
 use crate::context::remote::RemoteStamp;
 use crate::context::stamp::Stamp;
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// An identity that distinguishes different files with the same name. It does not include the
-/// device number, which may change when the machine restarts. It includes the length and the time,
-/// because inode numbers are reused.
+/// An identity that distinguishes different files with the same name. The identity does not include
+/// the device number, which may change when the machine restarts. It includes the length and the
+/// time, because inode numbers are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// The inode number of a local file. For a remote file, 64 bits of a digest of the tag that

@@ -16,7 +16,8 @@ pub(super) enum Marks {
     Attributes(Vec<String>),
 }
 
-/// An attribute that is needed only for training. It does not affect the content of a tensor.
+/// An attribute that is needed only for training. The attribute does not affect the content of a
+/// tensor.
 const OF_TRAINING: &str = "requires_grad";
 
 impl Marks {

@@ -1,5 +1,5 @@
 //! An outline shows a catalog's tree to users: the non-tensor state, and the number of tensors in
-//! each part. It does not list the tensors themselves.
+//! each part. The outline does not list the tensors themselves.
 
 use crate::read::part::TreeWalk;
 use serde::ser::{Serialize, SerializeMap, Serializer};

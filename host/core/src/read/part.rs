@@ -350,8 +350,8 @@ impl<'a> TreeWalk<'a> {
         !accompanies || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
     }
 
-    /// Returns whether several mappings within the chosen part are layers of a parameter tree. They
-    /// are if none of the mappings is a state dict or has a name that is typical of models.
+    /// Returns whether several mappings within the chosen part are layers of a parameter tree.
+    /// Layers are mappings of which none is a state dict or has a name that is typical of models.
     fn are_layers(&self, models: &[&(String, NodeId)]) -> bool {
         models.len() > 1
             && !models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key))
@@ -377,8 +377,8 @@ impl<'a> TreeWalk<'a> {
 
     /// Returns whether a branch is training state. Optimizers, schedulers, gradient scalers and
     /// random state have common names. The state of an optimizer can also be recognized by its
-    /// structure. A single tensor with such a name may belong to a model. It counts as training
-    /// state only if it has the length of a random generator's state.
+    /// structure. A single tensor with such a name may belong to a model. Such a tensor counts as
+    /// training state only if it has the length of a random generator's state.
     fn is_training_state(&self, key: &str, id: NodeId) -> bool {
         if self.is_leaf(id) {
             return names_random_state(key)

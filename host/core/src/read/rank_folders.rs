@@ -1,6 +1,6 @@
 //! Folders whose names show that they contain one rank's part of a model: `mp_rank_00`,
-//! `tp_rank_00_pp_rank_000`, `rank_0`. Their files have the same names as the files of whole
-//! models.
+//! `tp_rank_00_pp_rank_000`, `rank_0`. The files in such a folder have the same names as the files
+//! of whole models.
 
 use crate::context::session::Session;
 use crate::read::folder::{EntryKind, InputFolder, absolute};

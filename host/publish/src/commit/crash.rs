@@ -138,7 +138,7 @@ impl Job {
     }
 }
 
-/// This is not a real test: the child processes run it.
+/// Performs the work of a child process. Only child processes run this test.
 #[test]
 fn child() {
     let (Ok(job), Some(home)) = (std::env::var(JOB), std::env::var_os(HOME)) else { return };

@@ -1,9 +1,9 @@
 //! The commit record lists the steps of a commit of several names, so that the next run can finish
 //! an interrupted commit.
 //!
-//! The record is the file `commit.json` in the locked stage. It is written under a different name
-//! and then renamed, so that it is either complete or missing. The names in the record are relative
-//! to the folder that contains the stage, and cannot lead out of that folder.
+//! The record is the file `commit.json` in the locked stage. The file is written under a different
+//! name and then renamed, so that it is either complete or missing. The names in the record are
+//! relative to the folder that contains the stage, and cannot lead out of that folder.
 
 use crate::disk::{failed, read_own, sync};
 use crate::stage::{RECORD, check_relative};
@@ -50,10 +50,11 @@ pub(super) struct Set {
     pub(super) missing_folders: Vec<String>,
     /// The files, in the order of the renames: data files first, indexes last.
     pub(super) files: Vec<SetFile>,
-    /// Receipts of an older set. They are removed before the first new index is renamed into place.
+    /// Receipts of an older set. These receipts are removed before the first new index is renamed
+    /// into place.
     #[serde(default)]
     pub(super) old_receipts: Vec<StaleFile>,
-    /// Files of an older set, indexes first. They are removed once the new set is in place.
+    /// Files of an older set, indexes first. These files are removed once the new set is in place.
     #[serde(default)]
     pub(super) stale: Vec<StaleFile>,
 }

@@ -4,10 +4,10 @@
 //! describes a set, its commit is finished. If the record describes an exchange, the commit is
 //! finished if the exchange has happened. Otherwise the stage is removed, because the old folder is
 //! still complete. A set is abandoned if other files have since been written under its names.
-//! Recovery does not change the stages of other users or stages that another run has locked. It
-//! also does not change stages without a proof that they were created in their current location
-//! (`stage/proof.rs`). The user gets a note about a stage without proof, and may finish its commit
-//! with `ferry recover`.
+//! Recovery does not change the stages of other users or stages that another run has locked.
+//! Recovery also does not change stages without a proof that they were created in their current
+//! location (`stage/proof.rs`). The user gets a note about a stage without proof, and may finish
+//! its commit with `ferry recover`.
 
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
@@ -79,8 +79,9 @@ fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovere
 fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
     let holds_nothing = || proof::is_not_needed(root).map_err(failed("read a staging folder", root));
     // A run writes the proof before its stage contains anything, and removes the proof when the
-    // stage is empty again. Both may happen between two checks. Suppose that a stage is not empty,
-    // has no proof, and is still not empty afterwards. No run in this location has left it behind.
+    // stage is empty again. The proof may be written and removed between two checks. If a stage is
+    // not empty, has no proof, and is then still not empty, no run in this location has left it
+    // behind.
     if !holds_nothing()? {
         if proof::is_there(root) || holds_nothing()? {
             return Ok(());

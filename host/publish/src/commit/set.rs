@@ -103,8 +103,8 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes the probe files of a killed run. They are in the output's folder, and in the sub-folders
-/// for which the run's stage contains files.
+/// Removes the probe files of a killed run. The probe files are in the output's folder, and in the
+/// sub-folders for which the run's stage contains files.
 pub(super) fn remove_probes(root: &Path, folder: &Path) {
     let mut names = vec![PathBuf::new()];
     while let Some(name) = names.pop() {

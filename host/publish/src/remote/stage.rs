@@ -258,7 +258,8 @@ impl RemoteStage {
         }
     }
 
-    /// Replaces an older index or receipt. Its bytes are kept until the output is committed.
+    /// Replaces an older index or receipt. The bytes of the older object are kept until the output
+    /// is committed.
     fn take_place(&self, file: &StagedFile, staged: &Staged) -> Result<()> {
         let bytes = match staged.1 {
             Condition::Absent => None,

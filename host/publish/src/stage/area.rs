@@ -1,6 +1,6 @@
 //! The staging area of a folder is the only location in which a user's runs stage outputs for that
-//! folder. It is on the same file system as the folder. A search for the stages of interrupted runs
-//! lists only the area, because the output's folder may contain a million names.
+//! folder. The area is on the same file system as the folder. A search for the stages of
+//! interrupted runs lists only the area, because the output's folder may contain a million names.
 //!
 //! Each user has a separate area, because a run does not finish the stages of other users.
 

@@ -14,8 +14,8 @@ use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
 /// Creates and locks a stage for a destination, and creates missing folders. Meanwhile, other runs
-/// may remove the new stage, which looks abandoned until it is locked. They may also remove the
-/// staging area or empty folders. In these cases, the function tries again.
+/// may remove the new stage, which looks abandoned until it is locked. Other runs may also remove
+/// the staging area or empty folders. In these cases, the function tries again.
 pub(super) fn claim(destination: &Destination) -> Result<(Site, PathBuf, File)> {
     for attempt in 1..=ATTEMPTS {
         let site = Site::make(destination)?;

@@ -4,8 +4,8 @@
 //!
 //! The file `proof` contains metadata of the stage's lock file: its inode, the time of its last
 //! change and its birth time, to the nanosecond. Unpacking an archive can create any name and
-//! content, but the kernel sets the inode and these times. They are the same on every node that
-//! mounts the file system, in any container and after a restart. The lock file does not change
+//! content, but the kernel sets the inode and these times. This metadata is the same on every node
+//! that mounts the file system, in any container and after a restart. The lock file does not change
 //! after its creation. The proof fails for a copy of a stage, and on a file system whose inodes do
 //! not persist (FAT).
 
@@ -68,9 +68,9 @@ pub fn is_there(root: &Path) -> bool {
     lock.zip(proof).is_some_and(|(lock, proof)| proof.agrees(&Proof::of(&lock)))
 }
 
-/// Returns whether a stage without a proof contains nothing to keep. Its run may have been
-/// interrupted before it wrote the proof or while it removed the stage. Another run may also be
-/// removing the stage now.
+/// Returns whether a stage without a proof contains nothing to keep. The run of the stage may have
+/// been interrupted before it wrote the proof or while it removed the stage. Another run may also
+/// be removing the stage now.
 pub(crate) fn is_not_needed(root: &Path) -> io::Result<bool> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(root) {

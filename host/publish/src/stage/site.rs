@@ -36,10 +36,10 @@ impl Site {
 /// its name in that folder. Links in the part of the path that exists are resolved.
 ///
 /// The stage of an output folder is next to it, so that one rename commits the folder. In some
-/// cases, the stage is inside the output folder, and the files are renamed one by one. The folder
-/// cannot be renamed if a different file system is mounted there, or if its parent is not writable.
-/// It is not renamed if it is the working directory of a shell, because the shell would remain in a
-/// removed folder.
+/// cases, the stage is inside the output folder, and the files are renamed one by one. The output
+/// folder cannot be renamed if a different file system is mounted there, or if its parent is not
+/// writable. The folder is not renamed if it is the working directory of a shell, because the shell
+/// would remain in a removed folder.
 fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
     let given = &destination.folder;
     // A folder that disappears before it is examined counts as missing.

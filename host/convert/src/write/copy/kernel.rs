@@ -37,8 +37,8 @@ pub(super) struct Extent {
 }
 
 /// Removes the extents that the kernel can copy from a file's placements, and returns them. Such an
-/// extent consists of unchanged bytes that no checksum needs. Its source and output are on the same
-/// file system, which can share blocks or copy ranges.
+/// extent consists of unchanged bytes that no checksum needs. The source and output of the extent
+/// are on the same file system, which can share blocks or copy ranges.
 pub(super) fn take(
     file: usize,
     placements: &mut Vec<Placement<'_>>,

@@ -1,6 +1,6 @@
-//! Finds files that are a different form of the model that was read. They contain the same weights
-//! for a different framework, or in a different precision or layout. ferry compares only file
-//! names, because frameworks name the same tensors differently.
+//! Finds files that are a different form of the model that was read. Such files contain the same
+//! weights for a different framework, or in a different precision or layout. ferry compares only
+//! file names, because frameworks name the same tensors differently.
 
 use crate::formats::data_names::DataNames;
 use tensorferry_sdk::ShardName;

@@ -43,8 +43,8 @@ pub(super) enum Purpose {
     Input,
     /// The folder's files go into an output unchanged, or another file names them by a path.
     Companions,
-    /// The folder's files are only checked against a receipt. They may have been moved since the
-    /// receipt was written.
+    /// The folder's files are only checked against a receipt. The files may have been moved since
+    /// the receipt was written.
     Check,
 }
 

@@ -1,4 +1,4 @@
-//! A set is a group of files in a folder whose names show that they belong together. It contains
+//! A set is a group of files in a folder whose names show that they belong together. A set contains
 //! the files of a split, the shards with the same name, or all remaining files.
 
 use super::DATA;

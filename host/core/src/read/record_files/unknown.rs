@@ -39,7 +39,7 @@ pub(super) fn explain(error: Error, source: &FileSource, registry: &Formats, ses
     }
 }
 
-/// Returns the sub-folders that contain records. Their own sub-folders are not searched.
+/// Returns the sub-folders that contain records. The sub-folders of these folders are not searched.
 fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<String>> {
     let visible = |folders: Vec<String>, depth: usize| {
         let is_visible = |name: &String| !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_']);
