@@ -45,7 +45,8 @@ pub struct InputRequest {
     /// `--companions`: globs of the files next to the weights to copy. `None` copies all files of a
     /// folder, and no file next to an input that is a file.
     pub companions: Option<Vec<String>>,
-    /// `--allow-empty`: convert an input without tensors or records.
+    /// Whether `--allow-empty` was passed, so that an input without tensors or records is
+    /// converted.
     pub allow_empty: bool,
 }
 

@@ -272,9 +272,10 @@ impl<'a> Companions<'a> {
         Self { context, weights, source, asked: BTreeMap::new(), copied: 0, formats: BTreeSet::new() }
     }
 
-    /// Returns whether a file is a companion: formats recognize its name, all of them accompany the
-    /// folder's model and are not its own format, and the name does not belong to the output's
-    /// format. `is_wanted` is whether the file is to be copied.
+    /// Returns whether a file is a companion of the folder's model. The file's name must match at
+    /// least one format, and all matching formats must accompany a model of a different format. The
+    /// name must not be a name of the output's format. `is_wanted` is whether the file is copied if
+    /// it is a companion.
     fn is_one(&mut self, file: &str, is_wanted: bool) -> bool {
         let target = &self.context.target.format.description;
         let ids: Vec<&str> = self.weights.built_in(file).collect();

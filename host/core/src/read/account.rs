@@ -62,9 +62,9 @@ pub enum EntryClass {
     /// The entry accompanies the data that was read. If the data is a model, the entry is copied
     /// along with it.
     Companion,
-    /// The user excluded it from the files that are copied.
+    /// The user excluded the entry from the files that are copied.
     Excluded,
-    /// It is a different form of the same model.
+    /// The entry is a different form of the model that was read.
     Superseded,
     /// The entry is known to contain no data.
     NoData,

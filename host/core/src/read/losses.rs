@@ -148,7 +148,7 @@ pub fn of_tie(view: &dyn CatalogView, member: TensorId, first: TensorId, advice:
     Loss::new(LossKind::Alias, member.name, why).severity(Severity::Note)
 }
 
-/// The losses that make a conversion fail.
+/// The rules that decide which losses make a conversion fail.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LossPolicy {
