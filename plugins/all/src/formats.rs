@@ -1,5 +1,6 @@
-//! The formats of all plugins in this repository. Tests that need all formats include this file
-//! directly. If they linked a Rust library of it, every plugin would be linked a second time.
+//! Lists the formats of all plugins in this repository. Tests that need all formats include this
+//! source file directly. If they depended on this crate instead, every plugin would be linked
+//! twice.
 
 use tensorferry_sdk::Format;
 

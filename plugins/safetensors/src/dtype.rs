@@ -1,9 +1,9 @@
-//! The dtypes that safetensors has. The SDK uses the same names for them.
+//! The dtypes that safetensors defines. The SDK uses the same dtype names.
 
 use tensorferry_sdk::Dtype;
 
-/// The dtypes in the order of the enum `Dtype` in the `safetensors` crate: by rising alignment. The
-/// crate sorts the tensors in a file by this order.
+/// The dtypes in the order of the enum `Dtype` in the `safetensors` crate, which sorts them by
+/// increasing alignment. The crate sorts the tensors in a file by this order.
 const DTYPE_ORDER: [Dtype; 22] = [
     Dtype::BOOL,
     Dtype::F4,
@@ -29,13 +29,13 @@ const DTYPE_ORDER: [Dtype; 22] = [
     Dtype::U64,
 ];
 
-/// Returns the position of a dtype in [`DTYPE_ORDER`], or `None` if safetensors does not have the
+/// Returns the position of a dtype in [`DTYPE_ORDER`], or `None` if safetensors does not define the
 /// dtype. Tensors with a higher rank come earlier in the file.
 pub(crate) fn rank(dtype: Dtype) -> Option<usize> {
     DTYPE_ORDER.iter().position(|&known| known == dtype)
 }
 
-/// Returns the dtype with this name, or `None` if safetensors does not have it.
+/// Returns the dtype with this name, or `None` if safetensors does not define it.
 pub(crate) fn named(name: &str) -> Option<Dtype> {
     Dtype::named(name).filter(|&dtype| rank(dtype).is_some())
 }
@@ -47,8 +47,8 @@ pub(crate) fn names() -> String {
     names.join(", ")
 }
 
-/// Suggests what to do with a dtype that safetensors does not have. Complex numbers and elements of
-/// less than a byte cannot be cast.
+/// Suggests how to convert a dtype that safetensors does not support. ferry cannot cast complex
+/// numbers or elements smaller than a byte.
 pub(crate) fn suggestion(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::STR => "write a format with strings",

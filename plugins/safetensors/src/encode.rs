@@ -1,6 +1,6 @@
-//! Encodes headers as the library does: compact JSON, with the metadata first and then the tensors
-//! in the order of their data. A header is padded with spaces so that the data starts at a multiple
-//! of 8.
+//! Encodes headers in the same form as the `safetensors` library: compact JSON with the metadata
+//! first, then the tensors in the order of their data. A header is padded with spaces so that the
+//! data starts at a multiple of 8.
 
 use crate::METADATA_KEY;
 use crate::header::{MAX_LEN, WORD};
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result};
 
-/// A tensor to write. Its data comes directly after that of the previous tensor.
+/// A tensor to write. Its data directly follows the data of the previous tensor.
 pub(crate) struct OutputTensor<'a> {
     pub(crate) name: &'a str,
     pub(crate) dtype: &'a str,
@@ -17,7 +17,8 @@ pub(crate) struct OutputTensor<'a> {
     pub(crate) bytes: u64,
 }
 
-/// The fields have the same order as in the library's `TensorInfo`.
+/// The JSON description of a tensor. The fields are in the same order as in `TensorInfo` of the
+/// `safetensors` library.
 #[derive(Serialize)]
 struct Info<'a> {
     dtype: &'a str,
@@ -25,7 +26,8 @@ struct Info<'a> {
     data_offsets: (u64, u64),
 }
 
-/// Encodes everything before the data: the length of the header, and the header.
+/// Encodes the part of the file before the tensor data: the length of the header, then the header
+/// itself.
 pub(crate) fn encode(metadata: &BTreeMap<String, String>, tensors: &[OutputTensor<'_>]) -> Result<Vec<u8>> {
     let mut bytes = vec![0; WORD];
     write_json(&mut bytes, metadata, tensors)

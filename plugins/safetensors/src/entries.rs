@@ -1,4 +1,4 @@
-//! Parses the tensors and metadata in a header's JSON. They are checked against the file later.
+//! Parses the tensors and metadata in a header's JSON. Another module checks them against the file.
 
 use crate::{METADATA_KEY, dtype};
 use serde::Deserialize;
@@ -8,19 +8,19 @@ use std::fmt;
 use tensorferry_hub::json::{ParseState, Scalar, UniqueMap};
 use tensorferry_sdk::Dtype;
 
-/// The description of a tensor in a header.
+/// A tensor as a header describes it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
-    /// Offset of the tensor's first byte in the data.
+    /// Offset of the tensor's first byte, relative to the start of the data section.
     pub(crate) begin: u64,
-    /// Offset of the end of the tensor's bytes in the data.
+    /// Offset of the end of the tensor's bytes, relative to the start of the data section.
     pub(crate) end: u64,
 }
 
-/// Deserializes a header to its tensors and metadata.
+/// Deserializes a header into its tensors and metadata.
 pub(crate) struct Entries<'a>(pub(crate) &'a ParseState<'a>);
 
 /// The tensors in the order of the header, and the metadata.
@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
     }
 }
 
-/// Deserializes the metadata. Like the library, it accepts `null`.
+/// Deserializes the metadata. Like the `safetensors` library, this accepts `null`.
 struct OptionalMap<'a>(&'a ParseState<'a>);
 
 impl<'de> DeserializeSeed<'de> for OptionalMap<'_> {
@@ -86,7 +86,8 @@ impl<'de> Visitor<'de> for OptionalMap<'_> {
     }
 }
 
-/// The value of a tensor's key in the header. Unknown fields are ignored, as in the library.
+/// The JSON object that describes a tensor in the header. Like the `safetensors` library, the
+/// parser ignores unknown fields.
 struct TensorInfo {
     dtype: Dtype,
     shape: Vec<u64>,

@@ -1,33 +1,33 @@
 //! The header of a file: the dtype, shape and data range of each tensor, and the metadata.
 //!
 //! [`Header::read`] enforces the rules of `SafeTensors::read_metadata` and `Metadata::validate` in
-//! the library. It also enforces two rules from the description of the format: the header starts
-//! with `{`, and no key is duplicated.
+//! the `safetensors` library. It also enforces two rules from the format description: the header
+//! starts with `{`, and its keys are unique.
 
 use crate::entries::{Entries, Entry};
 use std::collections::BTreeMap;
 use tensorferry_hub::json::{self, ParseState};
 use tensorferry_sdk::{DtypeInfo, Error, FileId, Limits, Result, Source};
 
-/// Number of bytes of the header's length, and the alignment of the header.
+/// Size in bytes of the field that contains the header's length. It is also the alignment of the
+/// header.
 pub(crate) const WORD: usize = 8;
-/// Maximum length of a header: `MAX_HEADER_SIZE` in the library.
+/// Maximum length of a header. It equals `MAX_HEADER_SIZE` in the `safetensors` library.
 pub(crate) const MAX_LEN: u64 = 100_000_000;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Offset of the data in the file.
+    /// Offset of the tensor data in the file.
     pub(crate) data_offset: u64,
     pub(crate) data_len: u64,
-    /// The tensors in the order of their data. If tensors start at the same offset, at most one of
-    /// them has any bytes. The empty ones come first, sorted by name.
+    /// The tensors in the order of their data. If several tensors start at the same offset, at most
+    /// one of them is not empty. The empty tensors come first, sorted by name.
     pub(crate) tensors: Vec<Entry>,
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
 impl Header {
-    /// Reads and checks the header of a file. The length of the file limits the memory that this
-    /// uses.
+    /// Reads and checks the header of a file. Memory use is bounded by the length of the file.
     pub(crate) fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
         let header = json_len(source, file).and_then(|len| {
             let data_offset = WORD as u64 + len;
@@ -97,8 +97,8 @@ impl Entry {
     }
 }
 
-/// Returns the number of bytes of a tensor. Like the library, it multiplies the dimensions in
-/// order, so an overflow is an error unless a zero comes before it.
+/// Returns the size of a tensor in bytes. Like the `safetensors` library, this multiplies the
+/// dimensions in order, so an overflow is an error unless a zero dimension precedes it.
 pub(crate) fn byte_len(info: &DtypeInfo, shape: &[u64]) -> Result<u64> {
     let elements = shape.iter().try_fold(1_u64, |product, &dim| product.checked_mul(dim));
     let elements = elements.ok_or_else(|| {
@@ -108,7 +108,7 @@ pub(crate) fn byte_len(info: &DtypeInfo, shape: &[u64]) -> Result<u64> {
     info.bytes_of(elements)
 }
 
-/// Returns the length of the JSON in a header, after checking the length and that the JSON starts
+/// Returns the length of a header's JSON. Checks that the length is valid and that the JSON starts
 /// with `{`.
 pub(crate) fn json_len(source: &dyn Source, file: FileId) -> Result<u64> {
     let file_len = source.len(file);

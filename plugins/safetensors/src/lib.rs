@@ -1,4 +1,5 @@
-//! safetensors files. They consist of a JSON header and the tensors' bytes, without gaps.
+//! Reads and writes safetensors files, which consist of a JSON header followed by the tensors'
+//! bytes without gaps.
 //!
 //! ```text
 //! 0      8 bytes   n: the header's length, little-endian, at most 100,000,000
@@ -13,8 +14,9 @@
 //! the name of each tensor to its file.
 //!
 //! Sources: the format's description and the Rust library in `huggingface/safetensors` (release
-//! 0.8.0, `safetensors/src/tensor.rs`). This crate enforces the library's rules and writes the same
-//! bytes. Models are split as in `huggingface_hub/serialization/_base.py`.
+//! 0.8.0, `safetensors/src/tensor.rs`). This crate enforces the same rules as the library and
+//! writes identical bytes. Models are split into files in the same way as in
+//! `huggingface_hub/serialization/_base.py`.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -33,7 +35,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// File names that models have on the Hugging Face Hub.
+/// File names of safetensors models on the Hugging Face Hub.
 const NAMING: Naming = Naming {
     title: "safetensors",
     stem: "model",

@@ -52,15 +52,15 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// Maximum bytes of tensors per file; `None` for a single file.
+    /// Maximum number of tensor bytes per file; `None` for a single file.
     pub(crate) max_shard_size: Option<u64>,
-    /// Tag in the names of shards.
+    /// The tag to add to the file names of shards.
     pub(crate) shard_tag: ShardTag,
     pub(crate) tied: Tied,
     pub(crate) framework: Framework,
 }
 
-/// What to do with tied tensors.
+/// How to write tied tensors.
 #[derive(Debug, Clone)]
 pub(crate) enum Tied {
     /// Write each of the tied tensors.
@@ -72,7 +72,7 @@ pub(crate) enum Tied {
 /// The framework to record in the metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framework {
-    /// The framework of the input format, unless the metadata already contains one.
+    /// The framework of the input format, unless the metadata already names a framework.
     Auto,
     Named(&'static str),
     /// Do not add a framework.
@@ -105,8 +105,8 @@ fn glob(text: &str) -> Result<GlobMatcher> {
 
 impl Framework {
     /// Returns the name of the framework to add to the metadata, or `None` to add nothing. `origin`
-    /// is the format that the tensors come from. `is_said` is set if the metadata already contains
-    /// a framework.
+    /// is the format that the tensors come from. `is_said` is true if the metadata already names a
+    /// framework.
     pub(crate) fn word(self, origin: &str, is_said: bool) -> Option<&'static str> {
         match self {
             Self::Named(word) => Some(word),

@@ -1,8 +1,8 @@
-//! Scores how likely an input is to be a safetensors file, by the first nine bytes of a file, or by
-//! the names in a folder.
+//! Scores how likely an input is to be a safetensors model, based on the first nine bytes of a file
+//! or the file names in a folder.
 //!
 //! Shards of a distributed checkpoint are also safetensors files, but each contains only a part of
-//! every tensor. Formats that join such parts rank higher.
+//! every tensor. The formats that join such parts score higher for these files.
 
 use crate::{NAMING, header};
 use tensorferry_hub::is_member;
@@ -10,7 +10,7 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
 /// Scores a source. If a file's name matches but its bytes are wrong, it may still be a broken
-/// safetensors file. The reader's error then explains what is wrong.
+/// safetensors file. In that case, the reader's error explains what is wrong.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let members = |prefix| -> Result<Vec<String>> {
         let names = source.list(prefix)?.into_iter();
@@ -32,13 +32,14 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
             members if members.iter().all(|name| holds_parts(name)) => Score::LIKELY,
             _ => Score::CERTAIN,
         }),
-        // A prefix gets a lower score than a folder, because other formats may use the same prefix.
+        // An input that is a file name prefix scores lower than a folder, because other formats may
+        // use the same prefix.
         Entry::Prefix(prefix) => Ok(if members(prefix)?.is_empty() { Score::NO } else { Score::LIKELY }),
     }
 }
 
-/// Returns whether a file has the name that torch's `HuggingFaceStorageWriter` gives to the file of
-/// a rank, such as `shard-00001-model-00001-of-00001.safetensors`.
+/// Returns whether a file is named like the file of one rank that torch's
+/// `HuggingFaceStorageWriter` writes, such as `shard-00001-model-00001-of-00001.safetensors`.
 fn holds_parts(name: &str) -> bool {
     name.strip_prefix("shard-")
         .is_some_and(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with("-model-"))

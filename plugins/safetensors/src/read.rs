@@ -1,5 +1,6 @@
-//! Builds a catalog from the headers, and checks them against the index if there is one. The data
-//! of each file is a single storage, so the host can see which tensors are tied.
+//! Builds a catalog from the headers of safetensors files, and checks them against the index if the
+//! model has one. The data of each file is a single storage, so the host can detect which tensors
+//! are tied.
 
 use crate::header::Header;
 use crate::{NAMING, tied};
@@ -10,7 +11,7 @@ use tensorferry_sdk::{
     TensorDecoder, TensorReader,
 };
 
-/// Reads single files and sets of shards.
+/// A reader of single files and sets of shards.
 pub(crate) struct Reader {
     /// Whether to read a shard without the other shards of its set.
     pub(crate) shard_is_alone: bool,
@@ -35,8 +36,8 @@ impl TensorReader for Reader {
     }
 }
 
-/// Number of bytes to prefetch from each file of a model, which may be remote. Most headers are
-/// shorter.
+/// Number of bytes to prefetch from the start of each file of a model, because the files may be
+/// remote. Most headers are shorter than this.
 const PREFETCH_BYTES: u64 = 64 << 10;
 
 struct Set {
@@ -67,14 +68,14 @@ impl Set {
         Ok(Self { shards: shards.collect::<Result<_>>()? })
     }
 
-    /// Returns the name of each tensor and the name of its file.
+    /// Returns the name of each tensor and the name of the file that contains it.
     fn tensors_with_files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.shards
             .iter()
             .flat_map(|shard| shard.header.tensors.iter().map(move |tensor| (&*tensor.name, &*shard.name)))
     }
 
-    /// Returns the file of each tensor. Returns an error if two files contain a tensor with the
+    /// Returns the file that contains each tensor. Fails if two files contain a tensor with the
     /// same name.
     fn unique(&self) -> Result<HashMap<&str, &str>> {
         let mut files = HashMap::new();
@@ -117,8 +118,8 @@ impl Set {
         Ok(())
     }
 
-    /// Merges the metadata of all files and of the index. If they have different values for a key,
-    /// the first value is kept, and a loss is reported.
+    /// Merges the metadata of all files and of the index. If the values for a key differ, the first
+    /// value is kept and a loss is reported.
     fn metadata(
         &self,
         index: Option<&Index>,

@@ -1,20 +1,22 @@
-//! Tied tensors are several names for one tensor. A file stores the tensor once, under the name
-//! that is kept. For each other name, the metadata has an entry `{dropped: kept}`. `save_model` in
-//! `safetensors.torch` and huggingface_hub do the same.
+//! Tied tensors are tensors with different names that share the same data. A file stores the data
+//! once, under one of the names. For each of the other names, the metadata contains an entry that
+//! maps the dropped name to the stored name. `save_model` in `safetensors.torch` and
+//! huggingface_hub use the same convention.
 
 use crate::FRAMEWORK_KEY;
 use globset::GlobMatcher;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{CatalogView, TensorId};
 
-/// Returns whether a metadata entry is a tie. Such an entry maps a name that is not a tensor to the
-/// name of a tensor. The key for the framework is never a tie, even if there is a tensor named
-/// `pt`.
+/// Returns whether a metadata entry records a tie. Such an entry maps a name that is not a tensor
+/// to the name of a tensor. The entry for the framework is never a tie, even if the file contains a
+/// tensor named `pt`.
 pub(crate) fn is_tie(key: &str, value: &str, is_tensor: impl Fn(&str) -> bool) -> bool {
     key != FRAMEWORK_KEY && is_tensor(value) && !is_tensor(key)
 }
 
-/// Removes the ties from the metadata. Returns the sorted dropped names, by the name that was kept.
+/// Removes the ties from the metadata. Returns a map from each stored name to the sorted list of
+/// names that were dropped in favor of it.
 pub(crate) fn restore(
     metadata: &mut BTreeMap<String, String>,
     is_tensor: impl Fn(&str) -> bool,
@@ -30,10 +32,10 @@ pub(crate) fn restore(
     ties
 }
 
-/// Chooses the tensors to drop. Returns, for each of them, the tensor that is kept. Of several tied
-/// tensors, the one whose name comes first is kept, but names that match `prefer` come before all
-/// others. If a name is already a metadata key, the tie cannot be recorded, so that tensor is not
-/// dropped.
+/// Chooses the tied tensors to drop. Returns a map from each dropped tensor to the tensor that is
+/// stored instead. In each group of tied tensors, the stored tensor is the first in order of name;
+/// names that match `prefer` precede all others. If a tensor's name is already a metadata key, the
+/// tie cannot be recorded, so that tensor is not dropped.
 pub(crate) fn dedupe(
     catalog: &dyn CatalogView,
     tensors: &[TensorId],

@@ -1,8 +1,8 @@
-//! Writes the tensors and metadata that safetensors supports, with the same layout as the library
-//! and the Hub.
+//! Writes the tensors and metadata that safetensors supports, in the same layout that the
+//! `safetensors` library and huggingface_hub use.
 //!
-//! The tensors are first split into files, in the order of the catalog. Within a file, they are
-//! sorted by falling rank of their dtypes, then by name.
+//! The tensors are first split into files in catalog order. Within a file, they are sorted by
+//! decreasing rank of their dtypes, then by name.
 
 use crate::encode::{OutputTensor, encode};
 use crate::options::{Tied, WriteOptions};
@@ -55,7 +55,8 @@ impl TensorWriter for Writer {
     }
 }
 
-/// Adds a note if a preference does not match any tensor, because it is probably misspelled.
+/// Adds a note if the glob of the option `prefer` does not match any tensor, because the glob is
+/// probably misspelled.
 fn note_unused_prefer(
     prefer: Option<&GlobMatcher>,
     catalog: &dyn CatalogView,
@@ -68,7 +69,8 @@ fn note_unused_prefer(
     }
 }
 
-/// Returns the tensors that safetensors supports. The others are omitted, with a reason.
+/// Returns the tensors that safetensors supports. Other tensors are reported as omitted, with a
+/// reason.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<TensorId>> {
     let mut tensors = Vec::new();
     for id in catalog.tensor_ids() {
@@ -89,7 +91,7 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
     Ok(tensors)
 }
 
-/// Drops metadata entries that a reader would mistake for ties.
+/// Drops metadata entries that a reader would mistake for records of tied tensors.
 fn drop_apparent_ties(
     catalog: &dyn CatalogView,
     tensors: &[TensorId],
@@ -115,7 +117,7 @@ fn drop_apparent_ties(
     Ok(())
 }
 
-/// Lays out the files, and an index if there are several.
+/// Lays out the files. If there are several files, also lays out an index.
 fn write(
     catalog: &dyn CatalogView,
     names: &Names,

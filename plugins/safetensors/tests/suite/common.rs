@@ -6,12 +6,12 @@ use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{Entry, MemoryContext, MemorySource, Result, Source, Target};
 use tensorferry_test_kit::tensors;
 
-/// A file with this header and this data.
+/// Builds a file from a header and data.
 pub(crate) fn file(json: &str, data: &[u8]) -> Vec<u8> {
     [&(json.len() as u64).to_le_bytes(), json.as_bytes(), data].concat()
 }
 
-/// A file with this metadata and these U8 tensors, one after another.
+/// Builds a file that contains this metadata and these consecutive U8 tensors.
 pub(crate) fn bytes_file(metadata: &str, tensors: &[(&str, &[u8])]) -> Vec<u8> {
     let mut json = format!("{{\"__metadata__\":{metadata}");
     let mut data = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn bytes_file(metadata: &str, tensors: &[(&str, &[u8])]) -> Vec<u8> {
     file(&(json + "}"), &data)
 }
 
-/// A folder that contains these files.
+/// Builds a folder that contains these files.
 pub(crate) fn folder(files: &[(&str, Vec<u8>)]) -> MemorySource {
     MemorySource::new(
         Entry::Folder,
@@ -34,7 +34,7 @@ pub(crate) fn folder(files: &[(&str, Vec<u8>)]) -> MemorySource {
     )
 }
 
-/// Reads a source and passes its view to `check`.
+/// Reads a source and passes the resulting catalog view to `check`.
 pub(crate) fn with_view<T>(
     source: &dyn Source,
     check: impl FnOnce(&MemoryView<'_>, &MemoryContext) -> T,
@@ -49,7 +49,7 @@ pub(crate) fn refusal(source: &dyn Source) -> String {
     with_view(source, |_, _| ()).unwrap_err().to_string()
 }
 
-/// Writes a view with these options.
+/// Writes a catalog view with these options.
 pub(crate) fn write(
     view: &MemoryView<'_>,
     options: &[(&str, &str)],
@@ -58,7 +58,7 @@ pub(crate) fn write(
     memory::write(&Safetensors, &memory::pairs(options), view, target, &MemoryContext::default())
 }
 
-/// Reads a source and writes it as a folder.
+/// Reads a source and writes its content to a folder.
 pub(crate) fn convert(source: &dyn Source, options: &[(&str, &str)]) -> Result<MemoryOutput> {
     with_view(source, |view, _| write(view, options, &Target::Folder))?
 }

@@ -1,4 +1,4 @@
-//! Reads files that the official library wrote, and files that it rejects.
+//! Reads files that the official `safetensors` library wrote, and files that the library rejects.
 
 use crate::common::{convert, reopen, with_view};
 use serde_json::Value;
@@ -8,7 +8,8 @@ use std::path::Path;
 use tensorferry_sdk::{CatalogView, Entry, ErrorKind, MemorySource};
 use tensorferry_test_kit::fixtures::{all_facts, all_facts_of, cases, expected, files_of};
 
-/// The files of a fixture. The input is the only file, or the folder if there are several.
+/// Opens the files of a fixture. If there is only one file, that file is the input; otherwise, the
+/// folder is the input.
 fn source(folder: &Path, expected: &Value) -> MemorySource {
     let files = files_of(folder, expected, "");
     let entry = match files.keys().next() {
@@ -59,8 +60,8 @@ fn what_the_library_wrote_is_written_again() {
         let output = convert(&source, &[]).unwrap();
         let library = fs::read(folder.join("model.safetensors")).unwrap();
         let ours = &output.files["model.safetensors"];
-        // If there are several metadata keys, the library writes them in random order, so their
-        // bytes are not compared.
+        // The library writes several metadata keys in random order, so the test does not compare
+        // the bytes of such files.
         let skipped = match expected["metadata"].as_object() {
             Some(several) => {
                 8 + format!(r#"{{"__metadata__":{}"#, serde_json::to_string(several).unwrap()).len()

@@ -1,5 +1,5 @@
-//! Tests hostile inputs. Each must result in an error instead of a panic, and no file may be read
-//! differently than the library reads it.
+//! Tests hostile inputs. Each input must produce an error instead of a panic. If ferry accepts a
+//! file, it must find the same content as the `safetensors` library.
 
 use crate::common::{bytes_file, contents, file, refusal, with_view};
 use proptest::prelude::*;
@@ -29,7 +29,8 @@ fn a_file_cut_anywhere_is_malformed() {
     }
 }
 
-/// Checks that if ferry accepts a file, the library also accepts it and finds the same tensors.
+/// Checks that the `safetensors` library accepts each file that ferry accepts, and finds the same
+/// tensors in it.
 fn assert_no_laxer_than_the_library(bytes: &[u8]) {
     let source = MemorySource::file("m.safetensors", bytes);
     let context = MemoryContext::default();

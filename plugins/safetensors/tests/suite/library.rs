@@ -41,7 +41,7 @@ struct Sample {
 fn sample() -> impl Strategy<Value = Sample> {
     let dtype = (0..DTYPES.len()).prop_map(|index| DTYPES[index]);
     (dtype, prop::collection::vec(0_usize..5, 0..4), any::<u8>()).prop_map(|(dtype, mut shape, seed)| {
-        // Four elements fill whole bytes, whatever the dtype is.
+        // For every dtype, four elements fill whole bytes.
         if shape.iter().product::<usize>() * dtype.bitsize() % 8 != 0 {
             shape.push(4);
         }
@@ -59,8 +59,8 @@ fn samples() -> impl Strategy<Value = BTreeMap<String, Sample>> {
     )
 }
 
-/// A metadata entry whose value is longer than any tensor name. With a shorter value, it could be a
-/// tie.
+/// Generates a metadata entry whose value is longer than any tensor name. An entry with a shorter
+/// value could be mistaken for a tie.
 fn one_entry() -> impl Strategy<Value = Option<(String, String)>> {
     prop::option::of((".{0,8}", "longer than a name.{0,8}"))
 }
@@ -72,7 +72,8 @@ fn library(samples: &BTreeMap<String, Sample>, metadata: Option<(String, String)
     serialize(views, metadata.map(|entry| HashMap::from([entry]))).unwrap()
 }
 
-/// A file with the same tensors, but with a different order of the data and different whitespace.
+/// Builds a file that contains the same tensors, but with the data in a different order and
+/// different whitespace in the header.
 fn shuffled(samples: &BTreeMap<String, Sample>, metadata: Option<&(String, String)>, seed: u64) -> Vec<u8> {
     let mut order: Vec<_> = samples.iter().collect();
     order.sort_by_key(|(name, _)| {

@@ -79,7 +79,7 @@ fn an_index_is_held_against_its_files() {
     assert!(message(r#"{"a":"1.safetensors","a":"1.safetensors"}"#).contains("is duplicated"));
 }
 
-/// The index defines the model, even if the files contain more tensors.
+/// The index defines which tensors are in the model, even if the files contain more tensors.
 #[test]
 fn an_index_decides_which_tensors_are_read() {
     let set = folder(&[
@@ -124,7 +124,7 @@ fn a_shard_alone_is_read_alone() {
     })
     .unwrap();
     assert_eq!(names.len(), 1);
-    // The metadata entry is kept, because the tensor that it ties is in a different file.
+    // The metadata entry is kept, because the tensor that it refers to is in a different file.
     assert_eq!(metadata["x"], "b");
     assert!(notes[0].contains("one of 2 shards"));
 }
@@ -148,7 +148,7 @@ fn metadata_of_shards_is_one() {
     assert_eq!(lost, [(LossKind::Metadata, "k"), (LossKind::Metadata, "list")]);
 }
 
-/// A file with the tied tensors `b`, `a` and `c`, and a separate tensor `d`.
+/// Builds a file with the tied tensors `b`, `a` and `c`, and a separate tensor `d`.
 fn tied() -> MemorySource {
     MemorySource::file("m.safetensors", bytes_file(r#"{"b":"a","c":"a"}"#, &[("a", b"aaaa"), ("d", b"dd")]))
 }
@@ -212,7 +212,7 @@ fn ties_live_in_sets() {
     assert_eq!(with_view(&set, |view, _| contents(view).len()).unwrap(), 2);
 }
 
-/// Writes a catalog that `make` fills like the reader of a different format.
+/// Writes a catalog that `make` fills in the same way as the reader of a different format would.
 fn write_made(
     make: fn(&mut dyn CatalogSink) -> Result<()>,
     options: &[(&str, &str)],
