@@ -8,8 +8,8 @@
 //! If a folder contains files of several formats, the format with the highest score is used. The
 //! scores are: safetensors 100 (a part of a set 60), MDS 95, one rank of Megatron-LM 40, torch 30,
 //! SavedModel 28, Orbax 24, TensorFlow checkpoint 20, Flax 18, zarr arrays without a tree 17, Keras
-//! 16, GGUF 14, ONNX 12, NumPy 10. Formats with a score of 15 or less do not compete for a folder
-//! that contains a model in a different format.
+//! 16, GGUF 14, ONNX 12, NumPy 10. A format with a score of 15 or less is used only if the folder
+//! contains no other model. Otherwise, its files are copied along with that model.
 
 mod formats;
 

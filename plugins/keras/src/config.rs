@@ -1,5 +1,5 @@
-//! Converts JSON to nodes of the tree. A configuration is kept unchanged. The classes that it names
-//! are never looked up.
+//! Converts the JSON of a Keras configuration to nodes of the catalog's tree. The values are
+//! unchanged, and the classes that a configuration names are never loaded.
 
 use serde_json::Value;
 use tensorferry_sdk::{CatalogSink, Error, Limits, Node, NodeId, NodeKind, Result};
@@ -8,7 +8,7 @@ use tensorferry_sdk::{CatalogSink, Error, Limits, Node, NodeId, NodeKind, Result
 const MAX_DEPTH: usize = 64;
 
 pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> {
-    // Parsed values can take about a hundred times as much memory as their text.
+    // Parsed values can use about a hundred times as much memory as their JSON text.
     let nodes = nodes(bytes);
     if nodes > limits.nodes {
         return Err(Error::limit(format!("{what} has too many values"))
@@ -28,11 +28,12 @@ pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> 
     Err(Error::limit(format!("{what} is nested too deeply")).expected(format!("at most {MAX_DEPTH} levels")))
 }
 
-/// Memory overhead of a map, as a number of nodes: its tables have room for more entries.
+/// Memory overhead of a map, as a number of nodes. The tables of a map have unused capacity.
 const MAP: u64 = 2;
 
-/// Returns an upper bound for the number of values and keys in a JSON text, with the overhead of
-/// maps. All values and keys except the first follow one of the characters `{`, `[`, `,` and `:`.
+/// Returns an upper bound for the number of values and keys in a JSON text, including the overhead
+/// of maps. All values and keys except the first follow one of the characters `{`, `[`, `,` and
+/// `:`.
 fn nodes(bytes: &[u8]) -> u64 {
     let (mut count, mut in_text, mut is_escaped) = (1, false, false);
     for &byte in bytes {
@@ -56,7 +57,7 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Adds a value that [`parse`] has checked.
+/// Adds a JSON value to the catalog's tree. The value must be a result of [`parse`].
 pub(crate) fn add(catalog: &mut dyn CatalogSink, value: &Value) -> Result<NodeId> {
     let node = match value {
         Value::Null => Node::none(),

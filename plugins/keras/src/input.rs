@@ -9,25 +9,26 @@ use tensorferry_sdk::file_name::{has_any_suffix, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Limits, Purpose, Result, ShardName, Source, check_name};
 use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
 
-/// A deflated member of an archive is rejected if it is longer than this and more than a hundred
-/// times as long as its stored bytes. Keras has the same rule.
+/// Length in bytes up to which the expansion of a deflated archive member is not limited. A longer
+/// member is rejected if it expands more than a hundredfold. Keras has the same rule.
 const MAX_UNCHECKED: u64 = 1 << 20;
 const MAX_EXPANSION: u64 = 100;
 
 /// The files of an input.
 pub(crate) struct Input {
     pub(crate) weights: Vec<Weights>,
-    /// Content of `config.json` and `metadata.json`, if they exist.
+    /// Content of `config.json`, if that file exists.
     pub(crate) config: Option<Vec<u8>>,
+    /// Content of `metadata.json`, if that file exists.
     pub(crate) metadata: Option<Vec<u8>>,
-    /// Map of the shards: each group, and the files that contain it.
+    /// Map of the shards: the name of each group, and the files that contain the group.
     pub(crate) map: Option<Vec<(String, Vec<String>)>>,
-    /// The archive, if the input is one.
+    /// The archive, if the input is an archive.
     pub(crate) archive: Option<Archive>,
     /// Names of the other files in the archive, which are not read.
     pub(crate) others: Vec<String>,
-    /// Shards next to a map that does not name them. The list is empty if the host accounts for the
-    /// whole folder.
+    /// Shards in the same folder as the map that the map does not name. The list is empty if the
+    /// input is a folder, because the host reports its unread files.
     pub(crate) unmapped: Vec<String>,
 }
 
@@ -39,7 +40,7 @@ pub(crate) enum Weights {
     Deflated(Member),
 }
 
-/// Returns whether a file's name is one of this format. A shard's name is not.
+/// Returns whether a file's name has a Keras suffix. Returns false for the names of shards.
 pub(crate) fn has_keras_suffix(name: &str) -> bool {
     let is_h5 = has_any_suffix(name, [".h5", ".hdf5"]);
     !name.starts_with('.') && (has_any_suffix(name, [ARCHIVE_SUFFIX, MAP_SUFFIX]) || is_h5 && !is_shard(name))
@@ -50,7 +51,8 @@ pub(crate) fn is_shard(name: &str) -> bool {
     stem_of_shard(name).is_some()
 }
 
-/// Returns the part before the number in a shard's name. The map's name starts with the same part.
+/// Returns the part of a shard's name that precedes its number. The name of the shards' map starts
+/// with the same text.
 fn stem_of_shard(name: &str) -> Option<&str> {
     let (stem, number) = strip_suffix(name, WEIGHTS_SUFFIX)?.rsplit_once('_')?;
     (number.len() == 5 && number.bytes().all(|b| b.is_ascii_digit())).then_some(stem)
@@ -85,9 +87,9 @@ impl Input {
     }
 }
 
-/// Rejects a shard, because the user may mean the whole model or only the shard. If the input is
-/// only shown, a note is enough. Without a map next to it, a file with a Keras shard's name is
-/// accepted, because the weights of a training epoch can have the same kind of name.
+/// Rejects a shard, because the user may want either the whole model or only the shard. If the
+/// input is only displayed, reports a note instead. If there is no map, a file that is named like a
+/// Keras shard is accepted, because the weights of a training epoch can have a similar name.
 fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
     let map = stem_of_shard(name).map(|stem| format!("{stem}{MAP_SUFFIX}"));
     let map = source.first_of(map)?;
@@ -183,7 +185,7 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
     Ok(Input { config, metadata, archive: Some(archive), others, ..Input::of(vec![weights]) })
 }
 
-/// A context that drops all messages, for reading small members of an archive.
+/// A context that discards all messages. It is used for reading small members of an archive.
 struct SilentContext<'a>(&'a Limits);
 
 impl Context for SilentContext<'_> {

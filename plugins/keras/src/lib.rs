@@ -1,5 +1,5 @@
-//! Keras files. Files named `.weights.h5` and `.h5` are HDF5 files, and a `.keras` file is a zip
-//! archive that contains one.
+//! Reads and writes Keras files. Files with the suffixes `.weights.h5` and `.h5` are HDF5 files. A
+//! `.keras` file is a zip archive that contains an HDF5 file.
 //!
 //! ```text
 //! model.keras             zip: metadata.json, config.json, model.weights.h5, assets/...; or a folder of these
@@ -20,13 +20,13 @@
 //! | references, lists of variable length, times, other structures | left out, with a loss |
 //!
 //! The host copies contiguous data and unfiltered chunks directly from the file. Each compressed
-//! chunk (deflate, lzf, shuffle, fletcher32) is a storage, and chunks are decoded on all threads. A
-//! variable that was never written reads as its fill value. Soft links inside the file are
-//! resolved. The reader rejects links to other files, data in other files, and files that Keras
+//! chunk (deflate, lzf, shuffle, fletcher32) is a separate storage, so that chunks are decoded in
+//! parallel. A variable that was never written reads as its fill value. Soft links inside the file
+//! are resolved. The reader rejects links to other files, data in other files, and files that Keras
 //! itself rejects for their size.
 //!
-//! The tree has the parts `model`, `optimizer` and `metrics`, and the configuration as JSON.
-//! Classes that the configuration names are never looked up.
+//! The catalog's tree contains the parts `model`, `optimizer` and `metrics`, and the values of the
+//! JSON configuration. Classes that the configuration names are never loaded.
 //!
 //! | File | Content |
 //! |---|---|

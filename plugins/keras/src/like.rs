@@ -1,5 +1,5 @@
-//! Copies an existing file (`-o like=`) with new tensors in place of its own. All other bytes are
-//! kept: the HDF5 structure around the weights, the configuration, the assets.
+//! Copies an existing file (`-o like=`) and replaces its tensors with new ones. All other bytes are
+//! kept, such as the HDF5 structure around the weights, the configuration and the assets.
 
 use crate::hdf5::{DataLocation, Dataset, Element, File, Header, TextBudget};
 use crate::input::{Input, Weights};
@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{Archive, Extent, ZipLayout, ZipPlan};
 
-/// Folder of files that layers load themselves.
+/// Folder that contains the files that layers load themselves.
 const ASSETS: &str = "assets";
 
 /// The file that the user passed as `-o like=`.
@@ -29,14 +29,14 @@ pub(crate) struct Template {
     weights: Extent,
     /// The datasets of the HDF5 file, by path.
     slots: HashMap<String, Slot>,
-    /// Maps the name that consists of a dataset's layer and variable to the dataset's path.
+    /// Maps a name that consists of a layer and a variable to the path of that variable's dataset.
     /// TensorFlow checkpoints and files read with `-i names=name` use such names.
     paths: HashMap<String, String>,
 }
 
-/// A dataset in the file. A tensor can replace its elements.
+/// A dataset in the copied file. A tensor can replace the elements of the dataset.
 struct Slot {
-    /// Dtype and byte order, if there is a dtype for the elements.
+    /// Dtype and byte order of the elements, if ferry has a dtype for them.
     number: Option<(Dtype, ByteOrder)>,
     shape: Vec<u64>,
     /// Location of the elements, if they are contiguous.
@@ -52,7 +52,7 @@ struct Replacement<'a> {
 }
 
 impl Template {
-    /// Opens the file and reads its structure.
+    /// Opens the file to copy and reads its structure.
     pub(crate) fn open(like: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(like)?;
         // Sets of shards cannot be copied, so a user who passes a shard means only that file.
@@ -81,7 +81,7 @@ impl Template {
         Ok(Self { like: like.to_owned(), source, input, weights, slots, paths })
     }
 
-    /// Lays out a copy of the file with the tensors of `catalog`.
+    /// Lays out a copy of the file that contains the tensors of `catalog`.
     pub(crate) fn write(
         &self,
         catalog: &dyn CatalogView,
@@ -127,8 +127,8 @@ impl Template {
         }
     }
 
-    /// Matches tensors with datasets. Returns the replacements in the order of the file, and the
-    /// names of tensors that match no dataset.
+    /// Matches the tensors with the datasets. Returns the replacements in file order, and the names
+    /// of the tensors that do not match a dataset.
     fn choose<'a>(
         &'a self,
         catalog: &'a dyn CatalogView,
@@ -145,8 +145,8 @@ impl Template {
                 unmatched.push(view.name);
                 continue;
             };
-            // If no variable may be missing, it is also an error if the tensor for a variable
-            // cannot be written.
+            // If no variable may be missing, a variable whose tensor cannot be written is also an
+            // error.
             let mut leave = |error: Error| match missing {
                 MissingValues::Refused => {
                     let found = format!("{}, as {:?}", form(Some(view.dtype), view.shape), view.name);
@@ -196,8 +196,9 @@ impl Template {
         Ok((chosen, unmatched))
     }
 
-    /// Reports the values that are copied from the file: the state of optimizers and metrics, and
-    /// variables without a tensor. Returns an error if variables may not be missing.
+    /// Reports the values that are copied from the existing file: the state of optimizers and
+    /// metrics, and the variables without a tensor. Fails if there are such variables and `missing`
+    /// is `Refused`.
     fn check_unmatched(
         &self,
         chosen: &[Replacement<'_>],
@@ -270,7 +271,7 @@ impl Template {
         Ok(start.or(copied).unwrap_or(0))
     }
 
-    /// Adds the archive's other files: all except the weights, the configuration and the metadata.
+    /// Adds all files of the archive except the weights, the configuration and the metadata.
     fn other_files(&self, layout: &mut dyn LayoutSink, context: &dyn Context) -> Result<()> {
         let Some(archive) = &self.input.archive else { return self.lose_assets(layout) };
         for (index, entry) in archive.entries().iter().enumerate() {
@@ -360,7 +361,7 @@ impl Slot {
         };
         let extent = match dataset.place {
             DataLocation::File(extent) => Some(extent),
-            // An empty dataset has no bytes to replace, so any location is right.
+            // An empty dataset has no bytes to replace, so its location does not matter.
             DataLocation::Empty => Some(file.extent(0, 0)?),
             _ => None,
         };
@@ -378,7 +379,7 @@ fn form(dtype: Option<Dtype>, shape: &[u64]) -> String {
     format!("{dtype} of shape {shape:?}")
 }
 
-/// An archive whose checksums `seal` fills in.
+/// An archive under construction. `seal` fills in the checksums.
 struct ArchivePlan(ZipPlan);
 
 impl TensorPlan for ArchivePlan {

@@ -1,5 +1,5 @@
-//! The content of a model's files: the datasets, and the attributes that describe layers and
-//! variables.
+//! Collects the content of a model's files: the datasets, and the attributes that describe layers
+//! and variables.
 
 use crate::config;
 use crate::hdf5::{Attributes, File, Object, walk};
@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use tensorferry_sdk::{CatalogSink, Context, Error, Limits, Node, NodeId, Result, TensorId};
 
-/// A dataset, and the number of the file that contains it.
+/// A dataset, and the index of the file that contains it.
 #[derive(Debug)]
 pub(crate) struct FoundDataset {
     pub(crate) file: usize,
     pub(crate) path: String,
     pub(crate) address: u64,
-    /// Whether its elements are numbers of one byte. In a quantized layer, such numbers are codes.
+    /// Whether the elements of the dataset are one-byte numbers, which are the codes in a quantized
+    /// layer.
     pub(crate) is_narrow: bool,
 }
 
@@ -29,9 +30,9 @@ struct Links {
 }
 
 impl Links {
-    /// Returns the datasets that soft links refer to, with the paths that they have through the
-    /// links. The target of a link must be a dataset or group that can be reached through hard
-    /// links. Links below a target are not followed, so there are no cycles.
+    /// Returns the datasets that soft links refer to. The path of each dataset is its path through
+    /// the link. The target of a link must be a dataset or group that can be reached through hard
+    /// links. Soft links inside the target are not followed, so cycles cannot occur.
     fn resolve(
         &self,
         datasets: &[FoundDataset],
@@ -95,11 +96,11 @@ pub(crate) struct Model {
     /// In files of Keras 1 and 2: the name of each variable, by path.
     weight_names: HashMap<String, String>,
     pub(crate) metadata: Vec<(&'static str, String)>,
-    /// Parts of the tree that are not tensors.
+    /// Parts of the catalog's tree that are not tensors, such as the configuration.
     pub(crate) parts: Vec<(&'static str, Value)>,
 }
 
-/// Returns which part of a model's state a dataset belongs to.
+/// Returns the part of a model's state that contains the dataset with this path.
 pub(crate) fn part(path: &str) -> &'static str {
     match path.split('/').next() {
         Some("optimizer" | "optimizer_weights") => "optimizer",
@@ -112,7 +113,8 @@ impl Model {
     /// Adds the datasets and the attributes of a file.
     pub(crate) fn scan(&mut self, file: &File<'_>, number: usize, context: &dyn Context) -> Result<()> {
         let mut lists: HashMap<String, Rc<Vec<String>>> = HashMap::new();
-        // If several links refer to a group, its list is stored only once.
+        // Lists by the address of their group. If several links refer to a group, its list is
+        // stored only once.
         let mut list_of: HashMap<u64, Option<Rc<Vec<String>>>> = HashMap::new();
         let mut order: Option<(String, Vec<String>)> = None;
         let first = self.datasets.len();
@@ -171,7 +173,8 @@ impl Model {
         }
     }
 
-    /// Reads the attributes that files of Keras 1 and 2 have if they contain a whole model.
+    /// Reads the attributes of the root group. If a file of Keras 1 or 2 contains a whole model,
+    /// its root has these attributes.
     fn root_attributes(&mut self, file: &File<'_>, attributes: &Attributes, limits: &Limits) -> Result<()> {
         for name in ["keras_version", "backend"] {
             if let Some(text) = attributes.text(file, name)? {
@@ -195,7 +198,7 @@ impl Model {
     ) -> Result<()> {
         self.is_legacy = true;
         let there: HashSet<&str> = self.datasets.iter().map(|found| &*found.path).collect();
-        // If a name is repeated, check it only once.
+        // Check a repeated name only once.
         for layer in layers.iter().collect::<BTreeSet<_>>() {
             let group = if root.is_empty() { layer.clone() } else { format!("{root}/{layer}") };
             let names = lists.get(&group).ok_or_else(|| {
@@ -250,8 +253,8 @@ impl Model {
         Ok(())
     }
 
-    /// Returns the names of the datasets. By default, these are their paths. If `own` is set, they
-    /// are the names of layers and variables where these are unique.
+    /// Returns the names of the datasets. By default, the name of a dataset is its path. If `own`
+    /// is set, the names consist of layer and variable names where such names are unique.
     pub(crate) fn names(&self, own: bool) -> Vec<String> {
         let keys = || self.datasets.iter().map(|found| found.path.clone());
         if !own {
@@ -278,8 +281,8 @@ impl Model {
         own.iter().zip(keys()).map(unique).collect()
     }
 
-    /// Adds the tree: the tensors of the model, the optimizer and the metrics, and the
-    /// configuration. A model that consists only of weights gets no tree.
+    /// Adds a tree that contains the tensors of the model, the optimizer and the metrics, and the
+    /// configuration. If the model consists only of weights, adds no tree.
     pub(crate) fn tree(
         self,
         names: &[String],

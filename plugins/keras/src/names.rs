@@ -1,12 +1,12 @@
-//! Derives names for variables from their layers. The file contains the names of layers in
-//! attributes. The name of a variable follows from the layer's class and the variable's number:
-//! built-in Keras layers have a fixed order of variables.
+//! Derives the names of variables from their layers. The names of layers are in attributes of the
+//! file. The layer's class and the variable's index determine the name of a variable, because the
+//! variables of a built-in Keras layer are in a fixed order.
 
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// For each class of layers, the variables in order. A variable may depend on an option of the
-/// layer.
+/// The variables of each layer class, in order. If a variable exists only with an option of the
+/// layer, the entry names the option.
 const VARIABLES: &[(&[&str], &[(&str, Option<&str>)])] = &[
     (
         &[
@@ -46,8 +46,8 @@ const VARIABLES: &[(&[&str], &[(&str, Option<&str>)])] = &[
     (&["PReLU"], &[("alpha", None)]),
     (&["Normalization"], &[("mean", None), ("variance", None), ("count", None)]),
 ];
-/// The first variables of every optimizer. Each of its other variables belongs to a variable of the
-/// model, in the model's order.
+/// The first variables of every optimizer. Each further variable of the optimizer corresponds to a
+/// variable of the model, in the model's order.
 const OPTIMIZER: &[&str] = &["iteration", "learning_rate"];
 
 /// A layer in a configuration.
@@ -56,13 +56,13 @@ struct Layer<'a> {
     config: &'a Value,
 }
 
-/// What is needed to derive the names.
+/// The information that is needed to derive the names of variables.
 pub(crate) struct LayerNames<'a> {
     layer_names: &'a HashMap<String, String>,
     layers: HashMap<&'a str, Layer<'a>>,
     /// Number of variables in each group `vars`.
     counts: HashMap<&'a str, usize>,
-    /// Groups of quantized layers. They have additional variables, and a different order.
+    /// Groups of quantized layers. Quantized layers have additional variables in a different order.
     quantized: HashSet<&'a str>,
 }
 
@@ -111,9 +111,9 @@ impl<'a> LayerNames<'a> {
         parts.join("/")
     }
 
-    /// Returns the name of a variable in a built-in Keras layer. The layer's class follows from the
-    /// configuration. Without one, it follows from the group's name, since Keras names the groups
-    /// of layers in a list after their classes.
+    /// Returns the name of a variable in a built-in Keras layer. The configuration determines the
+    /// layer's class. Without a configuration, the group's name determines the class, because Keras
+    /// names the groups of layers in a list after their classes.
     fn variable(&self, own: Option<&str>, last: &str, count: usize, index: usize) -> Option<&'static str> {
         let layer = own.and_then(|own| self.layers.get(own));
         let (_, all) = VARIABLES.iter().find(|(classes, _)| {
@@ -123,8 +123,9 @@ impl<'a> LayerNames<'a> {
             let declared = option.and_then(|option| layer?.config.get(option));
             declared.is_none_or(|declared| declared.as_bool().unwrap_or(!declared.is_null()))
         };
-        // Without a configuration, it is not known which optional variables exist. Names are
-        // certain only for the variables before the first optional one, or if all variables exist.
+        // Without a configuration, the file does not show which optional variables exist. If some
+        // variables are missing, the names are certain only for the variables before the first
+        // optional one.
         let sure = all.iter().take_while(|(_, option)| option.is_none()).count();
         if layer.is_none() && count != all.len() && index >= sure {
             return None;
@@ -144,8 +145,8 @@ fn is_called(group: &str, class: &str) -> bool {
     letters(stem) == letters(class) || letters(group) == letters(class)
 }
 
-/// Returns the layers in a configuration, by name. If different layers have the same name, the name
-/// is left out.
+/// Returns the layers in a configuration, by name. If different layers have the same name, the
+/// result does not contain the name.
 fn layers(config: Option<&Value>) -> HashMap<&str, Layer<'_>> {
     let mut found: HashMap<&str, Option<Layer<'_>>> = HashMap::new();
     let mut open: Vec<&Value> = config.into_iter().collect();
@@ -210,7 +211,8 @@ mod tests {
         let names = [("layers/batch_normalization", "bn")];
         let paths = ["layers/batch_normalization/vars/0", "layers/batch_normalization/vars/1"];
         assert_eq!(of(config, &names, &paths), ["bn/beta", "bn/moving_mean"]);
-        // The layer has four possible variables, and it is not known which two of them these are.
+        // The layer class has four possible variables, and the file does not show which two of them
+        // exist.
         assert_eq!(of("{}", &names, &paths), ["bn/0", "bn/1"]);
     }
 }

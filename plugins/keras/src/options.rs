@@ -4,7 +4,7 @@ use tensorferry_hub::SHARD_OPTION;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{Dtype, Error, OptionSpec, Options, Result, TypedOption};
 
-/// How to read elements that have no type.
+/// How to read elements for which HDF5 has no type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opaque {
     Refuse,
@@ -43,11 +43,11 @@ const MISSING: TypedOption<MissingValues> = TypedOption::choice(
     "variables of like without a tensor: refuse them, or keep their values",
 );
 
-/// What to do with variables for which there is no tensor.
+/// Whether variables of the copied file may have no tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingValues {
     Refused,
-    /// Keep the values that the copied file has.
+    /// Keep the values that these variables have in the copied file.
     Kept,
 }
 
@@ -78,7 +78,7 @@ impl ReadOptions {
 pub(crate) struct WriteOptions {
     /// The file to copy with new weights.
     pub(crate) like: Option<String>,
-    /// What to do with variables of that file for which there is no tensor.
+    /// Whether variables of the copied file may have no tensor.
     pub(crate) missing: MissingValues,
 }
 

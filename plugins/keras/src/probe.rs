@@ -1,5 +1,5 @@
-//! Scores how likely an input is to be a Keras file, by the first bytes of a file, or by the names
-//! in an archive or folder.
+//! Scores how likely an input is to be a Keras file, based on the first bytes of a file or the
+//! names in an archive or folder.
 
 use crate::hdf5::find_signature;
 use crate::input::{has_keras_suffix, is_shard};
@@ -14,7 +14,7 @@ use tensorferry_zip::{Directory, Extent, MAGIC, Names};
 const IN_A_FOLDER: Score = Score(16);
 
 /// Scores a source. If a file's name matches but its bytes are wrong, it may still be a broken
-/// Keras file. The reader's error then explains what is wrong.
+/// Keras file. In that case, the reader's error explains what is wrong.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
@@ -30,7 +30,8 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     let by_name = if has_keras_suffix(name) || is_shard(name) { Score::MAYBE } else { Score::NO };
     let extent = Extent::whole(source, source.open(name)?);
     if let Some(at) = find_signature(source, extent)? {
-        // After a userblock, the HDF5 data may be part of a file in a different format.
+        // If a userblock precedes the HDF5 data, that data may be part of a file in a different
+        // format.
         return Ok(if at == 0 || has_keras_suffix(name) { Score::CERTAIN } else { Score::LIKELY });
     }
     let mut start = [0; 4];

@@ -1,5 +1,5 @@
-//! Reads each dataset as a tensor. Its path is the tensor's name. The host copies uncompressed data
-//! directly from the file. Compressed chunks are decoded one by one.
+//! Reads each dataset as a tensor. By default, the tensor's name is the path of the dataset. The
+//! host copies uncompressed data directly from the file. Compressed chunks are decoded one by one.
 
 use crate::hdf5::{Chunks, DataLocation, Dataset, Element, EncodedChunk, File, Header, TextBudget};
 use crate::input::{Input, Weights};
@@ -21,7 +21,7 @@ const MARKS: &[(&str, Dtype)] =
     &[("bfloat16", Dtype::BF16), ("float8_e4m3fn", Dtype::F8_E4M3), ("float8_e5m2", Dtype::F8_E5M2)];
 /// Allowed number of missing chunks: 16 per existing chunk, plus `entries / 64`.
 const MAX_MISSING_CHUNKS: (u64, u64) = (16, 64);
-/// Number of bytes to copy at a time.
+/// Number of bytes that are copied at a time.
 const PIECE: usize = 64 << 10;
 
 pub(crate) struct Reader {
@@ -46,8 +46,8 @@ impl TensorReader for Reader {
                 model.metadata.push(("keras_version", version.to_owned()));
             }
         }
-        // HDF5 files are not read sequentially. So a deflated member is inflated once and then read
-        // from memory.
+        // HDF5 files are not read sequentially, so a deflated archive member is inflated once and
+        // then read from memory.
         let mut memory = None;
         if let [Weights::Deflated(member)] = &*input.weights {
             if member.len > context.limits().header_bytes {
@@ -125,19 +125,19 @@ impl Weights {
     }
 }
 
-/// What is needed to add datasets to a catalog as tensors.
+/// The state that is needed to add datasets to a catalog as tensors.
 struct Tensors<'a> {
     catalog: &'a mut dyn CatalogSink,
     context: &'a dyn Context,
     options: ReadOptions,
-    /// Whether elements of two bytes are BF16 if no attribute marks them.
+    /// Whether untyped elements of two bytes are read as BF16 if no attribute defines their dtype.
     bf16: bool,
     memory: Option<Arc<MemorySource>>,
     /// Encoded storages, by handle.
     encoded: Vec<Encoded>,
-    /// Datasets that were already read, so that a dataset with two links is read only once.
+    /// Datasets that have already been read. A dataset with two links is read only once.
     known: HashMap<(usize, u64), ReadDataset>,
-    /// Number of bytes that the chunks seen so far expand by when they are decoded.
+    /// Number of bytes by which the chunks found so far expand when they are decoded.
     expanded: u64,
     /// Number of existing chunks in all datasets.
     chunks: u64,
@@ -145,9 +145,9 @@ struct Tensors<'a> {
     absent: u64,
 }
 
-/// A dataset that was already read.
+/// A dataset that has already been read.
 enum ReadDataset {
-    /// There is no dtype for the dataset. The string is the reason.
+    /// ferry has no dtype for the dataset. The string is the reason.
     Lost(String),
     Data {
         dtype: Dtype,
@@ -166,7 +166,7 @@ enum StoredData {
 }
 
 impl Tensors<'_> {
-    /// Adds a dataset as a tensor. If there is no dtype for its elements, reports a loss and
+    /// Adds a dataset as a tensor. If ferry has no dtype for its elements, reports a loss and
     /// returns `None`.
     fn add(&mut self, file: &File<'_>, found: &FoundDataset, name: &str) -> Result<Option<TensorId>> {
         let key = (found.file, found.address);
@@ -213,8 +213,8 @@ impl Tensors<'_> {
         let header = Header::read(file, address)?;
         let mut dataset = match Dataset::read(file, &header, self.context.limits()) {
             Ok(dataset) => dataset,
-            // A dataset without a dtype, such as a table next to the weights, is only a loss. Data
-            // in other files and unknown filters are errors.
+            // A dataset for which ferry has no dtype, such as a table next to the weights, is only
+            // reported as a loss. Data in other files and unknown filters are errors.
             Err(fault) if fault.is_datatype => {
                 return Ok(ReadDataset::Lost(fault.error.message().to_owned()));
             }
@@ -304,7 +304,7 @@ impl Tensors<'_> {
         })
     }
 
-    /// Returns a storage whose bytes are unchanged in the file.
+    /// Returns a storage for bytes that need no decoding.
     fn range(&mut self, extent: Extent) -> Storage {
         if self.memory.is_none() {
             return Storage::file(extent.file, extent.offset, extent.len);
@@ -317,7 +317,7 @@ impl Tensors<'_> {
         Storage::encoded(self.encoded.len() as u64 - 1, len)
     }
 
-    /// Returns the storage of a number that is the value of all elements.
+    /// Returns a storage that contains a single number, which is the value of all elements.
     fn fill(&mut self, fill: &[u8], dtype: Dtype, order: ByteOrder) -> Result<StorageId> {
         let width = dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1) as usize;
         let (first, rest) = fill.split_at_checked(width).unwrap_or((fill, &[]));
@@ -362,7 +362,8 @@ impl Tensors<'_> {
         Ok(StoredData::Grid { grid, absent })
     }
 
-    /// Counts the missing chunks of a tensor. A few bytes of a file can declare millions of them.
+    /// Counts the missing chunks of a tensor against the limit. A few bytes of a file can declare
+    /// millions of missing chunks.
     fn count_absent(&mut self, count: u64) -> Result<()> {
         self.absent = self.absent.saturating_add(count);
         self.check_absent(self.absent)
@@ -379,8 +380,7 @@ impl Tensors<'_> {
         Err(error.expected(format!("at most {max}")).found(absent))
     }
 
-    /// Counts the bytes that a chunk expands by, and returns an error if all chunks together expand
-    /// too much.
+    /// Counts the bytes by which a chunk expands. Fails if all chunks together expand too much.
     fn count_expanded(&mut self, len: u64, stored: u64) -> Result<()> {
         self.expanded = self.expanded.saturating_add(len.saturating_sub(stored));
         let max = self.context.limits().expanded_bytes;
@@ -394,7 +394,8 @@ impl Tensors<'_> {
     }
 }
 
-/// An encoded storage: a chunk to decode, or bytes of a member that was inflated into memory.
+/// An encoded storage: a chunk to decode, or a range of bytes of an archive member that was
+/// inflated into memory.
 #[derive(Debug)]
 struct Encoded {
     bytes: Bytes,

@@ -1,6 +1,6 @@
-//! Writes tensors to a new `.weights.h5`, with their names as paths. Keras's `load_weights` accepts
-//! the file if the names are Keras paths. All other outputs are copies of an existing file
-//! (`like.rs`).
+//! Writes tensors to a new `.weights.h5` file, and uses their names as paths. Keras's
+//! `load_weights` accepts the file if the names are Keras paths. All other outputs are copies of an
+//! existing file (`like.rs`).
 
 use crate::hdf5::write::{NewDataset, check_path, has_datatype, plan};
 use crate::like::Template;

@@ -1,5 +1,5 @@
-//! Reads attributes, which describe an object. The attributes that Keras writes are strings and
-//! lists of strings.
+//! Reads the attributes of HDF5 objects. Keras writes only attributes that are strings or lists of
+//! strings.
 //!
 //! ```text
 //! version u8, flags u8, lengths of name, datatype and dataspace, each u16; [charset u8 in version 3];
@@ -18,11 +18,11 @@ use tensorferry_sdk::{Error, Result};
 #[derive(Debug, Default)]
 pub(crate) struct Attributes(Vec<Attribute>);
 
-/// An attribute. Its value is not decoded yet.
+/// An attribute whose value has not been decoded.
 #[derive(Debug, Clone)]
 pub(crate) struct Attribute {
     pub(crate) name: String,
-    /// Address for error messages.
+    /// Address to report in error messages.
     address: u64,
     datatype: Vec<u8>,
     dataspace: Vec<u8>,
@@ -65,8 +65,9 @@ impl Attributes {
         Ok(attribute.texts(file, 1)?.and_then(|texts| texts.into_iter().next()))
     }
 
-    /// Returns the strings in the attribute `name`, or else in the attributes `name0`, `name1`, and
-    /// so on. Keras splits long lists because an attribute can have at most 64 KiB.
+    /// Returns the strings in the attribute `name`. If it is missing, returns the strings in the
+    /// attributes `name0`, `name1`, and so on. Keras splits long lists this way, because an
+    /// attribute can have at most 64 KiB.
     pub(crate) fn list(&self, file: &File<'_>, name: &str) -> Result<Option<Vec<String>>> {
         let texts = |attribute: &Attribute| -> Result<Vec<String>> {
             attribute.texts(file, u64::MAX)?.ok_or_else(|| {
@@ -83,7 +84,8 @@ impl Attributes {
             .iter()
             .filter_map(|attribute| {
                 let number = attribute.name.strip_prefix(name)?;
-                // Keras writes these numbers without a sign or leading zeros.
+                // Keras writes the numbers in these attribute names without a sign or leading
+                // zeros.
                 let piece: u64 = number.parse().ok()?;
                 (piece.to_string() == number).then_some((piece, attribute))
             })
@@ -104,7 +106,8 @@ impl Attributes {
 }
 
 impl Attribute {
-    /// Returns at most the first `max` strings, or `None` if the attribute does not hold strings.
+    /// Returns at most the first `max` strings, or `None` if the attribute does not contain
+    /// strings.
     fn texts(&self, file: &File<'_>, max: u64) -> Result<Option<Vec<String>>> {
         let parsed = dataspace::parse(
             &mut Cursor::new(&self.dataspace),
@@ -153,8 +156,8 @@ pub(crate) fn texts(
     })
 }
 
-/// Reads a string in a global heap. The element contains the string's length, the heap's address,
-/// and the string's number in the heap.
+/// Reads a string in a global heap. `element` contains the string's length, the heap's address, and
+/// the string's index in the heap.
 fn variable(file: &File<'_>, element: &[u8], each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut cursor = Cursor::new(element);
     let place = cursor
@@ -187,8 +190,8 @@ fn parse(file: &File<'_>, message: &[u8], address: u64) -> Result<Attribute> {
     let (name, datatype, dataspace) = (take(len(0))?, take(len(2))?, take(len(4))?);
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
-    // A named datatype is in a different object header. If it cannot be read, the attribute's value
-    // has no datatype, which is an error only if the value is needed.
+    // A named datatype is in a different object header. If the named datatype cannot be read, the
+    // attribute has no datatype. This is an error only if the attribute's value is needed.
     let fetched = |flag: u8, kind: u16, bytes: Vec<u8>| {
         if version > 1 && flags & flag != 0 {
             shared_data(file, kind, &bytes, address).unwrap_or_default()

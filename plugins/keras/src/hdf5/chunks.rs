@@ -1,6 +1,6 @@
-//! Finds the chunks of a dataset. Chunks are tiles that are stored separately, and an index of one
-//! of six kinds contains their locations. Chunks that were never written are missing and read as
-//! the fill value.
+//! Finds the chunks of a dataset. Chunks are separately stored tiles of the dataset. Their
+//! locations are in an index, which is one of six kinds. A chunk that was never written is missing,
+//! and its elements read as the fill value.
 
 use super::file::File;
 use super::filters::Filters;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use tensorferry_sdk::{Error, Limits, Result};
 use tensorferry_zip::Extent;
 
-/// Maximum length of a chunk in bytes. Real chunks have a few megabytes.
+/// Maximum length of a chunk in bytes. Real chunks are a few megabytes long.
 const MAX_CHUNK: u64 = 256 << 20;
-/// Number of chunks that an implicit index may always have, even if the file is short.
+/// Number of chunks that are always allowed in an implicit index, even if the file is short.
 const FREE_CHUNKS: u64 = 1 << 18;
 /// Maximum number of dimensions that HDF5 allows.
 const MAX_RANK: usize = 32;
 
-/// The chunks of a dataset.
+/// The chunks of a dataset, with the properties that they share.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     /// Shape of a chunk.
@@ -34,9 +34,10 @@ pub(crate) struct Chunks {
     pub(crate) len: u64,
     pub(crate) fill: Vec<u8>,
     pub(crate) filters: Arc<Filters>,
-    /// Number of chunks that the dataset has if all of them are written.
+    /// Number of chunks in the dataset, including missing chunks.
     pub(crate) count: u64,
-    /// Existing chunks. They are sorted by their positions in the row-major order of all chunks.
+    /// Existing chunks with their positions in the row-major order of all chunks, sorted by
+    /// position.
     pub(crate) found: Vec<(u64, Chunk)>,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Chunk {
     pub(crate) mask: u32,
 }
 
-/// Location of a chunk index, and what is needed to read it.
+/// Location of a chunk index, and the properties of the dataset that are needed to read the index.
 pub(crate) struct Index<'a> {
     pub(crate) address: u64,
     /// Shape of a chunk.
@@ -84,8 +85,9 @@ impl Chunks {
         })?;
         let counts: Vec<u64> = shape.iter().zip(&self.tile).map(|(len, tile)| len.div_ceil(*tile)).collect();
         let count = counts.iter().try_fold(1_u64, |count, &more| count.checked_mul(more));
-        // The other indexes store an address per chunk. An implicit index stores none, but in real
-        // files its chunks are longer than an address.
+        // An implicit index is the only kind that does not store an address per chunk, so its size
+        // does not bound the number of chunks. In real files, each chunk is longer than an address
+        // of 8 bytes.
         let max = match index.indexing {
             Indexing::Implicit => limits.entries.min(FREE_CHUNKS.saturating_add(file.len() / 8)),
             _ => limits.entries,
@@ -105,7 +107,7 @@ impl Chunks {
                 return Err(malformed("has fewer dimensions than its dataset"));
             }
             let offsets = &entry.offsets[..rank];
-            // The dataset was made smaller, and this chunk was left over.
+            // This chunk is a remnant: the dataset was made smaller after the chunk was written.
             if offsets.iter().zip(shape).any(|(offset, len)| offset >= len) {
                 continue;
             }
@@ -146,7 +148,8 @@ impl Chunks {
         let storage = file.storage();
         let &Index { address, dims, indexing, max, .. } = index;
         let ndims = u32::try_from(rank).unwrap_or(u32::MAX);
-        // Fixed arrays and implicit indexes number the chunks of the dataset at its maximum size.
+        // In fixed arrays and implicit indexes, chunks are numbered as if the dataset had its
+        // maximum size.
         let grid = max.filter(|max| max.len() == rank).unwrap_or(shape);
         if matches!(indexing, Indexing::Implicit | Indexing::FixedArray)
             && grid.iter().zip(shape).any(|(max, len)| max < len || *max == UNLIMITED)
@@ -187,7 +190,7 @@ fn from_leaf((key, address): (BTreeV1Key, u64)) -> Option<ChunkEntry> {
         BTreeV1Key::RawData { chunk_size, filter_mask, offsets } => {
             Some(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets })
         }
-        // Such a B-tree contains links instead of chunks.
+        // This key is from a B-tree that contains links instead of chunks.
         BTreeV1Key::Group { .. } => None,
     }
 }

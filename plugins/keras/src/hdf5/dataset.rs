@@ -1,5 +1,5 @@
-//! Reads datasets. A dataset has a shape, a type for its elements, and the location of the
-//! elements.
+//! Reads the descriptions of datasets. A dataset's description consists of its shape, the type of
+//! its elements, and the location of the elements.
 
 use super::attributes::{Attributes, texts};
 use super::chunks::Chunks;
@@ -31,7 +31,7 @@ pub(crate) struct Dataset {
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,
-    /// Whether the dataset is valid, but there is no dtype for its elements.
+    /// Whether the dataset is valid, but ferry has no dtype for its elements.
     pub(crate) is_datatype: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum DataLocation {
     File(Extent),
     /// The elements are in the object header.
     Inline(Vec<u8>),
-    /// The elements were never written. All of them have this value.
+    /// The elements were never written. All of them have the fill value in this variant.
     Fill(Vec<u8>),
     Chunks(Chunks),
 }
@@ -62,7 +62,7 @@ impl Dataset {
         let need = |kind: u16, what: &str| {
             header.get(kind).ok_or_else(|| at(Error::malformed(format!("a dataset without {what}"))))
         };
-        // Check this first, because the address of external data looks undefined.
+        // Check for external data first, because the address of external data looks undefined.
         if header.get(EXTERNAL_FILES).is_some() {
             return Err(
                 at(Error::unsupported("its data is in a different file, which ferry does not open")).into()
@@ -119,12 +119,12 @@ impl Dataset {
     }
 }
 
-/// What is needed to find the elements of a dataset.
+/// The properties of a dataset that are needed to find its elements.
 struct Elements<'a> {
     header: &'a Header,
     datatype: &'a Datatype,
     shape: &'a Shape,
-    /// Number of the dataset's dimensions, without the dimensions of its elements.
+    /// Number of dimensions of the dataset, excluding the dimensions of its elements.
     outer: usize,
     bytes: u64,
     fill: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Parses datatypes. A datatype is the type of an element: a number for which ferry has a dtype, a
-//! string, or untyped bytes.
+//! Parses datatypes. A datatype describes the type of a dataset's elements: a number for which
+//! ferry has a dtype, a string, or untyped bytes.
 //!
 //! ```text
 //! class and version u8, class's bits u24, bytes of an element u32, then by class:
@@ -22,13 +22,13 @@ pub(crate) enum Element {
     Number(Dtype, ByteOrder),
     /// A string of fixed length.
     FixedText(Padding),
-    /// A string of variable length, in a heap.
+    /// A string of variable length, which is stored in a heap.
     VariableText,
     /// Untyped bytes.
     Opaque,
 }
 
-/// How a string is padded that is shorter than its field.
+/// The padding of a string that is shorter than its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
     /// The string ends at the first NUL.
@@ -42,18 +42,20 @@ pub(crate) struct Datatype {
     pub(crate) element: Element,
     /// Bytes per element.
     pub(crate) width: u64,
-    /// Dimensions of an element that is an array.
+    /// Dimensions of each element, if the elements are arrays.
     pub(crate) inner: Vec<u64>,
-    /// Whether the values of the type have names. Names are not kept.
+    /// Whether the datatype is an enumeration, whose values have names. ferry does not keep these
+    /// names.
     pub(crate) has_names: bool,
 }
 
 /// Maximum depth of nested types.
 const MAX_DEPTH: u32 = 8;
 
-/// Known layouts of floats. Each entry has the number of bytes, twelve bytes of the message, the
-/// position of the sign, and the dtype. The twelve bytes contain the bit offset, the precision, the
-/// positions and lengths of exponent and mantissa, and the bias.
+/// Known layouts of floats. Each entry contains the length in bytes, twelve bytes of the datatype
+/// message, the bit position of the sign, and the dtype. The twelve bytes contain the bit offset,
+/// the precision, the positions and lengths of the exponent and the mantissa, and the exponent
+/// bias.
 const FLOATS: &[(u32, [u8; 12], u8, Dtype)] = &[
     (2, [0, 0, 16, 0, 10, 5, 0, 10, 15, 0, 0, 0], 15, Dtype::F16),
     (2, [0, 0, 16, 0, 7, 8, 0, 7, 127, 0, 0, 0], 15, Dtype::BF16),
@@ -80,7 +82,7 @@ impl Datatype {
     }
 }
 
-/// A datatype, or the reason why a tensor cannot contain its elements.
+/// A datatype, or the reason why a tensor cannot contain elements of this type.
 type Parsed = Result<Datatype, String>;
 
 struct Parser<'a> {
@@ -109,8 +111,8 @@ impl<'a> Parser<'a> {
         Ok(&rest[..len])
     }
 
-    /// Parses a datatype to its end, even if a tensor cannot contain its elements, because other
-    /// datatypes may follow.
+    /// Parses a datatype. Reads the datatype to its end even if a tensor cannot contain its
+    /// elements, because another datatype may follow.
     fn datatype(&mut self, depth: u32) -> Result<Parsed> {
         if depth > MAX_DEPTH {
             return Err(Error::unsupported("datatypes are nested too deeply")
@@ -137,8 +139,8 @@ impl<'a> Parser<'a> {
                 let of = |&&(bytes, known, place, _): &&(u32, [u8; 12], u8, Dtype)| {
                     bytes == width && known == layout && u32::from(place) == sign
                 };
-                // Bit 6 (0x40) together with bit 0 means VAX byte order. The bits 0x30 are the
-                // normalization of the mantissa.
+                // If bit 0 and bit 6 (0x40) are both set, the byte order is that of a VAX. The bits
+                // 0x30 are the normalization of the mantissa.
                 let is_known = bits & 0x40 == 0 && bits & 0x30 == 0x20;
                 let known = FLOATS.iter().find(of).filter(|_| is_known).map(|&(.., dtype)| dtype);
                 number(known.ok_or_else(|| format!("a float of {width} bytes in an unknown layout")), order)
@@ -192,7 +194,7 @@ impl<'a> Parser<'a> {
             let name = self.name(version < 3)?;
             let offset_len = if version < 3 { 4 } else { (32 - width.leading_zeros()).div_ceil(8) as usize };
             let offset = self.number(offset_len)?;
-            // In version 1, the dimensions of a member are stored here.
+            // In version 1, a member's dimensions are stored at this position.
             let is_array = version == 1 && self.take(28)?[0] != 0;
             let member = self.datatype(depth + 1)?.ok().filter(|_| !is_array);
             if members == 2 {
@@ -316,7 +318,8 @@ mod tests {
         assert_eq!(number(&f32.replace("11201f00", "11211f00")), (Dtype::F32, ByteOrder::Big));
         assert_eq!(number("11200f00 02000000 00001000 07080007 7f000000").0, Dtype::BF16);
         assert_eq!(number("11200f00 02000000 00001000 0a05000a 0f000000").0, Dtype::F16);
-        // Unsupported: VAX byte order, a different bias, and an integer of 20 bits.
+        // These types are unsupported: VAX byte order, a nonstandard exponent bias, and an integer
+        // of 20 bits.
         for hex in [
             f32.replace("11201f00", "11611f00"),
             f32.replace("7f000000", "80000000"),
@@ -330,9 +333,10 @@ mod tests {
 
     #[test]
     fn members_of_a_table_are_parsed_to_their_ends() {
-        // Strings in a heap, an opaque type with a tag, a reference, a time, an enumeration of 24
-        // bits and an array of strings. Each is followed by a number, whose datatype would be
-        // malformed if the parser did not find the end of the type before it.
+        // These types are strings in a heap, an opaque type with a tag, a reference, a time, an
+        // enumeration of 24 bits and an array of strings. The datatype of a number follows each of
+        // them. If the parser did not find the end of the preceding type, this datatype would be
+        // malformed.
         let text = "19010000 10000000 13000000 01000000";
         let opaque = "15080000 02000000 7461670000000000";
         let reference = "17000000 08000000";

@@ -1,7 +1,7 @@
-//! An HDF5 file: its superblock, and bounded reads. The file's length bounds each read. A budget
-//! bounds the sum of all reads, so that overlapping structures cannot cause more work than the
-//! file's length justifies. If bytes are copied out of a structure, such as a string in a heap,
-//! they count against the budget again.
+//! Opens HDF5 files and limits reads from them. The length of the file limits each read. A budget
+//! limits the total number of bytes read, so that overlapping structures cannot cause more work
+//! than the file's length justifies. Bytes that are copied out of a structure, such as a string in
+//! a heap, count against the budget again.
 //!
 //! ```text
 //! 0, 512, 1024, 2048, ...   89 "HDF" 0d 0a 1a 0a: the superblock; all addresses are relative to it
@@ -17,17 +17,17 @@ use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{Error, Limits, Result, Source};
 use tensorferry_zip::Extent;
 
-/// The first bytes of a superblock.
+/// The signature at the start of a superblock.
 pub(crate) const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
-/// Maximum length of a structure in bytes. Real structures have a few kilobytes.
+/// Maximum length of a structure in bytes. Real structures are a few kilobytes long.
 const MAX_STRUCTURE_BYTES: u64 = 64 << 20;
 /// Maximum number of bytes to read, in addition to eight times the file's length.
 const MAX_EXTRA_READS: u64 = 64 << 20;
 /// Memory overhead of a string or path, in bytes.
 const OVERHEAD: u64 = 64;
 
-/// Limits the memory for paths and strings in all files of a model.
+/// A budget for the memory that the paths and strings of all files of a model use.
 pub(crate) struct TextBudget {
     max: u64,
     bytes: AtomicU64,
@@ -38,7 +38,7 @@ impl TextBudget {
         Self { max: limits.header_bytes, bytes: AtomicU64::new(0) }
     }
 
-    /// Counts a string of `len` bytes. Returns an error if the limit is exceeded.
+    /// Counts a string of `len` bytes against the budget. Fails if the budget is exceeded.
     pub(crate) fn add(&self, len: usize) -> Result<()> {
         let len = OVERHEAD.saturating_add(len as u64);
         if self.bytes.fetch_add(len, Ordering::Relaxed).saturating_add(len) <= self.max {
@@ -79,7 +79,8 @@ impl<'s> File<'s> {
         let superblock = Superblock::parse_from_storage(&part)
             .map_err(|fault| part.convert_fault(&fault, "the superblock", 0))?;
         let Superblock { offset_size, length_size, .. } = superblock;
-        // Some writers count this length from the start of the file, others from the superblock.
+        // Some writers count this length from the start of the file, while other writers count it
+        // from the superblock.
         if superblock.eof_address > extent.len {
             return Err(Error::malformed("the file is shorter than the superblock says")
                 .file(name)
@@ -105,8 +106,8 @@ impl<'s> File<'s> {
         self.part.spend(address, len as u64)
     }
 
-    /// Passes the first `len` bytes of an object to `each`. The object is in the global heap at
-    /// `address`.
+    /// Passes the first `len` bytes of the object with this index to `each`. The object is in the
+    /// global heap at `address`.
     pub(crate) fn heap_object(
         &self,
         address: u64,
@@ -145,24 +146,24 @@ impl<'s> File<'s> {
         parsed.map_err(|fault| self.part.convert_fault(&fault, what, address))
     }
 
-    /// Returns the storage that `hdf5-reader` reads from.
+    /// Returns the bytes of the file as the `Storage` type that `hdf5-reader` reads.
     pub(crate) fn storage(&self) -> &dyn Storage {
         &self.part
     }
 
-    /// Returns the length of the file, from the superblock on.
+    /// Returns the length of the file in bytes, counted from the superblock.
     pub(crate) fn len(&self) -> u64 {
         self.part.extent.len
     }
 
     /// Returns whether an address is the value that means "undefined".
     pub(crate) fn is_undefined(&self, address: u64) -> bool {
-        // For chunks in pages that were never written, `hdf5-reader` returns `u64::MAX`, whatever
-        // the width of addresses is.
+        // For chunks in pages that were never written, `hdf5-reader` returns `u64::MAX`, regardless
+        // of the width of addresses.
         address == u64::MAX || Cursor::is_undefined_offset(address, self.offset_size)
     }
 
-    /// Adds the file and an address in it to an error.
+    /// Adds the file name and an address in the file to an error.
     pub(crate) fn at(&self, error: Error, address: u64) -> Error {
         self.part.at(error, address)
     }
@@ -170,8 +171,8 @@ impl<'s> File<'s> {
 
 /// Returns the address of the root group's object header in superblocks of versions 0 and 1. Such a
 /// superblock ends with a symbol table entry, which starts with the offset of a name. In real
-/// files, this offset is as wide as a length, but the specification and `hdf5-reader` make it as
-/// wide as an address.
+/// files, this offset has the width of a length, but the specification and `hdf5-reader` give it
+/// the width of an address.
 fn old_root(storage: &dyn Storage, version: u8, offset_size: u8, length_size: u8) -> Result<u64, Fault> {
     let before = if version == 0 { 24 } else { 28 } + 4 * usize::from(offset_size);
     let entry = usize::from(length_size) + usize::from(offset_size);
@@ -194,15 +195,15 @@ pub(crate) fn find_signature(source: &dyn Source, extent: Extent) -> Result<Opti
     Ok(None)
 }
 
-/// The bytes of an HDF5 file, from its superblock on.
+/// The bytes of an HDF5 file, starting at its superblock.
 struct Part<'s> {
     source: &'s dyn Source,
     extent: Extent,
     most_at_once: u64,
     /// Number of bytes that may still be read.
     left: AtomicU64,
-    /// The error of a failed read. It is stored here because errors of `hdf5-reader` cannot contain
-    /// it.
+    /// The error from a failed read. It is stored here because the error type of `hdf5-reader`
+    /// cannot contain it.
     failure: Mutex<Option<Error>>,
 }
 
@@ -238,7 +239,7 @@ impl<'s> Part<'s> {
                 .expected(format!("at most {} bytes", self.most_at_once));
             return Err(self.at(error.found(len), address));
         }
-        // The length is at most that of the file, and at most 64 MiB.
+        // The length is at most the length of the file, and at most 64 MiB.
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         self.source.read_at(self.extent.file, self.extent.offset + address, &mut bytes)?;
         Ok(bytes)
@@ -255,8 +256,8 @@ impl<'s> Part<'s> {
         Err(self.at(error.found(format!("{len} bytes more")), address))
     }
 
-    /// Converts an error of `hdf5-reader`. If the cause is a failed read, returns that read's
-    /// error.
+    /// Converts an error from `hdf5-reader`. If a failed read caused the error, returns the error
+    /// from the read.
     fn convert_fault(&self, fault: &Fault, what: &str, address: u64) -> Error {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(error) = failure {

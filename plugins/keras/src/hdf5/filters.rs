@@ -1,5 +1,5 @@
-//! Decodes chunks: undoes the filters that were applied to a chunk, in reverse order. Even for
-//! hostile input, the result is never longer than the chunk.
+//! Decodes chunks by undoing, in reverse order, the filters that were applied to them. Even for
+//! hostile input, the output is never longer than a chunk's declared length.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use hdf5_reader::checksum::fletcher32;
@@ -11,7 +11,7 @@ const DEFLATE: u16 = 1;
 const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
 const LZF: u16 = 32000;
-/// Filters that are not supported, with their names for error messages.
+/// Known filters that ferry does not support, with their names for error messages.
 const OTHERS: &[(u16, &str)] = &[
     (4, "szip"),
     (5, "nbit"),
@@ -24,7 +24,7 @@ const OTHERS: &[(u16, &str)] = &[
     (32015, "zstd"),
     (32026, "blosc2"),
 ];
-/// Number of bytes in a checksum.
+/// Length of a checksum in bytes.
 const SUM: usize = 4;
 
 /// The filters of a dataset, in the order in which they were applied.
@@ -53,19 +53,20 @@ impl Filters {
         self.0.is_empty()
     }
 
-    /// Returns whether this mask skips all filters.
+    /// Returns whether a chunk with this mask was stored without applying any filter.
     pub(crate) fn are_skipped(&self, mask: u32) -> bool {
         (0..self.0.len()).all(|place| mask >> place & 1 == 1)
     }
 
-    /// Decodes a chunk to `len` bytes.
+    /// Decodes a chunk whose decoded length is `len` bytes.
     fn undo(&self, stored: Vec<u8>, mask: u32, width: usize, len: usize) -> Result<Vec<u8>> {
         let mut bytes = stored;
         for (place, id) in self.0.iter().enumerate().rev() {
             if mask >> place & 1 == 1 {
                 continue;
             }
-            // Checksums that were appended before this filter was applied are part of its output.
+            // If earlier filters appended checksums, undoing this filter yields the chunk together
+            // with these checksums.
             let earlier = self.0.iter().take(place).enumerate();
             let sums = earlier.filter(|(at, id)| **id == FLETCHER32 && mask >> at & 1 == 0).count();
             let max = len + SUM * sums;
@@ -114,8 +115,8 @@ fn longer(max: usize) -> Error {
 
 fn inflate(input: &[u8], max: usize) -> Result<Vec<u8>> {
     let mut inflater = Decompress::new(true);
-    // A byte of deflate data yields at most 1,032 bytes, so the input bounds the buffer. One byte
-    // more than allowed detects output that is too long.
+    // A byte of deflate data expands to at most 1,032 bytes, so the input length bounds the buffer
+    // size. The buffer has room for one byte more than allowed, to detect output that is too long.
     let room = (max + 1).min(input.len().saturating_mul(1032).saturating_add(64));
     let mut output = Vec::with_capacity(room);
     let status = inflater.decompress_vec(input, &mut output, FlushDecompress::Finish);
@@ -127,7 +128,8 @@ fn inflate(input: &[u8], max: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// Undoes the shuffle filter, which groups bytes by their position in an element.
+/// Undoes the shuffle filter, which groups the bytes of a chunk by their position within an
+/// element.
 fn unshuffle(input: &[u8], width: usize) -> Vec<u8> {
     if width < 2 {
         return input.to_vec();
@@ -139,7 +141,7 @@ fn unshuffle(input: &[u8], width: usize) -> Vec<u8> {
             element[place] = byte;
         }
     }
-    // The bytes after the last whole element were not reordered.
+    // The shuffle filter does not reorder the bytes after the last whole element.
     output.extend_from_slice(&input[count * width..]);
     output
 }
@@ -161,9 +163,9 @@ fn check(mut input: Vec<u8>) -> Result<Vec<u8>> {
         .found(format!("{found:08x}")))
 }
 
-/// Decodes LZF. A byte below 32 starts a run of literals and is one less than its length.
-/// Otherwise, three bits give the length and thirteen the distance back; both are stored smaller
-/// than they are.
+/// Decodes LZF data. A byte below 32 starts a run of literals, and the length of the run is the
+/// byte plus one. Any other byte starts a back reference: three bits encode its length, and
+/// thirteen bits encode its distance. Both numbers are stored with an offset.
 fn unlzf(input: &[u8], max: usize) -> Result<Vec<u8>> {
     let cut = || Error::malformed("the lzf data of a chunk is truncated");
     let mut output = Vec::with_capacity(max.min(input.len().saturating_mul(128)));
@@ -208,7 +210,8 @@ mod tests {
 
     #[test]
     fn lzf_copies_what_overlaps() {
-        // The literals "ab", then six bytes that start two bytes back.
+        // The data contains the literals "ab", followed by a reference that copies six bytes from
+        // two bytes back.
         assert_eq!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 8).unwrap(), b"abababab");
         assert!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 7).is_err());
         assert!(unlzf(&[0, b'a', 1 << 5, 1], 99).is_err());

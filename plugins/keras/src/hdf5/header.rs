@@ -29,10 +29,11 @@ pub(crate) const ATTRIBUTE: u16 = 12;
 pub(crate) const SYMBOL_TABLE: u16 = 17;
 pub(crate) const ATTRIBUTE_INFO: u16 = 21;
 const CONTINUATION: u16 = 16;
-/// The highest kind of message that HDF5 defines.
+/// The highest message type number that HDF5 defines.
 const LAST_KIND: u16 = 24;
 
-/// Maximum bytes of a header, including all of its continuations. A message has at most 64 KiB.
+/// Maximum length of a header in bytes, including all of its continuations. A message has at most
+/// 64 KiB.
 const MAX_BYTES: u64 = 16 << 20;
 const SHARED: u8 = 0x02;
 const FAIL_IF_UNKNOWN: u8 = 0x80;
@@ -44,14 +45,14 @@ pub(crate) struct Message {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The messages of an object.
+/// An object header: the messages of an object.
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) address: u64,
     pub(crate) messages: Vec<Message>,
 }
 
-/// How the messages of a header are laid out.
+/// The version of an object header, which determines the layout of its messages.
 #[derive(Clone, Copy)]
 enum Form {
     One,
@@ -170,7 +171,7 @@ fn continuation(file: &File<'_>, address: u64, len: u64, form: Form) -> Result<V
         .ok_or_else(|| file.at(Error::malformed(format!("{WHAT} has no signature")), address))
 }
 
-/// Reads `len` bytes and the checksum after them, and compares the two.
+/// Reads `len` bytes and the checksum that follows them. Fails if the checksum is wrong.
 fn checked(file: &File<'_>, address: u64, len: u64) -> Result<Vec<u8>> {
     let mut block = file.bytes(address, len.saturating_add(4), "an object header")?;
     let sum = block.split_off(block.len().saturating_sub(4));
@@ -183,7 +184,7 @@ fn checked(file: &File<'_>, address: u64, len: u64) -> Result<Vec<u8>> {
     Err(file.at(error.expected(format!("{sum:08x}")).found(format!("{found:08x}")), address))
 }
 
-/// Splits a block into messages. Each is returned with its offset in the block.
+/// Splits a block into messages. Returns each message with its offset in the block.
 fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     let prefix_len = match form {
         Form::One => 8,
@@ -192,7 +193,7 @@ fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     };
     let mut found = Vec::new();
     let mut at = 0_usize;
-    // If the bytes that remain are shorter than a prefix, they are a gap.
+    // If fewer bytes remain than a message prefix contains, they are an unused gap.
     while let Some(prefix) = block.get(at..at + prefix_len) {
         let (kind, len, flags) = match (form, prefix) {
             (Form::One, [k0, k1, l0, l1, flags, ..]) => {
@@ -218,8 +219,8 @@ fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
     Ok(found)
 }
 
-/// Returns the message that a shared message refers to. It is in the object header of a named
-/// datatype.
+/// Returns the message that a shared message refers to. The referenced message is in the object
+/// header of a named datatype.
 fn shared(file: &File<'_>, message: &Message, address: u64) -> Result<Message> {
     shared_data(file, message.kind, &message.bytes, address).map(|bytes| Message {
         bytes,
@@ -228,8 +229,8 @@ fn shared(file: &File<'_>, message: &Message, address: u64) -> Result<Message> {
     })
 }
 
-/// Returns the data of a message that is in a different object header. `bytes` is the reference to
-/// it.
+/// Returns the data of a message that is in a different object header. `bytes` is the encoded
+/// reference to that message.
 pub(crate) fn shared_data(file: &File<'_>, kind: u16, bytes: &[u8], address: u64) -> Result<Vec<u8>> {
     let other = shared_address(bytes, file.offset_size, file.length_size);
     let Some(other) = file.parsed(other, "a shared message", address)? else {
@@ -244,8 +245,8 @@ pub(crate) fn shared_data(file: &File<'_>, kind: u16, bytes: &[u8], address: u64
 }
 
 /// Parses a reference to a shared message. Returns the address of the object header that contains
-/// the message, or `None` if the message is in the file's table. In version 1, the reference is a
-/// symbol table entry: the address comes after the offset of a name.
+/// the message, or `None` if the message is in the file's table of shared messages. In version 1,
+/// the reference is a symbol table entry, in which the address follows the offset of a name.
 fn shared_address(bytes: &[u8], offset_size: u8, length_size: u8) -> Parsed<Option<u64>> {
     const IN_TABLE: u8 = 1;
     let mut cursor = Cursor::new(bytes);

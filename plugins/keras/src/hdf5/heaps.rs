@@ -1,17 +1,18 @@
-//! Caches global heaps, which contain strings of variable length. A few heaps are enough:
-//! consecutive strings are in the same heap, and the strings of all attributes often are.
+//! Caches global heaps, which contain strings of variable length. Caching a few heaps is enough,
+//! because consecutive strings are usually in the same heap. The strings of all attributes are
+//! often in the same heap as well.
 
 use hdf5_reader::error::Error as Fault;
 use hdf5_reader::global_heap::GlobalHeapCollection;
 use hdf5_reader::storage::Storage;
 use std::collections::HashMap;
 
-/// Maximum number of bytes in the cache. Most heaps have 4 KiB.
+/// Maximum size of the cache in bytes. Most heaps are 4 KiB in size.
 const MAX_KEPT: usize = 16 << 20;
 /// Memory overhead of an object in a heap, in bytes.
 const OVERHEAD: usize = 64;
 
-/// The objects of a heap, by number.
+/// The objects in a heap, by index.
 type Objects = HashMap<u16, Vec<u8>>;
 
 /// The cached heaps, by address.

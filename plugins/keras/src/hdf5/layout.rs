@@ -12,16 +12,17 @@
 //!
 //! The parser of `hdf5-reader` is not used, for three reasons. In version 2, it skips three
 //! reserved bytes instead of five. In versions 1 and 2, it expects an address in compact messages.
-//! It also uses fixed widths for numbers whose widths are defined by the superblock.
+//! It also assumes fixed widths for numbers whose widths the superblock defines.
 
 use hdf5_reader::error::{Error as Fault, Result};
 use hdf5_reader::io::Cursor;
 
-/// The layout of a dataset. The dimensions of a chunk do not include the bytes per element.
+/// The layout of a dataset. The dimensions of a chunk do not include the number of bytes per
+/// element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DataLayout {
     Compact(Vec<u8>),
-    /// The length is missing in versions 1 and 2.
+    /// Layout messages of versions 1 and 2 do not contain the length.
     Contiguous {
         address: u64,
         len: Option<u64>,
@@ -36,12 +37,12 @@ pub(crate) enum DataLayout {
     Virtual,
 }
 
-/// How the chunks of a dataset are found.
+/// The kind of index that contains the locations of a dataset's chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Indexing {
     BTree1,
-    /// There is only one chunk. If it is filtered, its stored length and the mask of skipped
-    /// filters are given.
+    /// There is only one chunk. If the chunk is filtered, the layout contains its stored length and
+    /// the mask of skipped filters. Otherwise, both are 0.
     Single {
         stored: u64,
         mask: u32,
@@ -113,7 +114,7 @@ fn new(cursor: &mut Cursor<'_>, version: u8, offset_size: u8, length_size: u8) -
                 }
                 1 => Indexing::Single { stored: 0, mask: 0 },
                 2 => Indexing::Implicit,
-                // The skipped parameters are repeated in the index itself.
+                // The parser skips the parameters, because the index itself repeats them.
                 3 => cursor.skip(1).map(|()| Indexing::FixedArray)?,
                 4 => cursor.skip(5).map(|()| Indexing::ExtensibleArray)?,
                 5 => cursor.skip(6).map(|()| Indexing::BTree2)?,
@@ -128,8 +129,8 @@ fn new(cursor: &mut Cursor<'_>, version: u8, offset_size: u8, length_size: u8) -
     }
 }
 
-/// Reads the dimensions of a chunk. The last number in the message is not a dimension but the bytes
-/// per element.
+/// Reads the dimensions of a chunk. The last number in the message is the number of bytes per
+/// element, not a dimension.
 fn dimensions(cursor: &mut Cursor<'_>, rank: u8, width: u8) -> Result<Vec<u32>> {
     if !(1..=8).contains(&width) {
         return Err(Fault::InvalidData(format!("a chunk's dimensions have {width} bytes each")));
@@ -182,7 +183,7 @@ mod tests {
             parse(&contiguous, 4, 4).unwrap(),
             DataLayout::Contiguous { address: 0x1234, len: Some(9) }
         );
-        // A single filtered chunk of 17 bytes.
+        // The layout has a single filtered chunk, whose stored length is 17 bytes.
         let single = [4, 2, 2, 2, 1, 5, 4, 1, 17, 0, 0, 0, 1, 0, 0, 0, 0x34, 0x12, 0, 0];
         let expected = DataLayout::Chunked {
             address: 0x1234,

@@ -1,5 +1,5 @@
-//! Lists the children of a group. Links to other files are rejected, as in Keras, so that ferry
-//! never opens a file that the input names.
+//! Lists the children of a group. Like Keras, ferry rejects links to other files, so that it never
+//! opens a file that the input names.
 
 use super::file::File;
 use super::header::{ATTRIBUTE, Header, LINK, LINK_INFO, SYMBOL_TABLE};
@@ -13,7 +13,7 @@ use hdf5_reader::messages::{link_info, symbol_table_msg};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 
-/// Kind of symbol table entries that are soft links.
+/// The cache type of a symbol table entry for a soft link.
 const SOFT: u32 = 2;
 
 pub(crate) fn is_group(header: &Header) -> bool {
@@ -24,9 +24,9 @@ pub(crate) fn is_group(header: &Header) -> bool {
 /// The target of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Address of an object header.
+    /// Address of the target's object header.
     Hard(u64),
-    /// Path of an object.
+    /// Path of the target of a soft link.
     Soft(String),
 }
 
@@ -83,8 +83,8 @@ fn linked(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, Targ
     }
 }
 
-/// Returns the children of a group in the old format: a B-tree of symbol tables, and a heap that
-/// contains the names.
+/// Returns the children of a group in the old format, which consists of a B-tree of symbol tables
+/// and a heap that contains the names.
 fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, Target)>) -> Result<()> {
     let (os, ls) = (file.offset_size, file.length_size);
     let leaves = collect_btree_v1_leaves_storage(file.storage(), tree, os, ls, None, &[], None);
@@ -109,8 +109,8 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
         file.copied(heap, text.len())?;
         Ok(text.to_owned())
     };
-    // In real files, the offset of a name is as wide as a length. The specification and
-    // `hdf5-reader` make it as wide as an address.
+    // In real files, the offset of a name has the width of a length. The specification and
+    // `hdf5-reader` give it the width of an address.
     let entry_len = u64::from(ls) + u64::from(os) + 24;
     for (_, node) in leaves {
         let prefix = file.bytes(node, 8, "a symbol table")?;
@@ -138,8 +138,8 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
     Ok(())
 }
 
-/// Returns the objects in a fractal heap. A B-tree lists them by name. They are links or
-/// attributes: messages without prefixes.
+/// Returns the objects in a fractal heap, whose names are in a B-tree. Each object is the content
+/// of a link message or an attribute message, without the message prefix.
 pub(crate) fn heap_objects(file: &File<'_>, heap: u64, tree: u64) -> Result<Vec<Vec<u8>>> {
     const WHAT: &str = "a heap of links or attributes";
     let (os, ls) = (file.offset_size, file.length_size);

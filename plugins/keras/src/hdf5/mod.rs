@@ -1,4 +1,5 @@
-//! Reads untrusted HDF5 files: their content and the location of the data. Also plans new files.
+//! Reads the structure of untrusted HDF5 files, including the locations of their data. Also plans
+//! new HDF5 files.
 //!
 //! | File | Content |
 //! |---|---|
@@ -15,10 +16,11 @@
 //! | `walk.rs` | all datasets of a file |
 //! | `write.rs` | planning of new files |
 //!
-//! The crate `hdf5-reader` parses the intricate parts: the superblock, B-trees, heaps, and the six
-//! chunk indexes. Its traversal of a file is not used, because it follows soft links and ignores
-//! broken links. Its parser for datatypes is not used either: it drops the layout of floats and the
-//! precision of integers, so some of them would silently be read wrong.
+//! The crate `hdf5-reader` parses the superblock, B-trees, heaps, and the six kinds of chunk
+//! indexes. This module does not use the crate's file traversal, which follows soft links and
+//! ignores broken links. It does not use the crate's datatype parser either. That parser drops the
+//! layout of floats and the precision of integers, so some numbers would silently be read
+//! incorrectly.
 
 mod attributes;
 mod chunks;

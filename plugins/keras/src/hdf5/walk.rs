@@ -11,8 +11,8 @@ use tensorferry_sdk::{Context, Error, Result};
 /// Maximum depth of nested groups.
 const MAX_DEPTH: usize = 64;
 
-/// An object and its path. The path consists of the names of the links from the root, joined with
-/// `/`. It is empty for the root.
+/// An object and its path. The path consists of the names of the links from the root to the object,
+/// joined with `/`. The path of the root is empty.
 pub(crate) enum Object {
     Group {
         path: String,
@@ -93,7 +93,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// A list of the groups that contain an object.
+/// The chain of groups that contain an object.
 #[derive(Default)]
 struct Ancestors {
     depth: usize,
@@ -114,8 +114,8 @@ impl Ancestors {
     }
 }
 
-/// Returns the key by which a name is sorted. Numbers come first and are compared as numbers, so
-/// that `vars/2` comes before `vars/10`.
+/// Returns the sort key for a name. Numbers come first and are compared as numbers, so that
+/// `vars/2` comes before `vars/10`.
 fn natural(name: &str) -> (bool, u64, &str) {
     let number = name.parse().ok();
     (number.is_none(), number.unwrap_or(0), name)

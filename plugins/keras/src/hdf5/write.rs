@@ -1,5 +1,5 @@
-//! Plans a new file in the simplest form that the HDF5 library, h5py and Keras can read. Everything
-//! except the tensors' bytes is at the start of the file.
+//! Plans a new HDF5 file in the simplest form that the HDF5 library, h5py and Keras can read.
+//! Everything except the tensors' bytes is at the start of the file.
 //!
 //! ```text
 //! superblock 2, [a global heap with the string that marks BF16], object headers of version 2, each at a multiple of 8;
@@ -15,7 +15,7 @@ const SUPERBLOCK_LEN: u64 = 48;
 const HEAP_LEN: u64 = 4096;
 const ALIGNMENT: u64 = 64;
 const NOWHERE: u64 = u64::MAX;
-/// Maximum length of a link's name. It ensures that the link message fits in 64 KiB.
+/// Maximum length of a link's name in bytes. This limit ensures that a link message fits in 64 KiB.
 pub(crate) const MAX_NAME_BYTES: usize = 60_000;
 
 /// A dataset to write.
@@ -23,18 +23,18 @@ pub(crate) struct NewDataset<'a> {
     pub(crate) path: &'a str,
     pub(crate) dtype: Dtype,
     pub(crate) shape: &'a [u64],
-    /// Number of bytes of all elements.
+    /// Length of all elements in bytes.
     pub(crate) len: u64,
-    /// Index of an earlier dataset with the same data. This path becomes a second link to that
+    /// Index of an earlier dataset with the same data. If set, `path` becomes a second link to that
     /// dataset.
     pub(crate) same_as: Option<usize>,
 }
 
-/// A planned file.
+/// A planned HDF5 file.
 pub(crate) struct NewFile {
-    /// All bytes before the tensors.
+    /// All bytes that precede the tensors.
     pub(crate) front: Vec<u8>,
-    /// For each dataset, the offset of its elements.
+    /// Offset of the elements of each dataset.
     pub(crate) offsets: Vec<u64>,
 }
 
@@ -60,8 +60,8 @@ struct Node {
     dataset: Option<usize>,
 }
 
-/// Plans a file with these datasets. [`check_path`] must accept their paths, and no path may be the
-/// path of a group that contains another dataset.
+/// Plans a file that contains these datasets. [`check_path`] must accept their paths, and no
+/// dataset may have the path of a group that contains another dataset.
 pub(crate) fn plan(datasets: &[NewDataset<'_>]) -> Result<NewFile> {
     let mut nodes = vec![Node::default()];
     let mut node_of = vec![0; datasets.len()];
@@ -128,8 +128,8 @@ fn superblock(end: u64, root: u64) -> Vec<u8> {
     with_sum(bytes)
 }
 
-/// Builds a global heap with the string "bfloat16". Keras accepts this mark only as a string of
-/// variable length.
+/// Builds a global heap that contains the string "bfloat16". Keras recognizes the attribute `dtype`
+/// only if its value is a string of variable length, which is stored in a heap.
 fn heap() -> Vec<u8> {
     let mut bytes = b"GCOL\x01\0\0\0".to_vec();
     bytes.extend(HEAP_LEN.to_le_bytes());
@@ -149,12 +149,13 @@ fn with_sum(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Builds the object header of a node.
+/// Builds the object header of a group or dataset.
 fn header(node: &Node, datasets: &[NewDataset<'_>], addresses: &[u64], offsets: &[u64]) -> Vec<u8> {
     let mut messages = Vec::new();
     let mut push = |kind: u8, data: &[u8]| {
         messages.push(kind);
-        // This always fits: link messages are the longest ones, and the length of names is limited.
+        // The length always fits in 16 bits, because link messages are the longest messages and the
+        // length of names is limited.
         messages.extend(u16::try_from(data.len()).unwrap_or(u16::MAX).to_le_bytes());
         messages.push(0);
         messages.extend(data);

@@ -1,4 +1,4 @@
-//! Builds sources from bytes and from fixtures.
+//! Builds input sources from bytes and from fixtures.
 
 use std::path::Path;
 use tensorferry_sdk::{Entry, MemorySource};
@@ -19,7 +19,7 @@ pub(crate) fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
     zip.bytes()
 }
 
-/// Returns the input of a fixture: a folder, or a file and its neighbors.
+/// Returns the input of a fixture: a folder, or a file together with the other files of its folder.
 pub(crate) fn source(case: &Path, entry: &str) -> MemorySource {
     let path = case.join(entry);
     let folder = if path.is_dir() { &*path } else { path.parent().unwrap() };

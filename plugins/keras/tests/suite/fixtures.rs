@@ -1,4 +1,4 @@
-//! Reads files that Keras and h5py wrote, and files that Keras, h5py or this format reject.
+//! Reads files that Keras and h5py wrote, and files that Keras, h5py or ferry reject.
 
 use crate::common::{archive, source};
 use serde_json::Value;
@@ -37,8 +37,8 @@ fn every_case_is_read_or_refused() {
     assert_eq!((ok, refused.len()), (16, 15), "{refused:#?}");
 }
 
-/// Reads these files of a sharded fixture for a purpose. Returns the number of tensors, and the
-/// notes.
+/// Reads the given files of a sharded fixture for the given purpose. Returns the number of tensors,
+/// and the notes.
 fn read_for(
     purpose: Purpose,
     options: &[(&str, &str)],

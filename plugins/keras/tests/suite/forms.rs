@@ -1,4 +1,4 @@
-//! Reads valid files of kinds that h5py, or most programs, never write.
+//! Reads valid files in forms that h5py and most other programs never write.
 
 use crate::h5::{FIXED, H5, LAYOUT, LINK, NOWHERE, SPACE, TYPE, U8, VARIABLE, link};
 use hdf5_reader::checksum::jenkins_lookup3;
@@ -22,7 +22,7 @@ fn file_of(mut file: H5, dataset: u64) -> Vec<u8> {
     file.end(root)
 }
 
-/// A dataspace of version 2 with a maximum.
+/// Builds a dataspace message of version 2 that contains maximum dimensions.
 fn space(dims: &[u64], max: &[u64]) -> Vec<u8> {
     let numbers = dims.iter().chain(max).flat_map(|number| number.to_le_bytes());
     [2, u8::try_from(dims.len()).unwrap(), 1, 1].into_iter().chain(numbers).collect()
@@ -54,7 +54,7 @@ fn layouts_of_files_before_1_6_3() {
     }
 }
 
-/// A dataset of shape 2 x 2 that can grow to 2 x 3. Its chunks have one element each.
+/// Builds a dataset of shape 2 x 2 that can grow to 2 x 3. Each of its chunks contains one element.
 fn growing(file: &mut H5, index: u8, parameters: &[u8], address: u64) -> u64 {
     let chunk = [&[4, 2, 0, 3, 1, 1, 1, 1, index][..], parameters, &address.to_le_bytes()].concat();
     file.object(&vec![(SPACE, space(&[2, 2], &[2, 3])), (TYPE, U8.to_vec()), (LAYOUT, chunk)])
@@ -77,7 +77,7 @@ fn chunks_are_numbered_by_the_grid_of_the_maximum() {
     let dataset = growing(&mut file, 2, &[], first);
     assert_eq!(elements(file_of(file, dataset)), [1, 2, 4, 5], "an implicit index");
 
-    // A maximum below the shape, and an unlimited one.
+    // The first maximum is below the dataset's shape, and the second one is unlimited.
     for max in [[1, 2], [2, u64::MAX]] {
         let mut file = H5::new();
         let first = file.put(&[1; 64]).to_le_bytes();
@@ -91,7 +91,8 @@ fn chunks_are_numbered_by_the_grid_of_the_maximum() {
     }
 }
 
-/// A file that contains a table, a named datatype, strings, and a group with a link to itself.
+/// Builds a file that contains a table, a named datatype, strings, and a group with a link to
+/// itself.
 pub(crate) fn with_a_table() -> Vec<u8> {
     let mut file = H5::new();
     let named = file.object(&vec![(TYPE, U8.to_vec())]);
@@ -100,7 +101,7 @@ pub(crate) fn with_a_table() -> Vec<u8> {
     let table = [&[0x36, 2, 0, 0, 17, 0, 0, 0][..], b"a\0\0", VARIABLE, b"b\0\x10", U8].concat();
     let table = file.elements(&table, 1, &[0; 17]);
     let texts = file.elements(FIXED, 2, b"ab");
-    // A group with a link to itself.
+    // The group contains a link to itself.
     let group = file.put(&[]);
     assert_eq!(file.object(&vec![link("itself", group), link("w", numbers)]), group);
     let root = vec![
@@ -127,7 +128,7 @@ fn what_holds_no_numbers_does_not_keep_others_from_being_read() {
     });
 }
 
-/// The message of a soft link.
+/// Builds the link message of a soft link.
 fn soft(name: &str, target: &str) -> (u16, Vec<u8>) {
     let len = |text: &str| u16::try_from(text.len()).unwrap().to_le_bytes();
     let name_len = [len(name)[0]];
@@ -153,7 +154,8 @@ fn links_by_name_are_other_names_of_what_is_there() {
         assert_eq!(view.tensor_named("c").unwrap().2, [8]);
         assert_eq!(view.tensor_named("b/w").unwrap().2, [7]);
     });
-    // Invalid targets: missing ones, the link itself, and the path of a different soft link.
+    // These targets are invalid: missing objects, the link itself, and the path of a different soft
+    // link.
     for (name, target) in [("b", "/nothing"), ("b", "b"), ("b", "a/own"), ("b", "a/w/x")] {
         let source = MemorySource::file("m.h5", file_of(&[(name, target)]));
         let context = MemoryContext::default();

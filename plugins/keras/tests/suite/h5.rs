@@ -3,7 +3,7 @@
 use hdf5_reader::checksum::jenkins_lookup3;
 
 pub(crate) const NOWHERE: [u8; 8] = [0xff; 8];
-/// Kinds of messages in an object header.
+/// Types of messages in an object header.
 pub(crate) const SPACE: u16 = 1;
 pub(crate) const TYPE: u16 = 3;
 pub(crate) const LINK: u16 = 6;
@@ -52,14 +52,14 @@ impl H5 {
         self.object(&vec![(SPACE, space(count)), (TYPE, datatype.to_vec()), (LAYOUT, layout)])
     }
 
-    /// Appends a dataset that contains these elements.
+    /// Appends the object header of a dataset that contains these elements.
     pub(crate) fn elements(&mut self, datatype: &[u8], count: u64, elements: &[u8]) -> u64 {
         let at = self.put(elements).to_le_bytes();
         let len = (elements.len() as u64).to_le_bytes();
         self.dataset(datatype, count, [&[3, 1], &at[..], &len].concat())
     }
 
-    /// Appends a global heap that contains these strings. The last string has the number 1.
+    /// Appends a global heap that contains these strings. The last string has the index 1.
     pub(crate) fn heap(&mut self, texts: &[&[u8]]) -> u64 {
         let mut objects = Vec::new();
         for (text, number) in texts.iter().zip((1..=texts.len()).rev()) {

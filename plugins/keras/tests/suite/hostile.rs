@@ -1,5 +1,5 @@
-//! Tests files that declare far more than they contain. Each must be rejected, or read with time
-//! and memory in proportion to its real content.
+//! Tests files that declare far more than they contain. ferry must reject each file, or read it
+//! with time and memory in proportion to its actual content.
 
 use crate::common::archive;
 use crate::h5::{FIXED, H5, NOWHERE, U8, VARIABLE, attribute, chunked, link, links};
@@ -8,14 +8,15 @@ use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{MemoryView, pairs};
 use tensorferry_sdk::{ErrorKind, Limits, MemoryContext, MemorySource, Result};
 
-/// Maximum memory of this process, which runs all tests, and maximum time of each attack.
+/// Maximum memory in bytes of this process, which runs all tests, and maximum time for reading each
+/// hostile file.
 const MAX_COST: (u64, Duration) = (768 << 20, Duration::from_secs(30));
 /// Returns `count` references to the first `len` bytes of a string in a heap.
 fn references(count: usize, len: u32, heap: u64, number: u32) -> Vec<u8> {
     [&len.to_le_bytes()[..], &heap.to_le_bytes(), &number.to_le_bytes()].concat().repeat(count)
 }
 
-/// 100,000 elements that all refer to one string of 60,000 bytes in a heap.
+/// Builds a dataset of 100,000 elements that all refer to one string of 60,000 bytes in a heap.
 fn one_text() -> Vec<u8> {
     let mut file = H5::new();
     let heap = file.heap(&[&[b'x'; 60_000]]);
@@ -24,7 +25,8 @@ fn one_text() -> Vec<u8> {
     file.end(root)
 }
 
-/// Half a million elements that all refer to the last of 65,000 objects in a heap.
+/// Builds a dataset of half a million elements that all refer to the last of 65,000 objects in a
+/// heap.
 fn far_in_its_heap() -> Vec<u8> {
     let mut file = H5::new();
     let heap = file.heap(&vec![&b"x"[..]; 65_000]);
@@ -33,7 +35,7 @@ fn far_in_its_heap() -> Vec<u8> {
     file.end(root)
 }
 
-/// A dataset with 16 million strings of one byte.
+/// Builds a dataset that contains 16 million strings of one byte.
 fn short_texts() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(FIXED, 16_000_000, &vec![b'x'; 16_000_000]);
@@ -41,7 +43,7 @@ fn short_texts() -> Vec<u8> {
     file.end(root)
 }
 
-/// 900 links to one group, which has a list of 60,000 names.
+/// Builds a file with 900 links to one group, which has a list of 60,000 names.
 fn one_list() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);
@@ -51,7 +53,7 @@ fn one_list() -> Vec<u8> {
     file.end(root)
 }
 
-/// 900 links to one dataset, which has a million strings of one byte.
+/// Builds a file with 900 links to one dataset, which contains a million strings of one byte.
 fn one_dataset() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(FIXED, 1_000_000, &vec![b'x'; 1_000_000]);
@@ -59,7 +61,7 @@ fn one_dataset() -> Vec<u8> {
     file.end(root)
 }
 
-/// 100,000 links in a group whose name has 60,000 bytes.
+/// Builds a file with 100,000 links in a group whose name is 60,000 bytes long.
 fn long_paths() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);
@@ -68,8 +70,8 @@ fn long_paths() -> Vec<u8> {
     file.end(root)
 }
 
-/// A list that names the same layer 60,000 times. The layer's list names the same weight 60,000
-/// times.
+/// Builds a file whose list of layers names the same layer 60,000 times. The list of weights in
+/// that layer names the same weight 60,000 times.
 fn lists_of_lists() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);
@@ -79,7 +81,7 @@ fn lists_of_lists() -> Vec<u8> {
     file.end(root)
 }
 
-/// A dataset with 16 million chunks, all of which are missing.
+/// Builds a dataset with 16 million chunks, all of which are missing.
 fn no_chunk() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.dataset(U8, 16_000_000, chunked(NOWHERE));
@@ -87,7 +89,8 @@ fn no_chunk() -> Vec<u8> {
     file.end(root)
 }
 
-/// A dataset with `chunks` chunks, of which only one exists, and `names` links to the dataset.
+/// Builds a file with `names` links to one dataset. The dataset has `chunks` chunks, and all but
+/// one are missing.
 fn one_chunk(chunks: u64, names: usize) -> Vec<u8> {
     let mut file = H5::new();
     let chunk = file.put(&[7]);
@@ -99,7 +102,7 @@ fn one_chunk(chunks: u64, names: usize) -> Vec<u8> {
     file.end(root)
 }
 
-/// A configuration of 32 MB that contains eleven million lists.
+/// Builds a configuration of 32 MB that contains eleven million lists.
 fn long_configuration() -> Vec<u8> {
     let lists = format!("[[]{}]", ",[]".repeat(11_000_000));
     archive(&[("config.json", lists.as_bytes()), ("model.weights.h5", &no_chunk())])

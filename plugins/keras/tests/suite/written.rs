@@ -40,7 +40,8 @@ fn every_dtype_comes_back() {
         catalog.tensor("layers/none/vars/0", Dtype::F32, &[0, 4], storage, 0)?;
         catalog.tensor(&"n".repeat(300), Dtype::F32, &[1], storage, 0)?;
         catalog.tensor("layers/tied/vars/0", Dtype::F32, &[2, 3], storage, 0)?;
-        // Two names that are not valid paths, and a tensor whose dtype HDF5 does not have.
+        // These tensors cannot be written. Two of them have names that are not valid paths, and
+        // HDF5 does not support the dtype of the third one.
         catalog.tensor("layers", Dtype::F32, &[], storage, 0)?;
         catalog.tensor("a//b", Dtype::F32, &[], storage, 0)?;
         catalog.tensor("f8", Dtype::F8_E4M3, &[3], storage, 0).map(drop)
@@ -80,7 +81,7 @@ fn another_file_is_written_again() {
         context.sources.insert("like".to_owned(), Arc::new(like.clone()));
         let options = memory::pairs(&[("like", "like")]);
         let none = MemorySource::file("model", []);
-        // The template's own tensors, with their bytes in reverse order.
+        // These are the tensors of the copied file, with their bytes in reverse order.
         let tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = with_view(&Keras, &like, names, |view| {
             let tensors = view.catalog().tensors().iter();
             tensors
@@ -147,7 +148,7 @@ fn another_file_that_has_none_of_the_tensors_is_refused() {
     }
 }
 
-/// An output that mixes old and new values must be requested by the user.
+/// The user must request an output that mixes old and new values.
 #[test]
 fn variables_without_tensors_are_refused_or_kept() {
     let error = like("sequential_compiled", &[], &[KERNEL]).unwrap_err();
@@ -174,7 +175,7 @@ fn variables_without_tensors_are_refused_or_kept() {
     assert_eq!(error.map(|_| ()).unwrap_err().kind(), ErrorKind::Usage);
 }
 
-/// A cast tensor has a variable's name, but a different dtype.
+/// The cast tensor has the name of a variable, but a different dtype.
 #[test]
 fn tensors_that_do_not_fit_say_both_forms() {
     let cast = (KERNEL.0, Dtype::F16, KERNEL.2);
@@ -182,7 +183,7 @@ fn tensors_that_do_not_fit_say_both_forms() {
     assert!(text.contains("F32 of shape [6, 5]") && text.contains("found F16 of shape [6, 5]"), "{text}");
     let text = like("sequential_compiled", KEPT, &[cast]).unwrap_err().to_string();
     assert!(text.contains("F16 of shape [6, 5]"), "{text}");
-    // Files of Keras 2 do not mark elements as BF16, so BF16 does not fit.
+    // Files of Keras 2 cannot mark elements as BF16, so a BF16 tensor does not fit.
     let path = "model_weights/first/first/kernel:0";
     assert!(like("legacy_h5_model", &[], &[(path, Dtype::BF16, &[6, 5])]).is_err());
 }
@@ -197,7 +198,7 @@ fn what_needs_a_model_says_so() {
     }
 }
 
-/// A path that is not a variable of a layer has no name to derive.
+/// If a path is not that of a layer's variable, ferry cannot derive a name from it.
 #[test]
 fn names_that_change_nothing_are_noted() {
     for (path, is_noted) in [("a/b", true), ("layers/dense/vars/0", false)] {
