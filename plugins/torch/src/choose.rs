@@ -1,16 +1,16 @@
-//! Selects the checkpoint's files: a single file, or the shards of a model that is split as on the
-//! Hugging Face Hub.
+//! Selects the files of a checkpoint. A checkpoint is a single file, or a set of shards with the
+//! names that the Hugging Face Hub uses.
 
 use crate::SUFFIXES;
 use tensorferry_hub::{self as hub, Choice, Naming};
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
-/// File names that the Hugging Face libraries use for models.
+/// File names that the Hugging Face libraries use for PyTorch models.
 pub(crate) const NAMING: Naming =
     Naming { title: "PyTorch", stem: "pytorch_model", suffix: ".bin", index_suffix: ".bin.index.json" };
 
-/// Selects the files to read, depending on whether the user named a file, a folder or a prefix.
+/// Selects the files to read, depending on whether the input is a file, a folder or a prefix.
 pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
     if *source.entry() != Entry::Folder {
         return hub::choose(&NAMING, shard_is_alone, source, context);
@@ -49,7 +49,7 @@ pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Co
     }
 }
 
-/// Returns whether a file in a folder may be a checkpoint, according to its name.
+/// Returns whether the name of a file in a folder is one that a checkpoint may have.
 pub(crate) fn is_candidate(name: &str) -> bool {
     !name.starts_with('.') && (has_any_suffix(name, SUFFIXES) || is_index(name))
 }
@@ -58,8 +58,8 @@ fn is_index(name: &str) -> bool {
     !name.starts_with('.') && NAMING.stem_of_index(name).is_some()
 }
 
-/// Returns whether a file contains training state, according to the names that transformers and
-/// accelerate use: `optimizer.pt`, `rng_state_0.pth`.
+/// Returns whether a file has a name that transformers or accelerate uses for training state, such
+/// as `optimizer.pt` or `rng_state_0.pth`.
 pub(crate) fn is_training_state(name: &str) -> bool {
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
     let stem = stem.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');

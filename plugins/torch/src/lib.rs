@@ -1,5 +1,5 @@
-//! PyTorch checkpoints in every container that torch has written, including models that are split
-//! into several files.
+//! Reads and writes PyTorch checkpoints. The reader supports every container that torch has
+//! written, and models that are split into several files.
 //!
 //! | Container | Read | Written | Described in |
 //! |---|---|---|---|
@@ -20,8 +20,9 @@
 //! Sources: `torch/serialization.py`, `torch/_utils.py` and `caffe2/serialize/inline_container.cc`
 //! of PyTorch 2.15, and files written by PyTorch 2.15.
 //!
-//! A pickle is a program. ferry never runs it: [`tensorferry_torch_file`] evaluates it to inert
-//! values that record calls without making them. The user can see what would have been called.
+//! A pickle is a program that ferry never executes. [`tensorferry_torch_file`] evaluates it to
+//! inert values and records its calls without making them. ferry shows the user which functions the
+//! pickle would have called.
 #![forbid(unsafe_code)]
 
 mod choose;
@@ -35,11 +36,11 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{Decoding, archive};
 
-/// File name suffixes. Outputs get the first one.
+/// File name suffixes of PyTorch checkpoints. Outputs have the first suffix.
 const SUFFIXES: [&str; 5] = [".pt", ".pth", ".bin", ".ckpt", ".pth.tar"];
 
-/// Archive record for values that a torch file cannot store. torch reserves the folder `.data` for
-/// its own notes and never lists it.
+/// Name of the archive record for values that a torch file cannot otherwise store. torch reserves
+/// the folder `.data` for internal records and never lists it.
 const SIDE_RECORD: &str = ".data/tensorferry.json";
 /// Name of the side record in error messages.
 const SIDE_RECORD_TITLE: &str = "the side record .data/tensorferry.json";

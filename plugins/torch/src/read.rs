@@ -59,16 +59,17 @@ impl TensorReader for TorchReader {
     }
 }
 
-/// The state of a read: the source, the catalog that it fills, and what the files contain so far.
+/// The state of the reader: the source, the catalog that it fills, and the values that the files
+/// read so far contain.
 struct CatalogReader<'c, 'l> {
     source: &'c dyn Source,
     to: Destination<'c, 'l>,
-    /// Functions and classes that the pickles name.
+    /// Names of the functions and classes that the pickles refer to.
     globals: BTreeSet<String>,
-    /// Format that the tensors were converted from, according to the first side record.
+    /// Format from which the tensors were converted, according to the first side record.
     origin: Option<String>,
     metadata: BTreeMap<String, String>,
-    /// Whether to read a file even if it declares itself part of a model.
+    /// Whether to read a file even if it declares that it is only a part of a model.
     part_is_alone: bool,
 }
 
@@ -115,7 +116,7 @@ impl CatalogReader<'_, '_> {
         self.whole(name, &object)
     }
 
-    /// Reads an object, with all of its tensors, and the file's side record.
+    /// Reads an object with all of its tensors, and also reads the side record of the file.
     fn whole(&mut self, name: &str, object: &ObjectFile) -> Result<Flattened> {
         if let Some(part) = parts::part_of(object).filter(|_| !self.part_is_alone) {
             hub::refuse(name, &part, self.to.context)?;
@@ -130,7 +131,8 @@ impl CatalogReader<'_, '_> {
         Ok(Extent::whole(self.source, self.source.open(name)?))
     }
 
-    /// Opens a file that `torch.save` wrote, and records the globals that it names.
+    /// Opens a file that `torch.save` wrote, and records the functions and classes that its pickles
+    /// refer to.
     fn open(&mut self, extent: Extent) -> Result<ObjectFile> {
         let object = ObjectFile::open(self.source, extent, self.to.context)?;
         self.list_globals(&object);
@@ -163,7 +165,8 @@ impl CatalogReader<'_, '_> {
         Ok(())
     }
 
-    /// Adds the globals, the metadata, the origin and the root, once all files are read.
+    /// Adds the globals, the metadata, the origin and the root to the catalog after all files have
+    /// been read.
     fn finish(self, root: NodeId) -> Result<()> {
         let catalog = self.to.catalog;
         self.globals.iter().try_for_each(|global| catalog.global(global))?;

@@ -27,8 +27,8 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{WrittenArchive, ZipPlan};
 
-/// Root folder of an archive whose file name cannot provide one. torch uses the same name if it
-/// writes to a stream.
+/// Name of an archive's root folder if it cannot be derived from the file name. torch uses the same
+/// name when it writes to a stream.
 const DEFAULT_ROOT: &str = "archive";
 
 /// The ID of this format. It is not recorded as an origin.
@@ -82,7 +82,7 @@ impl TensorWriter for TorchWriter {
     }
 }
 
-/// Archives whose checksums `seal` fills in.
+/// Archives under construction. `seal` fills in their checksums.
 struct Plan(Vec<ZipPlan>);
 
 impl Plan {
@@ -126,8 +126,8 @@ fn write_archive(
     archive.lay_out(layout, file, lens, |key, layout, file| storages.records[key].append(layout, file))
 }
 
-/// Returns the file name up to its last dot, as torch does. Returns [`DEFAULT_ROOT`] if that is not
-/// a valid folder name.
+/// Returns the part of the file name before its last dot, which is also the root folder that torch
+/// chooses. Returns [`DEFAULT_ROOT`] if this part is not a valid folder name.
 fn root_folder(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);

@@ -10,9 +10,9 @@
 //! <root>/data/sample_inputs/<model>.pt                  the sample inputs that the program was exported with
 //! ```
 //! An entry is `{"path_name", "is_param", "use_pickle", "tensor_meta": {"dtype", "sizes",
-//! "strides", "storage_offset", "requires_grad", "layout"}}`. Names with the same `path_name` are
-//! views of one storage. Instead of a config, an archive can contain `<model>.pt`, a `torch.save`
-//! file.
+//! "strides", "storage_offset", "requires_grad", "layout"}}`. Tensors whose entries have the same
+//! `path_name` are views of one storage. Instead of a config, an archive can contain a `torch.save`
+//! file named `<model>.pt`.
 //!
 //! Sources: `torch/export/pt2_archive/_package.py`, `torch/_export/serde/schema.py`.
 
@@ -24,10 +24,10 @@ use tensorferry_sdk::{Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::archive::{Archive, Record};
 use tensorferry_torch_file::{DescribedStorage, DescribedTensor, ObjectFile, TorchDtype, flatten};
 
-/// The number that means `torch.strided` in the schema.
+/// The number of `torch.strided` in the schema.
 const STRIDED: u64 = 7;
 
-/// The dtypes of the schema, with their numbers (`ScalarType`).
+/// The dtypes in the schema (`ScalarType`), with their numbers.
 const DTYPES: [(u64, &str); 21] = [
     (1, "uint8"),
     (2, "int8"),
@@ -53,10 +53,10 @@ const DTYPES: [(u64, &str); 21] = [
 ];
 
 /// Maximum number of values that are flattened again because several names refer to the same
-/// pickled record. Such a record normally contains one tensor.
+/// pickled record. A pickled record normally contains one tensor.
 const MAX_REREAD_VALUES: usize = 1 << 20;
 
-/// Where a model's weights or constants are, and how their records are named.
+/// The location of a model's weights or constants, and the naming scheme of their records.
 #[derive(Debug, Clone, Copy)]
 struct Payload {
     /// Folder of the records, with a slash at the end.
@@ -76,8 +76,9 @@ pub(super) fn is_exported(archive: &Archive) -> bool {
     archive.contains("archive_format")
 }
 
-/// Reads the tensors of all programs and returns the root of the tree. For one program, the tree is
-/// its state dict. For several, it maps the programs' names to their state dicts.
+/// Reads the tensors of all programs and returns the root of the catalog's tree. If there is one
+/// program, the tree is the program's state dict. If there are several programs, the tree maps each
+/// program's name to its state dict.
 pub(super) fn read(reading: &mut CatalogReader<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
     let programs = archive.entries().iter();
     let models: Vec<String> = programs
@@ -125,7 +126,8 @@ fn read_model(
     reading.to.catalog.node(Node::container(NodeKind::MAP, STATE_DICT, entries))
 }
 
-/// A tensor's name, the record that contains it, and how to read it.
+/// An entry of a config: the name of a tensor, the record that contains the tensor, and the kind of
+/// that record.
 struct ConfigEntry {
     name: String,
     record: String,
@@ -172,7 +174,8 @@ impl Config {
 }
 
 impl TensorMeta {
-    /// Parses `tensor_meta`. Returns `None` if a field is missing or has the wrong type.
+    /// Parses the field `tensor_meta` of a config entry. Returns `None` if a required value is
+    /// missing or has the wrong type.
     fn parse(meta: &Value) -> Option<EntryKind> {
         let lost = |why: String| Some(EntryKind::Lost(LossKind::Tensor, why));
         let number = |value: &Value| value.get("as_int")?.as_u64();
@@ -196,7 +199,7 @@ impl TensorMeta {
     }
 }
 
-/// Reads the tensors that a config lists. Returns their keys and values, alternating.
+/// Reads the tensors that a config lists. Returns alternating nodes of their keys and values.
 fn read_config(
     reading: &mut CatalogReader<'_, '_>,
     archive: &Arc<Archive>,
@@ -220,8 +223,8 @@ fn read_config(
     let object = ObjectFile::described(reading.source, archive, payload.folder, &described)?;
     let flat = flatten(&object, object.root(), under, &mut reading.to)?;
     let mut nodes = flat.entries.unwrap_or_default();
-    // Several names may refer to one record, and opening a record parses its pickle. So each is
-    // opened once.
+    // Several names may refer to one record, and opening a record parses its pickle. Therefore,
+    // each record is opened only once.
     let mut opened: HashMap<&str, ObjectFile> = HashMap::new();
     let mut repeated = 0;
     for ConfigEntry { name, record, kind } in &config.0 {
@@ -258,7 +261,8 @@ fn read_config(
     Ok(nodes)
 }
 
-/// Returns the storage in a record. The number of elements follows from the record's length.
+/// Returns the description of the storage in a record. The number of elements is computed from the
+/// record's length.
 fn storage<'a>(
     archive: &Archive,
     key: &'a str,

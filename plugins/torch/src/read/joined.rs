@@ -1,5 +1,5 @@
-//! Joins the objects in several files into one object. Mappings under the same key are merged, and
-//! so are the mappings inside them.
+//! Joins the objects in several files into one object. Mappings that have the same key in different
+//! files are merged recursively.
 
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
@@ -7,8 +7,8 @@ use tensorferry_sdk::{
     Storage, StorageId, TensorId, Value,
 };
 
-/// Maximum average number of joined entries per node. A shared node is joined again each time it is
-/// reached.
+/// Maximum average number of joined entries per node. A node with several parents is joined again
+/// each time it is reached.
 const MAX_JOINS_PER_NODE: usize = 64;
 
 /// A catalog that remembers the nodes added to it, so that they can be joined.
@@ -22,7 +22,7 @@ pub(super) struct Joined<'c> {
 
 struct JoinedNode {
     node: Node,
-    /// The first node with the same content, including all nodes below it.
+    /// The first node that has the same content, including the content of all nodes below it.
     like: NodeId,
 }
 
@@ -36,7 +36,7 @@ impl<'c> Joined<'c> {
         self.join_entries("", mappings)
     }
 
-    /// Removes the entries whose keys are in `keys`.
+    /// Removes the mapping entries whose keys are in `keys`.
     pub(super) fn remove(&self, entries: &mut Vec<NodeId>, keys: &HashSet<String>) {
         if keys.is_empty() {
             return;
@@ -89,8 +89,8 @@ impl<'c> Joined<'c> {
         let children: Vec<&[NodeId]> = nodes.iter().map(|node| &*node.children).collect();
         let children = match first.kind {
             NodeKind::MAP => self.join_entries(path, &children)?,
-            // The attributes of a mapping have an entry for each of its keys (such as `_metadata`
-            // of a state dict), so the attributes are joined as well.
+            // The attributes of a mapping may have an entry for each of its keys, as in `_metadata`
+            // of a state dict. For this reason, the attributes are also joined.
             NodeKind::ATTRIBUTED => {
                 let of_all = |place: usize| -> Vec<NodeId> {
                     children.iter().filter_map(|of_one| of_one.get(place).copied()).collect()

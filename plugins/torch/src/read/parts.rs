@@ -1,10 +1,10 @@
-//! Detects files that declare more than one rank. Such a file contains only parts of the model's
-//! tensors, whatever its name is.
+//! Detects files whose content declares more than one rank. Regardless of its name, such a file
+//! contains only parts of the model's tensors.
 
 use tensorferry_torch_file::ObjectFile;
 use tensorferry_torch_file::pickle::{Graph, ValueId};
 
-/// Paths of keys and attributes under which frameworks store the number of ranks, and what the
+/// Paths of keys and attributes at which frameworks store a number of ranks, and the unit that each
 /// number counts.
 const COUNTS: [(&[&str], &str); 6] = [
     // DeepSpeed.
@@ -18,8 +18,8 @@ const COUNTS: [(&[&str], &str); 6] = [
     (&["args", "expert_model_parallel_size"], "expert-parallel ranks"),
 ];
 
-/// Returns a description of the set of files that this file belongs to: `one of 2 ranks, according
-/// to "shard_metadata.world_size"`. Returns `None` if the file does not declare other ranks.
+/// Returns a description of the part that the file contains, such as `one of 2 ranks, according to
+/// "shard_metadata.world_size"`. Returns `None` if the file does not declare more than one rank.
 pub(super) fn part_of(object: &ObjectFile) -> Option<String> {
     let graph = object.graph();
     COUNTS.iter().find_map(|(path, ranks)| {
@@ -30,7 +30,8 @@ pub(super) fn part_of(object: &ObjectFile) -> Option<String> {
     })
 }
 
-/// Returns the dict of attributes if the value is a namespace; otherwise, the value itself.
+/// If the value is a namespace object, returns the dict of its attributes. Otherwise, returns the
+/// value itself.
 fn attributes(graph: &Graph, value: ValueId) -> ValueId {
     let called = graph.called(value);
     let namespace = called.filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));

@@ -1,4 +1,4 @@
-//! A TorchScript archive contains a module that `torch.jit.save` wrote.
+//! Reads TorchScript archives. A TorchScript archive contains a module that `torch.jit.save` wrote.
 //!
 //! ```text
 //! <root>/data.pkl, data/              the module: an object whose attributes are tensors and modules
@@ -7,7 +7,7 @@
 //! <root>/extra/                       files that the user added
 //! <root>/traced_inputs.pkl            the inputs that a module was traced with
 //! ```
-//! A tensor's name is the path of attributes that leads to it, as in `state_dict()`. The program
+//! The name of a tensor is its attribute path in the module, as in `state_dict()`. The program
 //! declares parameters and buffers in lines at the start of each class:
 //!
 //! ```text
@@ -28,7 +28,7 @@ use tensorferry_torch_file::{ObjectFile, flatten};
 
 const CONSTANTS: &str = "constants";
 
-/// Maximum length of an extra file that becomes metadata.
+/// Maximum length in bytes of an extra file that becomes metadata.
 const MAX_EXTRA_FILE_BYTES: u64 = 1 << 20;
 
 pub(super) fn is_script(archive: &Archive) -> bool {
@@ -73,7 +73,7 @@ fn open(
     Ok(object)
 }
 
-/// Returns the parameters and buffers that the program declares, by class.
+/// Returns the names of the parameters and buffers that the program declares, by class.
 fn declared(reading: &CatalogReader<'_, '_>, archive: &Archive) -> Result<HashMap<String, HashSet<String>>> {
     let mut classes = HashMap::new();
     for (index, entry) in archive.entries().iter().enumerate() {
@@ -95,7 +95,7 @@ fn declared(reading: &CatalogReader<'_, '_>, archive: &Archive) -> Result<HashMa
                     .iter()
                     .find_map(|list| line.trim_start().strip_prefix(list)?.trim_start().strip_prefix('='))
             {
-                // Each name is in quotes, and no name contains a quote.
+                // Each name is in double quotes and does not contain a double quote.
                 class.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
             }
         }
@@ -105,7 +105,7 @@ fn declared(reading: &CatalogReader<'_, '_>, archive: &Archive) -> Result<HashMa
 }
 
 /// Reads the files that were passed to `torch.jit.save` as `_extra_files`. Each short text file
-/// becomes metadata under its name in the archive. The others are reported as losses.
+/// becomes metadata under its name in the archive. All other extra files are reported as losses.
 fn read_extra_files(reading: &mut CatalogReader<'_, '_>, archive: &Archive) -> Result<()> {
     for entry in archive.entries().iter().filter(|entry| entry.name.starts_with("extra/")) {
         let record = if entry.method == Method::Stored { archive.record(&entry.name)? } else { None };

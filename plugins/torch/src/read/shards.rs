@@ -1,6 +1,6 @@
-//! Reads split models. Each file contains a part of the state dict, and no tensor is in two files.
-//! Tensors may be inside mappings. Mappings that have the same key in several files form one
-//! mapping.
+//! Reads models that are split into several files. Each file contains a part of the state dict, and
+//! no tensor is in two files. The tensors may be inside nested mappings. Mappings that have the
+//! same key in several files are joined into one mapping.
 
 use super::joined::Joined;
 use super::{CatalogReader, STATE_DICT};
@@ -10,7 +10,7 @@ use tensorferry_hub::Index;
 use tensorferry_sdk::{CatalogSink, Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::{Destination, Flattened, Names, flatten};
 
-/// Reads the files that an index names, and checks that the files and the index agree.
+/// Reads the files that an index names, and checks the index against the tensors in the files.
 pub(super) fn read_indexed(reading: &mut CatalogReader<'_, '_>, index: &Index) -> Result<NodeId> {
     let files = index.files(reading.source)?;
     let root = read(reading, &files, Some(index))?;

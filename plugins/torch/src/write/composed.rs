@@ -1,7 +1,7 @@
-//! A composed tensor is one that torch assembles from other tensors: quantized (integers and
-//! scales), sparse (indices and values) or nested (a buffer and the shapes of its tensors). In a
-//! tree, a composed tensor is the tensor with its elements, and the other tensors are among the
-//! attributes of that tensor.
+//! A composed tensor is a tensor that torch assembles from other tensors. It is quantized (integers
+//! and scales), sparse (indices and values) or nested (a buffer and the shapes of its tensors). In
+//! a catalog's tree, the node of a composed tensor contains the tensor with the elements. The other
+//! tensors are among the attributes of that node.
 //!
 //! Source: `_rebuild_qtensor` and `_rebuild_sparse_tensor` in `torch/_utils.py`.
 
@@ -13,13 +13,14 @@ use tensorferry_torch_file::TorchDtype;
 /// The parts of a composed tensor, except for its elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Composed {
-    /// A scale and a zero point, each as a tensor that contains one number.
+    /// A quantized tensor with one scale and one zero point. Each of the two is a tensor that
+    /// contains one number.
     PerTensor { scale: NodeId, zero_point: NodeId },
-    /// The scales, the zero points, and the dimension that they apply to. The dimension is a tensor
-    /// that contains one number.
+    /// A quantized tensor with a scale and a zero point for each index of a dimension. `axis` is a
+    /// tensor that contains the number of that dimension.
     PerChannel { scales: NodeId, zero_points: NodeId, axis: NodeId },
-    /// The layout, one or two tensors of indices, the size, the tensor that repeats the size, and
-    /// whether all indices are distinct.
+    /// A sparse tensor: its layout, one or two tensors of indices, its size, a tensor with the same
+    /// values as the size, and whether all indices are distinct.
     Sparse {
         layout: NodeId,
         indices: Vec<NodeId>,
@@ -27,11 +28,12 @@ pub(super) enum Composed {
         shape: Option<NodeId>,
         is_coalesced: Option<bool>,
     },
-    /// The map of the tensor's attributes. torch refuses to load a nested tensor.
+    /// A nested tensor, with the map of its attributes. torch's `weights_only` loading rejects
+    /// nested tensors.
     Nested { attributes: NodeId },
 }
 
-/// torch's names for the indices of sparse tensors, by layout.
+/// torch's names for the index tensors of a sparse tensor, by layout.
 const INDICES: [&[&str]; 3] =
     [&["indices"], &["crow_indices", "col_indices"], &["ccol_indices", "row_indices"]];
 
@@ -68,7 +70,7 @@ impl Composed {
         Some(Self::Nested { attributes })
     }
 
-    /// Returns the parts that are tensors, except for the elements.
+    /// Returns the parts that are tensors, except for the tensor with the elements.
     pub(super) fn parts(&self, tree: &StateTree<'_>) -> Vec<NodeId> {
         match self {
             Self::PerTensor { scale, zero_point } => vec![*scale, *zero_point],
@@ -82,7 +84,7 @@ impl Composed {
     }
 }
 
-/// Tensors that the pickle combines into quantized and sparse tensors.
+/// Tensors of the catalog that the pickle combines into quantized and sparse tensors.
 #[derive(Debug, Default)]
 pub(super) struct ComposedTensors {
     /// The integers of quantized tensors. torch loads them together with their scales.
@@ -94,7 +96,7 @@ pub(super) struct ComposedTensors {
 }
 
 impl ComposedTensors {
-    /// Finds the parts of composed tensors in a catalog's tree.
+    /// Finds the tensors that are parts of composed tensors in a catalog's tree.
     pub(super) fn of(catalog: &dyn CatalogView) -> Result<Self> {
         let mut found = Self::default();
         let is_quantized = |id| TorchDtype::of(catalog.tensor(id).dtype).is_some_and(|row| row.quantized);

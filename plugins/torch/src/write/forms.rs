@@ -17,7 +17,8 @@ pub(super) fn read<'a>(
     context: &'a dyn Context,
 ) -> Result<StateTree<'a>> {
     let mut tree = StateTree::fetch(catalog, root, context)?;
-    // A child's ID is lower than its parent's, so the forms of children are decided first.
+    // The ID of a child is lower than the ID of its parent, so the loop decides the forms of
+    // children first.
     for id in (0..=root.0).map(NodeId) {
         let Some(node) = tree.node(id) else { continue };
         tree.check_cancelled(id)?;
@@ -29,7 +30,7 @@ pub(super) fn read<'a>(
     Ok(tree)
 }
 
-/// Returns the form of a node. The forms of its children are already set.
+/// Returns the form of a node. The forms of its children must already be set.
 fn form_of(
     tree: &StateTree<'_>,
     id: NodeId,

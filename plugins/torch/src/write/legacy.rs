@@ -1,14 +1,15 @@
-//! Writes a legacy file, the stream of torch before 1.6: several pickles, then the storages. The
-//! module that reads legacy files describes the layout (`legacy.rs` of `tensorferry_torch_file`).
+//! Writes a legacy file, which is the stream format of torch before 1.6. The stream consists of
+//! several pickles, followed by the storages. The module `legacy.rs` of `tensorferry_torch_file`
+//! describes the layout.
 //!
-//! A legacy file cannot store metadata. Its storages are not aligned, so torch cannot memory-map
-//! the file.
+//! A legacy file cannot store metadata. The storages in a legacy file are not aligned, so torch
+//! cannot memory-map the file.
 
 use super::storages::StoragePlan;
 use tensorferry_sdk::{CatalogView, Context, LayoutSink, Loss, LossKind, Result, Role};
 use tensorferry_torch_file::PickleWriter;
 
-/// The integer 0x1950a86a20f9469cfc6c, little-endian.
+/// The magic number 0x1950a86a20f9469cfc6c as little-endian bytes.
 const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
 const PROTOCOL_VERSION: i64 = 1001;
 
@@ -32,7 +33,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Notes that a legacy file cannot be memory-mapped, and reports the lost metadata.
+/// Adds a note that a legacy file cannot be memory-mapped, and reports the metadata as lost.
 pub(super) fn report(
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,

@@ -4,7 +4,7 @@
 use super::tree::StateTree;
 use tensorferry_sdk::{LayoutSink, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity};
 
-/// Losses of kind `state`. Each has the path of the lost value.
+/// Losses of kind `state`. Each loss contains the path of the lost value.
 #[derive(Default)]
 pub(super) struct Losses {
     first: Vec<Loss>,
@@ -12,15 +12,16 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Maximum number of losses reported individually. A hostile tree can have millions.
+    /// Maximum number of losses that are reported individually. A hostile tree can cause millions
+    /// of losses.
     const MAX_REPORTED: usize = 1000;
 
-    /// Records that the value of a node is lost, and why.
+    /// Records that the value of a node is lost, with the reason.
     pub(super) fn add(&mut self, tree: &StateTree<'_>, id: NodeId, why: impl Into<String>) {
         self.push(tree, id, |path| Loss::new(LossKind::State, path, why));
     }
 
-    /// Records that the value of a node is written in a different form, and why.
+    /// Records that the value of a node is written in a different form, with the reason.
     pub(super) fn change(&mut self, tree: &StateTree<'_>, id: NodeId, why: impl Into<String>) {
         self.push(tree, id, |path| Loss::new(LossKind::State, path, why).severity(Severity::Changed));
     }
@@ -33,7 +34,7 @@ impl Losses {
         }
     }
 
-    /// Records that the value of a node becomes `None`.
+    /// Records that `None` is written in place of the value of a node.
     pub(super) fn refuse(&mut self, tree: &StateTree<'_>, id: NodeId, node: &Node) {
         let why = match node.kind {
             NodeKind::INT => "an integer longer than 255 bytes becomes None".to_owned(),

@@ -1,30 +1,32 @@
-//! An object in a tree is a class or function and its arguments. The writer names only classes and
-//! functions that `torch.load(weights_only=True)` accepts by default (`_get_allowed_globals` in
-//! `torch/_weights_only_unpickler.py`), with arguments that cannot make the call fail. Other calls
-//! in an input's pickle are never written.
+//! Selects the objects that the writer can write as calls. An object in a tree is a class or
+//! function with its arguments. The class or function must be one that
+//! `torch.load(weights_only=True)` accepts by default (`_get_allowed_globals` in
+//! `torch/_weights_only_unpickler.py`). The arguments must be valid, so that the call cannot fail.
+//! Other calls from an input's pickle are never written.
 
 use super::tree::StateTree;
 use tensorferry_sdk::{Node, NodeId, NodeKind};
 use tensorferry_torch_file::TorchDtype;
 
-/// An object that torch accepts.
+/// An object that torch accepts with `weights_only=True`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Object {
-    /// A dtype such as `torch.float32`: its name.
+    /// A dtype such as `torch.float32`, given by its name.
     Dtype(&'static str),
-    /// `torch.Size`.
+    /// A `torch.Size`, given by its dimensions.
     Size(Vec<i64>),
-    /// `torch.device`: a type and an index.
+    /// A `torch.device`, given by its type and index.
     Device { kind: String, index: Option<i64> },
-    /// `torch.serialization._get_layout`: a layout's name.
+    /// A call of `torch.serialization._get_layout`, given by the name of the layout.
     Layout(&'static str),
-    /// `bytearray`: the node that contains its bytes or a Latin-1 string; `None` if the bytearray
-    /// is empty.
+    /// A `bytearray`, given by the node that contains its bytes as bytes or as a Latin-1 string.
+    /// `None` if the `bytearray` is empty.
     ByteArray(Option<NodeId>),
-    /// `frozenset`: the node of its members. It is written as a set, because torch does not accept
-    /// frozensets.
+    /// A `frozenset`, given by the node of its members. It is written as a set, because torch does
+    /// not accept frozensets.
     FrozenSet(NodeId),
-    /// `torch.nn.Parameter`. `attributes` says which of the parameter's attributes are left out.
+    /// A `torch.nn.Parameter`. `attributes` names the values of the parameter that are not written:
+    /// its hooks or its attributes.
     Parameter { tensor: NodeId, requires_grad: bool, attributes: Option<&'static str> },
 }
 
@@ -88,8 +90,8 @@ impl Object {
             return None;
         }
         let arguments = &*first.children;
-        // An object with state or items besides its arguments is not accepted: they would change
-        // the result.
+        // An object that has state or items in addition to its arguments is not accepted, because
+        // they would change the result.
         match class {
             _ if !rest.is_empty() => None,
             "torch.Size" => size(tree, arguments),
@@ -145,9 +147,9 @@ fn layout(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     LAYOUTS.into_iter().find(|layout| *layout == name).map(Object::Layout)
 }
 
-/// Parses the arguments of `bytearray`. Protocol 2 stores its bytes as a Latin-1 string. The string
-/// is checked when it is written. A check here would be repeated for each object that shares the
-/// string.
+/// Parses the arguments of `bytearray`. Protocol 2 stores the bytes as a Latin-1 string. The writer
+/// checks the string later, because a check in this function would be repeated for each object that
+/// shares the string.
 fn byte_array(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     let content = match *arguments {
         [] => None,
@@ -158,7 +160,7 @@ fn byte_array(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     Some(Object::ByteArray(content))
 }
 
-/// Returns the bytes of a `bytearray`'s content, or `None` if its string is not Latin-1.
+/// Returns the content of a `bytearray` as bytes, or `None` if it is a string that is not Latin-1.
 pub(super) fn latin1_bytes(node: &Node) -> Option<Vec<u8>> {
     match node.as_text() {
         Some(text) => text.chars().map(|letter| u8::try_from(letter).ok()).collect(),

@@ -19,7 +19,7 @@ const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileFormat {
     Zip,
-    /// The stream that torch wrote before version 1.6.
+    /// The stream format of torch before version 1.6.
     Legacy,
 }
 
@@ -30,9 +30,9 @@ pub(crate) fn specs() -> [OptionSpec; 3] {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteOptions {
     pub(crate) format: FileFormat,
-    /// Maximum bytes of tensors per file; `None` for a single file.
+    /// Maximum number of tensor bytes per file; `None` for a single file.
     pub(crate) max_shard_size: Option<u64>,
-    /// Tag in the names of shards.
+    /// The tag to add to the file names of shards.
     pub(crate) shard_tag: ShardTag,
 }
 

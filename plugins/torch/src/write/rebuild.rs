@@ -15,8 +15,8 @@ pub(super) fn tensor(
     written(place, storages).push(pickle, requires_grad)
 }
 
-/// Appends the arguments with which every call that rebuilds a stored tensor starts: storage,
-/// offset, shape and strides.
+/// Appends the first arguments of every call that rebuilds a stored tensor: storage, offset, shape
+/// and strides.
 pub(super) fn view(pickle: &mut PickleWriter, place: &TensorLocation, storages: &StoragePlan) -> Result<()> {
     written(place, storages).push_view(pickle)
 }
@@ -33,21 +33,22 @@ fn written<'p>(place: &'p TensorLocation, storages: &StoragePlan) -> WrittenTens
     }
 }
 
-/// Appends an empty mapping as the hooks of a parameter. Each parameter needs its own, because
-/// torch stores the mapping in the parameter.
+/// Appends an empty mapping as the hooks of a parameter. Each parameter needs a separate mapping,
+/// because torch stores the mapping in the parameter.
 pub(super) fn backward_hooks(pickle: &mut PickleWriter) {
     pickle.call_without_arguments("collections", "OrderedDict");
 }
 
-/// Pickles an `OrderedDict` of the catalog's tensors, in catalog order, without the catalog's tree.
+/// Pickles a flat `OrderedDict` of the catalog's tensors, in catalog order. The catalog's tree is
+/// not written.
 pub(super) fn state_dict(catalog: &dyn CatalogView, storages: &StoragePlan) -> Result<Vec<u8>> {
     let mut pickle = PickleWriter::new();
     pickle.call_without_arguments("collections", "OrderedDict");
     pickle.mark();
     for id in catalog.tensor_ids() {
         if let Some(place) = storages.place(id).filter(|place| !place.dtype.quantized) {
-            // Names are memoized like the keys of a tree, so that converting this file again
-            // reproduces its bytes.
+            // Names are memoized in the same way as the keys of a tree, so that converting the
+            // output again reproduces the same bytes.
             pickle.text(catalog.tensor(id).name)?;
             tensor(&mut pickle, place, storages, false)?;
         }

@@ -1,5 +1,5 @@
 //! Splits a model into shards. Each shard is a file with a state dict of some of the tensors.
-//! Tensors that share a storage are in one shard and count once, as in
+//! Tensors that share a storage are in the same shard, and their storage counts only once, as in
 //! `split_torch_state_dict_into_shards` of huggingface_hub.
 
 use super::storages::StoragePlan;
@@ -11,7 +11,8 @@ use tensorferry_sdk::{
     CatalogView, LayoutSink, Loss, LossKind, Node, NodeKind, Result, Role, Target, TensorId,
 };
 
-/// Returns the records of each shard, in order. There is one shard if all records fit into it.
+/// Returns the records of each shard, in order. If all records fit into one shard, there is only
+/// one.
 pub(super) fn divide(storages: &StoragePlan, max: Option<u64>) -> Vec<Vec<usize>> {
     split(storages.records.iter().map(|record| record.len).enumerate(), max)
 }
@@ -20,7 +21,7 @@ pub(super) fn names(target: &Target) -> Names {
     Names::of(&NAMING, target)
 }
 
-/// Lays out the index, which maps each tensor's name to the name of its file.
+/// Lays out the index, which maps the name of each tensor to the name of the file that contains it.
 pub(super) fn write_index(
     catalog: &dyn CatalogView,
     names: &Names,
@@ -39,7 +40,7 @@ pub(super) fn write_index(
     Ok(())
 }
 
-/// Declares that the output supersedes the files of an older split of the same model.
+/// Declares that the output replaces the files of an older split of the same model.
 pub(super) fn supersede(target: &Target, names: &Names, layout: &mut dyn LayoutSink) -> Result<()> {
     let is_of_hub = match target {
         Target::Folder => true,
@@ -51,7 +52,7 @@ pub(super) fn supersede(target: &Target, names: &Names, layout: &mut dyn LayoutS
 }
 
 /// Reports a loss if the tree contains more than a flat mapping of names to tensors. Shards cannot
-/// store anything else.
+/// store any other values.
 pub(super) fn report_lost_state(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<()> {
     let Some(root) = catalog.root() else { return Ok(()) };
     if is_state_dict(catalog, &catalog.node(root)?)? {

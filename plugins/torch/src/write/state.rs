@@ -1,9 +1,9 @@
 //! Writes the state, which is everything in a pickle except the tensors' bytes: the catalog's tree
 //! with its tensors, or a flat state dict if the catalog has no tree.
 //!
-//! Values that torch refuses to load with `weights_only` become `None`, with a loss. If the tree
-//! would lose a tensor that way, or does not contain all tensors, it is replaced by a flat state
-//! dict.
+//! For each value that torch refuses to load with `weights_only`, the writer writes `None` and
+//! reports a loss. If the tree would lose a tensor in this way, or does not contain all tensors,
+//! the writer replaces it with a flat state dict.
 
 use super::composed::Composed;
 use super::losses::Losses;
@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{PickleWriter, TorchDtype};
 
-/// Returns the pickle of a catalog whose tensors are in `storages`.
+/// Returns the pickle of a catalog's state. `storages` contains the locations of the tensors.
 pub(super) fn pickle(
     catalog: &dyn CatalogView,
     storages: &StoragePlan,
@@ -58,7 +58,7 @@ pub(super) fn pickle(
 
 const REFUSED_KEY: &str = "an entry whose key torch.load(weights_only=True) refuses is left out";
 
-/// Writes a tree with a stack of tasks instead of recursion.
+/// A writer that pickles a tree with a stack of tasks instead of recursion.
 struct StateWriter<'a> {
     catalog: &'a dyn CatalogView,
     tree: StateTree<'a>,
@@ -69,32 +69,33 @@ struct StateWriter<'a> {
     losses: Losses,
 }
 
-/// A step of writing the pickle.
+/// A task in writing the pickle.
 enum Task {
     /// Writes the value of a node. The step leads from its parent to the node.
     Value(NodeId, Option<Step>),
     /// Writes an index as the key of a dict.
     Index(usize),
-    /// Memoizes the last object, which is the value of this node and is used again later.
+    /// Memoizes the last object that was written, which is the value of this node and is used again
+    /// later.
     Remember(NodeId),
     Append,
     SetItems,
     Tuple,
     /// Turns the preceding list into a set.
     Set,
-    /// Sets the attributes of an object to the mapping that follows it.
+    /// Sets the attributes of an object from the mapping that was written after it.
     Build,
     /// Turns the preceding tensor into a parameter.
     Parameter {
         requires_grad: bool,
     },
-    /// Ends a tensor that is quantized per channel.
+    /// Writes the end of a tensor that is quantized per channel.
     PerChannel {
         axis: i64,
     },
     /// Writes a mark before the parts of a composed tensor.
     Mark,
-    /// Ends a sparse tensor, after its size.
+    /// Writes the end of a sparse tensor, which follows its size.
     Sparse {
         is_coalesced: Option<bool>,
     },
@@ -219,7 +220,8 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// Writes a mark, and schedules the members of a container and the task that ends it.
+    /// Writes a mark, and schedules tasks that write the members of a container and end the
+    /// container.
     fn members(&mut self, id: NodeId, node: &Node, end: Task) {
         self.pickle.mark();
         self.waiting.push(end);
@@ -266,7 +268,7 @@ impl StateWriter<'_> {
         self.entries(id, node);
     }
 
-    /// Schedules the entries of a mapping.
+    /// Schedules tasks that write the entries of a mapping.
     fn entries(&mut self, id: NodeId, node: &Node) {
         self.pickle.mark();
         self.waiting.push(Task::SetItems);
@@ -293,7 +295,7 @@ impl StateWriter<'_> {
     }
 
     /// Returns whether torch can set `requires_grad` on a tensor of this dtype, or on a parameter
-    /// that wraps the tensor. If not, records a loss.
+    /// that wraps the tensor. Records a loss if torch cannot.
     fn can_require_grad(&mut self, id: NodeId, dtype: &TorchDtype, wrapped: bool) -> bool {
         if !dtype.is_differentiable() {
             self.losses.add(
@@ -303,8 +305,7 @@ impl StateWriter<'_> {
             );
             return false;
         }
-        // `_rebuild_tensor_v3` sets the flag first and the storage afterwards, an order that torch
-        // rejects.
+        // `_rebuild_tensor_v3` sets the flag before the storage, and torch rejects this order.
         if dtype.storage_class.is_none() && !wrapped {
             let why =
                 format!("requires_grad is left out: torch cannot load a tensor of {} with it", dtype.name);
@@ -369,7 +370,7 @@ impl StateWriter<'_> {
                 self.waiting.push(Task::Value(scales, Some((id, 1))));
             }
             Composed::Sparse { layout, indices, size, shape, is_coalesced } => {
-                // The size has the same values as this tensor, so the tensor counts as written.
+                // The tensor `shape` has the same values as the size, so it counts as written.
                 if let Some(shape) = shape.and_then(|id| self.tree.node(id)?.as_tensor()) {
                     self.written[shape.0 as usize] = true;
                 }
@@ -398,7 +399,8 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// Returns the eight bytes of a tensor with one number. The pickle contains the number itself.
+    /// Returns the eight bytes of a tensor that contains one number, and marks the tensor as
+    /// written. The pickle contains the number instead of the tensor.
     fn number(&mut self, id: NodeId) -> Result<[u8; 8]> {
         let mut bytes = [0; 8];
         if let Some(tensor) = self.tree.node(id).and_then(Node::as_tensor) {
@@ -485,8 +487,8 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    /// Writes a dict in place of an object whose class torch refuses. The contents of the object
-    /// are scheduled as the dict's entries.
+    /// Writes a dict in place of an object whose class torch refuses. Schedules tasks that write
+    /// the members of the object as entries of the dict.
     fn unpack(&mut self, id: NodeId) {
         let class = self.tree.node(id).map(|node| node.class.clone()).unwrap_or_default();
         let why =
@@ -510,7 +512,7 @@ impl StateWriter<'_> {
         }
     }
 
-    /// Returns the dtype of a node that is a tensor or a tensor with attributes.
+    /// Returns the dtype of a node that is a tensor, with or without attributes.
     fn dtype_of(&self, id: NodeId) -> Option<&'static TorchDtype> {
         let node = self.tree.node(id)?;
         let node =
@@ -518,7 +520,8 @@ impl StateWriter<'_> {
         Some(self.storages.place(node.as_tensor()?)?.dtype)
     }
 
-    /// Records a change if a value has a custom class and is written as a plain one.
+    /// Records a change if a value has a custom class, because the value is written with a plain
+    /// class instead.
     fn report_plain_class(&mut self, id: NodeId, class: &str, plain: &str) {
         if !class.is_empty() {
             let why =

@@ -1,10 +1,11 @@
-//! A storage record contains the bytes of one tensor and of the tensors tied to it, or of several
-//! tensors that are overlapping views of one source storage.
+//! Plans the storage records of an output. A record contains the bytes of one tensor and the
+//! tensors tied to it, or the bytes of several tensors that are overlapping views of one source
+//! storage.
 //!
-//! A tensor that does not overlap others is written row-major, whatever its strides were.
-//! Overlapping views still share their bytes: the byte range that they cover is written once,
-//! unchanged, and each view keeps its offset and strides. Views that torch cannot represent are
-//! written separately, with a loss of kind `alias`.
+//! A tensor that does not overlap another tensor is written in row-major order, regardless of its
+//! strides in the source. For overlapping views, the byte range that they cover is written once,
+//! unchanged, and each view keeps its offset and strides. If torch cannot represent the views, they
+//! are written separately, and a loss of kind `alias` is reported.
 
 use super::FileFormat;
 use super::composed::ComposedTensors;
@@ -16,15 +17,16 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{TorchDtype, contiguous_strides};
 
-/// Maximum length of a shared range, as a multiple of the total length of the tensors in it.
+/// Maximum length of a byte range that several tensors share, as a multiple of the total length of
+/// these tensors.
 const MAX_SHARED_RANGE_RATIO: u64 = 2;
 
-/// The content of each record, and the location of each tensor.
+/// The content of each storage record, and the location of each tensor in the records.
 pub(super) struct StoragePlan {
     pub(super) format: FileFormat,
-    /// Records. A record's index is its key.
+    /// The storage records. The index of a record is its key in the output.
     pub(super) records: Vec<StorageRecord>,
-    /// Location of each tensor; `None` if it is omitted.
+    /// Location of each tensor; `None` if the tensor is omitted.
     pub(super) places: Vec<Option<TensorLocation>>,
 }
 
@@ -32,7 +34,7 @@ pub(super) struct StoragePlan {
 pub(super) struct StorageRecord {
     /// Length in bytes.
     pub(super) len: u64,
-    /// Bytes per element of the storage class, or 1 if the storage has no class.
+    /// Number of bytes per element of the storage class, or 1 if the storage has no class.
     element_bytes: u64,
     content: Content,
 }
@@ -44,20 +46,21 @@ enum Content {
     Stretch { storage: StorageId, offset: u64, swap_unit: u32 },
 }
 
-/// Location of a tensor. All numbers except `key` count torch's elements.
+/// Location of a tensor in the records. All numbers except `key` count torch elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TensorLocation {
     pub(super) dtype: &'static TorchDtype,
     /// Index of the record that contains the tensor.
     pub(super) key: usize,
-    /// First element in the record.
+    /// Index of the tensor's first element in the record.
     pub(super) offset: i64,
     pub(super) shape: Vec<i64>,
     pub(super) strides: Vec<i64>,
 }
 
 impl StoragePlan {
-    /// Assigns a location to each tensor, and reports the omitted tensors and the aliases.
+    /// Assigns a location to each tensor. Reports the tensors that are omitted, and the overlapping
+    /// views that are written separately.
     pub(super) fn plan(
         format: FileFormat,
         catalog: &dyn CatalogView,
@@ -70,8 +73,8 @@ impl StoragePlan {
             let view = catalog.tensor(id);
             let planned = match format {
                 FileFormat::Zip => StorableTensor::of(view, declared.integers.contains(&id)),
-                // The pickle holds the values of these tensors, and the loader of streams fails on
-                // storages that no tensor names.
+                // The pickle contains the values of these tensors, so they need no storage. torch
+                // fails to load a stream that has a storage to which no tensor refers.
                 FileFormat::Legacy if declared.shapes.contains(&id) => {
                     Err("it is kept only as the size of its sparse tensor; -o format=zip keeps the tensor"
                         .to_owned())
@@ -145,7 +148,7 @@ impl StoragePlan {
     }
 }
 
-/// The tensor or shared range that a record belongs to.
+/// The tensor or shared range whose bytes a record contains.
 #[derive(PartialEq, Eq, Hash)]
 enum RecordKey {
     Tensor(TensorId),
@@ -158,7 +161,7 @@ impl StorageRecord {
         Self { len, element_bytes: element_bytes(dtype), content }
     }
 
-    /// Returns the number of elements of the storage class.
+    /// Returns the number of elements in the record, counted in elements of the storage class.
     pub(super) fn elements(&self) -> u64 {
         self.len / self.element_bytes
     }
@@ -203,8 +206,8 @@ fn omit_reason(catalog: &dyn CatalogView, view: TensorView<'_>, why: &str) -> Re
     Ok(format!("a tensor of {}: {why}", catalog.dtype_info(view.dtype)?.name()))
 }
 
-/// Returns the bytes per element of a dtype's storage class. If the dtype has no class, it is
-/// stored as bytes, and the result is 1.
+/// Returns the number of bytes per element of a dtype's storage class. If the dtype has no storage
+/// class, its elements are stored as bytes, and the result is 1.
 fn element_bytes(dtype: &TorchDtype) -> u64 {
     dtype.storage_class.map_or(1, |_| dtype.element_bytes.into())
 }
@@ -223,15 +226,15 @@ struct SharedView {
     strides: Vec<i64>,
 }
 
-/// A tensor with a single block, and the bytes that the block covers.
+/// A tensor that consists of a single block, and the byte range that the block covers.
 struct ViewExtent {
     tensor: TensorId,
     block: Block,
     bytes: Range<u64>,
 }
 
-/// Finds groups of tensors that overlap in one storage, directly or through other tensors. A tensor
-/// that consists of several blocks is not a view, so it is not in any group.
+/// Finds groups of tensors that overlap in one storage, either directly or through other tensors of
+/// the group. A tensor that consists of several blocks is not a view, so it is not in any group.
 fn shared_ranges(
     catalog: &dyn CatalogView,
     carried: &[Option<StorableTensor>],
@@ -282,11 +285,11 @@ fn shared_ranges(
     Ok(shared)
 }
 
-/// The record for a shared range, and the offset and strides of each tensor in the record.
+/// The record for a shared range, with the offset and strides of each tensor in the record.
 type Sharing = (StorageRecord, Vec<(i64, Vec<i64>)>);
 
-/// Returns how the tensors of a group share a byte range, or the reason why torch cannot represent
-/// the sharing.
+/// Returns the record in which the tensors of a group share their bytes, or the reason why torch
+/// cannot represent the sharing.
 fn share(
     catalog: &dyn CatalogView,
     carried: &[Option<StorableTensor>],
@@ -304,7 +307,8 @@ fn share(
             return Ok(Err("one of them is omitted"));
         };
         let swap_unit = if big_endian { catalog.dtype_info(view.dtype)?.swap_unit() } else { 1 };
-        // A record has only one storage class. Dtypes without a class can share an untyped storage.
+        // A record has only one storage class. Dtypes without a storage class can share an untyped
+        // storage.
         let (first, first_unit) = *carrier.get_or_insert((dtype, swap_unit));
         if first.storage_class != dtype.storage_class {
             return Ok(Err("they have different dtypes, and a torch storage has only one"));
@@ -338,9 +342,9 @@ fn share(
     Ok(Ok((StorageRecord { len, element_bytes, content }, views)))
 }
 
-/// Returns the strides of a block as torch expects them, or `None` if one is negative. For
-/// dimensions of length 1, the stride is never used, so it is set as in a contiguous tensor. A
-/// packed block is always contiguous.
+/// Returns the strides of a block in the form that torch expects, or `None` if a stride is
+/// negative. torch never uses the stride of a dimension of length 1, so it is set to the stride in
+/// a contiguous tensor. A packed block is always contiguous.
 fn torch_strides(block: &Block, dtype: Dtype, shape: &[i64]) -> Option<Vec<i64>> {
     let mut strides = contiguous_strides(shape);
     if dtype == Dtype::F4 {

@@ -1,5 +1,5 @@
-//! Plans archives in memory and checks them independently of the writer: with the `zip` crate, and
-//! by the opcodes of their pickles.
+//! Plans archives in memory. Checks them independently of the writer with the `zip` crate, and by
+//! disassembling their pickles.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -20,7 +20,7 @@ fn write_to(target: &Target, fill: Fill) -> Result<MemoryOutput> {
     write(&crate::Torch, &[], &view, target, &context)
 }
 
-/// Writes a catalog and returns the records of the file, and the layout.
+/// Writes a catalog. Returns the records of the file, and the layout.
 fn written(fill: Fill) -> (Vec<(String, Vec<u8>)>, Layout) {
     let output = write_to(&Target::File("model.v1.pt".to_owned()), fill).unwrap();
     (records(&output.files["model.v1.pt"]), output.layout)
@@ -51,7 +51,8 @@ fn names(records: &[(String, Vec<u8>)]) -> Vec<&str> {
     records.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// Disassembles a pickle: returns each opcode with its argument, without memo puts.
+/// Disassembles a pickle. Returns each opcode with its argument, except for the opcodes that store
+/// values in the memo.
 fn disassemble(pickle: &[u8]) -> String {
     let mut rest = pickle;
     let mut words = Vec::new();
@@ -230,8 +231,9 @@ fn a_shared_stretch_that_is_big_endian_is_reversed() {
 fn sharing_that_torch_cannot_say_is_an_alias_loss() {
     let (records, layout) = written(|c| {
         let storage = c.storage(Storage::inline(vec![0; 4096]))?;
-        // Each pair has one obstacle to sharing: different dtypes, a negative stride, an offset of
-        // half an element, or tensors that are a small part of the bytes that they span.
+        // The tensors of each pair cannot share a storage, for one reason per pair. The reasons are
+        // different dtypes, a negative stride, an offset of half an element, and a span that is
+        // much longer than the tensors.
         c.tensor("f", Dtype::F32, &[4], storage, 0)?;
         c.tensor("i", Dtype::I32, &[4], storage, 0)?;
         c.tensor("up", Dtype::F32, &[4], storage, 100)?;
@@ -363,7 +365,7 @@ fn objects_that_weights_only_accepts_stay() {
         let arguments = container(c, NodeKind::TUPLE, "", &[weight, yes, hooks])?;
         let parameter = container(c, NodeKind::OBJECT, "torch._utils._rebuild_parameter", &[arguments])?;
         let flags = container(c, NodeKind::MAP, "", &[flag, yes])?;
-        // torch would fail to load either tensor with `requires_grad`.
+        // torch cannot load either of the next two tensors with `requires_grad`.
         let small = whole(c, "2", Dtype::F8_E4M3, &[1], &[0])?;
         let small = c.node(Node::tensor(small))?;
         let small = container(c, NodeKind::ATTRIBUTED, "", &[small, flags])?;
@@ -428,7 +430,7 @@ fn a_tree_that_would_lose_a_tensor_is_given_up() {
             c.root(module)
         },
         |c: &mut dyn CatalogSink| {
-            // A tensor that is not in the tree.
+            // The tree does not contain this tensor.
             whole(c, "w", Dtype::U8, &[1], &[5])?;
             let epoch = c.node(Node::int(3))?;
             c.root(epoch)

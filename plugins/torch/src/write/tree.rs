@@ -1,10 +1,10 @@
-//! The part of a catalog's tree that is reachable from a root, with each node's path and its form
-//! in the pickle. No function in this module is recursive.
+//! Fetches the part of a catalog's tree that is reachable from a root, and tracks the path and the
+//! pickled form of each node. No function in this module is recursive.
 
 use tensorferry_sdk::{CatalogView, Context, Error, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::pickle_writer::MemoId;
 
-/// The nodes reachable from a root.
+/// The nodes of a catalog's tree that are reachable from a root.
 pub(super) struct StateTree<'a> {
     context: &'a dyn Context,
     nodes: Vec<Option<TreeNode>>,
@@ -14,10 +14,10 @@ struct TreeNode {
     node: Node,
     /// The step from the parent through which the node was last reached.
     parent: Option<Step>,
-    /// Number of times the node occurs as a child.
+    /// Number of times that the node occurs as a child of other nodes.
     parents: usize,
     form: Form,
-    /// Whether the node is, or contains, a tensor that is written.
+    /// Whether the node is or contains a tensor that will be written.
     holds_tensors: bool,
     memo: Option<MemoId>,
 }
@@ -25,22 +25,22 @@ struct TreeNode {
 /// A parent, and the index of one of its children.
 pub(super) type Step = (NodeId, usize);
 
-/// How a node is written.
+/// The form in which a node is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Written {
         /// Whether Python can hash the value, which is required for keys and for members of sets.
         hashable: bool,
     },
-    /// A tensor that is omitted, or a node that needs such a tensor.
+    /// The node is an omitted tensor, or cannot be written without an omitted tensor.
     Omitted,
-    /// A node that torch would refuse.
+    /// torch would refuse to load the node with `weights_only`.
     Refused,
 }
 
 impl<'a> StateTree<'a> {
-    /// Fetches the nodes reachable from `root`. The form of each is [`Form::Refused`] until
-    /// [`set_form`](Self::set_form) is called.
+    /// Fetches the nodes reachable from `root`. The form of each node is [`Form::Refused`] until
+    /// [`set_form`](Self::set_form) is called for it.
     pub(super) fn fetch(catalog: &dyn CatalogView, root: NodeId, context: &'a dyn Context) -> Result<Self> {
         let mut tree = Self { context, nodes: Vec::new() };
         tree.nodes.resize_with(root.0 as usize + 1, || None);
@@ -52,7 +52,8 @@ impl<'a> StateTree<'a> {
             }
             tree.check_cancelled(id)?;
             let node = catalog.node(id)?;
-            // In reverse order, so that the path through the first child is found first.
+            // Children are pushed in reverse order, so that the path through the first child is
+            // found first.
             for (index, &child) in node.children.iter().enumerate().rev() {
                 if child >= id {
                     return Err(Error::plugin(format!(
@@ -74,7 +75,7 @@ impl<'a> StateTree<'a> {
         Ok(tree)
     }
 
-    /// Returns a node, or `None` if it is not reachable.
+    /// Returns the node with this ID, or `None` if the node is not reachable.
     pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
         self.reached(id).map(|reached| &reached.node)
     }
@@ -83,26 +84,27 @@ impl<'a> StateTree<'a> {
         self.reached(id).map_or(Form::Refused, |reached| reached.form)
     }
 
-    /// Sets the form of a node, and whether the node is, or contains, a tensor that is written.
+    /// Sets the form of a node. `holds_tensors` is whether the node is or contains a tensor that
+    /// will be written.
     pub(super) fn set_form(&mut self, id: NodeId, form: Form, holds_tensors: bool) {
         if let Some(reached) = self.reached_mut(id) {
             (reached.form, reached.holds_tensors) = (form, holds_tensors);
         }
     }
 
-    /// Returns whether a node is, or contains, a tensor that is written. The node's form must be
-    /// set.
+    /// Returns whether a node is or contains a tensor that will be written. The node's form must
+    /// already be set.
     pub(super) fn holds_tensors(&self, id: NodeId) -> bool {
         self.reached(id).is_some_and(|reached| reached.holds_tensors)
     }
 
-    /// Returns whether a node occurs more than once and is therefore written once and memoized.
+    /// Returns whether a node is written once and memoized, because it occurs more than once.
     pub(super) fn is_shared(&self, id: NodeId) -> bool {
         let small = |kind| matches!(kind, NodeKind::NONE | NodeKind::BOOL | NodeKind::FLOAT | NodeKind::TEXT);
         self.reached(id).is_some_and(|reached| reached.parents > 1 && !small(reached.node.kind))
     }
 
-    /// Returns the memo ID of a node, or `None` if the node is not written yet.
+    /// Returns the memo ID of a node, or `None` if the node has not been memoized.
     pub(super) fn memo(&self, id: NodeId) -> Option<MemoId> {
         self.reached(id)?.memo
     }
@@ -113,15 +115,16 @@ impl<'a> StateTree<'a> {
         }
     }
 
-    /// Sets the step that led the writer to a node, which may have several parents.
+    /// Sets the step from the parent through which the writer reached a node. A node may have
+    /// several parents.
     pub(super) fn set_parent_step(&mut self, id: NodeId, step: Option<Step>) {
         if let Some(reached) = self.reached_mut(id) {
             reached.parent = step;
         }
     }
 
-    /// Returns the keys and indices that lead from the root to a node, joined with dots; `.` for
-    /// the root.
+    /// Returns the path of a node: the keys and indices from the root to the node, joined with
+    /// dots. Returns `.` for the root.
     pub(super) fn path(&self, id: NodeId) -> String {
         let mut steps = Vec::new();
         let mut at = self.reached(id);
@@ -153,7 +156,7 @@ impl<'a> StateTree<'a> {
         self.form(id) == Form::Written { hashable: true }
     }
 
-    /// Checks for cancellation once per 65,536 nodes.
+    /// Checks for cancellation once every 65,536 nodes.
     pub(super) fn check_cancelled(&self, id: NodeId) -> Result<()> {
         if id.0.is_multiple_of(1 << 16) { self.context.check_cancelled() } else { Ok(()) }
     }

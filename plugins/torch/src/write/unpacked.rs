@@ -1,6 +1,6 @@
 //! Unpacks objects that contain tensors and whose classes torch refuses. Each object becomes a dict
-//! whose keys are the names of its members. So one custom object does not force the writer to drop
-//! the whole tree.
+//! whose keys are the names of its members, so that one custom object does not force the writer to
+//! drop the whole tree.
 
 use super::tree::{StateTree, Step};
 use std::collections::HashSet;
@@ -17,9 +17,9 @@ pub(super) enum MemberKey {
 /// A key, its value, and the step that leads to the value.
 pub(super) type Member = (MemberKey, NodeId, Step);
 
-/// Returns the members of an object: arguments and appended values by index, attributes and items
-/// by key. Returns `None` if the node is not an object, if a part of it has no names, or if two
-/// members have the same name.
+/// Returns the members of an object. Arguments and appended values are named by index, and
+/// attributes and items by key. Returns `None` if the node is not an object, if a part of it has no
+/// names, or if two members have the same name.
 pub(super) fn members(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Member>> {
     let node = tree.node(object).filter(|node| node.kind == NodeKind::OBJECT)?;
     let mut members = Vec::new();
@@ -30,8 +30,8 @@ pub(super) fn members(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Member
     members.iter().all(|(key, ..)| names.insert(name(tree, *key))).then_some(members)
 }
 
-/// Adds the members in one part of an object. A pair of mappings is the state of a class with
-/// `__slots__`.
+/// Adds the members of one part of an object. If the part is a pair of mappings, it is the state of
+/// a class with `__slots__`.
 fn add(tree: &StateTree<'_>, part: NodeId, members: &mut Vec<Member>) -> Option<()> {
     let node = tree.node(part)?;
     let is_attributes =
@@ -53,7 +53,7 @@ fn add(tree: &StateTree<'_>, part: NodeId, members: &mut Vec<Member>) -> Option<
             let values = node.children.iter().enumerate();
             members.extend(values.map(|(index, &value)| (MemberKey::Index(index), value, (part, index))));
         }
-        // A state that is a single value does not give the value a name.
+        // If the state of an object is a single value, that value has no name.
         _ => return None,
     }
     Some(())

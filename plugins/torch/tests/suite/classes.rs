@@ -1,5 +1,6 @@
-//! Tests modules and tensors whose classes have their own serialization. Compares files that real
-//! libraries wrote (`tests/values/make_classes.py`) with the tensors that torch loads from them.
+//! Tests modules and tensors whose classes define their own serialization. Reads files that the
+//! real libraries wrote (`tests/values/make_classes.py`), and compares the results with the tensors
+//! that torch loads from these files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +9,10 @@ use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{ErrorKind, Loss, LossKind, MemoryContext, MemorySource, Result};
 use tensorferry_torch::Torch;
 
-/// Dtype, shape and bytes, by name.
+/// The dtype, shape and bytes of each tensor, by name.
 type Tensors = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
 
-/// Returns the tensors of a file, and the losses that concern tensors or calls of torchao.
+/// Returns the tensors of a file, and the losses of tensors or of calls to torchao.
 fn read(name: &str, options: &[(&str, &str)]) -> Result<(Tensors, BTreeMap<String, String>)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values/classes").join(name);
     let (source, context) = (MemorySource::file(name, fs::read(path).unwrap()), MemoryContext::default());
@@ -32,7 +33,7 @@ fn a_module_has_what_its_class_puts_into_a_state_dict() {
         let (wanted, _) = read(&format!("{name}.want.pt"), &[]).unwrap();
         assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "{name}");
         assert_eq!(found, wanted, "{name}");
-        // torch's own state dict does not contain these biases.
+        // The state dict that torch creates does not contain these biases.
         let biases = ["cell.bias_hh", "cell.bias_ih"];
         let biases = if name.starts_with("dynamic") { &biases[..] } else { &[] };
         assert_eq!(lost.keys().collect::<Vec<_>>(), biases, "{name}");

@@ -1,4 +1,4 @@
-//! Builds archives and pickles byte by byte, and reads them through the in-memory host.
+//! Builds archives and pickles byte by byte, and reads them with the SDK's in-memory host.
 
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
@@ -23,7 +23,7 @@ pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
     names.map(|name| view.tensor_named(&name).map(|(_, _, bytes)| (name.clone(), bytes))).collect()
 }
 
-/// Returns the error message for a file.
+/// Reads an invalid file and returns the error message.
 pub(crate) fn error(bytes: &[u8]) -> String {
     catalog(bytes).unwrap_err().to_string()
 }

@@ -8,7 +8,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch::Torch;
 
-/// A model with tied and transposed tensors and some state.
+/// Builds a model with tied and transposed tensors and some non-tensor state.
 fn model(catalog: &mut dyn CatalogSink) -> Result<()> {
     let storage = catalog.storage(Storage::inline([5; 24]))?;
     let wte = catalog.tensor("model.wte", Dtype::F32, &[2, 3], storage, 0)?;

@@ -1,6 +1,6 @@
-//! Tests all containers except the plain archive. Files that real torch wrote
-//! (`tests/files/make.py`) are read and compared exactly. The tests also damage the files, and
-//! insert calls that must not be made.
+//! Tests all containers of PyTorch files except the plain zip archive. The tests read files that
+//! torch wrote (`tests/files/make.py`) and compare the results exactly. They also damage the files,
+//! and insert calls that ferry must not make.
 
 use crate::common::{catalog, read_all};
 use serde_json::Value;
@@ -76,7 +76,8 @@ fn ties_and_what_is_not_carried_are_said() {
     assert_eq!(catalog(&file("script.pt")).unwrap().metadata()["extra/note.txt"], "hello");
 }
 
-/// A TorchScript module with one tensor `w`, and additional attributes.
+/// Builds an archive of a TorchScript module with one tensor `w` and the additional attributes in
+/// `more`.
 fn script(more: &[(Vec<u8>, Vec<u8>)]) -> Zip {
     let weight = tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]);
     let attributes = [&[(text("w"), weight)], more].concat();
@@ -91,14 +92,15 @@ fn typed_lists_of_torchscript_are_lists() {
     let tag = [&global("torch.jit._pickle", "restore_type_tag")[..], b"("].concat();
     let (of_type, weight) =
         ([&text("t")[..], b"tR"].concat(), tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]));
-    // A value with many type tags is still read as one value.
+    // A value inside many nested type tags is still read as one value.
     let value = [tag.repeat(10_000), list(&[weight]), of_type.repeat(10_000)].concat();
     let catalog = catalog(&script(&[(text("many"), value)]).bytes()).unwrap();
     let names: Vec<&str> = catalog.tensors().iter().map(|tensor| &*tensor.name).collect();
     assert_eq!(names, ["w", "many.0"]);
 }
 
-/// A dict `{"1": w, 1: w}`, and an attribute with the same name as the constants.
+/// The module has a dict `{"1": w, 1: w}`, and an attribute with the name that ferry uses for the
+/// constants.
 #[test]
 fn places_of_torchscript_may_look_alike() {
     let weight = || tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1]);
@@ -116,13 +118,13 @@ fn places_of_torchscript_may_look_alike() {
     assert_eq!(keys.collect::<Vec<_>>(), ["w", "d.1", "d.1#2", "constants", "constants#2"]);
 }
 
-/// A call that would create a file if it were made.
+/// Returns a pickled call that would create a file if ferry made the call.
 fn payload() -> Vec<u8> {
     call(&global("os", "system"), &[text("touch /tmp/ferry-was-here")])
 }
 
-/// A stream: pickles of the magic number, of 1001, of the system information, of the object and of
-/// the keys; then the storages.
+/// Builds a legacy stream: pickles of the magic number, the protocol version 1001, the system
+/// information, the object and the keys, followed by the storages.
 fn stream(object: &[u8], keys: &[&str], data: &[u8]) -> Vec<u8> {
     let keys: Vec<_> = keys.iter().map(|key| text(key)).collect();
     let magic = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
@@ -149,7 +151,7 @@ fn calls_are_listed_in_every_container_and_nothing_runs() {
         assert!(loss.why.contains("os.system"), "{container}: {loss}");
         assert_eq!(read_all(&bytes).unwrap()[0].1, [7; 16], "{container}");
     }
-    // A file is rejected if it has a call in place of a required value.
+    // ferry must reject a file that contains a call in place of a required value.
     let refused = [
         [pickle(b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"), pickle(&payload())].concat(),
         stream(&object, &["0"], &[]),
@@ -165,7 +167,7 @@ fn calls_are_listed_in_every_container_and_nothing_runs() {
     assert!(!Path::new("/tmp/ferry-was-here").exists());
 }
 
-/// A tar archive that contains this object and one tensor with the key 10.
+/// Builds a tar archive that contains this object and one tensor with the key 10.
 fn one_tensor(object: &[u8]) -> Vec<u8> {
     let storages = [
         pickle(&int(1)),
@@ -275,7 +277,7 @@ fn broken_tar_archives_are_typed_errors() {
     }
 }
 
-/// An exported archive with this weights config and one record of 16 bytes.
+/// Builds an exported archive that contains this weights config and one record of 16 bytes.
 fn exported(config: &str) -> Vec<u8> {
     let mut zip = Zip::default();
     zip.add("archive_format", b"pt2");
@@ -343,7 +345,7 @@ fn any_truncation_and_any_flipped_bit_is_survived() {
             read += usize::from(read_all(&flipped).is_ok());
         }
     }
-    // Most flips hit values, names or padding.
+    // Most of the flipped bits are in values, names or padding, so the file can still be read.
     assert!(read > 100, "{read}");
 }
 

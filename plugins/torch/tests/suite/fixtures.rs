@@ -1,5 +1,5 @@
-//! Checks all `zip_*`, `legacy_*` and `bad_zip_*` fixtures, which real torch wrote. Names, dtypes,
-//! shapes and digests must be exact.
+//! Checks all `zip_*`, `legacy_*` and `bad_zip_*` fixtures, which are files that torch wrote. The
+//! names, dtypes, shapes and digests of the tensors must match exactly.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fn source(case: &Path, expected: &Value) -> MemorySource {
     MemorySource::file(file, fs::read(case.join(file)).unwrap())
 }
 
-/// Returns whether the file contains the tensor. It does not contain the dense forms of sparse
+/// Returns whether the file contains the tensor. Files do not contain the dense forms of sparse
 /// tensors, or tensors without data.
 fn is_there(name: &str, tensor: &Value) -> bool {
     !name.ends_with("(dense)") && tensor.get("meta").is_none()

@@ -1,5 +1,5 @@
-//! Tests archives that torch would never write, each invalid in one way. Each must result in a
-//! typed error, without a panic, in bounded time and memory.
+//! Tests archives that torch would never write. Each archive is invalid in one way, and must
+//! produce a typed error without a panic, in bounded time and memory.
 
 use crate::common::{catalog, error, read_all, with_limits};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn float() -> Vec<u8> {
     tensor(storage("FloatStorage", "0", 4), 0, &[2, 2], &[2, 1])
 }
 
-/// A state dict with one tensor of 16 bytes.
+/// Builds a state dict with one tensor of 16 bytes.
 fn model() -> Zip {
     Zip::torch(&pickle(&dict(&[(text("w"), float())])), &[&[7; 16]])
 }
@@ -22,7 +22,7 @@ fn of(value: &[u8]) -> Vec<u8> {
     Zip::torch(&pickle(value), &[&[7; 16]]).bytes()
 }
 
-/// Makes an archive invalid in one way.
+/// A function that makes an archive invalid in one way.
 type Tamper = fn(&mut Zip);
 
 fn tampered(tamper: impl FnOnce(&mut Zip)) -> Vec<u8> {
@@ -87,8 +87,8 @@ fn two_places_of_a_zip_that_disagree_are_refused() {
     ];
     for (index, (word, tamper)) in cases.into_iter().enumerate() {
         let message = error(&tampered(tamper));
-        // If a zip64 offset differs from the offset in the end record, the reader reports this
-        // before it finds the gap.
+        // If a zip64 offset differs from the offset in the end record, the reader reports the
+        // difference before it finds the gap.
         let other = index == 24 && message.contains("disagree");
         assert!(message.contains(word) || other, "case {index}: {message}");
         assert!(message.contains("model.pt") && message.contains("offset"), "case {index}: {message}");
@@ -276,8 +276,8 @@ fn big_endian_storages_are_swapped_by_their_dtype() {
     };
     let short = tensor(storage("ShortStorage", "0", 2), 0, &[2], &[1]);
     assert_eq!(read_all(&big(&short)).unwrap()[0].1, [1, 0, 2, 0]);
-    // The units in which to reverse the bytes of an untyped storage are unknown. For elements of
-    // one byte, there is nothing to reverse.
+    // For an untyped storage, the size of the units whose bytes must be reversed is unknown.
+    // One-byte elements need no byte reversal.
     assert!(error(&big(&tensor_v3("0", 4, &[2], &[1], "uint16"))).contains("big-endian"));
     assert_eq!(read_all(&big(&tensor_v3("0", 4, &[4], &[1], "float8_e5m2"))).unwrap()[0].1, [0, 1, 0, 2]);
     let bytes = tensor(storage("ByteStorage", "0", 4), 0, &[4], &[1]);
@@ -318,7 +318,7 @@ fn names_are_paths_and_collisions_are_told() {
     assert_eq!(names, ["a.b", "a.b#2", "3.0", "3.1.0", "True", "None", "(1, 'x')", "."]);
     assert_eq!(catalog.losses().len(), 1);
     assert_eq!((catalog.losses()[0].kind, &*catalog.losses()[0].what), (LossKind::Name, "a.b"));
-    // Each occurrence of the value is a separate tensor, tied to the first one.
+    // Each occurrence of the value becomes a separate tensor, which is tied to the first tensor.
     assert!(catalog.ties().iter().all(|tie| tie.0 == 0));
 }
 
@@ -447,7 +447,7 @@ fn the_side_record_comes_back() {
     assert!(error(&bytes).contains("side record"));
 }
 
-/// An archive with one value of each kind that the reader handles separately.
+/// Builds an archive with one value of each kind that the reader handles differently.
 fn rich() -> Zip {
     let ordered = || global("collections", "OrderedDict");
     let namespace = [

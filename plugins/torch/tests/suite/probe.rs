@@ -46,7 +46,8 @@ fn other_containers_of_torch_are_known_at_sight() {
     assert_eq!(score("x", b"PYTORCH1"), Score::CERTAIN);
     let archive = tar(&[("storages", Vec::new())]);
     assert_eq!(score("x", &archive), Score::CERTAIN);
-    // Python writes an extra member before another member, with more of that member's attributes.
+    // Python's `tarfile` writes an extra member before a member, with additional attributes of that
+    // member.
     let extended = tar(&[("x", b"28 mtime=1484000000.25\n".to_vec()), ("storages", Vec::new())]);
     assert_eq!(score("x", &extended), Score::CERTAIN);
     assert_eq!(score("x", &tar(&[("other", Vec::new())])), Score::NO);

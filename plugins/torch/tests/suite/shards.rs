@@ -1,5 +1,5 @@
-//! Reads models that are split into several files, as on the Hub. Each becomes one catalog, which
-//! is checked against the index.
+//! Reads models that are split into several files, as on the Hugging Face Hub. Each model becomes
+//! one catalog, which is checked against the index.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::{self, MemoryView};
@@ -9,7 +9,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch::Torch;
 
-/// Four tensors of 16 bytes, two of which are tied.
+/// Builds four tensors of 16 bytes, two of which are tied.
 fn model(catalog: &mut dyn CatalogSink, nested: bool) -> Result<()> {
     let mut first = None;
     for (name, byte) in [("a", 1), ("b", 2), ("c", 3), ("tied", 1)] {
@@ -112,8 +112,8 @@ fn index_and_files_name_the_same_tensors() {
     }
 }
 
-/// A tensor is read from the file that the index names. A tensor that the index does not name is a
-/// loss.
+/// A tensor that is in two files is read from the file that the index assigns to it. A tensor that
+/// the index does not list is a loss.
 #[test]
 fn an_index_decides_which_tensors_are_read() {
     let mut files = shards();
@@ -160,8 +160,8 @@ fn what_shards_have_no_place_for_is_a_loss() {
     assert_eq!(losses, [(LossKind::State, ".")]);
 }
 
-/// A shard with this tensor in its `state_dict`, next to the number `epoch`, which all shards
-/// contain.
+/// Builds a shard with this tensor in its `state_dict`. The shard also contains the number `epoch`,
+/// as all shards do.
 fn nested_shard(tensor: &str, epoch: i64) -> Vec<u8> {
     let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
     let fill = |catalog: &mut dyn CatalogSink| {
@@ -214,7 +214,7 @@ fn mappings_of_shards_are_joined() {
     }
 }
 
-/// A file may declare the number of ranks, whatever the file's name is.
+/// A file may declare the number of ranks regardless of its name.
 #[test]
 fn a_file_that_says_that_it_is_a_part_is_refused() {
     let of = |count: i64| {

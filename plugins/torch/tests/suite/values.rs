@@ -1,6 +1,6 @@
-//! Tests composed tensors, objects of other libraries, and whole modules. Files that real torch
-//! wrote (`tests/values/make.py`) are read with each of the reader's options, and the results are
-//! compared exactly.
+//! Tests composed tensors, objects of other libraries, and whole modules. The tests read files that
+//! torch wrote (`tests/values/make.py`) with each of the reader's options, and compare the results
+//! exactly.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ fn file(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values").join(name)).unwrap()
 }
 
-/// Reads a file in `tests/values` and passes its catalog to `look`.
+/// Reads a file in `tests/values` and passes the resulting catalog to `look`.
 fn with<T>(name: &str, options: &str, look: impl FnOnce(&MemoryView<'_>) -> T) -> T {
     let (source, context) = (MemorySource::file(name, file(name)), MemoryContext::default());
     let given: Vec<(String, String)> =

@@ -1,5 +1,5 @@
-//! Tests composed tensors, arrays and modules that are built by hand, each invalid in one way. Each
-//! must result in a typed error or a loss, without a panic, in bounded time and memory.
+//! Tests handmade composed tensors, arrays and modules, each of which is invalid in one way. Each
+//! must produce a typed error or a loss without a panic, in bounded time and memory.
 
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;
@@ -13,7 +13,7 @@ use tensorferry_torch::Torch;
 const FLOATS: &str = "dequantize";
 const DENSE: &str = "densify";
 
-/// Reads an object whose storages contain 64-bit integers, and all of its tensors.
+/// Reads an object whose storages contain 64-bit integers, including all of its tensors.
 fn read(object: &[u8], storages: &[&[i64]], decoding: &str, limits: Limits) -> Result<Catalog> {
     let storages: Vec<Vec<u8>> =
         storages.iter().map(|numbers| numbers.iter().flat_map(|n| n.to_le_bytes()).collect()).collect();
@@ -60,7 +60,7 @@ fn longs(key: &str, size: &[i64], stride: &[i64], stored: i64) -> Vec<u8> {
     tensor(storage("LongStorage", key, stored), 0, size, stride)
 }
 
-/// A quantized tensor of four 8-bit integers.
+/// Builds a quantized tensor of four 8-bit integers.
 fn quantized(parameters: &[Vec<u8>]) -> Vec<u8> {
     let hooks = call(&global("collections", "OrderedDict"), &[]);
     let storage = storage("QInt8Storage", "0", 8);
@@ -113,7 +113,7 @@ fn sparse(name: &str, parts: &[Vec<u8>]) -> Vec<u8> {
     dict(&[(text("s"), call(&function, &[layout(name), tuple(parts)]))])
 }
 
-/// A sparse tensor of I64 values whose indices have one coordinate each.
+/// Builds a sparse tensor of I64 values in one sparse dimension.
 fn coo(indices: &[i64], size: i64) -> (Vec<u8>, Vec<i64>) {
     let count = i64::try_from(indices.len()).unwrap();
     let parts =
@@ -241,7 +241,7 @@ fn arrays_have_the_length_of_their_shape() {
     }
 }
 
-/// A module with these parameters and submodules, each a pickled dict.
+/// Builds a module from its parameters and its submodules, both of which are pickled dicts.
 fn module(class: &str, parameters: &[u8], modules: &[u8]) -> Vec<u8> {
     let state = [
         (text("_parameters"), parameters.to_vec()),
@@ -253,7 +253,7 @@ fn module(class: &str, parameters: &[u8], modules: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_module_that_contains_itself_is_cut_there() {
-    // The module is memoized and occurs again among its own submodules.
+    // The pickle memoizes the module and refers to it again among the module's own submodules.
     let own = dict(&[(text("me"), b"h\x01".to_vec()), (text("x"), int(1))]);
     let weight = dict(&[(text("w"), longs("0", &[1], &[1], 1)), (int(3), longs("0", &[1], &[1], 1))]);
     let head = [&global("m", "M")[..], b")\x81q\x01"].concat();
@@ -270,14 +270,15 @@ fn a_module_that_contains_itself_is_cut_there() {
 #[test]
 fn modules_nest_and_unfold_within_limits() {
     let begin = Instant::now();
-    // A chain that is built from the inside out: each module is the only submodule of the next one.
+    // The modules form a chain that is built from the inside out. Each module is the only submodule
+    // of the next module.
     let mut chain = module("M", &dict(&[]), &dict(&[]));
     for _ in 0..300 {
         chain = module("M", &dict(&[]), &dict(&[(text("m"), chain)]));
     }
     let error = read(&chain, &[], "", Limits::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    // Each module contains the previous one twice.
+    // Each module contains the previous module twice.
     let weight = dict(&[(text("w"), longs("0", &[1], &[1], 1))]);
     let mut object = [module("M", &weight, &dict(&[])), b"q\x00".to_vec()].concat();
     for level in 1..40_u8 {
@@ -358,7 +359,7 @@ fn any_changed_byte_of_a_pickle_is_survived() {
             let Ok(view) = MemoryView::read(&Torch, &given, &source, &context) else { continue };
             let small = view.catalog().tensors().iter().filter(|tensor| tensor.bytes < 1 << 20);
             for tensor in small {
-                // An error is also an allowed result.
+                // The reader may also fail with an error.
                 let _ = view.tensor_named(&tensor.name);
             }
             read_in_part += 1;
