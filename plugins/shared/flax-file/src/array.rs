@@ -1,5 +1,5 @@
-//! An array, which is stored as a msgpack extension. The extension contains a header and the
-//! elements.
+//! Reads and writes arrays. An array is stored as a msgpack extension that contains a header and
+//! the elements.
 
 use crate::cursor::Cursor;
 use crate::{ARRAY, SCALAR, SCALAR_CLASS, dtype};
@@ -10,23 +10,23 @@ use tensorferry_sdk::{
 
 /// Maximum number of dimensions, which is also numpy's maximum.
 const MAX_DIMENSIONS: u64 = 64;
-/// Maximum length of a dtype name. No dtype has a longer name.
+/// Maximum length in bytes of a dtype name. No known dtype has a longer name.
 const MAX_NAME_BYTES: u64 = 64;
 
 /// An array in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
-    /// Offset of the extension, for errors.
+    /// Offset of the extension in the file, for error messages.
     pub place: u64,
     pub dtype: Dtype,
     pub shape: Vec<u64>,
-    /// Offset and length of the elements, or of the elements of each chunk.
+    /// Offset and length of the elements. If the array is chunked, there is one entry per chunk.
     pub ranges: Vec<(u64, u64)>,
     pub is_scalar: bool,
 }
 
 impl Array {
-    /// Reads an array from the next `len` bytes of the cursor, which are the payload of an
+    /// Reads an array from the next `len` bytes at the cursor. These bytes are the payload of an
     /// extension.
     pub(crate) fn read(
         cursor: &mut Cursor<'_>,
@@ -105,7 +105,7 @@ pub fn bytes_of(dtype: Dtype, shape: &[u64]) -> Result<u64> {
     info.bytes_of(element_count(shape)?)
 }
 
-/// Returns the bytes that precede the elements of an array.
+/// Returns the encoded bytes that precede the elements of an array.
 pub fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result<Vec<u8>> {
     let too_long = || Error::unsupported("the array is too long for one msgpack value").found(bytes);
     let mut inner = Vec::new();
@@ -127,8 +127,8 @@ pub fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result
     Ok(header)
 }
 
-/// Converts an encoder's error to a plugin error. Such errors do not occur, because writing to
-/// memory does not fail.
+/// Converts an error of the encoder to a plugin error. In practice, the encoder writes to memory
+/// and does not fail.
 pub fn encoded<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<()> {
     result.map(drop).map_err(|error| Error::plugin(format!("cannot encode msgpack: {error}")))
 }

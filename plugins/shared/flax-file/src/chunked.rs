@@ -1,5 +1,5 @@
-//! A chunked array is a map that represents a single array. Flax writes a chunked array if the
-//! array is too long for one msgpack value.
+//! Reads chunked arrays. A chunked array is a map that represents a single array. Flax writes this
+//! form if the array is too long for one msgpack value.
 
 use crate::array::{Array, bytes_of};
 use crate::document::{Document, Item, Key};
@@ -14,8 +14,7 @@ pub fn is_chunked(entries: &[(Key, u32)]) -> bool {
     entries.iter().any(|(key, _)| matches!(key, Key::Text(text) if text == MARK))
 }
 
-/// Returns the array that a map represents, or an error if the chunks do not match the array's
-/// shape.
+/// Returns the array that a map represents. Fails if the chunks do not match the array's shape.
 pub fn join(document: &Document, entries: &[(Key, u32)]) -> Result<Array> {
     let wrong = |what: &str| Error::malformed(format!("a chunked array {what}"));
     let part = |name: &str| {

@@ -1,5 +1,5 @@
-//! A cursor reads the headers in a file. It reads a few kilobytes at a time, and skips the elements
-//! between the headers.
+//! A cursor reads the headers of msgpack values. It reads a few kilobytes of the file at a time,
+//! and skips the elements of arrays between the headers.
 
 use rmp::Marker;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
@@ -33,8 +33,8 @@ impl<'a> Cursor<'a> {
         self.len - self.place
     }
 
-    /// Checks that at least `len` bytes follow. `what` describes the value that claims to have this
-    /// length.
+    /// Checks that at least `len` bytes remain in the file. In the error message, `what` describes
+    /// the value that has this length.
     pub(crate) fn check_remaining(&self, len: u64, what: &str) -> Result<()> {
         if len <= self.rest() {
             return Ok(());
@@ -149,7 +149,8 @@ impl<'a> Cursor<'a> {
         }))
     }
 
-    /// If the marker starts a float, reads it. Also returns whether the float has 32 bits.
+    /// If the marker starts a float, reads it. Also returns whether the file stores the float in 32
+    /// bits.
     pub(crate) fn float(&mut self, marker: Marker) -> Result<Option<(f64, bool)>> {
         Ok(Some(match marker {
             Marker::F32 => (f32::from_be_bytes(self.bytes()?).into(), true),

@@ -1,5 +1,5 @@
-//! A document is the tree of values in a file, without the elements of arrays. The reader does not
-//! recurse, because the file controls the nesting depth.
+//! A document is the tree of the values in a file, without the elements of the arrays. The reader
+//! does not recurse, because the file controls the nesting depth.
 
 use crate::array::Array;
 use crate::cursor::Cursor;
@@ -66,7 +66,7 @@ struct Walk<'a> {
     cursor: Cursor<'a>,
     context: &'a dyn Context,
     items: Vec<Item>,
-    /// Bytes of strings and byte strings that are in memory.
+    /// Total length in bytes of the strings and byte strings that are in memory.
     held: u64,
 }
 
@@ -82,7 +82,7 @@ impl Document {
         Ok(Self { items: walk.items })
     }
 
-    /// Reads the first values of a file, and returns whether at least one of them is an array.
+    /// Reads the first values of a file. Returns whether at least one of them is an array.
     pub fn starts_with_arrays(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<bool> {
         const VALUES: u64 = 64;
         let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };
@@ -92,7 +92,7 @@ impl Document {
 }
 
 impl Walk<'_> {
-    /// Reads one value with all its children, or only the first `max` values.
+    /// Reads the root value with all its children, but at most `max` values.
     fn run(&mut self, max: u64) -> Result<()> {
         let limits = self.context.limits();
         let mut open: Vec<OpenContainer> = Vec::new();
@@ -260,7 +260,7 @@ impl Walk<'_> {
         self.cursor.text(len, self.context.limits())
     }
 
-    /// Counts bytes of texts against the limit of a single header.
+    /// Counts the bytes of strings against the limit for the length of a header.
     fn count_bytes(&mut self, len: u64) -> Result<()> {
         self.held = self.held.saturating_add(len);
         let max = self.context.limits().header_bytes;

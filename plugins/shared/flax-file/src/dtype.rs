@@ -1,8 +1,8 @@
-//! Names of dtypes as in numpy and ml_dtypes, without a byte order.
+//! Maps dtypes to their names in numpy and ml_dtypes. The names do not contain a byte order.
 
 use tensorferry_sdk::{Dtype, Error, Result};
 
-/// All known names. If elements have less than eight bits, each element still occupies one byte.
+/// All known dtype names. An element with fewer than eight bits still occupies one byte.
 const NAMES: [(&str, Dtype); 26] = [
     ("bool", Dtype::BOOL),
     ("int8", Dtype::I8),
@@ -32,7 +32,8 @@ const NAMES: [(&str, Dtype); 26] = [
     ("float4_e2m1fn", Dtype::F4_UNPACKED),
 ];
 
-/// Returns the dtype with this name, or an error if it is unknown or not numeric.
+/// Returns the dtype with this name. Fails if the name is unknown or is not that of a numeric
+/// dtype.
 pub fn parse(name: &str) -> Result<Dtype> {
     let known = NAMES.iter().find(|(known, _)| *known == name);
     known.map(|(_, dtype)| *dtype).ok_or_else(|| {

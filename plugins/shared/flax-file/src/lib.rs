@@ -1,5 +1,5 @@
-//! Reads and writes the msgpack encoding of `flax.serialization` for trees of arrays. Flax's own
-//! files use it, and so does the file `checkpoint` of Orbax and T5X.
+//! Reads and writes the msgpack encoding of `flax.serialization` for trees of arrays. Flax uses
+//! this encoding for its own files. Orbax and T5X use it for the file `checkpoint`.
 //!
 //! A file is one msgpack value, almost always a map. Lengths and numbers are big-endian, but the
 //! elements of arrays are little-endian:
@@ -41,16 +41,16 @@ pub const COMPLEX: i8 = 2;
 pub(crate) const SCALAR: i8 = 3;
 /// Class of the node for a numpy scalar. A node with this class is written as a numpy scalar again.
 pub const SCALAR_CLASS: &str = "numpy.generic";
-/// Maximum nesting of maps and lists. Python's msgpack allows 1024 levels, but trees of modules
-/// have far fewer.
+/// Maximum nesting depth of maps and lists. Python's msgpack allows 1024 levels, but the parameter
+/// trees of models have far fewer.
 pub const MAX_NESTING: usize = 64;
 
-/// Prefixes of strings that represent an array in a different file. Orbax and Flax's multi-process
-/// checkpoints contain such strings.
+/// Prefixes of the strings that are placeholders for an array in a different file. Orbax and Flax's
+/// multi-process checkpoints contain such strings.
 const PLACEHOLDERS: [&str; 4] =
     ["PLACEHOLDER://", "AGGREGATED://", "//GDAPlaceholder:", "//ArrayPlaceholder:"];
 
-/// If a string represents an array in a different file, returns the array's name.
+/// If a string is a placeholder for an array in a different file, returns the array's name.
 #[must_use]
 pub fn placeholder(text: &str) -> Option<&str> {
     PLACEHOLDERS.iter().find_map(|start| text.strip_prefix(start))

@@ -1,4 +1,5 @@
-//! Finds the keys that lead to each value of a document.
+//! Finds the position of each value in a document, which determines the keys on the path to the
+//! value.
 
 use crate::chunked::is_chunked;
 use crate::document::{Document, Item};
@@ -10,7 +11,7 @@ pub struct Positions(Vec<Position>);
 /// The position of a value.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Position {
-    /// Index of the parent, and the number of the value among the parent's children.
+    /// Index of the parent, and the position of the value among the parent's children.
     pub parent: Option<(u32, u32)>,
     /// Whether the value is a map that represents an array. Flax recognizes such maps only inside
     /// maps, not inside lists.
@@ -21,11 +22,11 @@ pub struct Position {
 }
 
 impl Positions {
-    /// Finds the positions of all values.
+    /// Finds the positions of all values in a document.
     #[must_use]
     pub fn of(document: &Document) -> Self {
         let mut places = vec![Position::default(); document.items.len()];
-        // The iteration is in reverse, because parents come after their children.
+        // The loop runs in reverse, because the document lists parents after their children.
         for (id, item) in document.items.iter().enumerate().rev() {
             let parts: Vec<u32> = match item {
                 Item::List(parts) => parts.clone(),
@@ -55,8 +56,8 @@ impl Positions {
         self.0.get(id).copied().unwrap_or_default()
     }
 
-    /// Returns the keys that lead to a value. The flag of each key is set if the key is an index in
-    /// a list.
+    /// Returns the keys on the path from the root to a value. The flag of a key is set if the key
+    /// is an index in a list.
     #[must_use]
     pub fn keys(&self, document: &Document, id: usize) -> Vec<(String, bool)> {
         let mut keys = Vec::new();
@@ -72,7 +73,7 @@ impl Positions {
         keys
     }
 
-    /// Returns the keys that lead to a value, joined with `between`.
+    /// Returns the keys on the path from the root to a value, joined with `between`.
     #[must_use]
     pub fn path(&self, document: &Document, id: usize, between: &str) -> String {
         let keys: Vec<String> = self.keys(document, id).into_iter().map(|(key, _)| key).collect();

@@ -1,4 +1,5 @@
-//! Architectures of the Llama family, and their names in GGUF and in transformers.
+//! Defines the supported architectures of the Llama family, with their names in GGUF and in
+//! transformers.
 
 /// Name of the tensor that contains the scaling factors of the rotary frequencies.
 pub const FREQUENCIES: &str = "rope_freqs.weight";
@@ -6,20 +7,21 @@ pub const FREQUENCIES: &str = "rope_freqs.weight";
 /// An architecture that both GGUF and transformers support.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// Value of `general.architecture` in GGUF, which is also the prefix of the architecture's
-    /// keys.
+    /// Value of `general.architecture` in GGUF. It is also the prefix of the architecture's
+    /// metadata keys.
     pub gguf: &'static str,
     /// Name of the model class in transformers.
     pub class: &'static str,
     /// Value of `model_type` in `config.json`.
     pub model_type: &'static str,
-    /// Whether llama.cpp rotates pairs of neighboring numbers in a head. transformers always pairs
-    /// numbers from the two halves of a head, so the rows of Q and K have a different order.
+    /// Whether llama.cpp applies rotary embeddings to pairs of adjacent numbers in an attention
+    /// head. transformers always pairs numbers from the two halves of a head. If this is set, the
+    /// rows of the Q and K weights are therefore in a different order in GGUF.
     pub(crate) is_interleaved: bool,
 }
 
 /// All known architectures. If several architectures have the same name in GGUF, a GGUF file is
-/// read as the first of them, because all of them compute the same function.
+/// read as the first of these architectures. They all compute the same function.
 const KNOWN: [Architecture; 4] = [
     Architecture { gguf: "llama", class: "LlamaForCausalLM", model_type: "llama", is_interleaved: true },
     Architecture { gguf: "llama", class: "MistralForCausalLM", model_type: "mistral", is_interleaved: true },

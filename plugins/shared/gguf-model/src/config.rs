@@ -1,5 +1,5 @@
-//! Converts `config.json` to GGUF metadata: the `ARCHITECTURE.*` keys that llama.cpp's loader
-//! needs.
+//! Converts `config.json` to the GGUF metadata that llama.cpp's loader needs. The keys are
+//! `ARCHITECTURE.*`.
 
 use crate::architecture::Architecture;
 use crate::entries::Entries;
@@ -8,7 +8,7 @@ use crate::rope::Llama3;
 use serde_json::{Map, Value as Json};
 use tensorferry_sdk::{Error, Result};
 
-/// The values that transformers uses for missing keys (`LlamaConfig` of transformers 4).
+/// The default values that transformers uses for missing keys (`LlamaConfig` in transformers 4).
 const DEFAULT_CONTEXT: u64 = 2048;
 const DEFAULT_EPSILON: f64 = 1e-6;
 pub(crate) const DEFAULT_THETA: f64 = 10_000.0;
@@ -25,7 +25,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Parses a configuration; `None` if the architecture is unknown.
+    /// Parses a configuration. Returns `None` if the architecture is unknown.
     pub(crate) fn of(json: Json) -> Result<Option<Self>> {
         let Json::Object(json) = json else { return Ok(None) };
         let class = json.get("architectures").and_then(|classes| classes.get(0)).and_then(Json::as_str);
@@ -58,8 +58,8 @@ impl Config {
         needed(&self.json, "intermediate_size")
     }
 
-    /// Returns whether the output layer shares the weight of the embeddings. If the configuration
-    /// does not contain this setting, the result is false for all known architectures.
+    /// Returns whether the output layer shares the weight of the embeddings. The setting defaults
+    /// to false in all known architectures.
     pub(crate) fn is_tied(&self) -> bool {
         self.json.get("tie_word_embeddings").and_then(Json::as_bool) == Some(true)
     }
@@ -88,7 +88,7 @@ impl Config {
         Ok(own.or(in_rope).unwrap_or(DEFAULT_THETA))
     }
 
-    /// Returns the fraction of a head that is rotated.
+    /// Returns the fraction of an attention head to which the rotary embedding applies.
     fn rotary_part(&self) -> Result<Option<f64>> {
         let key = "partial_rotary_factor";
         let in_rope = self.rope().map(|rope| float(rope, key)).transpose()?.flatten();
@@ -113,8 +113,8 @@ impl Config {
         parameters.factors(self.theta()?, self.head()?).map(Some)
     }
 
-    /// Returns the settings for which GGUF has no key in this architecture. Each setting is a key
-    /// and the consequence of losing it.
+    /// Returns the settings that GGUF cannot represent for this architecture. Each item contains
+    /// the key in `config.json` and the consequence of losing the setting.
     pub(crate) fn unheld(&self) -> Result<Vec<(&'static str, String)>> {
         let Some(window) = self.window()? else { return Ok(Vec::new()) };
         let why = format!(

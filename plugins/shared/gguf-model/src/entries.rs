@@ -1,4 +1,5 @@
-//! The entries of a GGUF file's metadata. llama.cpp's loader expects an exact type for each entry.
+//! Reads and writes the entries of a GGUF file's metadata. llama.cpp's loader requires an exact
+//! type for each entry.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Dtype, Error, NodeKind, Result, Value};
@@ -78,8 +79,8 @@ impl MetadataView<'_> {
         self.0.get(key)?.root().as_int().and_then(|number| u64::try_from(number).ok())
     }
 
-    /// Returns a float. A 32-bit float is converted to the 64-bit value of its shortest decimal
-    /// form.
+    /// Returns the float with this key. A 32-bit float is converted to the 64-bit float that has
+    /// the same shortest decimal form.
     #[expect(clippy::cast_possible_truncation, reason = "it came from an F32")]
     pub(crate) fn float(&self, key: &str) -> Option<f64> {
         let node = self.0.get(key)?.root();
@@ -87,7 +88,7 @@ impl MetadataView<'_> {
         if &*node.class == "F32" { (number as f32).to_string().parse().ok() } else { Some(number) }
     }
 
-    /// Returns a whole number, or an error if the key is missing.
+    /// Returns the whole number with this key. Fails if the key is missing.
     pub(crate) fn needed(&self, key: &str) -> Result<u64> {
         self.number(key).ok_or_else(|| self.lacks(key, "a whole number"))
     }

@@ -10,7 +10,7 @@ pub(crate) struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    /// Reads a file; `None` if it is missing.
+    /// Reads a file. Returns `None` if the file is missing.
     pub(crate) fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>> {
         if !self.source.contains(name)? {
             return Ok(None);

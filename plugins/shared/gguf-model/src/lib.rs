@@ -13,8 +13,8 @@
 //! | `entries.rs` | typed access to the metadata that is written or read |
 //!
 //! Sources: llama.cpp's `convert_hf_to_gguf.py` (its `conversion/llama.py`, `conversion/qwen.py`,
-//! `conversion/base.py` and gguf-py's `vocab.py` of 2026), transformers' configurations for the
-//! defaults of keys, and the `tokenizers` library for the form of `tokenizer.json`.
+//! `conversion/base.py` and gguf-py's `vocab.py` of 2026), transformers' configuration classes for
+//! default values, and the `tokenizers` library for the structure of `tokenizer.json`.
 #![forbid(unsafe_code)]
 
 mod architecture;
@@ -73,8 +73,8 @@ impl<'a> HfModel<'a> {
         weights::check(&self.config, tensors)
     }
 
-    /// Returns settings of `config.json` for which GGUF has no key. Each setting is a key and the
-    /// consequence of losing it.
+    /// Returns the settings in `config.json` that GGUF cannot represent. Each item contains the key
+    /// and the consequence of losing the setting.
     pub fn unsupported_settings(&self) -> Result<Vec<(&'static str, String)>> {
         self.config.unheld()
     }
@@ -86,9 +86,9 @@ impl<'a> HfModel<'a> {
         self.config.architecture.recipe_to_gguf(heads, kv_heads, self.config.width)
     }
 
-    /// Returns the metadata that a loader needs, including the tokenizer. `pre` overrides the
-    /// llama.cpp name for how a byte-level tokenizer splits text. Fails if GGUF cannot represent
-    /// the tokenizer or the scaling of rotary frequencies.
+    /// Returns the metadata that llama.cpp's loader needs, including the tokenizer. `pre` overrides
+    /// llama.cpp's name for the method by which a byte-level tokenizer splits text. Fails if GGUF
+    /// cannot represent the tokenizer or the scaling of rotary frequencies.
     pub fn metadata(&self, pre: Option<&str>) -> Result<Entries> {
         let mut entries = Entries::default();
         self.config.add_to(&mut entries)?;
@@ -96,9 +96,9 @@ impl<'a> HfModel<'a> {
         Ok(entries)
     }
 
-    /// Returns the factors that divide the rotary frequencies, one for each pair of numbers in a
-    /// head. Llama 3.1 and later have these factors, and GGUF stores them as the F32 tensor
-    /// [`FREQUENCIES`].
+    /// Returns the factors by which the rotary frequencies are divided, one for each pair of
+    /// numbers in an attention head. Llama 3.1 and later have these factors, and GGUF stores them
+    /// as the F32 tensor [`FREQUENCIES`].
     pub fn frequencies(&self) -> Result<Option<Vec<f32>>> {
         self.config.frequencies()
     }

@@ -1,14 +1,14 @@
-//! Computes Llama 3's scaling factors for rotary frequencies. The frequencies of long waves are
-//! divided by a factor, and the frequencies of short waves are unchanged. In between, the
-//! transition is smooth (`_compute_llama3_parameters` in transformers' `modeling_rope_utils.py`).
-//! llama.cpp does not compute the factors, but reads them from a tensor.
+//! Computes Llama 3's scaling factors for rotary frequencies. Low frequencies are divided by a
+//! factor, and high frequencies are unchanged. Between these two ranges, the factor changes
+//! gradually (`_compute_llama3_parameters` in transformers' `modeling_rope_utils.py`). llama.cpp
+//! does not compute the factors, but reads them from a tensor.
 
 use crate::folder::impossible_value as malformed;
 use std::f32::consts::PI;
 use tensorferry_sdk::Result;
 
-/// Maximum size of a head, which limits the memory for the factors. Real heads have 64 to 256
-/// numbers.
+/// Maximum size of an attention head, which limits the memory for the factors. The heads of real
+/// models have 64 to 256 numbers.
 const MAX_HEAD: u64 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +16,7 @@ pub(crate) struct Llama3 {
     pub(crate) factor: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// Context length of the model before its context was extended.
+    /// Context length of the original model, whose context was later extended.
     pub(crate) context: f64,
 }
 
@@ -49,8 +49,8 @@ impl Llama3 {
         Ok((0..head / 2).map(factor_of).collect())
     }
 
-    /// Returns the parameters that produce these factors. Only the parameters of published models
-    /// are tried.
+    /// Returns the parameters that produce these factors. The function tries only the parameters of
+    /// published models.
     pub(crate) fn from_factors(factors: &[f32], theta: f64, head: u64) -> Option<Self> {
         let factor = f64::from(factors.iter().copied().fold(1.0, f32::max));
         let parameters = Self { factor, low: 1.0, high: 4.0, context: 8192.0 };

@@ -1,4 +1,4 @@
-//! Converts GGUF metadata to the files of a Hugging Face model folder. This file converts
+//! Converts GGUF metadata to the files of a Hugging Face model folder. This module creates
 //! `config.json`, and `tokenizer.rs` converts the tokenizer.
 
 mod tokenizer;
@@ -19,13 +19,13 @@ pub struct HfFiles {
     pub reorders_rows: bool,
     /// Names and contents of the files.
     pub files: Vec<(&'static str, String)>,
-    /// Parts of the metadata that transformers cannot represent, and the reason for each.
+    /// Parts of the metadata that transformers cannot represent, each with the reason.
     pub losses: Vec<(&'static str, String)>,
-    /// Metadata keys that the files represent.
+    /// Metadata keys whose values are represented in the files.
     pub held: Vec<String>,
 }
 
-/// The properties of a GGUF file's tensors that the conversion needs.
+/// The properties of a GGUF file's tensors that the metadata conversion needs.
 pub struct HfTensors<'a> {
     pub names: Vec<&'a str>,
     /// transformers' name for the dtype of most weights; `None` if they are quantized.
@@ -42,7 +42,7 @@ const FILE_KEYS: [&str; 5] = [
     "general.quantization_version",
     "general.alignment",
 ];
-/// Architecture keys that the code below reads, or that are redundant.
+/// Architecture keys that the conversion reads or that are redundant.
 const READ_KEYS: [&str; 20] = [
     "block_count",
     "context_length",

@@ -12,7 +12,7 @@ use crate::folder::Folder;
 use serde_json::Value as Json;
 use tensorferry_sdk::{Error, Result};
 
-/// Token types, with the values of llama.cpp's `llama_token_type`.
+/// The token types of llama.cpp (`llama_token_type`).
 pub(crate) const NORMAL: i32 = 1;
 pub(crate) const UNKNOWN: i32 = 2;
 pub(crate) const CONTROL: i32 = 3;
@@ -20,13 +20,14 @@ pub(crate) const USER_DEFINED: i32 = 4;
 pub(crate) const UNUSED: i32 = 5;
 pub(crate) const BYTE: i32 = 6;
 
-/// The character that sentencepiece uses for a space.
+/// The character that represents a space in sentencepiece tokens.
 pub(crate) const SPACE: &str = "\u{2581}";
-/// Score of added and missing tokens. It is lower than the scores of the model's own tokens.
+/// Scores of added tokens and of missing tokens. They are lower than the scores of the model's own
+/// tokens.
 const ADDED_SCORE: f32 = -1000.0;
 const MISSING_SCORE: f32 = -10_000.0;
-/// Maximum number of tokens, which is far above that of any real vocabulary. It limits the IDs in
-/// hostile files.
+/// Maximum number of tokens, which is far above the size of any real vocabulary. It limits the
+/// token IDs in hostile files.
 const MAX_TOKENS: u64 = 1 << 24;
 
 /// The tokens of a model, in the order of their IDs.
@@ -51,15 +52,15 @@ impl Vocabulary {
         })
     }
 
-    /// Sets the token with this ID. An ID beyond the vocabulary is ignored.
+    /// Sets the token with this ID. Does nothing if the ID is outside the vocabulary.
     fn set(&mut self, id: u64, token: &str, kind: i32, score: f32) {
         let Some(id) = usize::try_from(id).ok().filter(|id| *id < self.tokens.len()) else { return };
         token.clone_into(&mut self.tokens[id]);
         (self.types[id], self.scores[id]) = (kind, score);
     }
 
-    /// Sets an added token. It becomes a control token if it is marked as special, or if it looks
-    /// like a special token.
+    /// Sets an added token. The token becomes a control token if it is marked as special, or if it
+    /// looks like a control token.
     fn set_added(&mut self, id: u64, token: &str, is_special: bool) {
         if is_special || looks_special(token) {
             self.set(id, token, CONTROL, ADDED_SCORE);
@@ -118,7 +119,7 @@ pub(crate) fn add_to(
         }
     };
     let declared = settings["add_prefix_space"].as_bool().filter(|_| config.architecture.gguf == "llama");
-    // With a sentencepiece tokenizer, llama.cpp adds a space before each text, unless the file
+    // For a sentencepiece tokenizer, llama.cpp adds a space before each text unless the GGUF file
     // disables this.
     let lacks_space = || json.as_ref().filter(|json| !is_merged && !prepends(json)).map(|_| false);
     if let Some(adds) = declared.or_else(lacks_space) {
@@ -180,7 +181,8 @@ fn added(json: &Json) -> impl Iterator<Item = (u64, &str, bool)> {
     })
 }
 
-/// Returns placeholders for as many tokens as the configuration states, or as many as there are.
+/// Returns a vocabulary of placeholders. Its size is the number of tokens in the configuration, or
+/// the number of actual tokens if the configuration has none.
 fn empty(json: &Json, declared: Option<u64>) -> Result<Vocabulary> {
     let ids = vocab(json)?.map(|(_, id)| id).chain(added(json).map(|(id, ..)| id));
     let needed = ids.max().map_or(0, |last| last.saturating_add(1));

@@ -1,13 +1,13 @@
 //! Defines the weights of a model: their names in transformers and in GGUF, and the shapes that
-//! follow from `config.json`. If a weight had a different shape, its rows would be divided into the
-//! wrong heads, or llama.cpp could not load the file.
+//! `config.json` requires. If a weight had a different shape, its rows would be assigned to the
+//! wrong heads, or llama.cpp could not load the output.
 
 use crate::config::Config;
 use crate::folder::contradicts;
 use std::collections::HashSet;
 use tensorferry_sdk::Result;
 
-/// Prefixes of the names of weights in layers: in transformers, and in GGUF.
+/// Prefixes of the names of layer weights in transformers and in GGUF.
 const IN_LAYER: [&str; 2] = ["model.layers.", "blk."];
 
 /// A module with a weight and possibly a bias.
@@ -15,7 +15,7 @@ const IN_LAYER: [&str; 2] = ["model.layers.", "blk."];
 struct Module {
     /// Names in transformers and in GGUF.
     names: [&'static str; 2],
-    /// Shape of the weight. Its first dimension is also the length of the bias.
+    /// Shape of the weight. The first dimension is also the length of the bias.
     shape: &'static [Dim],
 }
 
@@ -59,7 +59,7 @@ const LAYER_MODULES: [Module; 11] = [
 /// Attention modules that have a bias in Qwen 2.
 const WITH_BIAS: [&str; 3] = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"];
 
-/// The weight that a tensor contains.
+/// The module and parameter to which a tensor's name refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Weight {
     layer: Option<u64>,
@@ -105,8 +105,8 @@ pub fn has_name(name: &str) -> bool {
 }
 
 /// Checks tensors against the configuration: no tensor may be missing, and each must have the
-/// expected shape. The tensors may have the names of either side. Tensors without a known name are
-/// ignored.
+/// expected shape. The tensors may have the names of transformers or those of GGUF. Tensors without
+/// a known name are ignored.
 pub(crate) fn check<'t>(config: &Config, tensors: impl Iterator<Item = (&'t str, &'t [u64])>) -> Result<()> {
     let expected =
         Expected { config, layers: config.layers()?, head: config.head()?, inner: config.inner()? };
@@ -159,7 +159,7 @@ impl Expected<'_> {
         }
     }
 
-    /// Describes the length of a dimension by the configuration keys that define it.
+    /// Describes the length of a dimension with the configuration keys that define the length.
     fn words(&self, dim: Dim) -> String {
         let Config { heads, kv_heads, .. } = self.config;
         let len = self.len(dim).map_or("any".to_owned(), |len| len.to_string());

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use tensorferry_sdk::file_name::{base_of_variant, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, ShardName, Side, Source, TypedOption};
 
-/// Reader option: what to do if the input is a single shard of a model.
+/// Reader option that controls whether a single shard of a model may be read.
 pub const SHARD_OPTION: TypedOption<bool> = TypedOption::choice(
     Side::Reader,
     "shard",
@@ -28,12 +28,12 @@ pub enum Choice {
     Files(Vec<String>),
 }
 
-/// Chooses the files that the source's entry refers to. A file is read by itself. A shard is
-/// rejected, unless `shard_is_alone` is set or the model is only displayed. In a folder, the choice
-/// is the first of the following that exists: the index or file with the default name, the only
-/// index, the only file, a complete set of shards.
+/// Chooses the files that the source's entry refers to. If the entry is a file, only that file is
+/// chosen. A shard is rejected unless `shard_is_alone` is set or the model is only displayed. In a
+/// folder, the function chooses the first of the following that exists: the index or file with the
+/// default name, the only index, the only file, or a complete set of shards.
 ///
-/// Returns a usage error if the user has to choose.
+/// Returns a usage error if the choice is ambiguous.
 pub fn choose(
     naming: &Naming,
     shard_is_alone: bool,
@@ -56,7 +56,7 @@ pub fn choose(
         }
         Entry::Prefix(prefix) => {
             let mut names = source.list(prefix)?;
-            // The index of a variant may not start with the prefix of its shards.
+            // The name of a variant's index may not start with the prefix that its shards have.
             for name in naming.indexes(prefix) {
                 if !name.starts_with(prefix) && source.contains(&name)? {
                     names.push(name);
@@ -72,7 +72,7 @@ pub fn choose(
     }
 }
 
-/// Returns an error if a single chosen file is only a part of a model.
+/// Returns an error if the choice is a single file that contains only a part of a model.
 fn refuse_partial(
     choice: Choice,
     shard_is_alone: bool,
@@ -87,8 +87,8 @@ fn refuse_partial(
     Ok(choice)
 }
 
-/// Rejects a shard, because it is unclear whether the user means the whole model. If the model is
-/// only displayed, reports a note instead.
+/// Rejects a shard, because the user may want to read the whole model. If the model is only
+/// displayed, reports a note instead.
 fn refuse_shard(
     naming: &Naming,
     name: &str,
@@ -151,8 +151,8 @@ fn choose_among(
     })
 }
 
-/// Returns the names without variants of models that are also present. For example, `x.fp16.bin` is
-/// a variant of `x.bin`.
+/// Returns the names except those of variants whose base model is also in the list. For example,
+/// `x.fp16.bin` is a variant of `x.bin`.
 #[must_use]
 pub fn without_variants<'n>(naming: &Naming, names: &[&'n str]) -> Vec<&'n str> {
     let stem_of = |name: &str| {
@@ -168,7 +168,7 @@ pub fn without_variants<'n>(naming: &Naming, names: &[&'n str]) -> Vec<&'n str> 
     names.iter().copied().filter(|name| !is_variant(name)).collect()
 }
 
-/// Reports a note about the files next to the chosen file, which are not read.
+/// Reports a note that lists the other files in the folder, which are not read.
 fn note_others(
     naming: &Naming,
     choice: &str,
@@ -194,7 +194,7 @@ fn note_others(
     Ok(())
 }
 
-/// Chooses several files, which must be all shards of a single set.
+/// Chooses several files. Fails unless they are all the shards of a single set.
 fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
     if are_ranks_of_one_model(files) && files.iter().all(|name| naming.shard(name).is_none()) {
         return Err(unjoinable_ranks(files));
@@ -206,8 +206,8 @@ fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
         return Err(several(files));
     }
     let numbers: BTreeSet<u64> = parsed.iter().map(|shard| shard.number).collect();
-    // If there are N shards and one is missing, its number is among the first N + 1. The search
-    // therefore does not depend on the count in the file names, which may be huge.
+    // If there are N files and a shard is missing, the lowest missing number is at most N + 1. The
+    // search therefore does not depend on the shard count in the file names, which may be huge.
     let missing = (1..=first.count).take(numbers.len() + 1).find(|number| !numbers.contains(number));
     if let Some(missing) = missing {
         return Err(Error::malformed("a shard is missing, and so is the index")
@@ -348,8 +348,8 @@ mod tests {
         assert!(notes[0].ends_with("not part of it: \"consolidated.safetensors\""), "{notes:?}");
     }
 
-    /// If a run replaced the set, or the set replaced a run's shards, these shards are not a
-    /// different model.
+    /// Shards with the tag of a run and shards without a tag may be in the same folder. They are
+    /// parts of the same model as the index with their stem.
     #[test]
     fn shards_with_tags_are_of_the_index_of_their_stem() {
         let shard = "model-r0123abcd-00001-of-00002.safetensors";

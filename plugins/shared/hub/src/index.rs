@@ -1,5 +1,5 @@
-//! An index lists the tensors of a model that is stored in several files, with the file of each
-//! tensor: `{"metadata": {"total_size": BYTES, ...}, "weight_map": {TENSOR: FILE, ...}}`.
+//! An index lists the tensors of a model that consists of several files, and the file that contains
+//! each tensor: `{"metadata": {"total_size": BYTES, ...}, "weight_map": {TENSOR: FILE, ...}}`.
 
 use crate::json::{self, ParseState, Scalar, UniqueMap};
 use crate::listing::list;
@@ -9,15 +9,15 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, Source, check_name};
 
-/// Metadata that depends on the tensors in the files. It is computed again when an index is
-/// written.
+/// Metadata keys whose values depend on the tensors in the files. Writing an index computes these
+/// values again.
 const DERIVED: [&str; 2] = ["total_size", "total_parameters"];
 
 #[derive(Debug)]
 pub struct Index {
     /// File name of the index.
     name: String,
-    /// The file of each tensor.
+    /// The name of the file that contains each tensor.
     weight_map: BTreeMap<String, String>,
     /// Metadata of the model. For a sharded model, huggingface_hub stores it in the index instead
     /// of the shards.
@@ -93,10 +93,10 @@ impl Index {
         self.weight_map.get(tensor).is_some_and(|named| named == file)
     }
 
-    /// Checks that the files contain the tensors that the index lists. `held` contains each tensor
-    /// of each file, with the name of the file. `tied` contains additional names of tensors, which
-    /// the files themselves do not contain. If a tensor is missing from the index, it is reported
-    /// as a loss. If the index assigns a tensor to a different file, this is reported as a note.
+    /// Checks that the files contain the tensors that the index lists. `held` contains the name of
+    /// each tensor in each file, and the name of that file. `tied` contains additional tensor names
+    /// that the files do not contain. A tensor that is missing from the index is reported as a
+    /// loss. A tensor that the index assigns to a different file is reported as a note.
     pub fn check(
         &self,
         held: &HashSet<(&str, &str)>,

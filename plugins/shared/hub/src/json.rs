@@ -1,5 +1,5 @@
 //! Parses the JSON of headers and indexes. Keys must be unique, and the number of entries is
-//! limited. Errors contain the tensor and the byte offset.
+//! limited. Errors contain the name of the tensor and the byte offset.
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -9,11 +9,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum number of characters from a parser's message, which may quote the file.
+/// Maximum number of characters that an error contains from the parser's message. That message may
+/// quote the file.
 const MESSAGE_CHARS: usize = 1000;
 
-/// The state of a parse. It contains the number of entries so far, and, for errors, the tensor of
-/// the current entry and the limit that was exceeded.
+/// The state of the parser: the number of entries parsed so far, the tensor of the current entry,
+/// and the error for a limit that was exceeded.
 pub struct ParseState<'a> {
     limits: &'a Limits,
     entries: Cell<u64>,
@@ -22,14 +23,14 @@ pub struct ParseState<'a> {
 }
 
 impl<'a> ParseState<'a> {
-    /// Creates a state that uses the catalog's limits on the number of tensors and the length of
-    /// names.
+    /// Creates a state that enforces the limits on the number of tensors and the length of names.
     #[must_use]
     pub fn new(limits: &'a Limits) -> Self {
         Self { limits, entries: Cell::new(0), tensor: RefCell::default(), refusal: RefCell::default() }
     }
 
-    /// Counts an entry with this key. If a limit is exceeded, [`parse`] returns the error.
+    /// Counts an entry with this key against the limits. If a limit is exceeded, [`parse`] returns
+    /// the error.
     pub fn count<E: serde::de::Error>(&self, key: &str) -> Result<(), E> {
         let entries = self.entries.get() + 1;
         self.entries.set(entries);
@@ -50,14 +51,14 @@ impl<'a> ParseState<'a> {
         Err(E::custom("over a limit"))
     }
 
-    /// Sets the tensor to name in errors, whose entry is parsed next.
+    /// Sets the tensor whose entry is parsed next. Errors contain the name of this tensor.
     pub fn enter(&self, tensor: Option<&str>) {
         self.tensor.replace(tensor.map(str::to_owned));
     }
 
     fn error(&self, text: &str, base: u64, error: &serde_json::Error) -> Error {
-        // Removes the line and column from the message. Headers are a single line, and the error
-        // contains the offset instead.
+        // This removes the line and column from the message. Headers are a single line, and the
+        // error contains the offset instead.
         let full = error.to_string();
         let message = full.rsplit_once(" at line ").map_or(&*full, |(message, _)| message);
         let message: String = message.chars().take(MESSAGE_CHARS).collect();
@@ -70,8 +71,8 @@ impl<'a> ParseState<'a> {
     }
 }
 
-/// Parses the single JSON value in `bytes`, which start at offset `base` of their file. Errors
-/// contain the offset in the file, and the tensor that `scope` names.
+/// Parses `bytes`, which contain a single JSON value and start at offset `base` of their file.
+/// Errors contain the offset in the file, and the tensor that `scope` names.
 pub fn parse<'a, S>(bytes: &'a [u8], base: u64, scope: &ParseState<'_>, seed: S) -> Result<S::Value>
 where
     S: DeserializeSeed<'a>,
@@ -133,8 +134,8 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueMap<'_, V> {
     }
 }
 
-/// Any JSON value. A scalar is kept as a string. A nested value is parsed and dropped, and
-/// serde_json limits the recursion for it. [`serde::de::IgnoredAny`] has no such limit.
+/// Any JSON value. A scalar is kept as a string. A nested value is parsed and discarded, and
+/// serde_json limits its nesting depth. [`serde::de::IgnoredAny`] does not limit the depth.
 pub struct Scalar(
     /// The string form of a string, number or boolean.
     pub Option<String>,

@@ -1,6 +1,7 @@
-//! Models in several files, with the names that the Hugging Face Hub uses: shards, and an index
-//! that lists the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use these
-//! parts. `numpy` and `onnx`, whose models are a single file, use only the other parts.
+//! Supports models in several files with the names that the Hugging Face Hub uses: shards, and an
+//! index that lists the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use
+//! this functionality. The plugins `numpy` and `onnx`, whose models are a single file, use only the
+//! other parts of this crate.
 //!
 //! ```text
 //! model.safetensors                        pytorch_model.bin                        not split
@@ -22,8 +23,8 @@
 //! | `listing.rs` | shortened lists in errors |
 //! | `only_file.rs` | the choice of a file, for formats whose models are a single file (`numpy`, `onnx`) |
 //!
-//! Sources: `huggingface_hub/serialization/_base.py`. For variants: `_add_variant` in
-//! `transformers/modeling_utils.py`.
+//! Sources: `huggingface_hub/serialization/_base.py`, and `_add_variant` in
+//! `transformers/modeling_utils.py` for variants.
 #![forbid(unsafe_code)]
 
 mod choose;
@@ -46,10 +47,10 @@ pub use side_record::SideRecord;
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{ShardName, ShardTag};
 
-/// The file names that models in one format have.
+/// The naming scheme for the files of models in one format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Naming {
-    /// Name of the format in messages, such as `safetensors`.
+    /// Name of the format in error messages, such as `safetensors`.
     pub title: &'static str,
     /// Default stem of file names, such as `model`.
     pub stem: &'static str,
@@ -61,8 +62,8 @@ pub struct Naming {
 
 impl Naming {
     /// Returns the stem of a model's shards, given the name of its index. Returns `None` if the
-    /// name is not that of an index. A variant precedes the last dot of an index name, but the
-    /// suffix of a shard name.
+    /// name is not that of an index. In the name of an index, a variant precedes the last dot. In
+    /// the name of a shard, it precedes the suffix.
     #[must_use]
     pub fn stem_of_index(&self, name: &str) -> Option<String> {
         if let Some(stem) = strip_suffix(name, self.index_suffix) {
@@ -79,12 +80,13 @@ impl Naming {
         ShardName::parse(name).filter(|shard| shard.ending.eq_ignore_ascii_case(self.suffix))
     }
 
-    /// Returns the stem that a shard shares with its index. It does not contain the tag of a run.
+    /// Returns the stem that a shard shares with its index. The stem does not contain the tag of a
+    /// run.
     fn stem_of_shard<'a>(shard: &ShardName<'a>) -> &'a str {
         ShardTag::stem_without(shard.stem)
     }
 
-    /// Returns the names that an index may have, given the stem of its shards.
+    /// Returns the possible names of an index, given the stem of its shards.
     fn indexes(&self, stem: &str) -> Vec<String> {
         let mut names = vec![format!("{stem}{}", self.index_suffix)];
         let variant = stem.rsplit_once('.').zip(self.index_suffix.rsplit_once('.'));

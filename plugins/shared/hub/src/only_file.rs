@@ -1,5 +1,5 @@
-//! Chooses the file of a model whose format stores models in a single file. The input may also be a
-//! folder that contains exactly one such file.
+//! Chooses the file of a model if the format stores each model in a single file. The input is that
+//! file, or a folder that contains exactly one such file.
 
 use crate::choose::unjoinable_ranks;
 use crate::listing::list;

@@ -1,25 +1,26 @@
-//! Recognizes files that contain one rank's part of a model. Programs that train or serve a model
-//! on several devices write such files.
+//! Recognizes, by name, files that contain one rank's part of a model. Programs that train or serve
+//! a model on several devices write such files.
 //!
 //! In a pattern, `#` matches a number, `@` matches the number of ranks, `~` matches a separator or
 //! nothing, and `*` matches any text. Matching is case-insensitive.
 
 use tensorferry_sdk::{Context, Error, Limits, Purpose, Result, Source};
 
-/// Whether a file is a part of a model, if its name does not contain the number of ranks.
+/// Whether a file is a part of a model, if the number of ranks is not in its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoneRank {
     /// The file is always a part.
     IsPart,
-    /// The file is a part if one of its numbers is not 0, or if other ranks are next to it. If rank
-    /// 0 is the only file, it is a whole model.
+    /// The file is a part if one of the numbers in its name is not 0, or if files of other ranks
+    /// are in the same folder. If the file of rank 0 is the only one, it is a whole model.
     FirstIsWhole,
     /// The file is a part only if ranks 0 and 1 of its set exist. Otherwise, the number may have a
     /// different meaning, such as the rank of an adapter.
     IsWhole,
 }
 
-/// The known patterns. The first match counts, so specific patterns precede general ones.
+/// The known patterns. The first matching pattern applies, so specific patterns precede general
+/// ones.
 const PATTERNS: [(&str, LoneRank); 44] = [
     // DeepSpeed: ZeRO partitions, and pipeline layers.
     ("zero_pp_rank_#_*_states.pt", LoneRank::IsPart),
@@ -27,7 +28,7 @@ const PATTERNS: [(&str, LoneRank); 44] = [
     ("fp16_zero_pp_rank_#_*_states.pt", LoneRank::IsPart),
     ("layer_#-model_*-model_states.pt", LoneRank::IsPart),
     ("mp_rank_#_model_states.pt", LoneRank::FirstIsWhole),
-    // Models from Meta and Mistral.
+    // Models released by Meta and Mistral.
     ("consolidated.#.pth", LoneRank::FirstIsWhole),
     ("consolidated.#.pt", LoneRank::FirstIsWhole),
     ("consolidated.#.safetensors", LoneRank::FirstIsWhole),
@@ -45,11 +46,11 @@ const PATTERNS: [(&str, LoneRank); 44] = [
     ("tp#_sharded*.safetensors", LoneRank::FirstIsWhole),
     ("tp_rank_#_pp_rank_#.pt", LoneRank::FirstIsWhole),
     ("dp_rank_#_tp_rank_#_pp_rank_#.pt", LoneRank::FirstIsWhole),
-    // FSDP, as verl and accelerate write it, and torch's distributed checkpoints.
+    // FSDP files that verl and accelerate write, and torch's distributed checkpoints.
     ("*_world_size_@_rank_#.*", LoneRank::FirstIsWhole),
     ("pytorch_model*_rank#.bin", LoneRank::FirstIsWhole),
     ("__#_#.pt", LoneRank::FirstIsWhole),
-    // nanotron: a name contains a rank for each kind of parallelism.
+    // nanotron. The name contains a rank for each kind of parallelism.
     ("*rank-#-of-@*rank-#-of-@*", LoneRank::FirstIsWhole),
     // FSDP in torch_xla.
     ("*rank~#~of~@*", LoneRank::FirstIsWhole),
@@ -65,7 +66,7 @@ const PATTERNS: [(&str, LoneRank); 44] = [
     ("*-#-of-@.*", LoneRank::IsWhole),
     ("*_#-of-@.*", LoneRank::IsWhole),
     ("*_#_of_@.*", LoneRank::IsWhole),
-    // Others.
+    // Other programs.
     ("*_mp_rank_#*", LoneRank::IsWhole),
     ("*rank~#*rank~#.*", LoneRank::IsWhole),
     ("*rank~#.*", LoneRank::IsWhole),
@@ -81,17 +82,18 @@ const PATTERNS: [(&str, LoneRank); 44] = [
     ("*_part~#.pt", LoneRank::IsWhole),
 ];
 
-/// TensorRT-LLM's configuration, which is next to its ranks, and the maximum length that is read.
+/// Name of TensorRT-LLM's configuration file, which is in the same folder as the files of the
+/// ranks. `MAX_CONFIG` is the maximum number of bytes that are read from it.
 const CONFIG: &str = "config.json";
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// A file name that matches one of the [`PATTERNS`], and the numbers in it.
+/// A file name that matches one of the [`PATTERNS`], and the numbers in that name.
 #[derive(Debug, PartialEq, Eq)]
 struct RankName {
     alone: LoneRank,
     numbers: Vec<u64>,
     count: Option<u64>,
-    /// The name with `#` in place of each number. It is the same for all files of a set.
+    /// The name with `#` in place of each number, which is the same for all files of a set.
     set: String,
 }
 
@@ -151,7 +153,8 @@ impl RankName {
         }
     }
 
-    /// Returns the common prefix of all names in the set, spelled as in `name`.
+    /// Returns the prefix that all names in the set have in common. The case of its letters is the
+    /// same as in `name`.
     fn start<'n>(&self, name: &'n str) -> &'n str {
         &name[..self.set.find('#').unwrap_or(name.len())]
     }
@@ -199,14 +202,14 @@ fn count_of_config(source: &dyn Source, folder: &str, rank: &RankName) -> Result
     Ok(config.and_then(|config| config.pointer("/mapping/world_size")?.as_u64()))
 }
 
-/// Returns the other files of a set, with the numbers in their names.
+/// Returns the other files of the set, with the numbers in their names.
 fn others_of(
     rank: &RankName,
     source: &dyn Source,
     folder: &str,
     base: &str,
 ) -> Result<Vec<(String, Vec<u64>)>> {
-    // Lists only files whose names have the prefix of the set.
+    // Only files whose names start with the prefix of the set are listed.
     let names = source.list(&format!("{folder}{}", rank.start(base)))?;
     let is_other = |name: String| {
         let other = name.strip_prefix(folder)?;
@@ -223,7 +226,7 @@ fn others_of(
     Ok(others)
 }
 
-/// If a name is that of rank 0 and contains a single number, returns the name of rank 1.
+/// If a file name is that of rank 0 and contains a single number, returns the file name of rank 1.
 fn next_name(base: &str, rank: &RankName) -> Option<String> {
     let start = rank.start(base);
     let rest = &base[start.len()..];
@@ -240,8 +243,8 @@ pub fn refuse_part(source: &dyn Source, name: &str, context: &dyn Context) -> Re
     }
 }
 
-/// Rejects a file that contains the part `part` of a model. If the model is only displayed, reports
-/// a note instead.
+/// Rejects a file that contains only a part of a model. `part` describes the part. If the model is
+/// only displayed, reports a note instead.
 pub fn refuse(name: &str, part: &str, context: &dyn Context) -> Result<()> {
     if context.purpose().has(Purpose::SHOW) {
         context.note(&format!("{name:?} contains only a part of a model: {part}"));
@@ -252,7 +255,8 @@ pub fn refuse(name: &str, part: &str, context: &dyn Context) -> Result<()> {
         .hint("pass the whole model (for DeepSpeed, its folder), or -i shard=alone to read only this part"))
 }
 
-/// Returns whether all of these files are ranks of one model.
+/// Returns whether the names are those of several files, each of which contains one rank's part of
+/// the same model.
 #[must_use]
 pub fn are_ranks_of_one_model(names: &[&str]) -> bool {
     let set = |name: &&str| RankName::parse(name).map(|rank| rank.set);

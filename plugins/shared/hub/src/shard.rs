@@ -1,6 +1,7 @@
 //! A shard is one file of a split model, named like `model-00002-of-00005.safetensors`.
 //!
-//! Names and the split follow `split_state_dict_into_shards_factory` of huggingface_hub.
+//! The names and the split are the same as in `split_state_dict_into_shards_factory` of
+//! huggingface_hub.
 
 use crate::Naming;
 use tensorferry_sdk::file_name::strip_suffix;
@@ -10,15 +11,15 @@ use tensorferry_sdk::{Role, ShardName, ShardTag, Target};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     naming: Naming,
-    /// Name of the file of an unsplit model.
+    /// File name of a model that is not split.
     pub whole: String,
     stem: String,
     tag: ShardTag,
 }
 
 impl Names {
-    /// Returns the names for a target. The stem comes from the file name that the user specified;
-    /// otherwise, it is the default stem.
+    /// Returns the file names for an output target. The stem is part of the file name that the user
+    /// specified. If the user did not specify a file name, it is the default stem.
     #[must_use]
     pub fn of(naming: &Naming, target: &Target) -> Self {
         let Naming { suffix, index_suffix, .. } = *naming;
@@ -32,14 +33,15 @@ impl Names {
         Self { naming: *naming, whole, stem: stem.to_owned(), tag: ShardTag::default() }
     }
 
-    /// Adds the tag of a run to the names of shards, as in
+    /// Adds the tag of a conversion run to the names of shards, as in
     /// `model-r0123abcd-00002-of-00005.safetensors`.
     #[must_use]
     pub fn tagged(self, tag: ShardTag) -> Self {
         Self { tag, ..self }
     }
 
-    /// Returns the name of file `number`, counted from 1, of `count` files.
+    /// Returns the name of one of `count` files. `number` is the number of the file, counted from
+    /// 1.
     #[must_use]
     pub fn file(&self, number: usize, count: usize) -> String {
         if count == 1 {
@@ -51,7 +53,7 @@ impl Names {
     }
 
     /// Returns names and globs that match other splits of the same model. `save_torch_state_dict`
-    /// in huggingface_hub deletes such files too. The list is empty if the stem contains glob
+    /// in huggingface_hub also deletes such files. The list is empty if the stem contains glob
     /// characters.
     #[must_use]
     pub fn superseded(&self) -> Vec<(String, Role)> {
@@ -70,10 +72,10 @@ impl Names {
     }
 }
 
-/// Splits tensors, or other indivisible items, into files, in order. Each item comes with its
-/// length in bytes. A file is full if the next tensor would make it longer than `max` bytes. A
-/// tensor longer than that gets a file of its own, and the file before it continues to be filled.
-/// There is at least one file.
+/// Distributes tensors, or other indivisible items, among files in order. Each item is paired with
+/// its length in bytes. A file is full if the next tensor would make it longer than `max` bytes. A
+/// tensor longer than `max` bytes gets a separate file, and the next tensors are added to the
+/// previous file again. The result contains at least one file.
 pub fn split<T>(tensors: impl IntoIterator<Item = (T, u64)>, max: Option<u64>) -> Vec<Vec<T>> {
     let max = max.unwrap_or(u64::MAX);
     let mut shards = Vec::new();

@@ -1,6 +1,6 @@
-//! The side record contains the parts of a catalog that a tensor format cannot store: the metadata,
-//! and the name of the format that the tensors came from. Plugins store the record in a location
-//! that other readers of their format ignore:
+//! The side record contains the parts of a catalog that a tensor format cannot store. These are the
+//! metadata, and the name of the format from which the tensors were converted. Plugins store the
+//! record in a location that other readers of their format ignore:
 //!
 //! ```json
 //! {"version": 1, "origin": "safetensors", "metadata": {"format": "pt"}}
@@ -14,13 +14,13 @@ const VERSION: u64 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideRecord {
-    /// ID of the format that the tensors came from.
+    /// ID of the format from which the tensors were converted.
     pub origin: String,
     pub metadata: BTreeMap<String, String>,
 }
 
 impl SideRecord {
-    /// Encodes the record. Equal records have equal bytes.
+    /// Encodes the record. Equal records have identical encodings.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let metadata = self.metadata.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
@@ -34,8 +34,8 @@ impl SideRecord {
         Value::Object(record).to_string().into_bytes()
     }
 
-    /// Parses a record. Unknown keys are ignored, because later versions may define them. Errors
-    /// call the record `title`.
+    /// Parses a record. Unknown keys are ignored, because later versions may define them. In
+    /// errors, `title` is the name of the record.
     pub fn parse(bytes: &[u8], title: &str) -> Result<Self> {
         let wrong = |what: &str| Error::malformed(format!("{title}: {what}"));
         let record: Value = serde_json::from_slice(bytes).map_err(|e| wrong("not JSON").found(e))?;

@@ -1,6 +1,6 @@
-//! Converts the names of parameters to and from their names in a `torch_dist` checkpoint. In a
-//! checkpoint, the parameters of all layers of a stack are combined into one tensor, and so are the
-//! parameters of all experts:
+//! Converts between the names of a model's parameters and the tensor names in a `torch_dist`
+//! checkpoint. In a checkpoint, one tensor contains a parameter of all layers in a stack, or of all
+//! experts:
 //!
 //! | In the model | In the checkpoint | Additional leading dimensions |
 //! |---|---|---|
@@ -9,12 +9,12 @@
 //! | `decoder.layers.7.mlp.experts.linear_fc1.weight3` | the same | layers, experts |
 //! | `decoder.layers.7.input_layernorm.weight` | `decoder.layers.self_attention.linear_qkv.layer_norm_weight` | layers |
 //!
-//! If layers differ from each other, their names keep the layer numbers. In models with
-//! `singleton_local_shards`, names keep the expert numbers, and the halves of a gated MLP are
-//! separate tensors, `weight_w` and `weight_v`.
+//! If the layers of a model are not all alike, the names in its checkpoints contain the layer
+//! numbers. With `singleton_local_shards`, the names contain the expert numbers, and the halves of
+//! a gated MLP are separate tensors, `weight_w` and `weight_v`.
 //!
-//! A norm before a module has the name that Transformer Engine uses, where the norm is fused with
-//! the module.
+//! A norm that precedes a module has the name that Transformer Engine uses, because Transformer
+//! Engine fuses such a norm with the module.
 
 use crate::names::{expert, is_counted, numbered};
 use std::collections::BTreeSet;
@@ -23,8 +23,8 @@ use std::collections::BTreeSet;
 const EXPERTS: &str = ".experts.experts.";
 const LOCAL_EXPERTS: &str = ".experts.local_experts.";
 
-/// Returns whether a tensor of a checkpoint has a leading dimension for layers, and whether it has
-/// one for experts, according to its name.
+/// Returns whether the tensor with this name in a checkpoint has a leading dimension for layers,
+/// and whether it has a leading dimension for experts.
 #[must_use]
 pub fn stacked_dims(key: &str) -> [bool; 2] {
     let is_word =
@@ -34,8 +34,8 @@ pub fn stacked_dims(key: &str) -> [bool; 2] {
     [layers, experts]
 }
 
-/// Returns the model's name for a slice of a checkpoint's tensor. `layer` and `expert` are the
-/// numbers of the slice, if the tensor has these dimensions.
+/// Returns the parameter name for a slice of a tensor in a checkpoint. `layer` and `expert` are the
+/// indices of the slice, if the tensor has these dimensions.
 #[must_use]
 pub fn slice_name(key: &str, layer: Option<u64>, expert: Option<u64>) -> String {
     let mut name = key.to_owned();
@@ -48,8 +48,8 @@ pub fn slice_name(key: &str, layer: Option<u64>, expert: Option<u64>) -> String 
     }
 }
 
-/// If a name is that of a gated MLP's first half, returns the name without its suffix, and the name
-/// of the second half.
+/// If a tensor contains the first half of a gated MLP, returns its name without the suffix, and the
+/// name of the tensor with the second half.
 #[must_use]
 pub fn halves(key: &str) -> Option<(&str, String)> {
     let whole = key.strip_suffix("_w")?;
@@ -65,9 +65,9 @@ pub fn is_extra_state(key: &str) -> bool {
 
 /// Returns the names of the modules' extra state, such as
 /// `decoder.layers.mlp.linear_fc1._extra_state/shard_7_32` for layer 7 of 32. Megatron looks for
-/// these entries even if they are empty. Each item of `slices` is a parameter, with the numbers of
-/// layers and experts. Megatron and Transformer Engine differ in which modules have extra state,
-/// but additional entries do no harm.
+/// these entries even if they are empty. Each item of `slices` is a parameter, with the total
+/// numbers of layers and experts. Megatron and Transformer Engine differ in which modules have
+/// extra state, but additional entries do no harm.
 #[must_use]
 pub fn extra_states<'n>(slices: impl IntoIterator<Item = (&'n DistName, [u64; 2])>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
@@ -92,7 +92,7 @@ pub fn extra_states<'n>(slices: impl IntoIterator<Item = (&'n DistName, [u64; 2]
     names
 }
 
-/// Splits a name after `layers.`, which is where a layer number is or could be inserted.
+/// Splits a name after `layers.`, which is the position of a layer number.
 fn layers_in(key: &str) -> Option<(&str, &str)> {
     let mut from = 0;
     while let Some(found) = key.get(from..)?.find("layers.") {
@@ -105,7 +105,7 @@ fn layers_in(key: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// The location of a parameter in a checkpoint.
+/// The location of a parameter in a `torch_dist` checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistName {
     /// Name of the tensor in the checkpoint that contains the parameter as a slice.
@@ -113,17 +113,18 @@ pub struct DistName {
     /// The layer of the slice; `None` if the name already contains the layer number.
     pub layer: Option<u64>,
     pub expert: Option<u64>,
-    /// Name that the parameter gets when the checkpoint is read again.
+    /// Name that the parameter has when the checkpoint is read again.
     pub read_as: String,
 }
 
-/// Returns the location of a parameter in a checkpoint. `is_stacked` is set if layers are combined.
-/// `has` returns whether the model has a parameter with a given name.
+/// Returns the location of a parameter in a checkpoint. `is_stacked` is true if the checkpoint
+/// combines layers into one tensor. `has` returns whether the model has a parameter with a given
+/// name.
 pub fn dist_name(name: &str, is_stacked: bool, has: impl Fn(&str) -> bool) -> DistName {
     let mut read_as = with_fused_norm(name, has);
     let mut key = read_as.clone();
     let number = expert(&read_as).map(|(before, number, after)| {
-        // The names of grouped experts end with the number of the expert.
+        // The parameter names of grouped experts end with the expert number.
         let (module, leaf) = match before.strip_suffix("local_experts.") {
             Some(module) => (module, after.trim_start_matches('.').to_owned()),
             None => {
@@ -143,9 +144,9 @@ pub fn dist_name(name: &str, is_stacked: bool, has: impl Fn(&str) -> bool) -> Di
     DistName { key, layer, expert, read_as }
 }
 
-/// Changes the name of a norm to that in Transformer Engine. In models without Transformer Engine,
-/// norms have different names. Some norms are never fused: before experts, and in attention with
-/// latent keys.
+/// Changes the name of a norm to its name in Transformer Engine, because norms have different names
+/// in models without Transformer Engine. The names of norms that precede experts, or that are in
+/// attention with latent keys, are not changed, because these norms are never fused.
 fn with_fused_norm(name: &str, has: impl Fn(&str) -> bool) -> String {
     let Some((stack, number, after)) = numbered(name, "layers") else { return name.to_owned() };
     let layer = format!("{stack}.{number}.");
@@ -190,7 +191,7 @@ mod tests {
             (key.as_str(), layer, read_as.as_str()),
             ("decoder.layers.self_attention.linear_qkv.layer_norm_weight", Some(7), norm)
         );
-        // A Transformer Engine norm before experts.
+        // In Transformer Engine, a norm that precedes experts is not fused.
         assert_eq!(
             of("decoder.layers.1.pre_mlp_layernorm.weight", false).0,
             "decoder.layers.1.pre_mlp_layernorm.weight"

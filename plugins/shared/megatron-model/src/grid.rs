@@ -1,4 +1,4 @@
-//! The grid of ranks, and the folder for each rank.
+//! Defines the grid of ranks, and the name of the folder for each rank.
 
 /// The position of a rank in the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -11,7 +11,7 @@ pub struct Rank {
     pub tensor: u64,
 }
 
-/// The size of the grid in each kind of parallelism.
+/// The size of the grid along each kind of parallelism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridSize {
     /// Number of tensor-parallel ranks.
@@ -23,7 +23,8 @@ pub struct GridSize {
 }
 
 impl GridSize {
-    /// Iterates over all positions, with stages outermost and tensor ranks innermost.
+    /// Iterates over all positions in the grid. The pipeline stage changes slowest, and the
+    /// tensor-parallel rank changes fastest.
     pub fn ranks(self) -> impl Iterator<Item = Rank> {
         let in_stage = move |stage| {
             let of_expert = move |expert| (0..self.tensor).map(move |tensor| Rank { stage, expert, tensor });

@@ -1,6 +1,6 @@
-//! Joins the parts from all tensor-parallel ranks into one tensor. The blocks of this tensor are
-//! read directly from the parts. The same rules determine which regions of a whole tensor are the
-//! part of a rank.
+//! Joins the parts of a tensor from all tensor-parallel ranks into one tensor, whose blocks are
+//! read directly from the parts. The same rules also determine which regions of a whole tensor form
+//! the part of a rank.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{
@@ -8,26 +8,29 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::Location;
 
-/// How the rows or columns of the parts form the whole tensor.
+/// The rule by which the rows or columns of the parts form the whole tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinRule {
     /// The parts are concatenated along this dimension.
     Along(usize),
-    /// The first halves of all parts come first, followed by the second halves of all parts.
+    /// The whole tensor consists of the first halves of all parts, followed by the second halves of
+    /// all parts.
     Halves,
-    /// The parts contain rows of fused attention tensors, in the order of old versions.
+    /// The parts contain rows of fused attention tensors, in the order that old versions of
+    /// Megatron used.
     Fused {
         /// Number of heads in a part.
         heads: u64,
         /// Number of fused tensors: three for query, key and value, or two for key and value.
         fused: u64,
-        /// Whether the heads of each fused tensor are contiguous (before version 1). Otherwise, the
-        /// fused tensors of each head are contiguous.
+        /// Whether the heads of each fused tensor are contiguous, as in checkpoints before version
+        /// 1. Otherwise, the rows of each head are contiguous, and the fused tensors alternate row
+        /// by row.
         heads_inside: bool,
     },
 }
 
-/// Rows of a part, and their position in the whole tensor.
+/// A range of rows in a part, and their position in the whole tensor.
 struct Rows {
     from: u64,
     /// Distance between consecutive rows, counted in rows of the part.
@@ -41,8 +44,9 @@ impl JoinRule {
         if let Self::Along(dim) = self { dim } else { 0 }
     }
 
-    /// Returns the regions of a tensor that form the part of a rank, in the order of the part. All
-    /// parts have the same size, so this fails if the size is not divisible by the number of ranks.
+    /// Returns the regions of a whole tensor that form the part of a rank, in the order in which
+    /// the part contains them. All parts have the same size. Fails if the size of the whole is not
+    /// divisible by the number of ranks.
     pub fn cut(self, shape: &[u64], ranks: u64, rank: u64) -> Result<Vec<Region>> {
         let dim = self.dim();
         let does_not_divide = |halves: u64| {
@@ -78,9 +82,10 @@ impl JoinRule {
 
 /// Adds joined tensors to a catalog.
 pub struct JoinedCatalog<'o> {
-    /// Catalog of the files. Locations refer to the storages of this catalog.
+    /// Catalog with the tensors of the input files. The locations of parts refer to the storages of
+    /// this catalog.
     pub collected: &'o Catalog,
-    /// Catalog that receives the tensors.
+    /// Catalog that receives the joined tensors.
     pub catalog: &'o mut dyn CatalogSink,
     declared: HashMap<StorageId, StorageId>,
 }
@@ -90,13 +95,13 @@ impl<'o> JoinedCatalog<'o> {
         Self { collected, catalog, declared: HashMap::new() }
     }
 
-    /// Adds a tensor that a single rank contains completely.
+    /// Adds a tensor that is not split: a single rank contains all of it.
     pub fn whole(&mut self, name: &str, location: &Location) -> Result<()> {
         let location = self.located(location)?;
         location.add(self.catalog, name).map(drop)
     }
 
-    /// Adds a tensor that consists of parts. If `most` is set, only the first `most` rows are kept.
+    /// Adds a tensor that consists of parts. If `max` is set, only the first `max` rows are kept.
     /// Fails if the dtypes or the other dimensions of the parts differ.
     pub fn joined(
         &mut self,
@@ -146,7 +151,7 @@ impl<'o> JoinedCatalog<'o> {
             None => {
                 let storage = self.collected.storage(id);
                 let storage = storage.ok_or_else(|| Error::plugin("unknown storage"))?;
-                // The handle of an encoded storage belongs to the reader that found it.
+                // Only the reader that declared an encoded storage can decode it.
                 if matches!(storage.location, StorageLocation::Encoded { .. }) {
                     return Err(Error::unsupported(
                         "the values of the tensor are computed from others, as in conjugates",
@@ -197,8 +202,8 @@ pub fn describe_location(location: &Location) -> String {
     format!("{} {:?}", location.dtype.info().map_or("?", |info| info.name()), location.shape)
 }
 
-/// Returns the positions of a part's rows in the whole. The part has the length `len`, and earlier
-/// parts have `before` rows.
+/// Returns the positions of a part's rows in the whole tensor. `len` is the number of rows in the
+/// part, and `before` is the total number of rows in the preceding parts.
 fn rows(joint: JoinRule, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
     Ok(match joint {
         JoinRule::Along(_) => vec![Rows { from: 0, step: 1, count: len, to: before }],

@@ -13,7 +13,8 @@
 //! | `dist_names.rs` | names in a `torch_dist` checkpoint, in both directions |
 //!
 //! Sources: `megatron/core/tensor_parallel` and `megatron/core/transformer` in megatron-core
-//! 0.16.1. For the old names: `megatron/model` in Megatron-LM 23 and in Megatron-DeepSpeed.
+//! 0.16.1. The source for the old names is `megatron/model` in Megatron-LM 23 and in
+//! Megatron-DeepSpeed.
 #![forbid(unsafe_code)]
 
 mod dist_names;

@@ -1,7 +1,7 @@
 //! Finds the layer and expert numbers in the names of parameters, and the pipeline stage that
 //! contains a parameter.
 
-/// Layer stacks whose layers are included in the argument `num_layers`.
+/// Stacks whose layers count toward the argument `num_layers`.
 const STACKS: [&str; 3] = ["decoder.layers", "encoder.layers", "transformer.layers"];
 /// Prefixes of parameters that are outside of layers and in the first pipeline stage.
 const FIRST: [&str; 1] = ["embedding."];
@@ -18,7 +18,8 @@ pub enum StageOf<'n> {
     Layer(&'n str, u64, &'n str),
 }
 
-/// Returns the stage that contains the parameter with this name, if the name determines the stage.
+/// Returns the pipeline stage that contains the parameter with this name, if the name determines
+/// the stage.
 #[must_use]
 pub fn stage_of(name: &str) -> Option<StageOf<'_>> {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -30,7 +31,7 @@ pub fn stage_of(name: &str) -> Option<StageOf<'_>> {
     }
 }
 
-/// Returns whether a name was used in Megatron-LM before megatron-core.
+/// Returns whether a parameter name is one that Megatron-LM used before megatron-core.
 #[must_use]
 pub fn is_before_core(name: &str) -> bool {
     name.starts_with("language_model.") || name.starts_with("word_embeddings_for_head.")

@@ -1,5 +1,5 @@
 //! Determines how the parts of a parameter on the tensor-parallel ranks form the whole parameter.
-//! The name of the parameter determines this. For a gated MLP, the shapes matter too.
+//! The result depends on the name of the parameter. For a gated MLP, it also depends on the shapes.
 //!
 //! | Module | Weight | Bias |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 
 use tensorferry_sdk::{Error, Result};
 
-/// How the parts of a parameter form the whole parameter.
+/// The relation between the parts of a parameter and the whole parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// All ranks contain the same tensor.
@@ -23,7 +23,7 @@ pub enum Placement {
     /// The parts are rows of the vocabulary, which may be padded.
     Vocabulary,
     /// The parts are rows of the first MLP module. If the MLP is gated, the gate rows of all ranks
-    /// come before the other rows.
+    /// precede the other rows in the whole parameter.
     MaybeGated,
     /// The name does not determine the placement. If the tensor is the same on all ranks, it is
     /// considered replicated.
@@ -57,7 +57,7 @@ const REPLICATED: [&str; 7] = [
     "pooler",
     "rotary_pos_emb",
 ];
-/// Pairs of names of the first and second MLP module.
+/// Names of the first and the second MLP module, in pairs.
 const MLP: [(&str, &str); 2] = [("linear_fc1", "linear_fc2"), ("dense_h_to_4h", "dense_4h_to_h")];
 
 /// Returns how the parts of the parameter with this name form the whole.
@@ -105,8 +105,8 @@ pub fn second_of_mlp(name: &str) -> Option<String> {
     Some(format!("{}{second}.{leaf}", path.strip_suffix(first)?))
 }
 
-/// Returns the number of fused tensors in an attention parameter, if earlier versions stored its
-/// rows in a different order.
+/// Returns the number of fused tensors in an attention parameter, if earlier versions of Megatron
+/// stored the rows of this parameter in a different order.
 #[must_use]
 pub fn fused(name: &str) -> Option<u64> {
     let module = name.rsplit('.').nth(1)?;
@@ -117,7 +117,8 @@ pub fn fused(name: &str) -> Option<u64> {
     }
 }
 
-/// Returns whether the parameter is the output layer, which may share the embedding.
+/// Returns whether the parameter is the weight of the output layer, which may be tied to the
+/// embedding.
 #[must_use]
 pub fn is_output(name: &str) -> bool {
     matches!(
@@ -126,16 +127,16 @@ pub fn is_output(name: &str) -> bool {
     )
 }
 
-/// Returns whether the parameter is the embedding, which the output layer may share.
+/// Returns whether the parameter is the embedding, to which the output layer may be tied.
 #[must_use]
 pub fn is_embedding(name: &str) -> bool {
     name.ends_with("embedding.word_embeddings.weight")
 }
 
-/// Returns whether the first module of an MLP is gated. If it is, it has twice as many rows as the
-/// second module has columns. `shape_of` returns the shape of the second module's weight, and
-/// `said` is the setting in the arguments. Fails if the sizes fit neither case, if they contradict
-/// the arguments, or if there is not enough information.
+/// Returns whether the first module of an MLP is gated. A gated module has twice as many rows as
+/// the second module has columns. `shape_of` returns the shape of the second module's weight, and
+/// `declared` is the setting in the arguments of the run. Fails if the sizes match neither a gated nor
+/// an ungated module, if they contradict the arguments, or if there is not enough information.
 pub fn is_gated<'s>(
     name: &str,
     rows: Option<u64>,

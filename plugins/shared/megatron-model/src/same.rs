@@ -9,9 +9,9 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::Location;
 
-/// Bytes of each tensor that are read at a time.
+/// Number of bytes of each tensor that are read at a time.
 const CHUNK: u64 = 1 << 20;
-/// Length in bytes above which equal checksums are sufficient.
+/// Length in bytes above which equal checksums are considered proof that two tensors are equal.
 const LONG: u64 = 16 << 20;
 
 /// The range of bytes that a tensor covers.
@@ -70,7 +70,7 @@ fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<TensorE
             "the values of the tensor are computed from others, as in conjugates",
         ));
     };
-    // All views are inside the storage, so these numbers cannot overflow.
+    // All views are inside their storages, so these numbers cannot overflow.
     let elements = match &location.strides {
         None => element_count(&location.shape)?,
         Some(strides) => location.shape.iter().zip(strides).fold(1_u64, |reach, (&len, &stride)| {

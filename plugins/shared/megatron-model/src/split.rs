@@ -8,42 +8,43 @@ use crate::placement::{Placement, is_embedding, is_gated, is_output, placement};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tensorferry_sdk::{CatalogView, Error, Region, Result, TensorId};
 
-/// If the output layer shares the embedding, the last stage contains a copy of the embedding with
-/// this name.
+/// If the output layer is tied to the embedding, the last pipeline stage contains a copy of the
+/// embedding with this name.
 const OUTPUT: &str = "output_layer.weight";
 
-/// The reason why models with old names are not written.
+/// The reason why a model whose parameters have old names is not written.
 pub const OLD_NAME: &str = "only names of megatron-core can be written, and this name is older";
 
-/// Properties of the model that come from the arguments of a run.
+/// Properties of the model that the arguments of a training run define.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelFacts {
     pub gated: Option<bool>,
-    /// Whether the output layer is separate from the embedding.
+    /// Whether the output layer is not tied to the embedding.
     pub untied: Option<bool>,
     /// Number of layers in the decoder.
     pub layers: Option<u64>,
     /// Number of rows in the embedding.
     pub vocabulary: Option<u64>,
-    /// Numbers of attention heads and of query groups.
+    /// Number of attention heads and number of query groups.
     pub heads: [Option<u64>; 2],
 }
 
-/// The part of a tensor that a rank gets.
+/// The part of a tensor that is assigned to a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// Name in the rank's file.
     pub name: String,
     pub tensor: TensorId,
     pub shape: Vec<u64>,
-    /// Regions of the tensor that form the part when they are concatenated along the rows.
+    /// Regions of the tensor. Concatenated along the rows, they form the part.
     pub regions: Vec<Region>,
     /// Whether an earlier rank has the same part. A copy consists of a single region of whole rows.
     pub is_copy: bool,
 }
 
-/// Returns the parts of each rank. There is only one expert rank. Fails if a tensor cannot be split
-/// evenly or contradicts the arguments, or if its name does not determine the split.
+/// Returns the parts of each rank. The grid has only one expert-parallel rank. Fails if a tensor
+/// cannot be split evenly or contradicts the arguments, or if its name does not determine the
+/// split.
 pub fn split(
     catalog: &dyn CatalogView,
     size: GridSize,
@@ -73,7 +74,8 @@ pub fn split(
     Ok(splitting.ranks)
 }
 
-/// Counts the layers. Their numbers must be consecutive, and the count must match the arguments.
+/// Counts the layers of the model. Fails if their numbers are not consecutive, or if the count
+/// differs from the arguments.
 fn count_layers(catalog: &dyn CatalogView, facts: &ModelFacts) -> Result<u64> {
     let layer = |id| match stage_of(catalog.tensor(id).name) {
         Some(StageOf::Layer(_, number, _)) => Some(number),
@@ -149,7 +151,8 @@ impl Splitting<'_> {
         Ok(())
     }
 
-    /// Returns how the tensor is split; `None` if each rank contains the whole tensor.
+    /// Returns the rule by which the tensor is split. Returns `None` if each rank contains the
+    /// whole tensor.
     fn joint(&self, name: &str, shape: &[u64]) -> Result<Option<JoinRule>> {
         let along = match placement(name) {
             _ if self.size.tensor == 1 => return Ok(None),

@@ -1,9 +1,9 @@
-//! Makes names unique. For example, a graph may have a node `f/x`, and also a function `f` with a
-//! node `x`.
+//! Makes names unique. Names can collide, for example, if a graph has a node `f/x` and also a
+//! function `f` with a node `x`.
 
 use std::collections::{HashMap, HashSet};
 
-/// The names in use. The number counts how many later requests there were for the same name.
+/// The names in use. `wanted` contains the number of suffixes that have been tried for each name.
 #[derive(Debug, Default)]
 pub struct Names {
     taken: HashSet<String>,
@@ -11,7 +11,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the name itself if it is unused. Otherwise, returns it with the first suffix that
+    /// Returns the name if it is unused. Otherwise, returns the name with the first suffix that
     /// makes it unique, such as `x_1`.
     pub fn unique(&mut self, name: &str) -> String {
         let mut unique = name.to_owned();

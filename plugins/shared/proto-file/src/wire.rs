@@ -1,9 +1,10 @@
 //! Reads protobuf messages that may be as long as their file. A message is a range of a file or of
 //! memory. A field with a length is returned as the range of its content.
 //!
-//! A length is checked against the enclosing range before it is used. The reader never recurses; to
-//! read a nested message, the caller reads its range. As in all protobuf readers, groups (types 3
-//! and 4) are skipped. The format is described in [`tensorferry_proto::wire`].
+//! The reader checks each length against the enclosing range before using the length. It never
+//! recurses. To read a nested message, the caller reads the range of that message. As in all
+//! protobuf readers, groups (types 3 and 4) are skipped. The format is described in
+//! [`tensorferry_proto::wire`].
 
 use std::ops::Range;
 use tensorferry_proto::wire::{
@@ -11,15 +12,16 @@ use tensorferry_proto::wire::{
 };
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
-/// Number of bytes per read from a file. Fields are close together, except for the contents of
-/// tensors, which are skipped. A larger window would mostly read more of these skipped contents.
+/// Number of bytes per read from a file. Most fields are close together, but the contents of
+/// tensors between them are skipped. A larger window would mostly read more of the skipped
+/// contents.
 const WINDOW: u64 = 16 << 10;
-/// Number of bytes per read when a whole range is read.
+/// Number of bytes per read when the bytes of a long range are read.
 const CHUNK: u64 = 64 << 10;
-/// Maximum nesting of groups, as in protobuf's own readers.
+/// Maximum nesting depth of groups, which is the same as in protobuf's own readers.
 const MAX_GROUP_DEPTH: usize = 100;
 
-/// A reader of the messages in one file, or in one piece of memory.
+/// A reader of the messages in one file or one byte slice.
 pub struct Wire<'a> {
     input: Input<'a>,
     window: Vec<u8>,
@@ -53,7 +55,7 @@ pub enum Value {
     Group,
 }
 
-/// What follows the number of a field: the value, or the length of the content.
+/// The data that follows the number of a field: the value, or the length of the content.
 enum FieldStart {
     Whole(Value),
     Len(u64),
@@ -68,8 +70,8 @@ impl<'a> Wire<'a> {
         Self::new(Input::File { source, file })
     }
 
-    /// Creates a reader for messages in memory. Errors name the file `name`. They contain no
-    /// offset, because offsets in `bytes` are not offsets in the file.
+    /// Creates a reader for messages in memory. Errors contain `name` as the file name. They do not
+    /// contain an offset, because offsets in `bytes` are not offsets in the file.
     pub fn of_memory(bytes: &'a [u8], name: &'a str) -> Self {
         Self::new(Input::Memory { bytes, name })
     }
@@ -78,8 +80,8 @@ impl<'a> Wire<'a> {
         Self { input, window: Vec::new(), window_start: 0 }
     }
 
-    /// Creates another reader of the same bytes. It has its own window, so that two readers can
-    /// alternate between two positions.
+    /// Creates another reader of the same bytes. The new reader has a separate window, so that the
+    /// caller can alternate between two positions.
     pub fn reopen(&self) -> Self {
         Self::new(self.input)
     }
@@ -92,7 +94,8 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Reads the first field of `rest`, the remainder of a message, and advances `rest` past it.
+    /// Reads the first field of `rest`, which is the remainder of a message. Advances `rest` past
+    /// the field.
     pub fn next(&mut self, rest: &mut Range<u64>) -> Result<Option<Field>> {
         if rest.is_empty() {
             return Ok(None);
@@ -134,7 +137,7 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// Takes the next `len` bytes of `rest`, and returns their range.
+    /// Removes the next `len` bytes from `rest`, and returns their range.
     fn content(&self, rest: &mut Range<u64>, len: u64) -> Result<Range<u64>> {
         let left = rest.end - rest.start;
         if len > left {
@@ -163,7 +166,7 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// Returns the content of the next field in `rest` that has this number and a length. Advances
+    /// Returns the content of the next length-delimited field with this number in `rest`. Advances
     /// `rest` past that field.
     pub fn next_of(&mut self, rest: &mut Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         while let Some(field) = self.next(rest)? {
@@ -175,8 +178,8 @@ impl<'a> Wire<'a> {
         Ok(None)
     }
 
-    /// Returns the content of the last field with this number in a message. If the field is not
-    /// repeated, its last occurrence counts. Fails if a field with this number has no length.
+    /// Returns the content of the last field with this number in a message. This is the value of a
+    /// field that is not repeated. Fails if a field with this number is not length-delimited.
     pub fn last(&mut self, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         let mut found = None;
         let mut rest = message.clone();
@@ -199,7 +202,7 @@ impl<'a> Wire<'a> {
         self.take(rest, N, take_array)
     }
 
-    /// Passes each packed varint in a range to `visit`.
+    /// Passes each value in a range of packed varints to `visit`.
     pub fn each_varint(
         &mut self,
         range: &Range<u64>,
@@ -239,7 +242,7 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// Passes the bytes of a range to `visit` in chunks, in order. The range may have any length.
+    /// Passes the bytes of a range to `visit` in consecutive chunks. The range may have any length.
     pub fn each_chunk(
         &mut self,
         range: &Range<u64>,
@@ -265,8 +268,8 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// Reads a value at the start of `rest` with `take`, and advances `rest`. The value has at most
-    /// `most` bytes.
+    /// Calls `take` to read a value of at most `max` bytes at the start of `rest`, and advances
+    /// `rest`.
     fn take<T>(
         &mut self,
         rest: &mut Range<u64>,
@@ -281,7 +284,7 @@ impl<'a> Wire<'a> {
         taken.map_err(|broken| self.broken(broken, rest.start, len, left)).inspect(|_| rest.start += len)
     }
 
-    /// Returns at least `min` bytes at the start of `rest`.
+    /// Returns the bytes at the start of `rest`. Fails if there are fewer than `min` bytes.
     fn buffered(&mut self, rest: &Range<u64>, min: u64) -> Result<&[u8]> {
         let (bytes, start) = match self.input {
             Input::Memory { bytes, .. } => (bytes, 0),

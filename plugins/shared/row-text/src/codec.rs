@@ -1,5 +1,5 @@
-//! The compression of whole files. It is detected from the first bytes of a file, not from the
-//! name.
+//! Detects the compression of whole files. The first bytes of a file determine its compression,
+//! regardless of the file name.
 
 use std::io::{self, BufRead, BufReader, Read};
 use tensorferry_sdk::file_name::strip_suffix;
@@ -21,17 +21,17 @@ pub enum Codec {
 pub(crate) const SUFFIXES: [(&str, Codec); 3] =
     [("", Codec::Plain), (".gz", Codec::Gzip), (".zst", Codec::Zstd)];
 
-/// Returns all suffixes that files of a format may have, with and without compression. `own`
-/// contains the format's own suffixes.
+/// Returns all suffixes of files in a format, with and without compression. `own` contains the
+/// suffixes without compression.
 pub fn with_suffixes(own: &'static [&'static str]) -> impl Iterator<Item = String> + Clone {
     own.iter().flat_map(|own| SUFFIXES.into_iter().map(move |(suffix, _)| format!("{own}{suffix}")))
 }
 
-/// Returns the names of an output's files: `a.csv.gz`, or shards such as `a-00000-of-00002.csv.gz`.
-/// `own` contains the suffixes of the format, of which the first is the default.
+/// Returns the file names of an output: `a.csv.gz`, or shards such as `a-00000-of-00002.csv.gz`.
+/// `own` contains the suffixes of the format, starting with the default suffix.
 #[must_use]
 pub fn shard_files(name: &str, sharding: Sharding, own: &[&str]) -> ShardFiles {
-    // The suffix of a file starts with the suffix of the format, and may end with the suffix of a
+    // The suffix of a file is the suffix of the format, optionally followed by the suffix of a
     // codec.
     let lower = name.to_ascii_lowercase();
     let at = own.iter().find_map(|suffix| lower.rfind(suffix));
@@ -45,8 +45,8 @@ pub fn uncompressed_name(name: &str) -> &str {
     SUFFIXES.iter().rev().find_map(|(suffix, _)| strip_suffix(name, suffix)).unwrap_or(name)
 }
 
-/// Returns at most the first `max` bytes of a file, decompressed from as many stored bytes. Data
-/// that is cut off in the middle is not an error here.
+/// Decompresses the first `max` stored bytes of a file, and returns at most the first `max` bytes
+/// of the result. Truncated compressed data is not an error.
 pub fn beginning(source: &dyn Source, name: &str, max: u64) -> Result<Vec<u8>> {
     let stored = source.beginning(source.open(name)?, max)?;
     let mut text = Vec::new();
@@ -94,8 +94,8 @@ fn begins_with_skippable_frame(first: &[u8]) -> bool {
     matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// Returns a reader that decompresses the members of a gzip file one after another. As in gzip and
-/// Python, zeros after a member are ignored as padding.
+/// Returns a reader that decompresses the consecutive members of a gzip file. Like gzip and Python,
+/// the reader ignores zeros after a member as padding.
 fn gzip_members(input: impl BufRead) -> impl Read {
     GzipMembers(Some(flate2::bufread::GzDecoder::new(input)))
 }

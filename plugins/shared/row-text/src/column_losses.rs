@@ -1,10 +1,11 @@
-//! Collects losses that are only detected when values are decoded.
+//! Collects losses that can be detected only while values are decoded.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Loss, LossKind, LossSink, Result};
 
-/// The losses of each column so far. All streams of a dataset share them.
+/// The losses of each column that have been reported so far. All streams of a dataset share this
+/// set.
 #[derive(Debug, Clone, Default)]
 pub struct ColumnLosses(Arc<Mutex<BTreeMap<(String, &'static str), LossKind>>>);
 

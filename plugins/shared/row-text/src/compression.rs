@@ -1,12 +1,12 @@
-//! Compression of outputs in text formats. This defines the options of writers, and encodes each
-//! piece as a separate member or frame.
+//! Compresses outputs in text formats. This module defines the compression options of writers, and
+//! compresses each piece as a separate gzip member or Zstandard frame.
 
 use crate::codec::{Codec, SUFFIXES};
 use tensorferry_sdk::Side::Writer;
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{ByteSink, Error, OptionSpec, Options, Result, TypedOption};
 
-/// If the option is `auto`, the file name determines the codec.
+/// The default value of the option. The file name then determines the codec.
 const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
     Writer,
     "compression",
@@ -16,7 +16,7 @@ const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
 const LEVEL: TypedOption<Option<u32>> =
     TypedOption::integer(Writer, "level", 0..=u64::MAX, "compression level for gzip (0-9) or zstd (1-22)");
 
-/// The compression options that the user set for a writer.
+/// The compression options of a writer.
 #[derive(Debug, Clone, Copy)]
 pub struct CompressionOptions {
     codec: Option<Codec>,
@@ -24,7 +24,7 @@ pub struct CompressionOptions {
 }
 
 impl CompressionOptions {
-    /// Returns the compression options, for the list of options that a writer declares.
+    /// Returns the compression options that a writer declares.
     #[must_use]
     pub fn declared() -> [OptionSpec; 2] {
         [CODEC.spec(), LEVEL.spec()]

@@ -6,8 +6,8 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Number of bytes per read.
 const CHUNK: usize = 64 << 10;
-/// Decompressed bytes that are always allowed per compressed byte. The maximum for deflate is 1032,
-/// but text expands much less.
+/// Number of decompressed bytes that are always allowed per compressed byte. Deflate can expand
+/// data by a factor of 1032, but text expands much less.
 const MAX_EXPANSION: u64 = 1000;
 
 /// Returns the maximum length to which `len` compressed bytes may expand.
@@ -16,8 +16,8 @@ pub fn max_expanded_len(len: u64, limits: &Limits) -> u64 {
     len.saturating_mul(MAX_EXPANSION).saturating_add(limits.expanded_bytes)
 }
 
-/// Converts the error of a codec. If the error contains the source's own error, returns that one.
-/// Otherwise, returns an error about a damaged file, which `noun` describes.
+/// Converts the error of a codec. If the error contains an error of the source, returns the error
+/// of the source. Otherwise, returns an error that the file is damaged. `noun` describes the file.
 #[must_use]
 pub fn damaged(noun: &str, error: io::Error) -> Error {
     error.downcast::<Error>().unwrap_or_else(|codec| {
@@ -34,7 +34,7 @@ pub struct Decompressed {
     /// Maximum decompressed length.
     max: u64,
     header_bytes: u64,
-    /// A buffer. Its first `held` bytes are those that were read last.
+    /// A buffer. The first `held` bytes are the bytes that were read last.
     window: Vec<u8>,
     held: usize,
 }
@@ -74,15 +74,15 @@ impl Decompressed {
         self.offset
     }
 
-    /// Returns the error for a file that lacks `missing` bytes at its end.
+    /// Returns the error for a file that ends `missing` bytes too early.
     #[must_use]
     pub fn truncated(&self, missing: u64) -> Error {
         let error = Error::malformed(format!("the {} ends too early", self.noun));
         error.file(&self.name).offset(self.offset).expected(format!("{missing} more bytes"))
     }
 
-    /// Fills `buffer`. Returns the number of bytes read, which is less than requested only at the
-    /// end.
+    /// Fills `buffer`. Returns the number of bytes read, which is less than the length of `buffer`
+    /// only at the end of the data.
     pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -119,8 +119,7 @@ impl Decompressed {
     /// Reads up to `len` bytes into the [window](Self::window), and returns their number.
     pub fn advance(&mut self, len: u64) -> Result<u64> {
         let mut window = std::mem::take(&mut self.window);
-        // The window grows with the data that actually exists, because the claimed length may be
-        // wrong.
+        // The window grows only as data is read, because the file may not contain `len` bytes.
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         self.held = 0;
         while self.held < len {

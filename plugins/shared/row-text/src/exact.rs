@@ -1,5 +1,6 @@
-//! Checks whether a type can represent a string of digits exactly. Arrow's kernels silently round
-//! decimals, truncate times to their unit, and convert floats that are too large to infinities.
+//! Checks whether a column type can represent the number, date or time in a string exactly. Arrow's
+//! kernels silently round decimals, truncate times to their unit, and convert floats that are too
+//! large to infinities.
 
 use tensorferry_sdk::arrow_array::Array;
 use tensorferry_sdk::arrow_array::cast::AsArray;
@@ -7,8 +8,8 @@ use tensorferry_sdk::arrow_array::timezone::Tz;
 use tensorferry_sdk::arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 
-/// Returns whether a decimal, date or time type represents the string exactly. Returns true for
-/// invalid strings and for other types.
+/// Returns whether a decimal, date or time type can represent the value of a string exactly.
+/// Returns true for invalid strings and for other types.
 #[must_use]
 pub fn is_exact(text: &str, data_type: &DataType) -> bool {
     match data_type {
@@ -35,7 +36,8 @@ pub fn is_exact(text: &str, data_type: &DataType) -> bool {
     }
 }
 
-/// Returns the index of the first float that is infinite although its string is a number.
+/// Returns the index of the first float that is infinite, although the string that it was parsed
+/// from contains digits.
 pub fn overflowed<'a>(floats: &dyn Array, text: impl Fn(usize) -> &'a str) -> Option<usize> {
     let is_infinite = |row: usize| match floats.data_type() {
         DataType::Float16 => floats.as_primitive::<Float16Type>().value(row).is_infinite(),
@@ -51,16 +53,18 @@ fn has_digit(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// The reason for the loss in a column for which [`loses_digits`] returned true.
+/// The reason for the loss that is reported if [`loses_digits`] returns true for a value in a
+/// column.
 pub const LOST_DIGITS: &str = "numbers with more digits than a 64-bit float can represent are rounded: -i schema=FILE can give the column another type";
 
-/// Number of significant digits that a 64-bit float can always represent, unless it is close to 0.
+/// Number of significant digits that a 64-bit float can always represent, except for subnormal
+/// numbers.
 const EXACT_DIGITS: usize = 15;
-/// Maximum number of significant digits that a 64-bit float can have.
+/// Maximum number of significant decimal digits in the exact value of a 64-bit float.
 const MAX_DIGITS: usize = 767;
 
-/// Returns whether a 64-bit float has different digits than the string it was parsed from, when the
-/// float is printed with as many digits as the string has.
+/// Returns whether parsing a string as a 64-bit float lost digits. It compares the string with the
+/// float, printed with the same number of digits.
 #[must_use]
 pub fn loses_digits(text: &str, value: f64) -> bool {
     if !value.is_finite() || (value.is_normal() && text.len() <= EXACT_DIGITS) {
@@ -90,8 +94,8 @@ pub fn loses_digits(text: &str, value: f64) -> bool {
 }
 
 /// Returns whether a float differs from a number of up to 17 digits by more than half a unit of the
-/// last digit. Returns `None` if the calculation would need more than 128 bits, or if the last
-/// digit is zero.
+/// number's last digit. Returns `None` if the calculation would need more than 128 bits, or if the
+/// last digit of the number is zero.
 fn is_rounded(number: &str, exponent: &str, value: f64) -> Option<bool> {
     let (mut digits, mut count, mut places, mut is_behind_point) = (0_u64, 0, 0_i64, false);
     for byte in number.bytes() {
@@ -116,8 +120,8 @@ fn is_rounded(number: &str, exponent: &str, value: f64) -> Option<bool> {
     Some((u128::from(digits) << shift).abs_diff(held) > 1 << shift >> 1)
 }
 
-/// If a type has a named time zone, returns the type with a UTC offset instead, because the library
-/// does not support zone names. The instants are the same.
+/// If a timestamp type has a named time zone, returns the type with a UTC offset instead, because
+/// Arrow's parser does not support zone names. The instants are unchanged.
 #[must_use]
 pub fn with_utc_offset(data_type: &DataType) -> Option<DataType> {
     match data_type {
@@ -128,10 +132,10 @@ pub fn with_utc_offset(data_type: &DataType) -> Option<DataType> {
     }
 }
 
-/// Returns whether a string determines an instant in the time zone of this type. A string without
-/// an offset is local time. For a named zone, the library does not know the instant of a local
-/// time. For a type without a zone, returns whether the string is a local time, because the library
-/// converts a string with an offset to UTC.
+/// Returns whether a timestamp string can be parsed correctly as this type. A string without a UTC
+/// offset is a local time. For a type with a named zone, Arrow's parser cannot convert a local time
+/// to an instant. For a type without a zone, it would convert a string with an offset to UTC, so
+/// the string must be a local time.
 #[must_use]
 pub fn is_instant(text: &str, data_type: &DataType) -> bool {
     let DataType::Timestamp(_, zone) = data_type else { return true };
@@ -161,7 +165,7 @@ fn decimal_places(text: &str) -> Option<i64> {
         return Some(i64::try_from(needed).ok()?.saturating_sub(exponent));
     }
     let zeros = whole.len() - whole.trim_end_matches('0').len();
-    // Zero needs no decimal places, however it is written.
+    // Zero needs no decimal places, regardless of how it is written.
     let is_zero = zeros == whole.len();
     (!is_zero)
         .then(|| 0_i64.saturating_sub(exponent).saturating_sub(i64::try_from(zeros).unwrap_or(i64::MAX)))
@@ -240,8 +244,8 @@ mod tests {
 
     #[test]
     fn what_a_float_prints_is_held() {
-        // A Lehmer generator. Each float must be restored from its shortest digits, and from 17
-        // digits.
+        // The test values come from a Lehmer generator. Parsing the shortest digits of a float, or
+        // 17 digits of it, must yield the same float.
         let mut state = 1_u64;
         for _ in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -10,8 +10,8 @@ use tensorferry_sdk::records::has_type;
 pub use tensorferry_sdk::records::json::{JsonEncoders, NonFinite, json_texts as texts};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// Returns whether arrow-json can write a column. Unions are excluded, because their values do not
-/// contain their type.
+/// Returns whether arrow-json can write a column. Unions are excluded, because the JSON of a union
+/// value does not contain its type.
 #[must_use]
 pub fn is_json_representable(field: &FieldRef) -> bool {
     let options = JsonEncoders::new(NonFinite::Quoted).options(true);
@@ -25,7 +25,7 @@ fn is_union(data_type: &DataType) -> bool {
 }
 
 /// Returns whether a type contains decimals with decimal places, which JSON readers convert to
-/// floats. Readers parse whole numbers of any length exactly.
+/// floats. JSON readers parse whole numbers of any length exactly.
 #[must_use]
 pub fn has_fractions(data_type: &DataType) -> bool {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
@@ -35,11 +35,11 @@ pub fn has_fractions(data_type: &DataType) -> bool {
     )
 }
 
-/// The reason for the loss in a column for which [`has_fractions`] is true.
+/// The reason for the loss that is reported for a column if [`has_fractions`] returns true.
 pub const FRACTIONS: &str =
     "JSON has no decimals: they are written as numbers, which most readers round to floats";
 
-/// Returns the loss for a column for which [`repeats_keys`] is true.
+/// Returns the loss that is reported for a column if [`repeats_keys`] returns true.
 #[must_use]
 pub fn repeated_keys(column: &str) -> Loss {
     let why = "maps or structs have duplicate keys: all are written, but readers keep only the last";
@@ -65,7 +65,7 @@ pub fn repeats_keys(array: &dyn Array) -> bool {
     found
 }
 
-/// Calls `leaf` for each array in a column that contains values instead of nested arrays.
+/// Calls `leaf` for each array in a column that does not contain nested arrays.
 pub fn for_each_leaf(array: &dyn Array, leaf: &mut dyn FnMut(&dyn Array)) {
     walk(array, &mut |array| {
         if !array.data_type().is_nested() {

@@ -1,5 +1,5 @@
-//! Code shared by formats whose rows are text: files that may be compressed as a whole
-//! (`.jsonl.gz`, `.csv.zst`), and JSON values within a row.
+//! Shared code for formats whose rows are text. It handles files that are compressed as a whole
+//! (`.jsonl.gz`, `.csv.zst`) and JSON values in rows.
 #![forbid(unsafe_code)]
 
 pub mod exact;

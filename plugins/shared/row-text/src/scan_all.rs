@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tensorferry_sdk::{Context, Result};
 
-/// Scans all parts of an input, and returns the results in order, up to the first error.
+/// Scans the parts of an input, and returns the results in order. If a part fails, the parts that
+/// have not been started are skipped.
 pub fn scan_all<P: Sync, F: Send>(
     parts: &[P],
     context: &dyn Context,
@@ -17,8 +18,8 @@ pub fn scan_all<P: Sync, F: Send>(
             let Some(part) = parts.get(index) else { return done };
             let found = scan(part);
             if found.is_err() {
-                // Prevents further parts from being started. Earlier parts are already being
-                // scanned, and the error of the earliest part is reported.
+                // This prevents further parts from being started. All earlier parts have already
+                // been started, so the results contain the earliest error.
                 next.fetch_max(parts.len(), Ordering::Relaxed);
             }
             done.push((index, found));

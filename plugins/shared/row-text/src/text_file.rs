@@ -49,8 +49,8 @@ impl TextFile {
         SourceRead::new(&self.source, self.file, start, end)
     }
 
-    /// Returns a reader for the decompressed bytes of a range. The reader fails if there are more
-    /// bytes than the limits allow.
+    /// Returns a reader for the decompressed bytes of a range. The reader fails if the decompressed
+    /// data is longer than the limits allow.
     pub fn bytes(&self, start: u64, end: u64, limits: &Limits) -> Result<Box<dyn Read + Send>> {
         let stored = self.stored(start, end);
         let bytes = self.codec.decompressed(stored).map_err(|error| self.failed(error))?;
@@ -61,8 +61,8 @@ impl TextFile {
         Ok(Box::new(Bounded { bytes, max, left: max }))
     }
 
-    /// Converts the error of a reader. If the error contains the source's own error, returns that
-    /// one. Otherwise, returns an error about the compressed file.
+    /// Converts the error of a reader. If the error contains an error of the source, returns the
+    /// error of the source. Otherwise, returns an error about the compressed file.
     #[must_use]
     pub fn failed(&self, error: io::Error) -> Error {
         let kind = error.kind();

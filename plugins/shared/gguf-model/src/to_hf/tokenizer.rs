@@ -11,12 +11,12 @@ const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 const SCORES: &str = "tokenizer.ggml.scores";
 const MERGES: &str = "tokenizer.ggml.merges";
-/// Maximum sum of the squared token lengths. The sum bounds the work, because each token is split
-/// at every position. Sentencepiece's longest tokens have 16 characters of three bytes. Gemma has
-/// 262,144 tokens; if all had this length, the sum would be 600 MB.
+/// Maximum sum of the squared token lengths in bytes. This sum bounds the work, because each token
+/// is split at every position. Sentencepiece's longest tokens have 16 characters of three bytes.
+/// Gemma has 262,144 tokens. If all of them had this length, the sum would be about 600 million.
 const MAX_CUT_BYTES: usize = 1 << 30;
-/// Maximum number of merges per token (Llama and Gemma have two to three). Short lists may have up
-/// to `MIN_MERGE_LIMIT` merges.
+/// Maximum number of merges per token. Llama and Gemma have two to three. Up to `MIN_MERGE_LIMIT`
+/// merges are always allowed.
 const MAX_MERGES: usize = 16;
 const MIN_MERGE_LIMIT: usize = 64 << 10;
 
@@ -31,7 +31,7 @@ pub(super) fn holds(key: &str) -> bool {
         || key.strip_prefix("tokenizer.ggml.").is_some_and(is_of_tokens)
 }
 
-/// Returns the files, or the reason why the metadata cannot be converted.
+/// Returns the tokenizer files, or the reason why the metadata cannot be converted.
 pub(super) fn files(read: &MetadataView<'_>) -> Result<[(&'static str, Json); 2], String> {
     let tokens = read.texts(TOKENS).ok_or_else(|| format!("{TOKENS} is missing"))?;
     let types = read.i32s(TYPES).filter(|types| types.len() == tokens.len());
@@ -66,7 +66,7 @@ impl Tokenizer<'_> {
             .map(|merge| merge.split_once(' ').map(|(one, other)| json!([one, other])))
             .collect();
         let merges = merges.ok_or_else(|| format!("{MERGES} contains an entry that is not a pair"))?;
-        // If the file has no setting, llama.cpp uses this default.
+        // If the file does not contain this setting, llama.cpp uses the same default.
         let adds_bos = matches!(word, "llama-bpe" | "tekken");
         let byte_level =
             json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true});
@@ -136,7 +136,7 @@ impl Tokenizer<'_> {
     }
 
     /// Returns all pairs of tokens that form another token, in the order of descending scores.
-    /// transformers converts sentencepiece models in the same way.
+    /// transformers uses the same method to convert sentencepiece models.
     fn merges_by(&self, scores: &[f32]) -> Result<Vec<Json>, String> {
         let is_piece = |id: usize| ![CONTROL, UNKNOWN, UNUSED, USER_DEFINED].contains(&self.types[id]);
         let ids: HashMap<&str, usize> = self
@@ -199,7 +199,8 @@ impl Tokenizer<'_> {
         self.special(word).filter(|_| says)
     }
 
-    /// Returns the template of the tokens that surround a text; `None` if there are no such tokens.
+    /// Returns the template of the tokens that surround a text. Returns `None` if no tokens are
+    /// added to a text.
     fn template(&self, adds_bos: bool) -> Option<Json> {
         let (bos, eos) = (self.adds("bos", adds_bos), self.adds("eos", false));
         let around = |sequence: &str, kind: u32| -> Vec<Json> {
@@ -268,8 +269,8 @@ mod tests {
         assert_eq!(merges(&runs).unwrap().len(), 63 * 64 / 2);
     }
 
-    /// Without limits, each of these inputs would take seconds and gigabytes, although it has only
-    /// a few megabytes.
+    /// Without limits, converting any of these inputs would take seconds and gigabytes of memory,
+    /// although each input is only a few megabytes long.
     #[test]
     fn tokens_that_are_cut_too_often_are_refused() {
         assert!(merges(&["a".repeat(80_000)]).unwrap_err().contains("too long"));

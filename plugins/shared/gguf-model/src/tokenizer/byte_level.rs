@@ -14,7 +14,7 @@ pub(super) fn add_to(
 ) -> Result<()> {
     match &json["normalizer"] {
         Json::Null => {}
-        // llama.cpp does not normalize, but almost all texts are already in this form.
+        // llama.cpp does not normalize texts, but almost all texts are already in this normal form.
         normalizer if normalizer["type"] == "NFC" => {}
         normalizer => return Err(refused(&format!("the normalizer {}", splits::shown(normalizer)))),
     }
@@ -38,7 +38,7 @@ pub(super) fn add_to(
         return Err(malformed("model.merges is empty"));
     }
     // In GGUF, a space separates the two parts of a merge. A space inside a part is therefore
-    // replaced by the character that represents the byte of a space.
+    // replaced with the character that represents the byte of a space.
     let merge =
         |(one, other): &(&str, &str)| format!("{} {}", one.replace(' ', "Ġ"), other.replace(' ', "Ġ"));
     entries.text("tokenizer.ggml.model", "gpt2");

@@ -1,5 +1,5 @@
-//! Reads `tokenizer.model`, which contains sentencepiece's pieces and their scores, and reads the
-//! added tokens.
+//! Reads `tokenizer.model`, which contains the pieces of a sentencepiece tokenizer and their
+//! scores. Also reads the added tokens.
 //!
 //! ```text
 //! ModelProto     1 pieces (repeated)     2 trainer_spec
@@ -7,7 +7,7 @@
 //! TrainerSpec    3 model_type: 1 unigram (default), 2 BPE, 3 words, 4 characters
 //! ```
 //! Source: `sentencepiece_model.proto` of google/sentencepiece. llama.cpp uses the same numbers for
-//! piece types.
+//! token types as sentencepiece for piece types.
 
 use super::{NORMAL, USER_DEFINED, Vocabulary};
 use serde_json::Value as Json;

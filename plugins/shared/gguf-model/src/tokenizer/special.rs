@@ -1,5 +1,5 @@
-//! Determines the special tokens that begin and end texts, and whether a tokenizer adds them
-//! automatically (`SpecialVocab` in gguf-py).
+//! Determines the special tokens at the beginning and end of texts, and whether a tokenizer adds
+//! these tokens automatically (`SpecialVocab` in gguf-py).
 
 use crate::config::Config;
 use crate::entries::Entries;
@@ -12,19 +12,19 @@ pub(crate) const SPECIAL: [(&str, &str); 7] = [
     ("bos", "tokenizer.ggml.bos_token_id"),
     ("eos", "tokenizer.ggml.eos_token_id"),
     ("unk", "tokenizer.ggml.unknown_token_id"),
-    // llama.cpp uses this misspelling.
+    // llama.cpp misspells this key in the same way.
     ("sep", "tokenizer.ggml.seperator_token_id"),
     ("pad", "tokenizer.ggml.padding_token_id"),
     ("cls", "tokenizer.ggml.cls_token_id"),
     ("mask", "tokenizer.ggml.mask_token_id"),
 ];
 
-/// Vocabulary sizes by which llama.cpp recognizes specific models.
+/// Vocabulary sizes from which llama.cpp recognizes specific models.
 const CODE_LLAMA: u64 = 32_016;
 const GRANITE: u64 = 49_152;
 
-/// Adds the IDs of special tokens, and the settings for which of these tokens the tokenizer adds to
-/// texts. With a sentencepiece tokenizer, IDs beyond the vocabulary are ignored.
+/// Adds the IDs of special tokens, and the settings that define which of these tokens are added to
+/// texts. For a sentencepiece tokenizer, IDs outside the vocabulary are ignored.
 pub(super) fn add_to(
     entries: &mut Entries,
     tokenizer: Option<&Json>,
@@ -69,14 +69,14 @@ pub(super) fn add_to(
     Ok(())
 }
 
-/// Returns the steps between the two texts in a template for two texts.
+/// Given a template for a pair of texts, returns the steps between the two texts.
 fn between(pair: &Json) -> &[Json] {
     let pair = pair.as_array().map_or(&[][..], Vec::as_slice);
     let place = |text: &str| pair.iter().position(|place| place["Sequence"]["id"] == text);
     place("A").zip(place("B")).and_then(|(one, other)| pair.get(one + 1..other)).unwrap_or_default()
 }
 
-/// Finds the tokens that `post_processor` adds. In a template, these are the tokens at both ends.
+/// Finds the tokens that `post_processor` adds. In a template, these tokens are at both ends.
 fn of_processor<'t>(
     processor: &Json,
     token: &dyn Fn(&str) -> Option<&'t str>,

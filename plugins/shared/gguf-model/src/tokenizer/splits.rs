@@ -1,14 +1,15 @@
-//! Describes how byte-level tokenizers split text before they merge tokens. `tokenizer.json`
-//! describes this in `pre_tokenizer`, and llama.cpp has a name for each way (`tokenizer.ggml.pre`).
-//! The regular expressions are those of the published tokenizers, as quoted in the comments of
-//! `llama-vocab.cpp`.
+//! Describes the methods by which byte-level tokenizers split text before they merge tokens.
+//! `tokenizer.json` defines the method in `pre_tokenizer`, and llama.cpp has a name for each method
+//! (`tokenizer.ggml.pre`). The regular expressions are those of the published tokenizers, as quoted
+//! in the comments of `llama-vocab.cpp`.
 
 use serde_json::{Value as Json, json};
 
-/// A way to split text, with its name in llama.cpp.
+/// A method of splitting text, with its name in llama.cpp.
 struct Split {
     word: &'static str,
-    /// How text is split before its bytes are represented by characters.
+    /// The splitting step that precedes the byte-level step, in which characters represent the
+    /// bytes of the text.
     by: SplitRule,
     /// Whether a piece that is itself a token stays a single token, without applying merges.
     ignores_merges: bool,
@@ -17,7 +18,8 @@ struct Split {
 enum SplitRule {
     /// There is no separate step, because the byte-level step also splits the text.
     ByteLevel,
-    /// Each digit is separate. The rest is split as for `ByteLevel`.
+    /// Each digit is a separate piece. The rest of the text is split in the same way as for
+    /// `ByteLevel`.
     Digits,
     /// A regular expression defines the pieces.
     Regex(&'static str),
@@ -37,12 +39,12 @@ const KNOWN: [Split; 6] = [
     Split { word: "gpt-2", by: SplitRule::ByteLevel, ignores_merges: false },
 ];
 
-/// Lists the known names, for messages.
+/// Lists the names that llama.cpp uses for the known methods, for error messages.
 pub(crate) fn words() -> String {
     KNOWN.iter().map(|split| split.word).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns llama.cpp's name for the way in which a `tokenizer.json` splits text.
+/// Returns llama.cpp's name for the method by which a `tokenizer.json` splits text.
 pub(super) fn word_of(json: &Json) -> Option<&'static str> {
     let pre = &json["pre_tokenizer"];
     let steps: Vec<&Json> = match pre["type"].as_str()? {
@@ -50,7 +52,7 @@ pub(super) fn word_of(json: &Json) -> Option<&'static str> {
         _ => vec![pre],
     };
     let is_byte_level = |step: &Json, splits: bool| {
-        // If the setting `use_regex` is missing, it is true.
+        // The setting `use_regex` defaults to true.
         step["type"] == "ByteLevel"
             && (step["use_regex"] != false) == splits
             && step["add_prefix_space"] == false
@@ -88,7 +90,7 @@ pub(crate) fn of_word(word: &str) -> Option<(Json, bool)> {
     Some((pre, split.ignores_merges))
 }
 
-/// Formats JSON for a message, and shortens it to the length of a line.
+/// Formats JSON for an error message, and truncates the text to the length of a line.
 pub(super) fn shown(json: &Json) -> String {
     let text = json.to_string();
     if text.chars().count() <= 160 { text } else { text.chars().take(160).chain("...".chars()).collect() }
