@@ -1,14 +1,14 @@
-//! Limits the bytes that a reader copies out of a graph. A pickle may store a string once and refer
-//! to it a million times. The graph contains the string only once, but a copy for each reference
-//! would be too large.
+//! Limits the number of bytes that a reader copies out of a graph. A pickle may store a string once
+//! and refer to it a million times. The graph contains the string only once, but a copy for each
+//! reference would use too much memory.
 
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Bytes that each copy costs in addition to its content: an entry in a list, and the allocator's
-/// overhead.
+/// Overhead of each copy in bytes, in addition to its content. It covers an entry in a list and the
+/// allocator's overhead.
 const OVERHEAD: u64 = 48;
 
-/// The number of bytes that may still be copied.
+/// The number of bytes that may still be copied out of a graph.
 #[derive(Debug)]
 pub struct Budget {
     left: u64,
@@ -16,13 +16,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Creates a budget that allows as many bytes as a header may have.
+    /// Creates a budget whose size is the limit for the length of a header.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self { left: limits.header_bytes, name_bytes: limits.name_bytes }
     }
 
-    /// Copies a name, or returns an error if it is too long or the budget is exhausted.
+    /// Copies a name. Fails if the name is too long or the budget is exhausted.
     pub fn name(&mut self, text: &str) -> Result<String> {
         if text.len() as u64 > self.name_bytes {
             return Err(Error::limit("a name is too long")
@@ -34,7 +34,8 @@ impl Budget {
         Ok(text.to_owned())
     }
 
-    /// Counts a list of numbers, such as a shape. Returns an error if the budget is exhausted.
+    /// Counts a list of numbers, such as a shape, against the budget. Fails if the budget is
+    /// exhausted.
     pub fn numbers(&mut self, numbers: Vec<u64>) -> Result<Vec<u64>> {
         self.spend(8 * numbers.len() as u64)?;
         Ok(numbers)

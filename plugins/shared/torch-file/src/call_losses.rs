@@ -1,5 +1,5 @@
-//! Reports the calls in the pickles of several files as losses. Each call is reported once, with
-//! the first file that contains it.
+//! Reports the calls in the pickles of several files as losses. Each call is reported once, for the
+//! first file that contains it.
 
 use crate::calls::texts;
 use crate::object_file::ObjectFile;
@@ -7,7 +7,7 @@ use crate::pickle::Graph;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{CatalogSink, Loss, LossKind, Result};
 
-/// The calls in files from which a reader takes only some values.
+/// The calls in files from which a reader uses only some of the values.
 #[derive(Debug, Default)]
 pub struct Calls(BTreeMap<String, CallPlaces>);
 
@@ -24,7 +24,7 @@ impl Calls {
         self.add_texts(file, texts(object.graph()).iter().chain(object.side_calls()));
     }
 
-    /// Adds the calls in any other pickle, given its graph.
+    /// Adds the calls in the pickle whose graph is `graph`.
     pub fn add_graph(&mut self, file: &str, graph: &Graph) {
         self.add_texts(file, &texts(graph));
     }
@@ -39,8 +39,8 @@ impl Calls {
         }
     }
 
-    /// Removes the calls of the function or class with this path, because the reader knows their
-    /// result.
+    /// Removes the calls of the function or class with this path, because the reader can determine
+    /// their results.
     pub fn forget(&mut self, path: &str) {
         self.0.remove(path);
     }

@@ -1,5 +1,5 @@
-//! Finds the calls in a pickle whose results are unknown. All of these calls are reported, wherever
-//! they are in a file, because a pickle loader would execute them.
+//! Finds the calls in a pickle whose results are unknown. All of these calls are reported
+//! regardless of their position in a file, because a pickle loader would execute them.
 
 use crate::data_calls;
 use crate::pickle::{Call, CallKind, GlobalId, Graph, Value};
@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashSet};
 pub(crate) enum UnknownCall {
     /// A function or a class.
     Global(GlobalId),
-    /// The result of another call. The ID is the function of that other call, if it is known.
+    /// The result of another call. The ID refers to the function of that call, if it is known.
     Result(Option<GlobalId>),
 }
 
@@ -24,7 +24,7 @@ impl UnknownCall {
         let Some(global) = graph.global(call.function) else {
             return Some(Self::Result(graph.call(call.function).and_then(|maker| id(maker.function))));
         };
-        // A new object is only data; the behavior of its class is not part of it.
+        // Creating an object without calling its constructor yields only data.
         if call.kind == CallKind::New || data_calls::holds_data(global) {
             return None;
         }
@@ -35,7 +35,7 @@ impl UnknownCall {
         }
     }
 
-    /// Describes the target for messages.
+    /// Describes the target of the call for messages.
     pub(crate) fn text(self, graph: &Graph) -> String {
         let path = |id| graph.named(id).map_or_else(String::new, crate::pickle::Global::path);
         match self {

@@ -4,8 +4,9 @@
 use crate::pickle::{Call, Global, Graph, ValueId};
 use crate::{numpy, rebuild};
 
-/// torchao enumerations that describe how a kernel handles quantized codes, or how the codes were
-/// computed. The codes, scales and zero points are stored separately.
+/// torchao enumerations that describe how a kernel processes quantized codes, or how the codes were
+/// computed. The values of the tensor do not depend on them, because the codes, scales and zero
+/// points are stored separately.
 const TORCHAO_ENUMS: [&str; 9] = [
     "KernelPreference",
     "Int4PackingFormat",
@@ -18,8 +19,8 @@ const TORCHAO_ENUMS: [&str; 9] = [
     "TorchAODType",
 ];
 
-/// Returns whether a call of this global only represents data. Other calls may have effects, so
-/// they are reported.
+/// Returns whether a call of this global only represents data. Other calls may have side effects,
+/// so they are reported.
 pub(crate) fn holds_data(global: &Global) -> bool {
     let name = &*global.name;
     match &*global.module {
@@ -57,8 +58,8 @@ pub(crate) fn rebuilds(global: &Global) -> bool {
     rebuild::is_rebuild(global) || numpy::makes_array(global)
 }
 
-/// Returns the function that `_rebuild_from_type_v2` calls with its arguments. Returns `None` if it
-/// is one of torch's own functions for tensors.
+/// Returns the function that `_rebuild_from_type_v2` calls with its arguments. Returns `None` if
+/// that function is one of torch's own functions for tensors.
 pub(crate) fn forwarded_function(graph: &Graph, global: &Global, call: &Call) -> Option<ValueId> {
     let is_passed_on = global.is("torch._tensor", "_rebuild_from_type_v2");
     let function = *graph.tuple(call.arguments).filter(|_| is_passed_on)?.first()?;

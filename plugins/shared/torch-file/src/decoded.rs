@@ -1,5 +1,5 @@
-//! Declares tensors whose bytes are computed if the user requests it: the floats that a quantized
-//! tensor represents, or all elements of a sparse tensor.
+//! Declares tensors whose bytes are computed at the user's request. These are the floats that a
+//! quantized tensor represents, or all elements of a sparse tensor.
 
 use crate::lazy::{
     Blocks, ChannelValues, Compressed, Dense, Dequantized, Indices, Parameters, Recipe, StoredView,
@@ -10,7 +10,7 @@ use crate::rebuild::{self, Blocked, Layout, Quantized, Rebuilt, Scheme, Sparse};
 use crate::storages::{Located, Location, Storages};
 use tensorferry_sdk::{CatalogSink, Context, Dtype, Error, Result, Source, StorageId, element_count};
 
-/// A tensor that is part of a composed tensor, such as the indices of a sparse tensor.
+/// A tensor that is one of the parts of a composed tensor, such as the indices of a sparse tensor.
 struct TensorPart {
     view: StoredView,
     storage: StorageId,
@@ -18,7 +18,7 @@ struct TensorPart {
 }
 
 impl Storages<'_> {
-    /// Declares the floats that a quantized tensor represents, as F32, F16 or BF16.
+    /// Declares a tensor with the floats that a quantized tensor represents, as F32, F16 or BF16.
     pub(crate) fn dequantized(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -64,7 +64,8 @@ impl Storages<'_> {
         self.make_floats(catalog, dequantized, shape, resolved.extent, from)
     }
 
-    /// Declares the floats that codes with a scale per block represent, as F32, F16 or BF16.
+    /// Declares a tensor with the floats that quantized codes with one scale per block represent,
+    /// as F32, F16 or BF16.
     pub(crate) fn dequantized_blocks(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -125,8 +126,8 @@ impl Storages<'_> {
         self.add_computed(catalog, recipe, location, len, stored.saturating_mul(16), from)
     }
 
-    /// Returns the scales or zero points of `channels` channels, or the reason why they cannot be
-    /// used.
+    /// Returns the scales or zero points of a tensor that has `channels` channels, or the reason
+    /// why they cannot be used.
     fn numbers(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -156,7 +157,7 @@ impl Storages<'_> {
         Ok(Ok(ChannelValues::Stored(view)))
     }
 
-    /// Declares a tensor with all elements of a sparse tensor.
+    /// Declares a dense tensor with all elements of a sparse tensor.
     pub(crate) fn dense(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -208,8 +209,8 @@ impl Storages<'_> {
         Ok(bytes.as_chunks().0.first().map(|&bytes| f32::from_le_bytes(bytes).into()))
     }
 
-    /// Returns a tensor that is part of a composed tensor, so that the plugin can read it. Returns
-    /// the reason if the composed tensor is lost.
+    /// Returns a part of a composed tensor in a form that the plugin can read. If the part cannot
+    /// be read, returns the reason why the composed tensor is lost.
     fn part(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -233,8 +234,8 @@ impl Storages<'_> {
     }
 }
 
-/// Returns the block shape for which a tensor of this size has this many scales along each
-/// dimension. A single scale applies to all elements.
+/// Returns the block shape of a tensor, given the size of the tensor and the number of scales along
+/// each dimension. A single scale applies to all elements.
 fn block_of(size: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     if scales.iter().all(|&dim| dim == 1) {
         return Some(size.iter().map(|&dim| dim.max(1)).collect());
@@ -243,7 +244,7 @@ fn block_of(size: &[u64], scales: &[u64]) -> Option<Vec<u64>> {
     (size.len() == scales.len()).then(|| size.iter().zip(scales).map(block).collect())?
 }
 
-/// Checks that there is one number for each channel.
+/// Checks that the number of scales or zero points equals the number of channels.
 pub(crate) fn check_channels(count: u64, channels: u64) -> Result<()> {
     if count == channels {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Options to read the values that quantized and sparse tensors represent, instead of their parts.
+//! Reader options for reading the values that quantized and sparse tensors represent, instead of
+//! their parts.
 
 use tensorferry_sdk::Side::Reader;
 use tensorferry_sdk::{Dtype, OptionSpec, Options, Result, TypedOption};
@@ -16,12 +17,13 @@ const DENSIFY: TypedOption<bool> = TypedOption::flag(
     "read all elements of sparse tensors, not their indices and values",
 );
 
-/// How to read quantized and sparse tensors.
+/// The settings for reading quantized and sparse tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Decoding {
-    /// Dtype for the values of quantized tensors: F32, F16 or BF16.
+    /// Dtype to which quantized tensors are converted: F32, F16 or BF16. If it is `None`, they are
+    /// read as their parts.
     pub dequantize: Option<Dtype>,
-    /// Whether sparse tensors are read as dense tensors.
+    /// Whether sparse tensors are converted to dense tensors.
     pub densify: bool,
 }
 

@@ -1,6 +1,7 @@
-//! A described tensor is one whose dtype and shape are not in a pickle. They are in a member of a
-//! tar archive, or in the JSON of an exported program. The tensor is added to a graph as the call
-//! that current versions of torch write, so that later stages need to handle only one form.
+//! A described tensor is a tensor whose dtype and shape are not in a pickle. Instead, they are in a
+//! member of a tar archive, or in the JSON of an exported program. This module adds such a tensor
+//! to a graph in the form of the call that current versions of torch write. Later stages then need
+//! to handle only one form.
 
 use crate::dtype::TorchDtype;
 use crate::pickle::{Call, CallKind, Global, Graph, Value, ValueId};
@@ -11,30 +12,31 @@ use tensorferry_sdk::{Error, Result};
 pub struct DescribedStorage<'a> {
     pub dtype: &'static TorchDtype,
     pub key: &'a str,
-    /// Name of the device that the storage was on.
+    /// Name of the device on which the storage was located.
     pub location: &'a str,
-    /// Length in elements. The fields below are also counted in elements.
+    /// Length of the storage in elements. The numbers in `view` also count elements.
     pub len: u64,
-    /// Start and length of the part that the storage is a view of; `None` for the whole storage.
+    /// If the storage is a view of a part of another storage, the start and length of that part.
     pub view: Option<(u64, u64)>,
 }
 
-/// A described tensor.
+/// A tensor whose dtype and shape are not in a pickle.
 #[derive(Debug, Clone, Copy)]
 pub struct DescribedTensor<'a> {
-    /// Storage that the tensor is a view of.
+    /// Storage of which the tensor is a view.
     pub storage: DescribedStorage<'a>,
     pub offset: u64,
-    /// Shape in torch's elements.
+    /// Shape of the tensor in torch's elements.
     pub size: &'a [u64],
     pub stride: &'a [u64],
     pub requires_grad: bool,
 }
 
 impl DescribedStorage<'_> {
-    /// Appends the persistent ID of the storage.
+    /// Appends the persistent ID of the storage to the graph.
     pub(crate) fn push(self, graph: &mut Graph) -> Result<ValueId> {
-        // A dtype without a storage class uses an untyped storage, whose length is in bytes.
+        // A tensor whose dtype has no storage class uses an untyped storage, whose length is in
+        // bytes.
         let (module, class, len) = match self.dtype.storage_class {
             Some(class) => ("torch", class, Some(self.len)),
             None => {
@@ -63,7 +65,7 @@ impl DescribedStorage<'_> {
 }
 
 impl DescribedTensor<'_> {
-    /// Appends the call that rebuilds the tensor.
+    /// Appends the call that rebuilds the tensor to the graph.
     pub(crate) fn push(self, graph: &mut Graph) -> Result<ValueId> {
         let typed = self.storage.dtype.storage_class.is_some();
         let function = if typed { "_rebuild_tensor_v2" } else { "_rebuild_tensor_v3" };

@@ -1,8 +1,8 @@
-//! torch's dtypes, with their names and legacy storage classes.
+//! Lists torch's dtypes with their names and legacy storage classes.
 //!
-//! Source: `torch/storage.py` (`_dtype_to_storage_type_map`, `_new_dtypes`). If a dtype has no
-//! storage class, its tensors have an untyped storage, and an argument of `_rebuild_tensor_v3` is
-//! the dtype.
+//! Source: `torch/storage.py` (`_dtype_to_storage_type_map`, `_new_dtypes`). Tensors of a dtype
+//! without a storage class have an untyped storage, and the dtype is an argument of
+//! `_rebuild_tensor_v3`.
 
 use tensorferry_sdk::Dtype;
 
@@ -12,23 +12,24 @@ pub struct TorchDtype {
     pub dtype: Dtype,
     /// Name in the module `torch`, such as `float32`.
     pub name: &'static str,
-    /// Storage class in the modules `torch` and `torch.cuda`, such as `FloatStorage`. `None` if the
-    /// dtype is only used with untyped storages, by `_rebuild_tensor_v3`.
+    /// Storage class in the modules `torch` and `torch.cuda`, such as `FloatStorage`. `None` if
+    /// torch stores tensors of this dtype only in untyped storages and rebuilds them with
+    /// `_rebuild_tensor_v3`.
     pub storage_class: Option<&'static str>,
     /// Length of one torch element in bytes.
     pub element_bytes: u32,
-    /// Whether tensors of this dtype have scales (`_rebuild_qtensor`).
+    /// Whether tensors of this dtype are quantized and have scales (`_rebuild_qtensor`).
     pub quantized: bool,
 }
 
 impl TorchDtype {
-    /// Returns the row for a catalog dtype.
+    /// Returns the table row for a dtype of the catalog.
     #[must_use]
     pub fn of(dtype: Dtype) -> Option<&'static Self> {
         TABLE.iter().find(|row| row.dtype == dtype)
     }
 
-    /// Returns the row for a name or alias (`half`, `cfloat`) in the module `torch`.
+    /// Returns the table row for a dtype name or alias (`half`, `cfloat`) in the module `torch`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
@@ -54,7 +55,8 @@ impl TorchDtype {
     }
 
     /// Converts a torch shape to the catalog's shape. For a packed dtype, the last dimension is
-    /// multiplied by the packing, and a scalar gets a dimension. Returns `None` on overflow.
+    /// multiplied by the number of elements that torch packs into one. A scalar of a packed dtype
+    /// becomes a one-dimensional tensor. Returns `None` on overflow.
     #[must_use]
     pub fn logical_shape(&self, torch: &[u64]) -> Option<Vec<u64>> {
         let mut shape = torch.to_vec();
@@ -67,8 +69,8 @@ impl TorchDtype {
         Some(shape)
     }
 
-    /// Converts a catalog shape to torch's shape. Returns `None` if the last dimension of a packed
-    /// dtype is missing or not divisible by the packing.
+    /// Converts a catalog shape to torch's shape. Returns `None` if the dtype is packed, and the
+    /// last dimension is missing or not divisible by the number of packed elements.
     #[must_use]
     pub fn torch_shape(&self, logical: &[u64]) -> Option<Vec<u64>> {
         let mut shape = logical.to_vec();

@@ -1,5 +1,6 @@
-//! A legacy file is a stream of pickles, followed by the storages. torch wrote this format before
-//! version 1.6, and still does if `_use_new_zipfile_serialization=False` is set.
+//! Reads legacy files. A legacy file is a stream of pickles, followed by the storages. torch wrote
+//! this format before version 1.6, and still writes it if `_use_new_zipfile_serialization=False` is
+//! set.
 //!
 //! ```text
 //! pickle      the number 0x1950a86a20f9469cfc6c
@@ -12,8 +13,9 @@
 //! Sources: `_legacy_save` and `_legacy_load` in `torch/serialization.py`, and
 //! `torch/csrc/serialization.cpp`.
 //!
-//! Counts and elements are little-endian in every file. On big-endian machines,
-//! `THPStorage_writeFileRaw` reverses their bytes, and `_legacy_load` ignores `little_endian`.
+//! Counts and elements are little-endian in every legacy file. On big-endian machines,
+//! `THPStorage_writeFileRaw` reverses the bytes of counts and elements, and `_legacy_load` ignores
+//! `little_endian`.
 
 use crate::Extent;
 use crate::object_file::{ObjectFile, SidePickles};
@@ -26,7 +28,7 @@ use tensorferry_sdk::{Context, Error, Result, Source};
 const PROTOCOL_VERSION: i64 = 1001;
 const COUNT_LEN: u64 = 8;
 
-/// Opens a file that starts with the magic number.
+/// Opens a legacy file, which starts with the magic number.
 pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> Result<ObjectFile> {
     let limits = context.limits();
     let (_magic, rest) = pickle::take(source, file, limits)?;
@@ -54,7 +56,7 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     Ok(ObjectFile::of_table(source.name(file.file), object, storages, beside))
 }
 
-/// The length of a storage that the pickle of the object refers to.
+/// The length of a storage to which the object's pickle refers.
 #[derive(Debug, Clone, Copy)]
 struct Size<'g> {
     key: &'g str,
@@ -82,7 +84,7 @@ fn sizes(graph: &Graph) -> Result<HashMap<&str, Size<'_>>> {
     Ok(sizes)
 }
 
-/// Returns the storages in the order in which their bytes follow.
+/// Returns the storages in the order in which the file contains their bytes.
 fn keys_of<'g>(listed: &Evaluated, sizes: &HashMap<&'g str, Size<'g>>) -> Result<Vec<Size<'g>>> {
     let graph = &listed.graph;
     let items = graph.sequence(listed.root);
@@ -112,7 +114,8 @@ fn lay_out(
     let mut table = HashMap::with_capacity(storages.len());
     let mut rest = data;
     for storage in storages {
-        // If this storage is short, the next count is close enough to be read along with this one.
+        // If this storage is short, the count of the next storage is close enough to be read
+        // together with this count.
         let ahead = || (storage.bytes < NEAR / 2).then(|| rest.offset.saturating_add(NEAR));
         let header = headers.get(rest.offset, COUNT_LEN, ahead)?;
         let count = header.first_chunk().map_or(0, |&bytes| i64::from_le_bytes(bytes));

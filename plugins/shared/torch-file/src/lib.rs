@@ -45,8 +45,8 @@
 //! ```
 //!
 //! A pickle is a program, but this crate never executes its calls. [`pickle`] evaluates the pickle
-//! to inert values and records the calls, and ferry reports to the user what the pickle would have
-//! called.
+//! to inert values and records the calls. ferry reports to the user which functions the pickle
+//! would have called.
 //!
 //! Sources: `torch/serialization.py`, `torch/_utils.py` and `caffe2/serialize/inline_container.cc`
 //! in PyTorch 2.15, and files that this version wrote.

@@ -6,38 +6,40 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use tensorferry_sdk::{CatalogSink, Result, UniqueNames};
 
-/// The names of the tensors in a file, and of tensors that are not read.
+/// The names of the tensors that have been read, and the names of tensors that must not be read.
 #[derive(Debug, Default)]
 pub struct Names {
     given: UniqueNames,
-    /// The names of tensors that are not read, and whether each tensor was found.
+    /// The names of tensors that must not be read, and whether the file contains each of these
+    /// tensors.
     left_out: HashMap<String, bool>,
 }
 
 impl Names {
-    /// Sets the names of tensors that are not read, because a different file of the model contains
-    /// them.
+    /// Creates a set of names that excludes the given tensors from reading, because they are read
+    /// from a different file of the model.
     #[must_use]
     pub fn without(left_out: impl IntoIterator<Item = String>) -> Self {
         Self { left_out: left_out.into_iter().map(|name| (name, false)).collect(), ..Self::default() }
     }
 
-    /// Returns whether the tensor with this name is not read.
+    /// Returns whether the tensor with this name must not be read. If so, records that the file
+    /// contains it.
     pub(crate) fn leaves_out(&mut self, name: &str) -> bool {
         self.left_out.get_mut(name).map(|met| *met = true).is_some()
     }
 
-    /// Iterates over the names of tensors that were found but not read.
+    /// Iterates over the names of tensors that the file contains but that were not read.
     pub fn left_out(&self) -> impl Iterator<Item = &str> {
         self.left_out.iter().filter(|(_, met)| **met).map(|(name, _)| name.as_str())
     }
 
-    /// See [`UniqueNames::take`].
+    /// Returns an unused name, like [`UniqueNames::take`].
     pub fn take(&mut self, wanted: &str) -> String {
         self.given.take(wanted)
     }
 
-    /// See [`UniqueNames::take_for`].
+    /// Returns an unused name, like [`UniqueNames::take_for`].
     pub(crate) fn take_for(&mut self, catalog: &mut dyn CatalogSink, wanted: String) -> Result<String> {
         self.given.take_for(catalog, wanted)
     }
@@ -50,7 +52,7 @@ pub(crate) struct Path {
     parts: usize,
 }
 
-/// A position in a path, to which the path can be cut back.
+/// A position in a path. The path can be truncated to this position.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PathMark {
     len: usize,
@@ -58,7 +60,7 @@ pub(crate) struct PathMark {
 }
 
 impl Path {
-    /// Creates a path that starts as `place`. The empty path is the root.
+    /// Creates a path whose initial text is `place`. An empty path refers to the root.
     pub(crate) fn at(place: &str) -> Self {
         Self { text: place.to_owned(), parts: usize::from(!place.is_empty()) }
     }
@@ -82,7 +84,8 @@ impl Path {
         let _ = write!(self.text, "{index}");
     }
 
-    /// Truncates the key after `max` bytes: a tuple may refer to one long text a million times.
+    /// Appends a key as a part of the path. Truncates the key after `max` bytes, because a tuple
+    /// may refer to one long string a million times.
     pub(crate) fn push_key(&mut self, graph: &Graph, key: ValueId, max: u64) {
         self.begin_part();
         push_key(&mut self.text, graph, key, max);
@@ -93,7 +96,8 @@ impl Path {
         self.text.push_str(text);
     }
 
-    /// Starts a part. The first part may be empty; a dot still precedes the second part.
+    /// Starts a part of the path. A dot precedes each part except the first, even if the first part
+    /// is empty.
     fn begin_part(&mut self) {
         if self.parts > 0 {
             self.text.push('.');
@@ -102,7 +106,8 @@ impl Path {
     }
 }
 
-/// Appends a key as a part of a name: a string unchanged, anything else similar to Python's `repr`.
+/// Appends a key to a name. A string is appended unchanged, and any other value in a form similar
+/// to Python's `repr`.
 fn push_key(name: &mut String, graph: &Graph, key: ValueId, max: u64) {
     match graph.value(key) {
         Value::Text(text) => name.push_str(&text.escaped()),
@@ -140,7 +145,7 @@ fn push_scalar(name: &mut String, graph: &Graph, key: ValueId, value: &Value) {
         Value::Bytes(bytes) => write!(name, "b'{}'", bytes.escape_ascii()),
         Value::Global(_) => graph.global(key).map_or(Ok(()), |global| write!(name, "{}", global.path())),
         Value::Call(_) => match graph.bytes(key) {
-            // Protocol 2 encodes bytes as a call.
+            // Protocol 2 encodes a bytes object as a call.
             Some(bytes) => write!(name, "b'{}'", bytes.escape_ascii()),
             None => graph.called(key).map_or(Ok(()), |(global, _)| write!(name, "{}(...)", global.path())),
         },

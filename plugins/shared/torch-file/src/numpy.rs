@@ -36,7 +36,7 @@ enum Element {
     Bytes,
 }
 
-/// The dtype, numpy's code, and the scalar class of each number type.
+/// The dtype, numpy's type code, and numpy's scalar class of each number type.
 const DTYPES: [(Dtype, &str, &str); 14] = [
     (Dtype::BOOL, "b1", "numpy.bool"),
     (Dtype::I8, "i1", "numpy.int8"),
@@ -54,7 +54,7 @@ const DTYPES: [(Dtype, &str, &str); 14] = [
     (Dtype::C128, "c16", "numpy.complex128"),
 ];
 
-/// Returns whether a function creates an array.
+/// Returns whether a function creates a numpy array.
 pub(crate) fn makes_array(global: &Global) -> bool {
     is_core(global, "multiarray", "_reconstruct") || is_core(global, "numeric", "_frombuffer")
 }
@@ -64,15 +64,15 @@ fn is_core(global: &Global, module: &str, name: &str) -> bool {
     parent == Some(module) && &*global.name == name
 }
 
-/// Returns the array, if the value is one. If the elements cannot be those of a tensor, the inner
-/// result is an error that describes them.
+/// Returns the array if the value is a numpy array. If a tensor cannot contain its elements, the
+/// inner result is an error that describes the elements.
 pub(crate) fn array(graph: &Graph, id: ValueId) -> Result<Option<std::result::Result<Array<'_>, String>>> {
     let Some((global, call)) = graph.called(id).filter(|(global, _)| makes_array(global)) else {
         return Ok(None);
     };
     let state = call.state.and_then(|state| graph.tuple(state));
     let parts = match (state, graph.tuple(call.arguments)) {
-        // Numpy 1.0 did not store a version first.
+        // The state of an array from numpy 1.0 does not start with a version.
         (Some(&[_, shape, dtype, order, data] | &[shape, dtype, order, data]), _) => {
             graph.bool(order).map(|is_fortran| (shape, dtype, is_fortran, data))
         }
@@ -161,7 +161,7 @@ fn number(dtype: Dtype, byte_order: ByteOrder, bytes: &[u8]) -> Option<Node> {
         Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => {
             let mut wide = [0; 8];
             wide[..bytes.len()].copy_from_slice(&bytes);
-            // The additional byte is for the sign.
+            // The length includes an additional byte for the sign.
             let value = u64::from_le_bytes(wide);
             let long = [&wide[..], &[0]].concat();
             Some(i64::try_from(value).map_or_else(|_| Node::scalar(NodeKind::INT, &long), Node::int))

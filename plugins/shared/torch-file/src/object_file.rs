@@ -1,5 +1,5 @@
-//! A file that `torch.save` wrote: the saved object as a graph, and the location of each storage.
-//! The persistent IDs in the graph contain the keys of storages.
+//! Represents a file that `torch.save` wrote by the graph of the saved object and the location of
+//! each storage. The persistent IDs in the graph contain the keys of the storages.
 
 use crate::archive::{Archive, Record};
 use crate::described::{self, DescribedTensor};
@@ -21,9 +21,9 @@ pub struct ObjectFile {
     graph: Graph,
     root: ValueId,
     globals: BTreeSet<String>,
-    /// Calls in pickles other than the object's pickle.
+    /// Descriptions of the calls in pickles other than the object's pickle.
     calls_beside: BTreeSet<String>,
-    /// The names of the parameters and buffers in each class that the file itself declares.
+    /// The names of the parameters and buffers of each class that the file declares.
     declared: HashMap<String, HashSet<String>>,
     file_name: String,
     byte_order: ByteOrder,
@@ -44,13 +44,14 @@ impl SidePickles {
         self.calls.extend(calls::texts(graph));
     }
 
-    /// Adds the object's pickle. Its calls are not added, because they are reported at their paths.
+    /// Adds the globals in the object's pickle. The calls in this pickle are not added, because
+    /// flattening reports them with their paths.
     pub(crate) fn add_object(&mut self, graph: &Graph) {
         self.globals.extend(graph.globals().iter().map(Global::path));
     }
 }
 
-/// The locations of storages by key.
+/// The locations of the storages, by key.
 #[derive(Debug)]
 enum Records {
     /// Each storage is a record in this folder of the archive.
@@ -145,7 +146,7 @@ impl ObjectFile {
 
     /// Sets the classes that the file declares, by path, with the names of their parameters and
     /// buffers. If an object of such a class has other tensors as attributes, these tensors are
-    /// losses.
+    /// reported as losses.
     #[must_use]
     pub fn declaring(self, declared: HashMap<String, HashSet<String>>) -> Self {
         Self { declared, ..self }
@@ -168,7 +169,8 @@ impl ObjectFile {
         self.root
     }
 
-    /// Returns the archive that contains the object, or `None` if it is in a different container.
+    /// Returns the archive that contains the object, or `None` if the container is not a zip
+    /// archive.
     #[must_use]
     pub fn archive(&self) -> Option<&Archive> {
         match &self.records {
@@ -177,13 +179,13 @@ impl ObjectFile {
         }
     }
 
-    /// Iterates over all functions and classes that Python would look up when loading the file's
-    /// pickles, sorted.
+    /// Iterates, in sorted order, over all functions and classes that Python would look up when
+    /// loading the file's pickles.
     pub fn globals(&self) -> impl Iterator<Item = &str> {
         self.globals.iter().map(String::as_str)
     }
 
-    /// Returns the calls in pickles other than the object's pickle, sorted.
+    /// Returns sorted descriptions of the calls in pickles other than the object's pickle.
     pub(crate) fn side_calls(&self) -> &BTreeSet<String> {
         &self.calls_beside
     }
@@ -205,7 +207,7 @@ impl ObjectFile {
         }
     }
 
-    /// Adds this file and an offset to an error.
+    /// Adds the name of this file and an offset to an error.
     #[must_use]
     pub fn at(&self, error: Error, offset: u64) -> Error {
         error.file(&self.file_name).offset(offset)
@@ -216,7 +218,8 @@ impl ObjectFile {
 /// offsets without reading the local headers. ferry reads the local headers, so it ignores these
 /// records.
 fn check_version(source: &dyn Source, archive: &Archive) -> Result<()> {
-    // Since version 6, the record is in the folder `.data`. torch checks this folder first.
+    // Since format version 6, the record with the version is in the folder `.data`. torch looks in
+    // this folder first.
     let name = if archive.contains(".data/version") { ".data/version" } else { "version" };
     let record = archive.required_record(name)?;
     let text = note(source, archive, record)?;
@@ -236,7 +239,7 @@ fn check_version(source: &dyn Source, archive: &Archive) -> Result<()> {
 }
 
 /// Returns the byte order of the machine that wrote the file. Older files do not contain the byte
-/// order, and are little-endian.
+/// order, and are read as little-endian.
 fn byte_order(source: &dyn Source, archive: &Archive) -> Result<ByteOrder> {
     let Some(record) = archive.record("byteorder")? else { return Ok(ByteOrder::Little) };
     match &*note(source, archive, record)? {

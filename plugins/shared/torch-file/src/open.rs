@@ -6,7 +6,7 @@ use crate::{Extent, archive, legacy, tar};
 use std::sync::Arc;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
-/// The record of the pickle in an archive, and the folder of its storages.
+/// The record in an archive that contains the pickle, and the folder that contains its storages.
 const PICKLE: &str = "data.pkl";
 const STORAGES: &str = "data/";
 

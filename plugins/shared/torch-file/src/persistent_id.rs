@@ -1,5 +1,5 @@
-//! A persistent ID is the reference to a storage in a pickle. It contains the key and class of the
-//! storage, and its number of elements.
+//! A persistent ID is a reference to a storage in a pickle. It contains the key, the class and the
+//! number of elements of the storage.
 
 use crate::Extent;
 use crate::archive::Record;
@@ -16,12 +16,12 @@ pub(crate) struct PersistentId<'g> {
     pub(crate) location: &'g str,
     /// Length of the storage in elements.
     pub(crate) len: u64,
-    /// Start and length, in elements, of the part that is used. In old files, a storage can be a
-    /// view of another storage.
+    /// Start and length, in elements, of the part of the storage that is used. In old files, a
+    /// storage can be a view of a part of another storage.
     pub(crate) view: Option<(u64, u64)>,
 }
 
-/// The part of a storage that is used, in bytes.
+/// The byte range of a storage that is used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StorageRange {
     pub(crate) offset: u64,
@@ -94,7 +94,8 @@ impl<'g> PersistentId<'g> {
 }
 
 impl StorageRange {
-    /// Returns this part of a record. The CRC is kept only if the part is the whole record.
+    /// Returns the part of a record in this byte range. The result contains the CRC only if the
+    /// part is the whole record.
     pub(crate) fn of(self, record: Record) -> Record {
         let Extent { file, offset, len } = record.extent;
         if self.len == len {

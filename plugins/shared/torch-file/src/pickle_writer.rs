@@ -1,8 +1,8 @@
-//! Writes pickles for torch's `weights_only` unpickler: protocol 2, with only the opcodes that
-//! `torch/_weights_only_unpickler.py` handles. Integers beyond 32 bits are therefore written as
-//! `LONG1` (at most 255 bytes), and strings as `BINUNICODE`.
+//! Writes pickles for torch's `weights_only` unpickler. They use protocol 2 and only the opcodes
+//! that `torch/_weights_only_unpickler.py` supports. Integers beyond 32 bits are therefore written
+//! as `LONG1` (at most 255 bytes), and strings as `BINUNICODE`.
 //!
-//! Repeated strings and globals are memoized, which keeps a pickle with 100,000 tensors small.
+//! Repeated strings and globals are memoized, so that a pickle with 100,000 tensors remains small.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Error, Result};
@@ -41,7 +41,7 @@ mod op {
     pub(super) const LONG_BINGET: u8 = b'j';
 }
 
-/// Maximum length of the integer in a `LONG1`.
+/// Maximum length in bytes of the integer in a `LONG1`.
 pub const MAX_INTEGER_BYTES: usize = 255;
 
 /// The number of an object in the memo.
@@ -71,14 +71,14 @@ impl PickleWriter {
         Self { bytes, memoised: 0, texts: HashMap::new(), globals: HashMap::new() }
     }
 
-    /// Ends the pickle. Its value is the only object that remains on the stack.
+    /// Ends the pickle. The value of the pickle is the only object that remains on the stack.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.bytes.push(op::STOP);
         self.bytes
     }
 
-    /// Returns the number of bytes so far.
+    /// Returns the number of bytes that have been written to the pickle.
     #[must_use]
     pub fn byte_count(&self) -> usize {
         self.bytes.len()
@@ -141,8 +141,8 @@ impl PickleWriter {
         Ok(())
     }
 
-    /// Appends bytes. Protocol 2 has no opcode for bytes, so they are written as
-    /// `_codecs.encode(text, "latin1")`. Fails if the string has 4 GiB or more.
+    /// Appends a bytes object. Protocol 2 has no opcode for bytes, so the object is written as the
+    /// call `_codecs.encode(text, "latin1")`. Fails if the string has 4 GiB or more.
     pub fn byte_string(&mut self, bytes: &[u8]) -> Result<()> {
         self.global("_codecs", "encode");
         let latin1: String = bytes.iter().map(|&byte| char::from(byte)).collect();
@@ -152,8 +152,8 @@ impl PickleWriter {
         Ok(())
     }
 
-    /// Appends a class or function. The names never come from the input; a writer uses only names
-    /// that it defines itself.
+    /// Appends a class or function. The names must be names that the writer defines. They must
+    /// never come from the input.
     pub fn global(&mut self, module: &'static str, name: &'static str) {
         if let Some(&memo) = self.globals.get(&(module, name)) {
             return self.get(memo);
@@ -226,29 +226,31 @@ impl PickleWriter {
         self.bytes.push(op::SETITEMS);
     }
 
-    /// Calls the global that precedes the last `arguments` objects with these objects. There are at
-    /// most three.
+    /// Calls the global that precedes the last `arguments` objects, and passes these objects as its
+    /// arguments. `arguments` is at most three.
     pub fn call(&mut self, arguments: u8) {
         self.tuple(arguments);
         self.reduce();
     }
 
-    /// Calls a global with a tuple of arguments, which are the last two objects.
+    /// Calls a global with a tuple of arguments. The global and the tuple are the last two objects.
     pub fn reduce(&mut self) {
         self.bytes.push(op::REDUCE);
     }
 
-    /// Creates an object of a class from a tuple of arguments, without calling the constructor.
+    /// Creates an object of a class with `__new__`. The class and the tuple of arguments are the
+    /// last two objects.
     pub fn new_object(&mut self) {
         self.bytes.push(op::NEWOBJ);
     }
 
-    /// Sets the attributes of an object from a mapping. The object precedes the mapping.
+    /// Sets the attributes of an object from a mapping. The object and the mapping are the last two
+    /// objects.
     pub fn build(&mut self) {
         self.bytes.push(op::BUILD);
     }
 
-    /// Converts a tuple to the storage that the tuple identifies.
+    /// Converts the last object, which is a tuple that identifies a storage, to that storage.
     pub(crate) fn persistent_id(&mut self) {
         self.bytes.push(op::BINPERSID);
     }

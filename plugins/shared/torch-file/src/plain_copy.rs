@@ -1,13 +1,13 @@
-//! Copies values from a pickle that was read to a pickle that is written. Only plain values,
-//! torch's dtypes, and members of known enumerations are copied. Nothing else of an input's pickle
-//! is ever written.
+//! Copies values from the pickle of an input to the pickle of an output. Only plain values, torch's
+//! dtypes, and members of known enumerations are copied. No other values from an input's pickle are
+//! ever written.
 
 use crate::dtype::TorchDtype;
 use crate::pickle::{CallKind, Graph, Value, ValueId};
 use crate::pickle_writer::{MAX_INTEGER_BYTES, PickleWriter};
 use tensorferry_sdk::Result;
 
-/// Maximum nesting of lists. The arguments of an exported program have up to three levels.
+/// Maximum nesting depth of lists. The arguments of an exported program have up to three levels.
 const MAX_NESTING: u32 = 16;
 /// Maximum number of values in a copy. Without a limit, lists that share values could become very
 /// large.
@@ -16,9 +16,9 @@ const MAX_VALUES: usize = 1 << 16;
 /// The module and name of a class.
 pub type ClassName = (&'static str, &'static str);
 
-/// Appends a value and returns true if all of the value may be copied. Otherwise, appends nothing
-/// and returns false. A member of an enumeration in `enums` is copied as a call with the member's
-/// number.
+/// If all parts of a value may be copied, appends a copy and returns true. Otherwise, appends
+/// nothing and returns false. A member of an enumeration in `enums` is copied as a call with the
+/// number of the member.
 pub fn push_plain(
     graph: &Graph,
     value: ValueId,
@@ -97,8 +97,8 @@ impl Copy<'_> {
                     pickle.int(number);
                     pickle.call(1);
                 }
-                // This is Python's `None`. Other values that are not plain have already been
-                // rejected.
+                // The value is Python's `None`, because all other values that are not plain have
+                // already been rejected.
                 (None, None) => pickle.none(),
             },
         }
@@ -110,7 +110,8 @@ impl Copy<'_> {
         TorchDtype::named(&global.name)
     }
 
-    /// Returns the class and the number, if the value is a member of an enumeration.
+    /// If the value is a member of an enumeration, returns the class of the enumeration and the
+    /// number of the member.
     fn member(&self, value: ValueId) -> Option<(ClassName, i64)> {
         let (global, call) = self.graph.called(value)?;
         let class = *self.enums.iter().find(|(module, name)| global.is(module, name))?;
@@ -137,7 +138,7 @@ mod tests {
     const ENUMS: [ClassName; 1] = [("megatron.core.enums", "ModelType")];
 
     /// Returns the pickle of a value, and the pickle of its copy. The copy is `None` if the value
-    /// is not plain.
+    /// must not be copied.
     fn copied(write: impl FnOnce(&mut PickleWriter)) -> (Vec<u8>, Option<Vec<u8>>) {
         let mut pickle = PickleWriter::new();
         write(&mut pickle);

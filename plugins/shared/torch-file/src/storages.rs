@@ -1,6 +1,6 @@
-//! A storage is a range of bytes that tensors are views of. The persistent ID of a storage contains
-//! its key, its number of elements and its class. This module checks the persistent ID against the
-//! file, and converts views to tensors of the catalog or to blocks of tensors.
+//! A storage is a range of bytes. Tensors are views of storages. The persistent ID of a storage
+//! contains its key, its number of elements and its class. This module checks the persistent ID
+//! against the file, and converts views to tensors of the catalog or to blocks of tensors.
 
 use crate::Extent;
 use crate::archive::Record;
@@ -39,12 +39,14 @@ pub struct Location {
 }
 
 impl Location {
-    /// Returns the location of a tensor that has no bytes, or whose bytes are set later.
+    /// Returns a location without a storage. It is for a tensor that has no bytes, or whose storage
+    /// is set later.
     pub(crate) fn without_bytes(dtype: Dtype, shape: Vec<u64>) -> Self {
         Self { dtype, shape, start: None, strides: None }
     }
 
-    /// Returns a block that consists of this view, or no blocks if the view has no elements.
+    /// Returns the single block that covers the whole view. Returns no blocks if the view has no
+    /// elements.
     #[must_use]
     pub fn blocks(&self) -> Vec<Block> {
         let block = |(storage, offset)| Block {
@@ -65,8 +67,7 @@ impl Location {
     }
 }
 
-/// The storages of a catalog that is filled from torch files. All of these files use the same
-/// catalog.
+/// The storages of a catalog that a reader fills from one or more torch files.
 #[derive(Debug)]
 pub struct Storages<'l> {
     limits: &'l Limits,
@@ -74,11 +75,11 @@ pub struct Storages<'l> {
     /// Number of quantized tensors that were converted to floats.
     pub(crate) dequantized: u64,
     known: HashMap<Extent, DeclaredStorage>,
-    /// Views whose bytes are computed. Equal views share a storage, so that tied tensors remain
-    /// tied.
+    /// Storages of the views whose bytes are computed. Equal views share a storage, so that tied
+    /// tensors remain tied.
     lazy: HashMap<LazyView, StorageId>,
     handles: Vec<LazyView>,
-    /// For each computed storage, the storages that it is computed from.
+    /// For each computed storage, the storages from which it is computed.
     made_from: HashMap<StorageId, Vec<StorageId>>,
     expanded_bytes: u64,
 }
@@ -87,7 +88,7 @@ pub struct Storages<'l> {
 struct DeclaredStorage {
     id: StorageId,
     record: Record,
-    /// Number of bytes in each group whose bytes are reversed if the file is big-endian.
+    /// Size in bytes of the units whose bytes are reversed if the file is big-endian.
     swap_unit: u32,
 }
 
@@ -125,7 +126,7 @@ impl<'l> Storages<'l> {
         )
     }
 
-    /// Returns the chosen way to read quantized and sparse tensors.
+    /// Returns the settings for reading quantized and sparse tensors.
     pub(crate) fn chosen_decoding(&self) -> Decoding {
         self.decoding
     }
@@ -134,15 +135,16 @@ impl<'l> Storages<'l> {
         self.limits
     }
 
-    /// Returns the views that a decoder must compute. The index of a view is its handle.
+    /// Returns the views whose bytes a decoder must compute. The index of a view is the handle of
+    /// its storage.
     #[must_use]
     pub fn into_lazy_views(self) -> Vec<LazyView> {
         self.handles
     }
 
-    /// Returns the location of a view in `object`. Declares the storage of the view on first use.
-    /// Fails if the storage is missing or has an unexpected length, or if the view extends past the
-    /// end of the storage.
+    /// Returns the location of a view in `object`. Declares the storage of the view in the catalog
+    /// on first use. Fails if the storage is missing or has an unexpected length, or if the view
+    /// extends past the end of the storage.
     pub fn locate(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -195,8 +197,8 @@ impl<'l> Storages<'l> {
         if let Some(&id) = self.lazy.get(&view) {
             return at(id);
         }
-        // The host limits how often views repeat stored bytes, but it does not know how computed
-        // views are related to stored bytes.
+        // The host limits the total expansion of views of stored bytes. It cannot determine the
+        // expansion of computed views, so this function limits it.
         self.expanded_bytes = self.expanded_bytes.saturating_add(len.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {
             return Err(Error::limit("tensors expand to far more bytes than are stored")
@@ -211,8 +213,8 @@ impl<'l> Storages<'l> {
         at(id)
     }
 
-    /// Returns the storages that this storage is computed from. The list is empty if it is not
-    /// computed.
+    /// Returns the storages from which this storage is computed. Returns an empty list if the
+    /// storage is not computed.
     pub(crate) fn made_from(&self, id: StorageId) -> &[StorageId] {
         self.made_from.get(&id).map_or(&[], Vec::as_slice)
     }
@@ -240,8 +242,8 @@ impl<'l> Storages<'l> {
         )
     }
 
-    /// Returns the storage of a view, after checking that the view is inside the storage. If the
-    /// view is lost, returns the reason.
+    /// Returns a view together with its storage, after checking that the view is inside the
+    /// storage. If the view cannot be converted, returns the reason.
     pub(crate) fn resolve(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -268,7 +270,7 @@ impl<'l> Storages<'l> {
         Ok(Ok(ResolvedView { row, info, byte_order: object.byte_order(), storage, part, shape, extent }))
     }
 
-    /// Returns a storage, which is declared in the catalog on first use.
+    /// Returns a storage, and declares it in the catalog on first use.
     fn storage(
         &mut self,
         catalog: &mut dyn CatalogSink,
@@ -320,13 +322,13 @@ pub(crate) struct ResolvedView {
 }
 
 impl ResolvedView {
-    /// Returns the storage in the catalog.
+    /// Returns the ID of the storage in the catalog.
     pub(crate) fn storage(&self) -> StorageId {
         self.storage.id
     }
 
     /// Returns the view in the form in which the plugin reads it. If several elements share a byte,
-    /// the result is a view of these bytes; such elements must be contiguous.
+    /// the result is a view of the bytes. In this case, the elements must be contiguous.
     pub(crate) fn stored_view(&self, view: &View) -> StoredView {
         let record = self.part.of(self.storage.record);
         let stored = StoredView {
@@ -344,9 +346,9 @@ impl ResolvedView {
         StoredView { dtype: Dtype::U8, offset, size: vec![self.extent], stride: vec![1], ..stored }
     }
 
-    /// Returns whether the view consists of whole bytes. If several elements share a byte, the
-    /// elements of the view must be contiguous, and the first element must be the first one in its
-    /// byte.
+    /// Returns whether the view consists of whole bytes. If several elements share a byte, this
+    /// requires that the elements of the view are contiguous and that the view starts at the first
+    /// element of a byte.
     pub(crate) fn has_whole_bytes(&self, view: &View) -> bool {
         let from_the_first = view.offset.is_multiple_of(elements_per_unit(self.row));
         self.info.block_elements() == 1 || (from_the_first && is_row_major(&view.size, &view.stride))
@@ -373,16 +375,18 @@ impl ResolvedView {
     }
 }
 
-/// Returns the number of torch elements that `element_bytes` bytes contain. The shapes of packed
-/// quantized dtypes count the packed elements, but the shapes of other packed dtypes count bytes.
+/// Returns the number of torch elements in `element_bytes` bytes. In torch, the shapes of packed
+/// quantized dtypes count the individual elements, but the shapes of other packed dtypes count
+/// bytes.
 fn elements_per_unit(row: &TorchDtype) -> u64 {
     let elements = row.dtype.info().map_or(1, DtypeInfo::block_elements);
     if row.quantized { elements.into() } else { 1 }
 }
 
-/// Returns the number of bytes in each group to reverse. In a big-endian archive, torch reverses
-/// bytes according to the dtype of the storage, and does not reverse bytes of untyped storages. If
-/// the dtype of the tensor requires different groups, it is unknown which the writer intended.
+/// Returns the size in bytes of the units whose bytes must be reversed. In a big-endian archive,
+/// torch uses the element size of the storage's dtype, and does not reverse the bytes of untyped
+/// storages. Fails if the tensor's dtype requires units of a different size, because the byte order
+/// is then ambiguous.
 fn swap_unit(object: &ObjectFile, named: &PersistentId<'_>, tensor: &DtypeInfo) -> Result<u32> {
     if object.byte_order() == ByteOrder::Little {
         return Ok(1);

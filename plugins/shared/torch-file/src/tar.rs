@@ -26,7 +26,7 @@ use members::Members;
 use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Limits, Result, Source};
 
-/// Opens a file that starts like a tar archive.
+/// Opens a checkpoint that is a tar archive.
 pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> Result<ObjectFile> {
     let limits = context.limits();
     let members = Members::read(source, file, limits)?;
@@ -41,7 +41,7 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     Ok(ObjectFile::of_table(source.name(file.file), object, table, beside))
 }
 
-/// A storage that has its own bytes in the file.
+/// A storage whose bytes the file contains.
 struct Root {
     /// The key as a string.
     name: String,
@@ -51,7 +51,7 @@ struct Root {
     extent: Extent,
 }
 
-/// A storage that is a view of a part of another storage.
+/// A storage whose bytes are a part of another storage.
 struct StorageView {
     root: i64,
     offset: u64,
@@ -89,7 +89,7 @@ struct Reader<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
     context: &'a dyn Context,
-    /// Contents of the small pickles in addition to the object's pickle.
+    /// Globals and calls in the small pickles, which exist in addition to the object's pickle.
     beside: &'a mut SidePickles,
 }
 
@@ -203,7 +203,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the storages that are parts of other storages.
+/// Returns the storages whose bytes are parts of other storages.
 fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<HashMap<i64, StorageView>> {
     let malformed = || {
         Error::malformed("invalid list of storage views").expected("[(key, root's key, offset, elements)]")
@@ -226,7 +226,7 @@ fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<Has
     Ok(parts)
 }
 
-/// Replaces each persistent ID in the object by the tensor or storage that it refers to.
+/// Replaces each persistent ID in the object with the tensor or storage to which it refers.
 fn resolve_keys(graph: &mut Graph, storages: &StorageTable, tensors: &HashMap<i64, Tensor>) -> Result<()> {
     let places: Vec<(ValueId, ValueId)> = graph.persistent_places().collect();
     for (place, id) in places {

@@ -3,10 +3,10 @@
 
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
-/// Maximum distance in bytes to the next header at which it is read along with the current header.
+/// Maximum distance in bytes between headers that are read together.
 pub(crate) const NEAR: u64 = 64 << 10;
 
-/// The part of a file that was read last.
+/// A buffer with the part of a file that was read last.
 pub(crate) struct Window<'a> {
     source: &'a dyn Source,
     file: FileId,
@@ -22,8 +22,8 @@ impl<'a> Window<'a> {
         Self { source, file, end, start: 0, bytes: Vec::new() }
     }
 
-    /// Returns `len` bytes at `at`. If the window does not contain them, it moves: it then starts
-    /// at `at`, and ends after these bytes or at `ahead`, whichever is later.
+    /// Returns `len` bytes at `at`. If the window does not contain these bytes, it is filled again.
+    /// It then starts at `at`, and ends after these bytes or at `ahead`, whichever is later.
     pub(crate) fn get(&mut self, at: u64, len: u64, ahead: impl FnOnce() -> Option<u64>) -> Result<&[u8]> {
         let end = at.checked_add(len).filter(|&end| end <= self.end);
         let end = end.ok_or_else(|| {

@@ -8,14 +8,15 @@
 //! <root>/data/0, 1, ...          the storages
 //! ```
 //!
-//! Source: `torch/serialization.py`. `.format_version` is omitted: if it exists, torch does not
-//! read the headers, but assumes that records are at the offsets that its own zip writer would
-//! choose. `.data/serialization_id` is also omitted, because torch only logs it.
+//! Source: `torch/serialization.py`. The record `.format_version` is omitted. If it existed, torch
+//! would not read the headers. It would assume that records are at the offsets that its own zip
+//! writer would choose. The record `.data/serialization_id` is also omitted, because torch only
+//! logs its content.
 
 use tensorferry_sdk::{LayoutSink, OutputId, Result};
 use tensorferry_zip::{ZipLayout, ZipPlan};
 
-/// An archive that is written at the end of a file.
+/// An archive that is appended to a file.
 #[derive(Debug, Clone, Copy)]
 pub struct WrittenArchive<'p> {
     /// Folder that contains all records.
@@ -27,9 +28,9 @@ pub struct WrittenArchive<'p> {
 }
 
 impl WrittenArchive<'_> {
-    /// Lays out the archive. `storages` contains the length of each storage, and the index of a
-    /// storage is its key. `append` appends the bytes of a storage to the file, and returns the
-    /// offset of the first byte.
+    /// Lays out the archive. `storages` contains the length of each storage. The index of a storage
+    /// in this list is its key. `append` appends the bytes of a storage to the file, and returns
+    /// the offset of the first byte.
     pub fn lay_out(
         self,
         layout: &mut dyn LayoutSink,

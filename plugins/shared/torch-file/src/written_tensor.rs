@@ -1,5 +1,5 @@
-//! Writes a tensor to a pickle as the call that creates the tensor from its storage. The call has
-//! the same form as in `Tensor._reduce_ex_internal` in `torch/_tensor.py`.
+//! Writes a tensor to a pickle as a call that creates the tensor from its storage. The form of the
+//! call is the same as in `Tensor._reduce_ex_internal` in `torch/_tensor.py`.
 
 use crate::dtype::TorchDtype;
 use crate::pickle_writer::PickleWriter;
@@ -11,8 +11,8 @@ pub struct WrittenTensor<'v> {
     pub dtype: &'static TorchDtype,
     /// Key of the storage.
     pub key: usize,
-    /// Length of the storage in elements of its class. If the dtype has no storage class, the
-    /// length is in bytes.
+    /// Length of the storage in elements of its storage class. If the dtype has no storage class,
+    /// the length is in bytes.
     pub elements: u64,
     /// Offset in the storage, in elements.
     pub offset: i64,
@@ -20,7 +20,8 @@ pub struct WrittenTensor<'v> {
     pub shape: &'v [i64],
     /// Strides in torch's elements.
     pub strides: &'v [i64],
-    /// Whether the pickle is for a stream in the format before torch 1.6, instead of an archive.
+    /// Whether the pickle is part of a legacy stream instead of an archive. torch wrote such
+    /// streams before version 1.6.
     pub is_in_stream: bool,
 }
 
@@ -36,8 +37,8 @@ impl WrittenTensor<'_> {
         pickle.mark();
         self.push_view(pickle)?;
         pickle.bool(requires_grad);
-        // This is the mapping for gradient hooks. torch keeps it, so each tensor needs a separate
-        // mapping.
+        // This is the mapping for gradient hooks. torch stores the mapping in the tensor, so each
+        // tensor needs a separate mapping.
         pickle.call_without_arguments("collections", "OrderedDict");
         if self.dtype.storage_class.is_none() {
             pickle.global("torch", self.dtype.name);
@@ -53,8 +54,8 @@ impl WrittenTensor<'_> {
         let class = match (self.dtype.storage_class, self.is_in_stream) {
             (Some(class), _) => ("torch", class),
             (None, false) => ("torch.storage", "UntypedStorage"),
-            // When loading a stream, torch needs a dtype for each storage class, but an untyped
-            // storage has none.
+            // When loading a stream, torch needs a dtype for the class of each storage, but the
+            // class of untyped storages has no dtype.
             (None, true) => ("torch", "ByteStorage"),
         };
         pickle.mark();
@@ -64,7 +65,7 @@ impl WrittenTensor<'_> {
         pickle.text("cpu")?;
         pickle.int(self.elements.cast_signed());
         if self.is_in_stream {
-            // The storage is not a view of another storage.
+            // `None` means that the storage is not a view of another storage.
             pickle.none();
         }
         pickle.tuple_since_mark();
@@ -76,7 +77,7 @@ impl WrittenTensor<'_> {
     }
 }
 
-/// A row-major tensor that has a storage of its own.
+/// A row-major tensor that occupies a whole storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WholeTensor {
     dtype: &'static TorchDtype,
@@ -85,8 +86,8 @@ pub struct WholeTensor {
 }
 
 impl WholeTensor {
-    /// Creates a tensor from the dtype and shape in the catalog, and the length in bytes. Returns a
-    /// reason if torch does not support such a tensor.
+    /// Creates a tensor from the dtype and shape in the catalog, and the length in bytes. If torch
+    /// does not support such a tensor, returns the reason.
     pub fn new(dtype: tensorferry_sdk::Dtype, shape: &[u64], bytes: u64) -> Result<Self, String> {
         let dtype =
             TorchDtype::of(dtype).filter(|dtype| !dtype.quantized).ok_or("torch has no such dtype")?;
@@ -125,7 +126,8 @@ impl WholeTensor {
     }
 }
 
-/// Returns contiguous strides in the same way as torch, which treats a dimension of length 0 as 1.
+/// Returns the strides of a contiguous tensor. Like torch, this treats a dimension of length 0 as
+/// if its length were 1.
 #[must_use]
 pub fn contiguous_strides(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1_i64; shape.len()];

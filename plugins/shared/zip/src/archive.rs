@@ -1,5 +1,5 @@
-//! An archive is a zip file. The entries are listed in the directory at the end of the archive, and
-//! each entry is checked against its local header.
+//! Reads zip archives. The directory at the end of an archive lists its entries, and each entry is
+//! checked against its local header.
 
 use crate::directory::{Directory, Entry, Method, Names};
 use crate::extent::Extent;
@@ -7,9 +7,9 @@ use crate::local;
 use std::collections::HashMap;
 use tensorferry_sdk::{DigestAlgorithm, Error, Limits, Result, Source};
 
-/// Bytes at the start of an archive.
+/// Signature at the start of an archive.
 pub const MAGIC: &[u8; 4] = b"PK\x03\x04";
-/// Bytes at the start of an archive without entries.
+/// Signature at the start of an archive without entries.
 pub const EMPTY_MAGIC: &[u8; 4] = b"PK\x05\x06";
 
 /// An uncompressed entry.
@@ -61,8 +61,7 @@ impl Archive {
         self.by_name.contains_key(name)
     }
 
-    /// Returns the record with this name, relative to the root. Returns an error if it is
-    /// compressed.
+    /// Returns the record with this name, relative to the root. Fails if the record is compressed.
     pub fn record(&self, name: &str) -> Result<Option<Record>> {
         let Some(&index) = self.by_name.get(name) else { return Ok(None) };
         let entry = &self.directory.entries()[index];
@@ -74,7 +73,7 @@ impl Archive {
         Ok(Some(Record { extent, crc }))
     }
 
-    /// Returns the record with this name, or an error if it is missing.
+    /// Returns the record with this name. Fails if the record is missing.
     pub fn required_record(&self, name: &str) -> Result<Record> {
         let record = self.record(name)?;
         record.ok_or_else(|| {
@@ -107,7 +106,7 @@ impl Archive {
         Ok(bytes)
     }
 
-    /// Adds this file and an offset to an error.
+    /// Adds the name of the archive's file and an offset to an error.
     #[must_use]
     pub fn at(&self, error: Error, offset: u64) -> Error {
         error.file(&self.file_name).offset(offset)

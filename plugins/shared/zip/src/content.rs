@@ -7,10 +7,10 @@ use tensorferry_sdk::{ByteSink, Context, Error, Limits, Result, Source};
 /// Number of bytes that are read or inflated at a time.
 const PIECE: usize = 64 << 10;
 
-/// Maximum expansion by deflate: two bits can encode a match of 258 bytes.
+/// Maximum factor by which deflate data can expand. Two bits can encode a match of 258 bytes.
 const MAX_EXPANSION: u64 = 1032;
 
-/// An entry and the location of its bytes, which is all that is needed to read the content.
+/// An entry and the location of its bytes. This information is sufficient to read the content.
 #[derive(Debug, Clone)]
 pub struct Member {
     pub name: Box<str>,
@@ -22,7 +22,7 @@ pub struct Member {
     pub crc: u32,
 }
 
-/// Whether to continue with the next piece.
+/// Whether to continue with the next piece of the content.
 enum Next {
     Go,
     Stop,
@@ -97,8 +97,9 @@ impl Member {
     }
 
     /// Returns the CRC-32 of the content without its first bytes, which are `first`. If a storage
-    /// starts after a header, this CRC makes it possible to check the storage while it is copied.
-    /// CRCs are linear: crc(rest) = crc(all) xor crc(first, advanced by the length of the rest).
+    /// follows a header in the entry, the host can check the storage against this CRC while copying
+    /// it. CRCs are linear: crc(rest) = crc(all) xor crc(first, advanced by the length of the
+    /// rest).
     #[must_use]
     pub fn crc_after(&self, first: &[u8]) -> u32 {
         let mut moved = crc32fast::Hasher::new();
@@ -157,8 +158,8 @@ impl Member {
                             inflater.total_in(),
                         ));
                     }
-                    // If output was produced, more output may follow without further input.
-                    // Otherwise, more input is needed.
+                    // If the inflater produced output, it may produce more output without further
+                    // input. Otherwise, it needs more input.
                     Status::Ok | Status::BufError if made == 0 => break,
                     Status::Ok | Status::BufError => {}
                 }

@@ -1,11 +1,11 @@
-//! A deflated layout is a zip archive with compressed entries. The entries are compressed in
-//! parallel, and each entry is a separate segment. The compressed lengths are known only after
-//! compression, so the local headers and the directory are deferred.
+//! A deflated layout describes a zip archive with compressed entries. The entries are compressed in
+//! parallel, and each entry is a separate segment of the output file. The compressed lengths are
+//! known only after compression, so the local headers and the directory are deferred.
 //!
-//! The fields are those of `layout.rs`, with method 8. There is no padding, because compressed data
-//! is not memory-mapped. The length of a deferred segment must be known before compression starts.
-//! If the archive could need zip64 fields at its maximum size, all entries therefore get zip64
-//! fields.
+//! The headers have the same fields as in `layout.rs`, but the compression method is 8. There is no
+//! padding, because compressed data is not memory-mapped. The length of a deferred segment must be
+//! known before compression starts. Therefore, all entries get zip64 fields if the archive could
+//! need them at its maximum size.
 
 use crate::layout::{
     DOS_DATE, FLAG_UTF8, IN_ZIP64, VERSION_STORED, VERSION_ZIP64, narrow, push_u16, push_zip64, tail,
@@ -45,7 +45,7 @@ struct DeflatedEntry {
     segment: EncodedId,
 }
 
-/// The header fields of an entry that are known only after compression.
+/// The header fields of an entry whose values are known only after compression.
 struct EntryFields {
     crc: u32,
     stored: u64,
@@ -80,7 +80,7 @@ impl<'a> DeflatedLayout<'a> {
         Ok(segment)
     }
 
-    /// Adds the directory and the end record.
+    /// Adds the directory and the end record to the layout.
     pub fn finish(self) -> Result<DeflatedPlan> {
         let mut directory = Vec::new();
         let nothing = EntryFields { crc: 0, stored: 0, len: 0, offset: 0 };
@@ -94,8 +94,8 @@ impl<'a> DeflatedLayout<'a> {
 }
 
 impl DeflatedPlan {
-    /// Writes the headers with the locations and checksums of the entries. Fails if an entry was
-    /// not encoded with a [`Deflater`].
+    /// Writes the headers, which contain the locations and checksums of the entries. Fails if an
+    /// entry was not encoded with a [`Deflater`].
     pub fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
         let (mut directory, mut offset) = (Vec::new(), 0);
         for entry in &self.entries {
@@ -144,7 +144,8 @@ fn push_central_header(
     directory.extend(b"PK\x01\x02");
     directory.extend(version(is_wide).to_le_bytes());
     push_common(name, facts, is_wide, extra.len(), directory)?;
-    // These fields are zero: comment length, disk, internal attributes, external attributes.
+    // The following fields are zero: comment length, disk, internal attributes, external
+    // attributes.
     directory.extend([0; 2 + 2 + 2 + 4]);
     directory.extend(if is_wide { IN_ZIP64 } else { narrow(facts.offset) }.to_le_bytes());
     directory.extend(name.as_bytes());
@@ -175,7 +176,7 @@ fn version(is_wide: bool) -> u16 {
     if is_wide { VERSION_ZIP64 } else { VERSION_STORED }
 }
 
-/// Compresses bytes into a sink, with zlib's default level as in `numpy.savez_compressed`.
+/// A compressor that writes to a sink. It uses zlib's default level, like `numpy.savez_compressed`.
 pub struct Deflater<'a> {
     output: &'a mut dyn ByteSink,
     compress: Compress,
@@ -201,7 +202,7 @@ impl<'a> Deflater<'a> {
         Ok(())
     }
 
-    /// Ends the stream, and returns the CRC-32 as the note for the plan.
+    /// Ends the stream. Returns the CRC-32 as the note that is passed to the plan.
     pub fn finish(mut self) -> Result<Vec<u8>> {
         while self.step(&[], FlushCompress::Finish)? != Status::StreamEnd {}
         Ok(self.crc.finalize().to_le_bytes().to_vec())

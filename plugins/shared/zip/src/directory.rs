@@ -1,5 +1,5 @@
-//! The directory lists the entries of an archive. When the directory is read, the names are
-//! checked: they must be unique and follow the rules of the format.
+//! Reads the directory, which lists the entries of an archive. The names of the entries must be
+//! unique and follow the naming rule of the format.
 
 use crate::end;
 use crate::extent::Extent;
@@ -10,14 +10,14 @@ use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 const ENTRY: &[u8; 4] = b"PK\x01\x02";
 const ENTRY_LEN: u64 = 46;
 
-/// Flags that change the meaning of the bytes: encryption, patches or masked headers.
+/// Flags that change the meaning of an entry's bytes: encryption, patches or masked headers.
 const REFUSED_FLAGS: u16 = 0x1 | 0x20 | 0x40;
 
 /// The compression method of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Stored,
-    /// TorchScript compresses its source code with this method, and `numpy.savez_compressed` its
+    /// TorchScript uses this method for its source code, and `numpy.savez_compressed` uses it for
     /// arrays.
     Deflated,
 }
@@ -62,7 +62,7 @@ impl Entry {
 
 #[derive(Debug)]
 pub struct Directory {
-    /// The root folder, if the name rule requires one.
+    /// Name of the root folder, if the name rule requires a root folder.
     root: Option<Box<str>>,
     entries: Vec<Entry>,
     /// Offset of the directory. The bytes of all entries precede it.
@@ -140,7 +140,7 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
     if fields.array()? != *ENTRY {
         return Err(Error::malformed("not an entry of a zip directory"));
     }
-    // Skips the versions of the writer and the reader, because torch writes zeros.
+    // The versions of the writer and the reader are skipped, because torch writes zeros for them.
     fields.take(4)?;
     let flags = fields.u16()?;
     let method = method(fields.u16()?)?;
@@ -190,7 +190,7 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
         .offset
         .checked_add(header)
         .ok_or_else(|| named(Error::malformed("the offset does not fit in 64 bits")))?;
-    // The caller sets the name when the root is known.
+    // The caller sets the name after determining the root folder.
     Ok((name, Entry { name: "".into(), raw_name_len, method, flags, crc, stored_len, len, header }))
 }
 
@@ -232,7 +232,7 @@ fn check_names_under_root(raw: &[&str], entries: &mut [Entry]) -> Result<Box<str
     let mut seen = HashSet::with_capacity(raw.len());
     for (&name, entry) in raw.iter().zip(entries) {
         let at = |error: Error| error.offset(entry.header);
-        // Archives that were packed manually may contain entries for folders.
+        // Archives that users packed manually may contain entries for folders.
         let plain = if entry.len == 0 { name.strip_suffix('/').unwrap_or(name) } else { name };
         check_name(plain).map_err(|error| at(error.context("zip entry")))?;
         let inside = match plain.strip_prefix(root) {

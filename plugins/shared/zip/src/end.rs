@@ -1,6 +1,6 @@
-//! The end record contains the location of the directory. Numbers that do not fit its fields are in
-//! the zip64 end record, which precedes it. If both records contain a number, the numbers must be
-//! equal.
+//! Reads the end record, which contains the location of the directory. Numbers that do not fit in
+//! its fields are in the zip64 end record, which precedes the end record. If both records contain a
+//! number, the two values must be equal.
 
 use crate::extent::Extent;
 use crate::fields::Fields;
@@ -14,7 +14,8 @@ const ZIP64_LOCATOR: &[u8; 4] = b"PK\x06\x07";
 const ZIP64_LOCATOR_LEN: u64 = 20;
 
 /// Maximum distance from the start of the end record to the end of the file. It is determined by
-/// the maximum length of a comment. torch tolerates the same number of extra bytes at the end.
+/// the maximum length of a comment. torch tolerates the same number of additional bytes at the end
+/// of a file.
 const MAX_END_DISTANCE: u64 = 0xffff + END_LEN;
 
 /// Location and size of the directory.
@@ -25,12 +26,12 @@ pub(crate) struct End {
     pub(crate) len: u64,
 }
 
-/// Returns the location of the directory, which must end where the end records begin.
+/// Returns the location of the directory. The directory must end where the end records begin.
 pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<End> {
     let (file, extent_end) = (extent.file, extent.end());
     let from = extent_end.saturating_sub(MAX_END_DISTANCE).max(extent.offset);
     let tail = source.read_vec(file, from, extent_end - from, limits)?;
-    // Like torch's zip library, this uses the last complete end record.
+    // Like torch's zip library, this code uses the last complete end record.
     let last_start = tail.len().saturating_sub(22);
     let at = (0..=last_start).rev().find(|&at| tail[at..].starts_with(END)).ok_or_else(|| {
         Error::malformed("the zip archive has no end record; the file may be truncated").offset(extent_end)
@@ -104,8 +105,8 @@ fn zip64_end(source: &dyn Source, file: FileId, end: End, at: u64, locator: u64)
     if fields.array()? != *ZIP64_END {
         return Err(Error::malformed("the zip64 locator does not point to a zip64 end record").offset(at));
     }
-    // The length does not include the signature and the length field itself. The fixed fields may
-    // be followed by data of the writer.
+    // The length does not include the signature and the length field. Writer-specific data may
+    // follow the fixed fields.
     if fields.u64()?.checked_add(12) != Some(room) {
         return Err(cut());
     }

@@ -18,14 +18,14 @@ impl Extent {
         Self { file, offset: 0, len: source.len(file) }
     }
 
-    /// Returns the extent of `len` bytes at `offset`, or an error if the file ends earlier.
+    /// Returns the extent of `len` bytes at `offset`. Fails if the file ends earlier.
     pub fn within(source: &dyn Source, file: FileId, offset: u64, len: u64) -> Result<Self> {
         check_range(source.name(file), source.len(file), offset, len)?;
         Ok(Self { file, offset, len })
     }
 
-    /// Returns the extent of `len` bytes at `offset` of the file, or an error if these bytes are
-    /// not inside this extent.
+    /// Returns the extent of `len` bytes at `offset` in the file. Fails if these bytes are not
+    /// inside this extent.
     pub fn part(self, source: &dyn Source, offset: u64, len: u64) -> Result<Self> {
         if offset < self.offset {
             return Err(Error::malformed("the offset is before the start of the extent")
@@ -57,8 +57,8 @@ impl Extent {
         source.read_vec(self.file, self.offset, self.len, limits)
     }
 
-    /// Reads the first bytes of the extent. The result is shorter than `buffer` only if the extent
-    /// is.
+    /// Reads the first bytes of the extent into `buffer`. The result is shorter than `buffer` only
+    /// if the extent is shorter.
     pub fn read_start<'b>(self, source: &dyn Source, buffer: &'b mut [u8]) -> Result<&'b [u8]> {
         let len = usize::try_from(self.len).map_or(buffer.len(), |len| len.min(buffer.len()));
         let start = &mut buffer[..len];

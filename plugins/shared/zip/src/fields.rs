@@ -36,11 +36,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Finds the zip64 extra field among the extra fields of a header. The zip64 field contains, in
-/// header order, only those numbers whose header fields have all bits set.
+/// Finds the zip64 extra field among the extra fields of a header. The zip64 field contains a
+/// number only if the number's header field has all bits set. The numbers are in header order.
 ///
-/// The search stops at the first extra field that cannot be parsed. torch's padding is a single
-/// long field, and other writers leave stray bytes.
+/// The search stops at the first extra field that cannot be parsed. torch writes its padding as a
+/// single long extra field, and other writers leave stray bytes.
 pub(crate) fn zip64(extra: &[u8]) -> Option<Fields<'_>> {
     const ZIP64: u16 = 1;
     let mut rest = Fields(extra);

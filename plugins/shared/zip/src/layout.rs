@@ -17,24 +17,24 @@
 //!                    needs more bits, the zip64 end record (56) and its locator (20)
 //! ```
 //!
-//! Sources: PKWARE's APPNOTE.TXT. For "FB" and the alignment:
-//! `caffe2/serialize/inline_container.cc`. torch maps the file into memory and reads tensors in
-//! place. Sizes and checksums are in the local headers. The checksum of a data record is known only
-//! once its bytes have been copied, so its header and the directory are deferred.
+//! Sources: PKWARE's APPNOTE.TXT, and `caffe2/serialize/inline_container.cc` for "FB" and the
+//! alignment. torch maps the file into memory and reads tensors in place. Sizes and checksums are
+//! in the local headers. The checksum of a data record is known only after its bytes have been
+//! copied, so the header of the record and the directory are deferred.
 
 use tensorferry_sdk::{
     DeferredId, DigestAlgorithm, DigestId, Digests, Error, LayoutSink, OutputId, Result, SealSink,
 };
 
-/// Alignment of payloads, which is `kFieldAlignment` in torch.
+/// Alignment of payloads in bytes. It is `kFieldAlignment` in torch.
 const ALIGNMENT: u64 = 64;
 /// The value of a 32-bit field whose actual number is in the zip64 extra field.
 pub(crate) const IN_ZIP64: u32 = u32::MAX;
 pub(crate) const VERSION_STORED: u16 = 20;
 pub(crate) const VERSION_ZIP64: u16 = 45;
 pub(crate) const FLAG_UTF8: u16 = 0x800;
-/// 1980-01-01, which is the earliest DOS date. It is constant, so that outputs do not depend on the
-/// clock.
+/// The date of all entries: 1980-01-01, which is the earliest DOS date. A constant date ensures
+/// that outputs do not depend on the clock.
 pub(crate) const DOS_DATE: u16 = (1 << 5) | 1;
 
 /// An archive under construction.
@@ -97,7 +97,7 @@ impl<'a> ZipLayout<'a> {
         self.push(record, header.len())
     }
 
-    /// Adds a record of `size` bytes. `payload` appends the bytes to the file, and returns the
+    /// Adds a record of `size` bytes. `payload` appends the bytes to the file and returns the
     /// offset of the first byte.
     pub fn data(
         &mut self,
@@ -115,7 +115,7 @@ impl<'a> ZipLayout<'a> {
         self.push(record, header_len)
     }
 
-    /// Adds the directory and the end record.
+    /// Adds the directory and the end record to the layout.
     pub fn finish(self) -> Result<ZipPlan> {
         let directory: u64 = self.records.iter().map(PlannedRecord::central_len).sum();
         let tail = tail(self.records.len() as u64, directory, self.end, false);
@@ -160,7 +160,7 @@ impl ZipPlan {
 }
 
 impl PlannedRecord {
-    /// Returns the local header, with padding so that the payload is aligned.
+    /// Returns the local header of a record, with padding that aligns the payload.
     fn local_header(&self, crc: u32) -> Result<Vec<u8>> {
         let mut extra = Vec::new();
         let zip64 = self.size >= IN_ZIP64.into();
@@ -190,7 +190,8 @@ impl PlannedRecord {
         directory.extend(b"PK\x01\x02");
         directory.extend(version.to_le_bytes());
         self.push_common(crc, version, extra.len(), directory)?;
-        // These fields are zero: comment length, disk, internal attributes, external attributes.
+        // The following fields are zero: comment length, disk, internal attributes, external
+        // attributes.
         directory.extend([0; 2 + 2 + 2 + 4]);
         directory.extend(narrow(self.offset).to_le_bytes());
         directory.extend(self.name.as_bytes());
@@ -217,7 +218,8 @@ impl PlannedRecord {
         push_u16(header, extra_len as u64)
     }
 
-    /// Returns the numbers in the directory's zip64 field, in order: the sizes, then the offset.
+    /// Returns the numbers in the zip64 field of a directory entry, in order: the sizes, then the
+    /// offset.
     fn wide_fields(&self) -> Vec<u64> {
         let mut fields = Vec::new();
         if self.size >= IN_ZIP64.into() {
@@ -230,7 +232,7 @@ impl PlannedRecord {
     }
 }
 
-/// Returns the end record. If a number does not fit its field, or if `is_wide` is set, the zip64
+/// Returns the end record. If a number does not fit in its field, or if `is_wide` is set, the zip64
 /// end record and its locator precede the end record.
 pub(crate) fn tail(count: u64, directory_len: u64, directory_offset: u64, is_wide: bool) -> Vec<u8> {
     let mut tail = Vec::new();
@@ -239,7 +241,7 @@ pub(crate) fn tail(count: u64, directory_len: u64, directory_offset: u64, is_wid
     if wide || short_count == u16::MAX {
         let zip64_end = directory_offset + directory_len;
         tail.extend(b"PK\x06\x06");
-        // Length of the record, without the signature and this field.
+        // Length of the record, excluding the signature and this field.
         tail.extend(44_u64.to_le_bytes());
         tail.extend(VERSION_ZIP64.to_le_bytes());
         tail.extend(VERSION_ZIP64.to_le_bytes());

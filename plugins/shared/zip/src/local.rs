@@ -1,5 +1,5 @@
-//! A local header precedes the bytes of each entry. It must match the directory. Entries must not
-//! overlap each other or the directory.
+//! Reads local headers. A local header precedes the bytes of each entry, and must match the
+//! directory. Entries must not overlap each other or the directory.
 
 use crate::directory::{Directory, Entry, method};
 use crate::extent::Extent;
@@ -47,15 +47,15 @@ pub(crate) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Dire
     Ok(offsets)
 }
 
-/// Local headers and names, which are read in batches. With thousands of entries, a separate read
-/// for each would dominate the time.
+/// A reader of local headers and names, which reads them in batches. With thousands of entries, a
+/// separate read for each header would dominate the time.
 struct Headers<'a> {
     source: &'a dyn Source,
     file: FileId,
     /// End of the range from which headers may be read.
     end: u64,
     bytes: Vec<u8>,
-    /// Ranges in `bytes` of the headers that have been read but not returned yet, in reverse order.
+    /// Ranges in `bytes` of the headers that have been read but not returned, in reverse order.
     ahead: Vec<Range<usize>>,
 }
 
@@ -79,8 +79,8 @@ impl<'a> Headers<'a> {
             let len = HEADER_LEN + entry.raw_name_len as u64;
             match self.checked(entry.header, len) {
                 Ok(range) => ranges.push(range),
-                // If this header cannot be read, the error is reported when the header is
-                // requested.
+                // If this header cannot be read, the error is reported later, when the caller
+                // requests the header.
                 Err(_) if !ranges.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -95,7 +95,7 @@ impl<'a> Headers<'a> {
         self.source.read_ranges(&ranges, &mut self.bytes)
     }
 
-    /// Reads a header's extra fields.
+    /// Reads the extra fields of a header.
     fn extra(&self, at: u64, len: u64) -> Result<Vec<u8>> {
         let FileRange { file, offset, .. } = self.checked(at, len)?;
         let mut bytes = vec![0; len_of(len)?];

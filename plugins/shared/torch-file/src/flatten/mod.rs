@@ -1,5 +1,5 @@
-//! Flattens a graph. A walk from the root of the graph names each tensor by its path, and converts
-//! all values to nodes of the catalog's tree.
+//! Flattens a graph. A walk that starts at the root of the graph names each tensor after its path,
+//! and converts all values to nodes of the catalog's tree.
 //!
 //! | Value | Node |
 //! |---|---|
@@ -29,10 +29,10 @@
 //! | `modules.rs` | the state dict of a module |
 //! | `module_classes.rs` | entries that classes of modules add to the state dict |
 //!
-//! The walk keeps its own stack. A value without tensors becomes a single node, even if the walk
-//! reaches the value several times. A value with tensors is walked again each time, because its
-//! tensors get different names. The number of repetitions is limited by the size of the graph, so
-//! that a few nested lists cannot expand to millions of nodes.
+//! The walk uses an explicit stack instead of recursion. A value without tensors becomes a single
+//! node, even if the walk reaches the value several times. A value with tensors is walked again
+//! each time, because its tensors get different names. The number of repetitions is limited by the
+//! size of the graph, so that a few nested lists cannot expand to millions of nodes.
 
 mod module_classes;
 mod modules;
@@ -50,28 +50,29 @@ use tensorferry_sdk::{
 };
 use tensors::AddedTensors;
 
-/// The bytes of an OBJECT node whose object is created by `cls.__new__(cls, ...)`.
+/// The bytes of an OBJECT node for an object that `cls.__new__(cls, ...)` creates.
 pub const NEW: &[u8] = b"new";
 
-/// Maximum number of times that a value is reached, on average. Checkpoints contain the same
+/// Maximum average number of times that the walk reaches a value. Checkpoints contain the same
 /// container only a few times, such as in `model` and `ema`, or in the halves of a tied module.
 const MAX_REPEATS: u64 = 64;
 
-/// Maximum number of name bytes per value, on average. A tensor consists of about a dozen values.
+/// Maximum average number of name bytes per value. A tensor consists of about a dozen values.
 const NAME_BYTES_OF_EACH: u64 = 64;
 
-/// Minimum value of the limit for name bytes, which applies to small graphs.
+/// Number of name bytes that are always allowed, even for small graphs.
 const MIN_NAME_BYTE_LIMIT: u64 = 4 << 20;
 
-/// The catalog that receives flattened graphs, and the names in the catalog. Several graphs may use
-/// the same catalog.
+/// The catalog that receives flattened graphs, with the state that several graphs in the same
+/// catalog share.
 pub struct Destination<'c, 'l> {
     /// Receives the tensors, the tree and the losses.
     pub catalog: &'c mut dyn CatalogSink,
     pub storages: &'c mut Storages<'l>,
-    /// The names in use.
+    /// The names in the catalog that are in use.
     pub names: &'c mut Names,
-    /// The source of the file. Some names and strings depend on values of tensors in the file.
+    /// The source of the file. The walk reads tensors from it, because some names and strings
+    /// depend on the values of tensors.
     pub source: &'c dyn Source,
     pub context: &'c dyn Context,
 }
@@ -81,15 +82,15 @@ pub struct Destination<'c, 'l> {
 pub struct Flattened {
     /// Node of the root.
     pub node: NodeId,
-    /// Alternating nodes of keys and values, if the root is a plain mapping.
+    /// If the root is a plain mapping, alternating nodes of its keys and values.
     pub entries: Option<Vec<NodeId>>,
     /// Name and node of each tensor, in the order of the walk.
     pub tensors: Vec<(String, NodeId)>,
 }
 
-/// Walks an object from `value`, and adds tensors, nodes and losses to the catalog. `under` is the
-/// path of the object, which is empty for a whole checkpoint. The caller sets the root of the
-/// catalog. Fails if values are nested too deep or reached too often.
+/// Walks an object, starting at `value`, and adds its tensors, nodes and losses to the catalog.
+/// `under` is the path of the object, which is empty for a whole checkpoint. The caller must set
+/// the root of the catalog. Fails if values are nested too deeply or reached too often.
 pub fn flatten(
     object: &ObjectFile,
     value: ValueId,
@@ -125,7 +126,7 @@ struct Walk<'g, 'd, 'c, 'l> {
     object: &'g ObjectFile,
     graph: &'g Graph,
     to: &'d mut Destination<'c, 'l>,
-    /// The node of each value that does not have to be walked again.
+    /// The node of each value that the walk has finished and does not have to walk again.
     nodes: Vec<Option<NodeId>>,
     /// For each value, whether the walk is currently inside it.
     open: Vec<bool>,
@@ -141,11 +142,12 @@ struct Walk<'g, 'd, 'c, 'l> {
     /// Classes whose tensors are read as plain tensors: the class, the name of the first tensor,
     /// and the number of tensors.
     wrappers: Vec<(String, String, usize)>,
-    /// Nodes of the root's keys and values. Set at the end of the walk if the root is a mapping.
+    /// Alternating nodes of the root's keys and values. They are set at the end of the walk if the
+    /// root is a mapping.
     root_entries: Option<Vec<NodeId>>,
 }
 
-/// A container that the walk has entered and not left.
+/// A container that the walk has entered but not left.
 struct Frame<'g> {
     /// The value that the frame represents; `None` if the frame represents only a part of a value.
     value: Option<ValueId>,
@@ -153,12 +155,12 @@ struct Frame<'g> {
     children: Children<'g>,
     next: usize,
     nodes: Vec<NodeId>,
-    /// The end of the path before the walk entered the frame.
+    /// The position in the path to which the walk returns when it leaves the frame.
     outside: PathMark,
     has_tensors: bool,
 }
 
-/// The kind of node that a finished frame becomes.
+/// The kind of node that the walk creates when it leaves a frame.
 enum Form {
     Node(NodeKind, String),
     Object(String, CallKind),
@@ -178,7 +180,7 @@ enum Children<'g> {
     Bare(&'g [ValueId]),
     /// Children whose names are their keys.
     Entries(Vec<(ValueId, ValueId)>),
-    /// Children whose names are not values of the graph.
+    /// Children whose names are strings instead of values of the graph.
     Named(Vec<(String, NamedEntry)>),
     /// The parts of an object.
     Parts(Vec<ObjectPart<'g>>),
@@ -187,14 +189,14 @@ enum Children<'g> {
 /// The value of a named child.
 enum NamedEntry {
     Value(ValueId),
-    /// A tensor that is not stored in this form in the file.
+    /// A tensor whose bytes are computed here, because the file does not contain it in this form.
     Computed {
         dtype: Dtype,
         shape: Vec<u64>,
         bytes: Vec<u8>,
     },
-    /// A tensor that contains a JSON object as text. One value of the object is a number that is
-    /// read from another tensor.
+    /// A tensor that contains the text of a JSON object. One value in the JSON object is a number
+    /// that is read from another tensor.
     JsonOfNumber {
         before: String,
         number: ValueId,
@@ -214,7 +216,7 @@ enum ObjectPart<'g> {
     Value(ValueId),
     Arguments(&'g [ValueId]),
     BareArguments(&'g [ValueId]),
-    /// A mapping of this class, with nodes of keys and values that exist already, and further
+    /// A mapping of this class. It consists of existing nodes of keys and values, and additional
     /// entries.
     Mapping(String, Vec<NodeId>, Vec<(ValueId, ValueId)>),
     /// A list of this class.
@@ -285,7 +287,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 return part.map(|part| self.part(part, outside)).transpose();
             }
         };
-        // Most values are scalars, which do not need a path.
+        // Scalars, which are most values, do not need a path.
         if let Some(node) = self.nodes[value.index()] {
             return Ok(Some(Visit::Node(node)));
         }
@@ -332,7 +334,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 
     /// Counts bytes of names against the limits. The file contains each part of a path only once,
-    /// but the name of each tensor is the full path.
+    /// but the name of each tensor contains its full path.
     pub(super) fn count_path_bytes(&mut self, added: usize, len: usize) -> Result<()> {
         let limits = self.to.context.limits();
         self.path_bytes += added as u64;

@@ -1,5 +1,5 @@
 //! Defines module classes whose state dicts contain more than parameters and buffers. Each row of
-//! [`CLASSES`] lists the entries that `_save_to_state_dict` of a class adds.
+//! [`CLASSES`] lists the entries that the method `_save_to_state_dict` of some classes adds.
 //!
 //! Sources: `torch/ao/nn` in PyTorch 2.15; `bitsandbytes/nn/modules.py` and `functional.py` in
 //! bitsandbytes 0.50.
@@ -10,31 +10,31 @@ use crate::rebuild;
 use std::collections::HashSet;
 use tensorferry_sdk::Dtype;
 
-/// The entries that a class adds to its state dict.
+/// The entries that a module's class adds to the state dict.
 #[derive(Default)]
 pub(super) struct StateDictEntries {
-    /// The names of entries, relative to the module, and their values. They are in state dict
-    /// order.
+    /// The names of the entries, relative to the module, with their values. The entries are in the
+    /// order of the state dict.
     pub(super) entries: Vec<(String, NamedEntry)>,
-    /// Attributes that the entries represent.
+    /// Attributes of the module whose values the entries contain.
     attributes: Vec<&'static str>,
-    /// Parameters whose attributes the entries represent.
+    /// Parameters of the module whose attributes the entries contain.
     parameters: HashSet<ValueId>,
 }
 
 impl StateDictEntries {
-    /// Returns whether the entries represent this attribute of the module.
+    /// Returns whether the entries contain the value of this attribute of the module.
     pub(super) fn contains(&self, attribute: &str) -> bool {
         self.attributes.contains(&attribute)
     }
 
-    /// Returns whether the entries represent the attributes of this parameter.
+    /// Returns whether the entries contain the attributes of this parameter.
     pub(super) fn takes_state_of(&self, parameter: ValueId) -> bool {
         self.parameters.contains(&parameter)
     }
 }
 
-/// Module classes that add the same entries.
+/// Module classes that add the same entries to their state dicts.
 struct ModuleClass {
     /// Prefixes of the Python modules that contain the classes, in all releases.
     packages: &'static [&'static str],
@@ -44,20 +44,22 @@ struct ModuleClass {
     adds: &'static [EntrySource],
 }
 
-/// An entry that a class adds.
+/// The source of an entry that a class adds to its state dict.
 #[derive(Clone, Copy)]
 enum EntrySource {
-    /// An attribute, unchanged.
+    /// The unchanged value of an attribute of the module.
     Value(&'static str),
-    /// An attribute that is a number, as a tensor with a single element.
+    /// An attribute that is a number. The entry is a tensor with this number as its only element.
     Number(&'static str),
-    /// The weight and the bias that an attribute contains in packed form, as a tuple.
+    /// An attribute that contains a weight and a bias in packed form. The entry is the tuple of the
+    /// two.
     Unpacked(&'static str),
-    /// The weight that an attribute contains in packed form.
+    /// An attribute that contains a weight in packed form. The entry is the weight.
     UnpackedWeight(&'static str),
-    /// An item of the tuple that represents the module's state.
+    /// An item of the tuple that is the module's state.
     Item(usize, &'static str),
-    /// An item of that tuple that is a number, as a tensor with a single element.
+    /// A number in the tuple that is the module's state. The entry is a tensor with this number as
+    /// its only element.
     NumberItem(usize, &'static str),
     /// The `quant_state` of a weight that is a 4-bit parameter.
     QuantState,
@@ -137,7 +139,7 @@ static CLASSES: [ModuleClass; 11] = [
 static EIGHT_BITS: ModuleClass =
     ModuleClass { packages: BITSANDBYTES, file: "", names: &["Linear8bitLt"], adds: &[EntrySource::Scb] };
 
-/// Returns the entries that a module class adds, given the module's state. Returns `None` if the
+/// Returns the entries that a module's class adds, given the module's state. Returns `None` if the
 /// class is not listed, or if the state has an unexpected form.
 pub(super) fn added(graph: &Graph, class: &Global, state: ValueId) -> Option<StateDictEntries> {
     let file = class.module.rsplit('.').next().unwrap_or_default();
@@ -165,7 +167,7 @@ fn add_entries(graph: &Graph, state: ValueId, add: EntrySource, added: &mut Stat
             (name, NamedEntry::Value(packed))
         }
         EntrySource::UnpackedWeight(name) => {
-            // `(version, tensors, doubles, integers)`
+            // The packed value is a tuple `(version, tensors, doubles, integers)`.
             let packed = graph.tuple(packed(graph, attribute(name)?)?)?;
             let &[weight] = graph.sequence(*packed.get(1)?)? else { return None };
             (name, NamedEntry::Value(weight))
@@ -186,7 +188,8 @@ fn add_entries(graph: &Graph, state: ValueId, add: EntrySource, added: &mut Stat
     Some(())
 }
 
-/// Converts a number to a tensor, as `torch.tensor` does. A tensor is left unchanged.
+/// Converts a number to a tensor in the same way as `torch.tensor`. A value that is already a
+/// tensor remains unchanged.
 fn number(graph: &Graph, value: ValueId) -> Option<NamedEntry> {
     #[expect(clippy::cast_possible_truncation, reason = "torch converts floats to F32")]
     Some(match *graph.value(value) {
@@ -197,7 +200,7 @@ fn number(graph: &Graph, value: ValueId) -> Option<NamedEntry> {
     })
 }
 
-/// Returns the content of a torch `ScriptObject`. Its state is `(content, name of its class)`.
+/// Returns the content of a torch `ScriptObject`, whose state is `(content, name of its class)`.
 fn packed(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let (class, call) = graph.called(value)?;
     let &[packed, _] = graph.tuple(call.state?)? else { return None };
@@ -214,12 +217,12 @@ fn weight(graph: &Graph, state: ValueId) -> Option<(ValueId, ValueId)> {
     rebuild::is_parameter(function).then_some((weight, attributes))
 }
 
-/// `QuantState.as_dict(packed=True)`.
+/// Adds the entries of `QuantState.as_dict(packed=True)`.
 fn quant_state(graph: &Graph, state: ValueId, added: &mut StateDictEntries) -> Option<()> {
     let (weight, attributes) = weight(graph, state)?;
     let of = graph.call(graph.entry(attributes, "quant_state")?)?.state?;
     let tensor = |of, name| graph.entry(of, name).filter(|&value| *graph.value(value) != Value::None);
-    // A weight with this setting is packed for a specific processor.
+    // A weight with this setting is packed for a specific processor, so its entries are unknown.
     if graph.entry(of, "packing_format_for_cpu").is_some_and(|flag| graph.bool(flag) != Some(false)) {
         return None;
     }
@@ -264,8 +267,8 @@ fn quant_state(graph: &Graph, state: ValueId, added: &mut StateDictEntries) -> O
     Some(())
 }
 
-/// Adds the scales, as `Linear8bitLt._save_to_state_dict` does. The scales are an attribute of the
-/// weight or of the module.
+/// Adds the scales in the same way as `Linear8bitLt._save_to_state_dict`. The scales are an
+/// attribute of the weight or of the module.
 fn scb(graph: &Graph, state: ValueId, added: &mut StateDictEntries) -> Option<()> {
     let (weight, attributes) = weight(graph, state)?;
     let matmul = graph.call(graph.entry(state, "state")?)?.state?;

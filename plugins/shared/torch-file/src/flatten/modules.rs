@@ -1,13 +1,13 @@
 //! Reads `torch.nn` modules that were saved as objects. A module is an object whose attributes
-//! `_parameters`, `_buffers` and `_modules` are mappings. It is read as its `state_dict()`: the
-//! parameters, the persistent buffers, the entries that its class adds ([`module_classes`]), and
-//! then the same for each submodule.
+//! `_parameters`, `_buffers` and `_modules` are mappings. The reader converts a module to its
+//! `state_dict()`. That dict contains the parameters, the persistent buffers, the entries that the
+//! module's class adds ([`module_classes`]), and the entries of each submodule.
 //!
 //! Source: `Module._save_to_state_dict` and `Module.state_dict` in `torch/nn/modules/module.py`.
 //! Entries that other classes add (with `get_extra_state` or hooks) are unknown. Each tensor that
 //! is reachable from a module but not in its state dict is therefore reported as lost, with its
-//! path. The versions of classes are only in their code, not in the file, but a state dict loads
-//! without them.
+//! path. The versions of classes are not in the file but in their code. A state dict can be loaded
+//! without these versions.
 
 use super::module_classes::{self, StateDictEntries};
 use super::{NamedEntry, Walk};
@@ -24,14 +24,14 @@ const MAX_NAMED: usize = 12;
 /// Maximum number of characters of an attribute name in a loss.
 const MAX_NAME_CHARS: usize = 80;
 
-/// The losses of modules, which are reported once per class.
+/// The losses of modules. They are reported once per module class.
 #[derive(Default)]
 pub(super) struct ClassLosses {
     by_class: HashMap<String, usize>,
     classes: Vec<ClassLoss>,
-    /// Attributes of modules that are not in state dicts, with their paths.
+    /// Attributes of modules that their state dicts do not contain, with their paths.
     besides: Vec<(String, ValueId)>,
-    /// The values that state dicts contain.
+    /// The values that the state dicts contain.
     read: HashSet<ValueId>,
 }
 
@@ -52,11 +52,11 @@ struct Module<'g> {
     buffers: Vec<(ValueId, ValueId)>,
     modules: Vec<(ValueId, ValueId)>,
     not_persistent: HashSet<&'g str>,
-    /// All other attributes.
+    /// All other attributes of the module.
     others: Vec<(&'g str, ValueId)>,
     /// Entries that the module's class adds to the state dict.
     added: Option<StateDictEntries>,
-    /// Whether hooks change the state dict.
+    /// Whether the module has hooks that may change the state dict.
     has_hooks: bool,
 }
 
@@ -95,7 +95,8 @@ impl<'g> Module<'g> {
                     module.has_hooks |= graph.entries(value).is_none_or(|hooks| !hooks.is_empty());
                     continue;
                 }
-                // Every module has this attribute, and it is not useful.
+                // Every module has the attribute `training`, which is not worth reporting as a
+                // loss.
                 "training" => continue,
                 _ => {
                     if module.added.as_ref().is_none_or(|added| !added.contains(name)) {
@@ -114,15 +115,15 @@ impl<'g> Module<'g> {
     }
 }
 
-/// Returns the number of attributes in an object's state, which is the cost of checking whether the
-/// object is a module.
+/// Returns the number of attributes in an object's state. Checking whether the object is a module
+/// takes time proportional to this number.
 fn attributes(graph: &Graph, id: ValueId) -> usize {
     let state = graph.call(id).and_then(|call| call.state);
     state.map_or(0, |state| graph.entry_count(state))
 }
 
-/// Returns the class of an object. Protocols below 2 create objects by `copyreg._reconstructor`,
-/// which is also recognized.
+/// Returns the class of an object. Also recognizes `copyreg._reconstructor`, with which protocols
+/// below 2 create objects.
 fn class_of(graph: &Graph, id: ValueId) -> Option<&Global> {
     let (global, call) = graph.called(id)?;
     if global.is("copyreg", "_reconstructor") {
@@ -131,7 +132,7 @@ fn class_of(graph: &Graph, id: ValueId) -> Option<&Global> {
     Some(global)
 }
 
-/// Returns the members of a set, as any protocol encodes it.
+/// Returns the members of a set, for every protocol's encoding of sets.
 fn members(graph: &Graph, id: ValueId) -> &[ValueId] {
     match graph.value(id) {
         Value::Set(items) => items,
@@ -193,10 +194,11 @@ impl Walk<'_, '_, '_, '_> {
                     continue;
                 }
                 let name = self.name_below(&prefix, key)?;
-                // The first entry with a name is used. A dict would keep the last one, but the code
-                // of modules prevents duplicates.
+                // If a name occurs more than once, the first entry is used. A dict would keep the
+                // last entry, but the code of modules prevents duplicate names.
                 if names.insert(name.clone()) {
-                    // A state dict does not contain the parameter object, but its tensor.
+                    // A state dict does not contain the parameter object. It contains the
+                    // parameter's tensor.
                     let tensor = rebuild::data_of(graph, value);
                     self.modules.read.insert(tensor);
                     if tensor != value
@@ -274,12 +276,12 @@ impl Walk<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Marks a value as read.
+    /// Records that the state dicts contain a value.
     pub(super) fn mark_read(&mut self, value: ValueId) {
         self.modules.read.insert(value);
     }
 
-    /// Records an attribute of the current object that the reader does not read.
+    /// Records an attribute of the current object that its state dict does not contain.
     pub(super) fn record_outside(&mut self, key: ValueId, value: ValueId) -> Result<()> {
         let path = self.path.text().to_owned();
         let name = self.name_below(&path, key)?;
@@ -357,12 +359,12 @@ enum ModulePart {
     Key(ValueId),
 }
 
-/// Returns whether the value can contain other values.
+/// Returns whether the value can contain other values, which may be tensors.
 fn may_hold_tensors(value: &Value) -> bool {
     matches!(value, Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Dict(_) | Value::Call(_))
 }
 
-/// Returns the parts of a value, and the cost of listing them.
+/// Returns the parts of a value, and their number, which is the cost of listing them.
 fn parts_of(graph: &Graph, id: ValueId) -> (Vec<(ModulePart, ValueId)>, usize) {
     let indexed = |items: &[ValueId]| -> Vec<(ModulePart, ValueId)> {
         items.iter().enumerate().map(|(index, &item)| (ModulePart::Index(index), item)).collect()
@@ -392,8 +394,8 @@ fn parts_of(graph: &Graph, id: ValueId) -> (Vec<(ModulePart, ValueId)>, usize) {
     (parts, steps)
 }
 
-/// The location of a plain tensor's elements. Two tensors with the same location have the same
-/// elements.
+/// The location of a plain tensor's elements. If two tensors have the same location, they have the
+/// same elements.
 #[derive(PartialEq, Eq, Hash)]
 struct TensorPlace<'g> {
     key: &'g str,

@@ -1,4 +1,4 @@
-//! Creates nodes for the results of calls. If the class only represents data, the node is that
+//! Creates nodes for the results of calls. If the call only represents data, the node contains that
 //! data. Otherwise, the node is the recorded call.
 
 use super::{Children, Form, ObjectPart, Visit, Walk};
@@ -11,7 +11,7 @@ use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
 
 pub(super) const ORDERED_DICT: &str = "collections.OrderedDict";
 
-/// A container that a call creates and fills, and the container's attributes.
+/// A container that a call creates and fills, with the container's attributes.
 struct FilledContainer<'g> {
     content: ObjectPart<'g>,
     attributes: Option<ObjectPart<'g>>,
@@ -30,8 +30,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         if rebuild::data_of_old_parameter(graph, id).is_some() {
             self.change("a parameter of torch 0.3 or before is read as its tensor")?;
-            // Nested parameters are not unwrapped recursively, because the file would control the
-            // depth of the recursion.
+            // Nested parameters are not unwrapped recursively, because the file would then control
+            // the depth of the recursion.
             return self.visit(rebuild::data_of(graph, id), outside);
         }
         if let Some(state_dict) = self.state_dict(id)? {
@@ -65,7 +65,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 .called(call.function)
                 .map_or_else(String::new, |(global, _)| format!("{}()", global.path())),
         };
-        // A parameter has the same name as its tensor.
+        // The name of a parameter is also the name of its tensor.
         let bare = global.is_some_and(rebuild::is_parameter);
         let mut parts =
             vec![if bare { ObjectPart::BareArguments(arguments) } else { ObjectPart::Arguments(arguments) }];
@@ -107,8 +107,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.enter(Some(id), form, children, outside)
     }
 
-    /// If a call only creates and fills a mapping or a list, returns this container. It may have
-    /// any class.
+    /// If a call only creates and fills a mapping or a list, returns this container. The container
+    /// may have any class.
     fn container(&mut self, id: ValueId, call: &'g Call) -> Result<Option<FilledContainer<'g>>> {
         let graph = self.graph;
         let Some(global) = graph.global(call.function).filter(|_| call.keywords.is_none()) else {
@@ -136,7 +136,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 [items] | [items, _] => graph.sequence(items).map(listing),
                 _ => None,
             },
-            // The pickle fills the object only with the `__setitem__` or the `append` of its class.
+            // When a pickle fills such an object, Python calls `__setitem__` or `append` of its
+            // class.
             _ if call.kind == CallKind::New && arguments.is_empty() && has_items && !has_appended => {
                 Some(mapping(graph.last_of_each(&call.items)))
             }
@@ -155,7 +156,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(FilledContainer { content, attributes }))
     }
 
-    /// Returns the attribute that corresponds to a constructor argument other than the content.
+    /// Returns the attribute that corresponds to a constructor argument of the container. The
+    /// argument for the content is excluded.
     fn constructed(&mut self, global: &Global, arguments: &[ValueId]) -> Result<Option<Vec<NodeId>>> {
         let (name, value) = match (&*global.name, arguments) {
             ("defaultdict", &[factory, ..]) => ("default_factory", factory),
@@ -165,7 +167,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         if global.module != "collections".into() || *self.graph.value(value) == Value::None {
             return Ok(None);
         }
-        // A factory is either a class, or an object that only the program's code defines.
+        // A factory is either a class or an object that only the program's code defines.
         let node = match self.scalar(value)? {
             Some(node) => node,
             None => self.to.catalog.node(Node::none())?,
@@ -173,8 +175,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(vec![self.text_node(name)?, node]))
     }
 
-    /// Returns the state of an object, which consists of its attributes. They are named like the
-    /// entries of a dict. If the class has slots, the state is a pair of such dicts.
+    /// Returns the state of an object, which is a dict of its attributes. If the class has slots,
+    /// the state is a pair of dicts.
     pub(super) fn state(&self, state: ValueId) -> ObjectPart<'g> {
         let attributes = |&id: &ValueId| matches!(self.graph.value(id), Value::None | Value::Dict(_));
         match self.graph.tuple(state) {
@@ -183,8 +185,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
     }
 
-    /// Returns the state of a TorchScript object. Tensors that are neither parameters nor buffers
-    /// are omitted and reported as losses. Packed objects are kept, because state dicts of other
+    /// Returns the state of a TorchScript object. Omits tensors that are neither parameters nor
+    /// buffers, and reports them as losses. Keeps packed objects, because state dicts of other
     /// modules contain them.
     fn declared_state(&mut self, declared: &HashSet<String>, state: ValueId) -> Result<ObjectPart<'g>> {
         let graph = self.graph;
@@ -235,7 +237,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 
     /// Reports the calls that the walk did not reach. A pickle may discard the result of a call, or
-    /// store it in a part that no reader examines.
+    /// store the result in a part that no reader examines.
     pub(super) fn report_hidden(&mut self) -> Result<()> {
         let (graph, object) = (self.graph, self.object);
         let is_hidden = |(id, _): &(ValueId, &Call)| !self.reported[id.index()];

@@ -9,7 +9,7 @@ use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
 const SURROGATES: &str = "the string has lone surrogates, which are written as \\udcff";
 
 impl Walk<'_, '_, '_, '_> {
-    /// Returns the node of a scalar. The node is created on first use.
+    /// Returns the node of a scalar, which is created on first use.
     pub(super) fn scalar(&mut self, id: ValueId) -> Result<Option<NodeId>> {
         let graph = self.graph;
         let node = match graph.value(id) {
@@ -42,8 +42,8 @@ impl Walk<'_, '_, '_, '_> {
         Ok(Some(node))
     }
 
-    /// Returns the node of a call that represents a scalar: a scalar as older protocols encode it,
-    /// or a number or string of another library.
+    /// Returns the node of a call that represents a scalar. The scalar may be in the encoding of an
+    /// older protocol, or a number or string of another library.
     fn called_scalar(&self, id: ValueId) -> Option<Node> {
         let graph = self.graph;
         if let Some(&[real, imaginary]) = graph.plain_call(id, "builtins", "complex") {
@@ -57,7 +57,7 @@ impl Walk<'_, '_, '_, '_> {
         self.path_text(id).or_else(|| numpy::scalar(graph, id))
     }
 
-    /// Returns the node of a `pathlib` path, which is a string with the path's class.
+    /// Returns the node of a `pathlib` path. The node is a string with the class of the path.
     fn path_text(&self, id: ValueId) -> Option<Node> {
         let (global, _) = self.graph.called(id)?;
         let is_path =
@@ -66,7 +66,7 @@ impl Walk<'_, '_, '_, '_> {
         let parts: Option<Vec<&str>> = parts.iter().map(|&part| self.graph.text(part)).collect();
         let text = match &*parts? {
             [] => ".".to_owned(),
-            // The root `/` is a separate part.
+            // In the arguments of a path, the root `/` is a separate part.
             ["/", rest @ ..] => format!("/{}", rest.join("/")),
             parts => parts.join("/"),
         };

@@ -1,6 +1,6 @@
 //! Converts tensors of a graph to tensors of the catalog. A composed tensor becomes several
-//! tensors. The names of its parts extend its own name (`name.scale`, `name.indices`), and the
-//! parts are attributes of its node.
+//! tensors, one for each of its parts. The name of each part starts with the name of the composed
+//! tensor (`name.scale`, `name.indices`). The parts are attributes of the composed tensor's node.
 
 use super::{Children, Form, NamedEntry, ObjectPart, Visit, Walk};
 use crate::names::PathMark;
@@ -14,30 +14,30 @@ use tensorferry_sdk::{
     StorageId, TensorId,
 };
 
-/// The tensors that have been added so far.
+/// The tensors that the walk has added to the catalog.
 #[derive(Default)]
 pub(super) struct AddedTensors {
     /// Name and node of each tensor, in the order of the walk.
     pub(super) tensors: Vec<(String, NodeId)>,
-    /// Storages that tensors view directly.
+    /// Storages of which tensors are direct views.
     viewed: HashSet<StorageId>,
     /// Names of tensors whose bytes are computed, and the storages of these bytes.
     made: Vec<(String, StorageId)>,
-    /// Numpy arrays. The bytes of each array are decoded only once.
+    /// Numpy arrays by their values. The bytes of each array are decoded only once.
     arrays: HashMap<ValueId, AddedArray>,
 }
 
-/// A numpy array whose bytes are in the catalog.
+/// A numpy array whose bytes have been added to the catalog.
 #[derive(Clone)]
 struct AddedArray {
     dtype: Dtype,
     shape: Vec<u64>,
     is_fortran: bool,
-    /// `None` if the array is empty.
+    /// The storage with the bytes of the array; `None` if the array is empty.
     storage: Option<StorageId>,
 }
 
-/// The node of a tensor, with the nodes of its attributes' keys and values.
+/// The node of a tensor, and the alternating nodes of its attributes' keys and values.
 struct AddedTensor {
     node: NodeId,
     attributes: Vec<NodeId>,
@@ -84,7 +84,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(visit)
     }
 
-    /// Enters an object that has this class and only these attributes.
+    /// Enters an object that has this class and consists only of these attributes.
     fn enter_object(
         &mut self,
         id: ValueId,
@@ -120,8 +120,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
                     .tensor(name)
                     .hint("save full_tensor(), or pass a folder of torch.distributed.checkpoint"));
             }
-            // The user requested the values, not the parts. Optimizer state is excepted, because it
-            // does not belong to the model.
+            // The user requested the values of the tensor instead of its parts. Optimizer state is
+            // an exception, because it is not part of the model.
             (Content::Unknown, Some(_)) if !class.contains(".optim.") => {
                 let why = format!("ferry does not know the values of a {class}");
                 return Err(Error::unsupported(why)
@@ -166,7 +166,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(())
     }
 
-    /// Adds a tensor that is not stored in this form in the file.
+    /// Adds a tensor whose bytes are computed, because the file does not contain it in this form.
     pub(super) fn made(&mut self, entry: NamedEntry) -> Result<NodeId> {
         let name = self.path.text().to_owned();
         let (dtype, shape, bytes) = match entry {
@@ -197,8 +197,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(node)
     }
 
-    /// Returns the attributes in the state of a subclass. The state is a dict, a pair of dicts, or
-    /// nothing.
+    /// Returns the attributes in the state of a tensor subclass. The state is a dict, a pair of
+    /// dicts, or empty.
     fn attributes_of(&mut self, state: ValueId) -> Result<Vec<(ValueId, ValueId)>> {
         let graph = self.graph;
         let states = match graph.tuple(state) {
@@ -272,7 +272,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             Rebuilt::Wrapper(wrapper) => {
                 self.lost(&format!("it is a {} inside another tensor", wrapper.class))
             }
-            // Only a plain tensor can be inside a subclass.
+            // Only a plain tensor can be inside a tensor of a subclass.
             Rebuilt::Subclass(_) => self.lost("it is a subclass of a subclass"),
             Rebuilt::Lost(why) => self.lost(&why),
         }
@@ -379,8 +379,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(AddedTensor { node, attributes }))
     }
 
-    /// Adds the scales or zero points of channels as an attribute. If they are a list, `is_float`
-    /// and `dtype` determine the dtype of the new tensor.
+    /// Adds the scales or zero points of a tensor's channels as an attribute. If they are a list,
+    /// `is_float` and `dtype` determine the dtype of the tensor that is created for them.
     fn set_numbers(
         &mut self,
         attributes: &mut Vec<NodeId>,
@@ -428,8 +428,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         let dims = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", dims))?;
         attributes.extend([self.text_node("size")?, self.called_node("torch.Size", dims)?]);
-        // The indices do not determine the size. Formats that store only a flat list of tensors
-        // need the shape as a separate tensor.
+        // The indices of a sparse tensor do not determine its size. Formats that store only a flat
+        // list of tensors need the shape as a separate tensor.
         let shape = self.shape_of(&sparse.size)?;
         attributes.extend([self.text_node("shape")?, shape]);
         if let Some(is_coalesced) = sparse.is_coalesced {
@@ -444,8 +444,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.called_node("torch.serialization._get_layout", name)
     }
 
-    /// Returns a node for the call of a class with one argument, in the same form as calls in the
-    /// file.
+    /// Returns a node for the call of a class with one argument. The node has the same form as the
+    /// nodes for calls in the file.
     fn called_node(&mut self, class: &str, argument: NodeId) -> Result<NodeId> {
         let arguments = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", [argument]))?;
         self.to.catalog.node(Node::container(NodeKind::OBJECT, class, [arguments]))
@@ -469,7 +469,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.place(&format!(".{name}"), located)
     }
 
-    /// If the value is a numpy array that can be a tensor, returns its node.
+    /// If the value is a numpy array that can be converted to a tensor, returns the node of that
+    /// tensor.
     pub(super) fn array(&mut self, id: ValueId) -> Result<Option<Visit>> {
         let is_array = self.graph.called(id).is_some_and(|(global, _)| numpy::makes_array(global));
         if !is_array {
@@ -532,8 +533,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(Some(placed))
     }
 
-    /// Reports tensors that share bytes in the file but become separate tensors, because their
-    /// values are computed.
+    /// Reports tensors that share bytes in the file. They become separate tensors, because the
+    /// values of at least one of them are computed.
     pub(super) fn report_aliases(&mut self) -> Result<()> {
         let mut makers: HashMap<StorageId, HashSet<StorageId>> = HashMap::new();
         for &(_, made) in &self.placed.made {
@@ -554,7 +555,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 }
 
-/// Formats a float in the same way as Python's `json`, where an exponent has at least two digits.
+/// Formats a float in the same way as Python's `json` module, whose exponents have at least two
+/// digits.
 fn python_float(number: f64) -> String {
     let text = format!("{number:?}");
     let Some((digits, exponent)) = text.split_once('e') else { return text };

@@ -1,5 +1,5 @@
-//! Computes all elements of a sparse tensor. An element is the sum of the values at its position,
-//! added in order, or zero if there are none.
+//! Computes all elements of a sparse tensor. Each element is the sum of the values at its position,
+//! added in order. An element without a value is zero.
 //!
 //! ```text
 //! COO         indices [sparse dims, n], values [n, dense dims ...]
@@ -23,13 +23,13 @@ pub(crate) struct Dense {
     pub(crate) size: Vec<u64>,
 }
 
-/// The positions of a sparse tensor's values.
+/// The indices that define the positions of a sparse tensor's values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Indices {
     /// All coordinates of each value are stored.
     Coordinates(StoredView),
-    /// One coordinate of each value is stored. The other coordinate is the row or column that
-    /// contains the value.
+    /// One coordinate of each value is stored. The other coordinate is compressed: it is the row or
+    /// column whose range of values contains the value.
     Compressed(Compressed),
 }
 
@@ -38,15 +38,15 @@ pub(crate) enum Indices {
 pub(crate) struct Compressed {
     /// The index of the first value in each row or column.
     pub(crate) starts: StoredView,
-    /// The coordinate of each value that is not compressed.
+    /// The stored coordinate of each value, which is not compressed.
     pub(crate) plain: StoredView,
-    /// Whether `starts` refers to rows instead of columns.
+    /// Whether the indices are compressed by rows instead of by columns.
     pub(crate) by_rows: bool,
     /// Whether each value is a block.
     pub(crate) of_blocks: bool,
 }
 
-/// How the values are arranged among the elements of the dense tensor.
+/// The arrangement of the values in the dense tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Geometry {
     /// Number of values in each batch.
@@ -57,19 +57,21 @@ struct Geometry {
     /// Number of rows in a block.
     block_rows: u64,
     block_columns: u64,
-    /// Number of elements in the dense dimensions, which follow the sparse dimensions.
+    /// Number of elements in the dense dimensions. The dense dimensions follow the sparse
+    /// dimensions.
     dense: u64,
 }
 
-/// Number of bytes that a position or an index takes in memory.
+/// Size in bytes of a position or an index in memory.
 const WORD: u64 = 8;
 
-/// The position of a run of contiguous elements, and the index of the run among the values.
+/// A run of contiguous elements: its position in the dense tensor, and its index among the runs of
+/// the values.
 type Run = (u64, u64);
 
 impl Dense {
-    /// Returns an error with the reason, if ferry cannot make a sparse tensor with these dtypes
-    /// dense.
+    /// Checks that ferry can convert a sparse tensor with these dtypes to a dense tensor. The error
+    /// contains the reason.
     pub(crate) fn check_dtypes(&self) -> std::result::Result<(), String> {
         let is_index = |view: &StoredView| matches!(view.dtype, Dtype::I32 | Dtype::I64);
         let are_indices = match &self.indices {
@@ -84,8 +86,7 @@ impl Dense {
         }
     }
 
-    /// Checks that the shapes of the parts match, and returns the length of the dense tensor in
-    /// bytes.
+    /// Checks that the shapes of the parts match. Returns the length of the dense tensor in bytes.
     pub(crate) fn check(&self, limits: &Limits) -> Result<u64> {
         let shape = self.geometry()?;
         let bytes = element_count(&self.size)?.checked_mul(self.values.width());
@@ -108,8 +109,7 @@ impl Dense {
         }
     }
 
-    /// Checks the shapes of the parts against each other, and returns the arrangement of the
-    /// values.
+    /// Checks the shapes of the parts against each other. Returns the arrangement of the values.
     fn geometry(&self) -> Result<Geometry> {
         match &self.indices {
             Indices::Coordinates(indices) => {
@@ -204,7 +204,8 @@ impl Dense {
             }
         }
         context.check_cancelled()?;
-        // Sorting by the run index keeps the order of values at the same position.
+        // Because the run index is part of the sort key, sorting does not change the order of
+        // values at the same position.
         if !runs.is_sorted() {
             runs.sort_unstable();
         }
@@ -212,8 +213,8 @@ impl Dense {
         self.write(&runs, &values, shape.block_columns * shape.dense, total, output, context)
     }
 
-    /// Writes all elements. Runs with the same position are added, and zeros fill the gaps between
-    /// runs.
+    /// Writes all elements of the dense tensor. Runs with the same position are summed, and zeros
+    /// fill the gaps between runs.
     fn write(
         &self,
         runs: &[Run],
@@ -245,7 +246,7 @@ impl Dense {
         output.write(&made)
     }
 
-    /// Returns the index of the first element that each value covers.
+    /// Returns, for each value, the index of the first element of the dense tensor that it covers.
     fn coordinates(
         &self,
         indices: &StoredView,
@@ -272,7 +273,7 @@ impl Dense {
 }
 
 impl Compressed {
-    /// Returns the index of the first element that each value covers.
+    /// Returns, for each value, the index of the first element of the dense tensor that it covers.
     fn places(&self, shape: Geometry, source: &dyn Source, context: &dyn Context) -> Result<Vec<u64>> {
         let (rows, columns) = (shape.rows / shape.block_rows, shape.columns / shape.block_columns);
         let (lines, others) = if self.by_rows { (rows, columns) } else { (columns, rows) };
@@ -293,7 +294,7 @@ impl Compressed {
             }
         }
         let mut places = Vec::with_capacity(as_usize(shape.values * shape.batches)?);
-        // The batch, the row or column, and the index of the next value.
+        // The batch, the row or column, and the index within the batch of the next value.
         let (mut batch, mut line, mut value) = (0_u64, 0_u64, 0_u64);
         self.plain.stream(source, context, &mut |bytes| {
             each_index(self.plain.dtype, bytes, &mut |index| {

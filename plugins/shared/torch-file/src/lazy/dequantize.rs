@@ -1,5 +1,5 @@
-//! Computes the floats that a quantized tensor represents. They have the same bits as the result of
-//! torch's `dequantize()` on a CPU.
+//! Computes the floats that a quantized tensor represents. The floats are bit-identical to the
+//! result of torch's `dequantize()` on a CPU.
 //!
 //! ```text
 //! per tensor                  f32(q - zero_point) * f32(scale)
@@ -8,8 +8,9 @@
 //! blocks                      (f32(q) - f32(zero_point)) * f32(scale)
 //! ```
 //! Sources: `aten/src/ATen/native/quantized/cpu/kernels/QuantizedOpKernels.cpp` in PyTorch. For
-//! blocks: `quant_primitives.py` in torchao, which may compute in 16 bits if the original weight
-//! had 16 bits. Each formula was compared with torch on random values.
+//! tensors with a scale per block, the source is `quant_primitives.py` in torchao, which may
+//! compute in 16 bits if the original weight had 16 bits. Each formula was compared with torch on
+//! random values.
 
 use super::StoredView;
 use half::{bf16, f16};
@@ -18,21 +19,22 @@ use tensorferry_sdk::{ByteSink, Context, Dtype, Error, Result, Source};
 /// The integers of a quantized tensor with their scales and zero points.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Dequantized {
-    /// The integers. If several integers share a byte, these are the bytes.
+    /// The integers. If several integers share a byte, this is a view of the bytes.
     pub(crate) stored: StoredView,
     /// The quantized dtype.
     pub(crate) dtype: Dtype,
     /// Number of integers.
     pub(crate) elements: u64,
     pub(crate) parameters: Parameters,
-    /// The dtype of the result: F32, F16 or BF16. F16 and BF16 are rounded once.
+    /// The dtype of the result: F32, F16 or BF16. F16 and BF16 results are rounded from F32.
     pub(crate) to: Dtype,
 }
 
-/// The scales and zero points of a tensor.
+/// The scales and zero points of a quantized tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Parameters {
-    /// A single scale, stored as its bits, and a single zero point.
+    /// A single scale and a single zero point for the whole tensor. `scale` contains the bits of a
+    /// 64-bit float.
     PerTensor { scale: u64, zero_point: i64 },
     /// A scale and a zero point for each index of a dimension.
     PerChannel {
@@ -53,7 +55,7 @@ pub(crate) enum Parameters {
     },
 }
 
-/// How a tensor's elements are divided into blocks.
+/// The division of a tensor's elements into blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Blocks {
     size: Vec<u64>,
@@ -61,7 +63,8 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Returns `None` if the size of the tensor is not a multiple of the block size.
+    /// Creates the division of a tensor into blocks of this size. Returns `None` if the tensor's
+    /// size is not a multiple of the block size.
     pub(crate) fn new(size: &[u64], block: &[u64]) -> Option<Self> {
         let fills = |(size, block): (&u64, &u64)| *block > 0 && size.is_multiple_of(*block);
         let all = size.len() == block.len() && size.iter().zip(block).all(fills);
@@ -73,8 +76,8 @@ impl Blocks {
         self.size.iter().zip(&self.block).map(|(size, block)| size / block).collect()
     }
 
-    /// Returns the block of an element, and the number of contiguous elements that follow in the
-    /// same block, including the element itself.
+    /// Returns the index of the block that contains an element. Also returns the number of
+    /// contiguous elements in this block, starting with that element.
     fn at(&self, mut element: u64) -> (u64, u64) {
         let (mut number, mut blocks, mut run) = (0, 1, None);
         for (&size, &block) in self.size.iter().zip(&self.block).rev() {
@@ -88,7 +91,7 @@ impl Blocks {
     }
 }
 
-/// The scales or zero points of channels, which are stored in a tensor or as a list.
+/// The scales or zero points of a tensor's channels, which are in a tensor or in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ChannelValues {
     Stored(StoredView),
@@ -126,9 +129,10 @@ impl ChannelValues {
     }
 }
 
-/// Returns the value of each code of an 8-bit float dtype; `None` for integer dtypes.
+/// Returns the value of each code of an 8-bit float dtype. Returns `None` for integer dtypes.
 fn float8_numbers(dtype: Dtype) -> Option<[f32; 256]> {
-    // Number of mantissa bits, exponent bias, and whether the dtype has infinities.
+    // These are the number of mantissa bits, the exponent bias, and whether the dtype has
+    // infinities.
     let (mantissa, bias, has_infinities) = match dtype {
         Dtype::F8_E4M3 => (3, 7, false),
         Dtype::F8_E5M2 => (2, 15, true),
@@ -159,7 +163,7 @@ fn zero_points_of(dtype: Dtype) -> std::ops::RangeInclusive<i64> {
     }
 }
 
-/// The rule that converts an integer to a float.
+/// The rule that converts the integers of a tensor to floats.
 enum Rule {
     PerTensor {
         scale: f32,
@@ -206,8 +210,8 @@ impl Dequantized {
         context: &dyn Context,
     ) -> Result<()> {
         let rule = self.rule(source, context)?;
-        // The channel of the next element, and the number of elements up to the end of the run in
-        // this channel.
+        // The channel of the next element, and the number of remaining elements in the current run
+        // of that channel.
         let (mut channel, mut run) = (0, 0);
         let mut left = self.elements;
         let mut floats = Vec::new();
@@ -242,8 +246,8 @@ impl Dequantized {
         })
     }
 
-    /// Returns the channel or block of an element, and the number of contiguous elements from this
-    /// one on that have the same channel or block.
+    /// Returns the channel or block that contains an element. Also returns the number of contiguous
+    /// elements in this channel or block, starting with that element.
     fn channel_at(&self, element: u64) -> (usize, u64) {
         let (channel, run) = match &self.parameters {
             Parameters::PerTensor { .. } => (0, self.elements),

@@ -1,4 +1,4 @@
-//! Tensors whose bytes are computed on demand from other bytes of the file.
+//! Computes the bytes of tensors on demand from other bytes of the file.
 //!
 //! | File | Result |
 //! |---|---|
@@ -36,7 +36,7 @@ pub(crate) enum Recipe {
 }
 
 impl EncodedStorage for LazyView {
-    /// Writes the computed values: row-major, little-endian.
+    /// Writes the computed values in row-major order, as little-endian numbers.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         match &self.0 {
             Recipe::Signs(signs) => signs.decode(source, output, context),

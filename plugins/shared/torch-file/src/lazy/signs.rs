@@ -1,5 +1,5 @@
-//! Computes conjugate and negative values. torch does not store these values, but marks a view by a
-//! flag.
+//! Computes the values of conjugate and negated views. torch does not store these values, but sets
+//! a flag of the view.
 
 use super::StoredView;
 use tensorferry_sdk::{ByteSink, Context, Dtype, DtypeInfo, Result, Source};
@@ -12,7 +12,7 @@ pub(crate) struct Signs {
     pub(crate) negative: bool,
 }
 
-/// The type of a number. A complex element consists of two numbers.
+/// The type of the numbers in an element. A complex element consists of two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NumberKind {
     Float,
@@ -21,7 +21,8 @@ enum NumberKind {
 }
 
 impl Signs {
-    /// Returns the length of the values in bytes, or the reason why they cannot be computed.
+    /// Returns the length in bytes of the computed values, or the reason why they cannot be
+    /// computed.
     pub(crate) fn check(&self) -> std::result::Result<u64, String> {
         let unknown = || "conjugate and negative bits are undefined for its dtype".to_owned();
         let kind = self.kind().ok_or_else(unknown)?;
@@ -48,7 +49,7 @@ impl Signs {
         for (index, part) in values.chunks_exact_mut(DtypeInfo::swap_unit(info).max(1) as usize).enumerate() {
             let imaginary = kind == NumberKind::Complex && index % 2 == 1;
             // Conjugation flips the sign of the imaginary part. If the view is also negated, the
-            // sign is flipped back.
+            // two changes cancel out for this part.
             if self.negative == (self.conjugate && imaginary) {
                 continue;
             }

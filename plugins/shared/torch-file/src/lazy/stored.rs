@@ -1,5 +1,5 @@
-//! Reads the elements of a view in order, for tensors whose values are computed. The host reads all
-//! other views.
+//! Reads the elements of a view in order. The plugin uses this for tensors whose values are
+//! computed, and the host reads all other views.
 
 use super::{CHUNK, as_usize};
 use crate::Extent;
@@ -12,8 +12,8 @@ use tensorferry_sdk::{
 /// memory.
 const MAX_AT_ONCE: u64 = 8 << 20;
 
-/// A view of a record. The offset and strides count elements, and each element consists of whole
-/// bytes.
+/// A view of a storage record. The offset and strides count elements, and each element consists of
+/// whole bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct StoredView {
     pub(crate) record: Record,
@@ -41,7 +41,7 @@ impl StoredView {
         bytes.ok_or_else(|| Error::malformed("the tensor's length does not fit in 64 bits"))
     }
 
-    /// Reads all elements: row-major, little-endian.
+    /// Reads all elements in row-major order, as little-endian numbers.
     pub(crate) fn read(&self, source: &dyn Source, context: &dyn Context) -> Result<Vec<u8>> {
         self.check_held(context.limits())?;
         let mut bytes = Vec::new();
@@ -63,7 +63,7 @@ impl StoredView {
             .found(bytes))
     }
 
-    /// Passes the elements to `take` in pieces: row-major, little-endian.
+    /// Passes the elements to `take` in pieces, in row-major order, as little-endian numbers.
     pub(crate) fn stream(
         &self,
         source: &dyn Source,
@@ -99,7 +99,7 @@ impl StoredView {
         elements.finish(take)
     }
 
-    /// Checks the CRC of the record. The host checks only storages that it reads itself.
+    /// Checks the CRC of the whole record. The host checks the CRC only for storages that it reads.
     fn check_crc(&self, source: &dyn Source, context: &dyn Context) -> Result<()> {
         let Some(expected) = self.record.crc else { return Ok(()) };
         let Extent { file, offset, len } = self.record.extent;
@@ -122,13 +122,13 @@ impl StoredView {
     }
 }
 
-/// Buffers elements between the file and the function that consumes them.
+/// A buffer for elements between the file and the function that consumes them.
 struct Elements<'a> {
     view: &'a StoredView,
     source: &'a dyn Source,
     /// The bytes that were read last.
     stored: Vec<u8>,
-    /// The first element in `stored`, if `stored` contains the whole view.
+    /// If `stored` contains the whole view, the index of the first element in `stored`.
     held: Option<u64>,
     /// Bytes that have not been consumed yet.
     made: Vec<u8>,
@@ -152,7 +152,7 @@ impl<'a> Elements<'a> {
         self.source.read_at(file, offset + first * width, &mut self.stored)
     }
 
-    /// Adds `len` elements: those at `first`, `first + stride`, and so on.
+    /// Adds `len` elements to the buffer: the elements at `first`, `first + stride`, and so on.
     fn row(
         &mut self,
         first: u64,
@@ -161,7 +161,8 @@ impl<'a> Elements<'a> {
         take: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
         let width = self.view.width();
-        // As many elements as fit in a chunk, both of the bytes read and of the result.
+        // Limits the number of elements so that neither the bytes read nor the resulting elements
+        // exceed a chunk.
         let max = (CHUNK / width / stride.max(1)).max(1);
         let mut done = 0;
         while done < len {
@@ -202,8 +203,8 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Merges the dimensions of a view where possible. A row-major view ends up with a single
-/// dimension.
+/// Merges adjacent dimensions of a view where possible. The result for a row-major view has a
+/// single dimension.
 fn joined(size: &[u64], stride: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let (mut sizes, mut strides): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     for (&size, &stride) in size.iter().zip(stride).filter(|&(&size, _)| size != 1) {
@@ -228,7 +229,7 @@ pub(super) mod tests {
     use super::*;
     use tensorferry_sdk::{FileId, MemoryContext, MemorySource};
 
-    /// Returns a view of a file of `len` bytes.
+    /// Builds a view of a file that is `len` bytes long.
     pub(in super::super) fn view(dtype: Dtype, len: u64, size: &[u64], stride: &[u64]) -> StoredView {
         StoredView {
             record: Record { extent: Extent { file: FileId(0), offset: 0, len }, crc: None },

@@ -2,7 +2,8 @@
 //! position. 16-bit floats are rounded after each addition, integers wrap around, and booleans are
 //! combined with "or".
 //!
-//! A single value is also added to zero, which turns -0 into 0.
+//! An element with only one value is also computed by adding the value to zero, which turns -0 into
+//! 0.
 //!
 //! Sources: `add_dense_sparse_worker_*` in `aten/src/ATen/native/sparse/SparseTensorMath.cpp` and
 //! `index_add_` in PyTorch.
@@ -10,7 +11,8 @@
 use half::{bf16, f16};
 use tensorferry_sdk::Dtype;
 
-/// The rule for adding elements. The parts of a complex number are added separately.
+/// The rule for adding elements of a dtype. The real and imaginary parts of a complex number are
+/// added separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Addition {
     Bool,
@@ -22,7 +24,7 @@ pub(crate) enum Addition {
 }
 
 impl Addition {
-    /// Returns the rule for a dtype, or `None` if torch cannot add elements of this dtype either.
+    /// Returns the rule for a dtype. Returns `None` if torch cannot add elements of this dtype.
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         Some(match dtype {
             Dtype::BOOL => Self::Bool,
@@ -38,7 +40,7 @@ impl Addition {
         })
     }
 
-    /// Adds the little-endian elements in `from` to those in `to`.
+    /// Adds the little-endian elements in `from` to the elements in `to`.
     pub(crate) fn add(self, to: &mut [u8], from: &[u8]) {
         match self {
             Self::Bool => to.iter_mut().zip(from).for_each(|(to, from)| *to = u8::from(*to | *from != 0)),

@@ -1,5 +1,6 @@
-//! A graph is an arena that contains the values of a pickle. Containers store indices, so a value
-//! that is used twice is stored only once, and dropping a graph does not recurse.
+//! A graph is an arena that contains the values of a pickle. Containers store indices into the
+//! arena. Therefore, a value that is used twice is stored only once, and dropping a graph does not
+//! recurse.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -23,7 +24,8 @@ pub struct GlobalId(u32);
 pub struct Global {
     /// Name of the module, as in Python 3.
     pub module: Box<str>,
-    /// Name in the module. Dots occur only in protocol 4 and later, for attributes of a class.
+    /// Name in the module. It contains dots only for attributes of a class, in protocol 4 and
+    /// later.
     pub name: Box<str>,
 }
 
@@ -93,7 +95,7 @@ impl Text {
     }
 }
 
-/// How an object is created.
+/// The way in which a call creates an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// REDUCE, INST or OBJ: `function(*arguments)`.
@@ -102,16 +104,16 @@ pub enum CallKind {
     New,
 }
 
-/// A call that the pickle contains. It is recorded, but never executed.
+/// A call in the pickle, which is recorded but never executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub kind: CallKind,
-    /// The target: a [`Value::Global`], or the result of another call.
+    /// The target of the call: a [`Value::Global`], or the result of another call.
     pub function: ValueId,
     pub arguments: ValueId,
-    /// The keyword arguments, a dict, if there are any.
+    /// The dict of keyword arguments, if there are any.
     pub keywords: Option<ValueId>,
-    /// The state, which is the argument of BUILD.
+    /// The state of the object, which is the argument of BUILD.
     pub state: Option<ValueId>,
     /// Items added by SETITEMS.
     pub items: Vec<(ValueId, ValueId)>,
@@ -119,16 +121,17 @@ pub struct Call {
     pub appended: Vec<ValueId>,
 }
 
-/// The items of a tuple, which [`Graph::tuple`] returns. Tuples never change, and they are the
-/// largest part of the pickle in a checkpoint, so all tuples of a graph share one array.
+/// A reference to the items of a tuple, which [`Graph::tuple`] returns. All tuples of a graph share
+/// one array, because tuples never change and are the largest part of a checkpoint's pickle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Items {
     start: u32,
     len: u32,
 }
 
-/// A Python value. Its form does not depend on the protocol: a frozenset or a bytearray is always a
-/// call of its class, even if the protocol has an instruction for it.
+/// A Python value. The form of a value does not depend on the protocol. For example, a frozenset or
+/// a bytearray is always a call of its class, even if the protocol has an instruction for the
+/// value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     None,
@@ -150,7 +153,8 @@ pub enum Value {
     Global(GlobalId),
     /// The result of a call. The call was not executed.
     Call(Box<Call>),
-    /// A persistent ID, which the reader of the file resolves. In torch, it refers to a storage.
+    /// A persistent ID, which the reader of the file resolves. In torch's files, it refers to a
+    /// storage.
     Persistent(ValueId),
 }
 
@@ -198,7 +202,8 @@ impl Graph {
         })
     }
 
-    /// Iterates over all values that are persistent IDs, each with its ID value.
+    /// Iterates over all values that are persistent IDs. Each comes with the value that is the
+    /// argument of the persistent ID.
     pub(crate) fn persistent_places(&self) -> impl Iterator<Item = (ValueId, ValueId)> {
         self.values.iter().zip(0..).filter_map(|(value, place)| match *value {
             Value::Persistent(id) => Some((ValueId(place), id)),
@@ -226,7 +231,7 @@ impl Graph {
         self.globals.get(id.0 as usize)
     }
 
-    /// Iterates over all calls in the order of the pickle. Each call comes with the value that
+    /// Iterates over all calls in the order of the pickle. Returns each call with the value that
     /// represents its result.
     pub fn calls(&self) -> impl Iterator<Item = (ValueId, &Call)> {
         self.values.iter().zip(0..).filter_map(|(value, place)| match value {
@@ -327,8 +332,9 @@ impl Graph {
         }
     }
 
-    /// If the value is bytes, returns the bytes. Protocols below 3 have no instruction for bytes;
-    /// they contain `_codecs.encode(text, "latin1")`, or `bytes()` for empty bytes.
+    /// If the value is bytes, returns the bytes. Protocols below 3 have no instruction for bytes.
+    /// Their pickles contain a call `_codecs.encode(text, "latin1")` instead, or `bytes()` for
+    /// empty bytes.
     #[must_use]
     pub fn bytes(&self, id: ValueId) -> Option<Cow<'_, [u8]>> {
         if let Value::Bytes(bytes) = self.value(id) {
@@ -391,8 +397,8 @@ impl Graph {
         }
     }
 
-    /// Returns the number of entries that were added to a mapping or an object, which is the cost
-    /// of listing them.
+    /// Returns the number of entries that were added to a mapping or an object. Listing the entries
+    /// takes time proportional to this number.
     #[must_use]
     pub fn entry_count(&self, mapping: ValueId) -> usize {
         match self.value(mapping) {
@@ -434,7 +440,8 @@ impl Graph {
         kept
     }
 
-    /// Returns what identifies a dict key. Two containers are always considered different keys.
+    /// Returns a representation of a dict key for comparison with other keys. Two containers are
+    /// always considered different keys.
     fn key(&self, id: ValueId) -> Key<'_> {
         match self.value(id) {
             Value::Text(text) => Key::Text(&text.0),
@@ -446,8 +453,8 @@ impl Graph {
     }
 
     pub(crate) fn push(&mut self, value: Value) -> ValueId {
-        // The number fits in 32 bits, because `machine::Machine::add` limits the number of values
-        // far below that.
+        // The number fits in 32 bits, because `machine::Machine::add` enforces a much lower limit
+        // on the number of values.
         let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         self.values.push(value);
         id

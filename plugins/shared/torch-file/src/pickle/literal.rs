@@ -1,13 +1,14 @@
-//! Parses numbers and strings in the textual form that the opcodes of protocol 0 use.
+//! Parses numbers and strings in the text form that the opcodes of protocol 0 use.
 //!
 //! Sources: CPython's `Lib/pickletools.py`, `Objects/bytesobject.c` (`_PyBytes_DecodeEscape`) and
 //! `Objects/unicodeobject.c` (raw-unicode-escape).
 
 /// Maximum number of digits in a decimal literal. Python has the same limit
-/// (`sys.int_info.default_max_str_digits`) for the same reason: the parsing time is quadratic.
+/// (`sys.int_info.default_max_str_digits`), because the parsing time is quadratic in the number of
+/// digits.
 pub(super) const MAX_DIGITS: usize = 4300;
 
-/// An integer that fits in 64 bits, or a longer one.
+/// A parsed integer, which fits in 64 bits or is longer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Integer {
     Short(i64),
@@ -44,7 +45,8 @@ pub(super) fn decimal(text: &str) -> Option<Integer> {
     if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // The number consists of 32-bit words, lowest word first. Each step adds nine digits.
+    // The number consists of 32-bit words, starting with the lowest word. Each step adds nine
+    // digits.
     let mut words: Vec<u32> = Vec::new();
     let first = digits.len() % 9;
     let groups = std::iter::once(&digits[..first])
@@ -123,7 +125,8 @@ pub(super) fn quoted(line: &[u8]) -> Option<Vec<u8>> {
                 let more = rest.iter().take(2).take_while(|b| matches!(b, b'0'..=b'7')).count();
                 let digits = std::iter::once(&escape).chain(&rest[..more]);
                 let value = digits.fold(0_u32, |value, digit| value * 8 + u32::from(digit - b'0'));
-                // Three octal digits can be up to 511. Python keeps only the low eight bits.
+                // Three octal digits can represent values up to 511. Python keeps only the low
+                // eight bits.
                 bytes.push(u8::try_from(value & 0xff).ok()?);
                 rest = &rest[more..];
             }
@@ -200,7 +203,7 @@ mod tests {
     #[test]
     fn decimals_of_any_length() {
         assert_eq!(decimal("-9223372036854775808"), Some(Integer::Short(i64::MIN)));
-        // 2^80 and -2^80.
+        // These bytes encode 2^80 and -2^80.
         let mut big = [0_u8; 11];
         big[10] = 1;
         assert_eq!(decimal("1208925819614629174706176"), Some(Integer::Long(big.into())));

@@ -1,5 +1,5 @@
-//! Executes the instructions of a pickle. The stack contains indices of values, and the values are
-//! added to the graph.
+//! Executes the instructions of a pickle. The instructions add values to the graph, and the stack
+//! contains the indices of these values.
 
 use super::graph::{Call, CallKind, Global, Graph, Text, Value, ValueId};
 use super::memo::Memo;
@@ -8,12 +8,12 @@ use super::{Evaluated, literal, renames};
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum length of the name of a module or a class. Each use of the class repeats the name, so a
-/// long name would be expensive.
+/// Maximum length in bytes of the name of a module or a class. Each use of a class may copy its
+/// name, so a long name would use much memory.
 const MAX_NAME_BYTES: usize = 1024;
 
 /// Maximum number of references in containers, as a multiple of the limit on values. A reference
-/// takes a sixteenth of the memory of a value, until it becomes a child of a node.
+/// uses a sixteenth of the memory of a value until it becomes a child of a node.
 const REFERENCES: u64 = 16;
 
 const NEWEST_PROTOCOL: u8 = 5;
@@ -72,12 +72,14 @@ struct Machine<'l> {
     graph: Graph,
     protocol: u8,
     stack: Vec<ValueId>,
-    /// Length of the stack at each open mark. Instructions may not take values below the last mark.
+    /// Length of the stack at each open mark. Instructions must not remove values below the last
+    /// mark.
     marks: Vec<usize>,
     memo: Memo,
     /// Total number of references in containers.
     references: u64,
-    /// Values without identity that occur frequently. Each is created only once.
+    /// Frequent values whose identity does not matter: `None`, the booleans and small integers.
+    /// Each of them is created only once.
     none: ValueId,
     truth: [ValueId; 2],
     small: [ValueId; 256],
@@ -123,7 +125,8 @@ impl<'l> Machine<'l> {
             Op::Long(bytes) => self.add(Value::Long(bytes)),
             Op::Float(value) => self.add(Value::Float(value)),
             Op::Text(bytes) => self.add(text(bytes)),
-            // torch.load decodes these strings as UTF-8. A string that is not UTF-8 becomes bytes.
+            // `torch.load` decodes Python 2 strings as UTF-8. A string that is not valid UTF-8
+            // becomes bytes.
             Op::OldText(bytes) if literal::check_text(&bytes) => self.add(text(bytes)),
             Op::OldText(bytes) => self.add(Value::Bytes(bytes.into_owned().into())),
             Op::Bytes(bytes) => self.add(Value::Bytes(bytes.into())),
@@ -195,9 +198,10 @@ impl<'l> Machine<'l> {
         }
     }
 
-    /// Returns the class that the persistent ID of a module class contains. In torch's streams, the
-    /// ID is `("module", class, file, source)`; in its tar archives, it is `(class, file, source)`.
-    /// torch uses the source code only to warn if it has changed.
+    /// torch stores the class of a module as a persistent ID. If this is such an ID, returns the
+    /// class in it. In torch's streams, the ID is `("module", class, file, source)`; in its tar
+    /// archives, it is `(class, file, source)`. torch uses the source code only to warn if it has
+    /// changed.
     fn class_of_module(&self, id: ValueId) -> Option<ValueId> {
         let class = match *self.graph.tuple(id)? {
             [kind, class, _, _] if self.graph.text(kind) == Some("module") => class,
@@ -227,7 +231,7 @@ impl<'l> Machine<'l> {
         self.push(id)
     }
 
-    /// Creates a tuple of the values on the stack from position `from` on.
+    /// Creates a tuple of the values on the stack, starting at position `from`.
     fn add_tuple(&mut self, from: usize) -> Result<()> {
         self.refer(self.stack.len() - from)?;
         let tuple = self.graph.tuple_of(&self.stack[from..]);
@@ -254,7 +258,7 @@ impl<'l> Machine<'l> {
         Ok(())
     }
 
-    /// Counts references that are added to containers.
+    /// Counts references that are added to containers against the limit.
     fn refer(&mut self, count: usize) -> Result<()> {
         self.references = self.references.saturating_add(count as u64);
         let max = self.limits.nodes.saturating_mul(REFERENCES);
@@ -352,8 +356,8 @@ impl<'l> Machine<'l> {
         let target = self.top()?;
         match self.graph.value_mut(target) {
             Value::Call(call) if call.state.is_none() => call.state = Some(state),
-            // Each BUILD may replace the object's content or add to it. Only the code of the class
-            // determines which.
+            // A second BUILD may replace the object's content or add to it, depending on the code
+            // of the class.
             Value::Call(_) => return Err(Error::unsupported("the state of an object is set twice")),
             other => return Err(wrong_kind("BUILD", other)),
         }
@@ -429,7 +433,8 @@ impl<'l> Machine<'l> {
             return Err(Error::malformed("invalid name of a function or class")
                 .found(format!("{module:.80?} {name:.80?}")));
         }
-        // Below protocol 4, Python looks up such a name as a single attribute, which never exists.
+        // Below protocol 4, Python looks up a name with dots as a single attribute, which never
+        // exists.
         if self.protocol < 4 && name.contains('.') {
             return Err(Error::malformed("a name with dots needs pickle protocol 4")
                 .found(format!("{module:.80?} {name:.80?}")));
@@ -439,7 +444,7 @@ impl<'l> Machine<'l> {
         let module = match module {
             "__builtin__" => "builtins",
             "copy_reg" => "copyreg",
-            // torch has renamed the module that defines the class.
+            // torch has renamed the module `torch.tensor`, which defines the class of tensors.
             "torch.tensor" => "torch._tensor",
             other => other,
         };
@@ -448,8 +453,8 @@ impl<'l> Machine<'l> {
     }
 }
 
-/// Returns whether a function returns its first argument. TorchScript uses such functions to
-/// annotate the types of lists and dicts (`torch/jit/_pickle.py`).
+/// Returns whether calling a function only returns its first argument. TorchScript uses such
+/// functions to annotate the types of lists and dicts (`torch/jit/_pickle.py`).
 fn returns_first_argument(global: &Global) -> bool {
     let name = &*global.name;
     let tags =
@@ -457,8 +462,8 @@ fn returns_first_argument(global: &Global) -> bool {
     &*global.module == "torch.jit._pickle" && tags.contains(&name)
 }
 
-/// Checks the limit that applies to values, stack and marks. Each of these costs at least one byte
-/// of input and a few bytes of memory.
+/// Checks the limit that applies to the number of values, stack entries and marks. Each of these
+/// costs at least one byte of input and a few bytes of memory.
 fn bound(len: usize, limits: &Limits) -> Result<()> {
     if (len as u64) < limits.nodes.min(u32::MAX.into()) {
         return Ok(());

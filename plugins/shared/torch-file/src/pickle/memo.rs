@@ -3,8 +3,9 @@
 use super::ValueId;
 use std::collections::HashMap;
 
-/// The memo. Low numbers are stored in a table, and numbers far beyond its end in a map. A pickle
-/// that stores a value under the number 4294967295 must not cause a table of that length.
+/// The memo of a pickle. A table contains the values with low numbers, and a map contains the
+/// values whose numbers are far beyond the end of the table. A pickle that stores a value under the
+/// number 4294967295 must not create a table of that length.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
     near: Vec<Option<ValueId>>,
@@ -20,8 +21,8 @@ impl Memo {
 
     pub(super) fn get(&self, number: u64) -> Option<ValueId> {
         let near = usize::try_from(number).ok().and_then(|index| self.near.get(index).copied().flatten());
-        // A number may have been far beyond the table when it was stored first, and in the table
-        // later. The entry in the table is newer.
+        // A number may be far beyond the table when a value is first stored under it, and inside
+        // the table later. In this case, the entry in the table is newer than the entry in the map.
         near.or_else(|| self.far.get(&number).copied())
     }
 

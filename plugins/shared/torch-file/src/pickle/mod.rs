@@ -17,17 +17,17 @@
 //!   and the arguments.
 //! - GET pushes an index, so a memo cannot make a small pickle large. Every value costs at least
 //!   one byte of input, and the number of values is limited by [`Limits::nodes`].
-//! - Nothing recurses, not even dropping a graph, because containers store indices. A graph may
-//!   have cycles (a list may contain itself), which code that walks it must handle.
+//! - No code recurses, not even to drop a graph, because containers store indices. A graph may have
+//!   cycles (a list may contain itself), and code that walks the graph must handle them.
 //! - If Python's own implementations treat a pickle differently (frames that split an instruction,
-//!   several PROTOs, values left on the stack), the pickle is rejected. A file can therefore not
-//!   have one content in ferry and a different content in Python.
+//!   several PROTOs, values left on the stack), the pickle is rejected. Therefore, ferry and Python
+//!   cannot find different content in the same file.
 //!
-//! If the result of a call is unknown, the call is reported as a loss, wherever it is in the
-//! pickle. If a pickle refers to a name, chunk, array or archive repeatedly, it is processed only
-//! once, and the number of such items is limited by the number of values. The tests in
-//! `tests/tests/quick/safety` check this with files that would create a marker file if Python
-//! loaded them.
+//! If the result of a call is unknown, the call is reported as a loss, regardless of its position
+//! in the pickle. If a pickle refers to a name, chunk, array or archive repeatedly, readers process
+//! the item only once. The number of values limits the number of such items. The tests in
+//! `tests/tests/quick/safety` check that no call is made. Their files would create a marker file if
+//! Python loaded them.
 
 mod graph;
 mod literal;
@@ -47,16 +47,16 @@ use tensorferry_sdk::{Limits, Result};
 pub struct Evaluated {
     /// All values.
     pub graph: Graph,
-    /// The value that remains on the stack at the end of the pickle.
+    /// The value of the pickle, which remains on the stack at its end.
     pub root: ValueId,
     /// Length of the pickle in bytes. If the file contains several pickles, the next one starts
     /// here.
     pub len: usize,
 }
 
-/// Evaluates the pickle at the start of `bytes`. `base` is the offset of `bytes` in the file, which
-/// is added to the offsets in errors. Instructions that need an extension registry or external
-/// buffers are not supported.
+/// Evaluates the pickle at the start of `bytes`. `base` is the offset of `bytes` in the file. It is
+/// added to the offsets in errors. Instructions that need an extension registry or external buffers
+/// are not supported.
 pub fn evaluate(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated> {
     machine::run(bytes, base, limits)
 }

@@ -1,4 +1,4 @@
-//! Decodes the instructions of a pickle and their arguments. All arguments are checked to be inside
+//! Decodes the instructions of a pickle and their arguments. Checks that all arguments are inside
 //! the input.
 
 use super::literal::{self, Integer};
@@ -10,7 +10,7 @@ use tensorferry_sdk::{Error, Result};
 pub(super) enum Op<'a> {
     /// `80`.
     Protocol(u8),
-    /// `95`: the number of bytes that the following instructions take.
+    /// `95`: the total length in bytes of the following instructions.
     Frame(u64),
     /// `.`.
     Stop,
@@ -99,7 +99,7 @@ pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
     base: u64,
-    /// Number of bytes by which the input was too short for the last instruction.
+    /// Number of missing bytes, if the input was too short for the last instruction.
     missing: u64,
 }
 
@@ -108,7 +108,8 @@ impl<'a> Decoder<'a> {
         Self::resume(bytes, 0, base)
     }
 
-    /// Creates a decoder that continues at position `at`, which another decoder has reached.
+    /// Creates a decoder that starts at position `at`. Another decoder must have reached this
+    /// position.
     pub(super) fn resume(bytes: &'a [u8], at: usize, base: u64) -> Self {
         Self { bytes, at, base, missing: 0 }
     }
@@ -249,7 +250,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// Takes the next `len` bytes.
+    /// Consumes the next `len` bytes and returns them.
     fn take(&mut self, len: u64) -> Result<&'a [u8]> {
         let end = usize::try_from(len).ok().and_then(|len| self.at.checked_add(len));
         let taken = end.and_then(|end| self.bytes.get(self.at..end));
@@ -273,14 +274,15 @@ impl<'a> Decoder<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Takes a length of `N` bytes, and then this number of bytes.
+    /// Consumes a length that is stored in `N` bytes, and the number of bytes that it states.
+    /// Returns those bytes.
     fn counted<const N: usize>(&mut self) -> Result<&'a [u8]> {
         let mut len = [0; 8];
         len[..N].copy_from_slice(&self.array::<N>()?);
         self.take(u64::from_le_bytes(len))
     }
 
-    /// Takes a signed length, and then this number of bytes.
+    /// Consumes a signed length and the number of bytes that it states. Returns those bytes.
     fn signed_counted(&mut self) -> Result<&'a [u8]> {
         let len = i32::from_le_bytes(self.array()?);
         self.take(u64::try_from(len).map_err(|_| Error::malformed("a length is negative").found(len))?)

@@ -1,10 +1,10 @@
-//! Converts Python 2 names to the names in Python 3. Pickles below protocol 3 contain the old
-//! names, even if Python 3 wrote the pickle. When Python 3 loads such a pickle, it looks up and
-//! calls the new names.
+//! Converts Python 2 names of modules, functions and classes to their Python 3 names. Pickles below
+//! protocol 3 contain the Python 2 names, even if Python 3 wrote the pickle. When Python 3 loads
+//! such a pickle, it uses the Python 3 names.
 //!
 //! Source: CPython 3.11, `Lib/_compat_pickle.py`, which also lists each exception.
 
-/// Names that were moved or renamed independently of their modules.
+/// Functions and classes that were moved or renamed independently of their modules.
 const NAMES: [((&str, &str), (&str, &str)); 40] = [
     (("UserDict", "IterableUserDict"), ("collections", "UserDict")),
     (("UserDict", "UserDict"), ("collections", "UserDict")),
@@ -107,7 +107,7 @@ const MODULES: [(&str, &str); 55] = [
     ("xmlrpclib", "xmlrpc.client"),
 ];
 
-/// Returns the module and the name in Python 3.
+/// Returns the Python 3 names of a module and of a function or class in it.
 pub(super) fn in_python_3<'n>(module: &'n str, name: &'n str) -> (&'n str, &'n str) {
     if let Some(&(_, new)) = NAMES.iter().find(|(old, _)| *old == (module, name)) {
         return new;

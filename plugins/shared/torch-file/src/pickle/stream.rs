@@ -1,12 +1,12 @@
-//! A stream is a file that contains several consecutive pickles, followed by other data. The end of
-//! a pickle is known only after its instructions have been decoded.
+//! Reads pickles from a stream, which is a file that contains several consecutive pickles, followed
+//! by other data. To find the end of a pickle, the reader must decode its instructions.
 
 use super::Evaluated;
 use super::opcode::{Decoder, Op};
 use crate::Extent;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
-/// Number of bytes that are read first for each pickle.
+/// Number of bytes in the first read for each pickle.
 const FIRST_READ: u64 = 4 << 10;
 
 /// Evaluates the pickle at the start of `rest`. Returns the result and the extent of the bytes

@@ -8,8 +8,8 @@
 //! | `sparse.rs` | [`Sparse`]: values and their positions |
 //! | `wrapper.rs` | [`Wrapper`]: classes whose tensors consist of other tensors |
 //!
-//! Sources: `torch/_utils.py` and `torch/_tensor.py`. For files from before torch 1.0: the same
-//! source files in the releases 0.1 to 0.4.
+//! Sources: `torch/_utils.py` and `torch/_tensor.py`. For files from before torch 1.0, the sources
+//! are the same files in the releases 0.1 to 0.4.
 
 mod quantized;
 mod sparse;
@@ -28,19 +28,20 @@ use view::Version;
 /// The tensor that a call of a rebuild function would create.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rebuilt {
-    /// A tensor over a storage.
+    /// A tensor that is a view of a storage.
     View(View),
-    /// Integers with scales.
+    /// A quantized tensor, which consists of integers with scales.
     Quantized(Quantized),
-    /// Values and their positions.
+    /// A sparse tensor, which consists of values and their positions.
     Sparse(Sparse),
-    /// Tensors of different shapes in one buffer: the names and values of its parts.
+    /// A nested tensor, which consists of tensors of different shapes in one buffer. The variant
+    /// contains the names and values of its parts.
     Nested([(&'static str, ValueId); 4]),
     /// A tensor that contains the elements of a numpy array.
     Array(ValueId),
     /// A tensor of a `torch.Tensor` subclass.
     Subclass(Box<Subclass>),
-    /// A tensor that has no storage of its own and consists of other tensors.
+    /// A tensor of a wrapper subclass, which has no storage and consists of other tensors.
     Wrapper(Box<Wrapper>),
     /// A tensor that cannot be described, with the reason.
     Lost(String),
@@ -48,7 +49,7 @@ pub enum Rebuilt {
 
 impl Rebuilt {
     /// Returns the view, without the class of a subclass. If the tensor is not a view, returns the
-    /// reason in words for the user.
+    /// reason for the user.
     pub fn into_view(self) -> std::result::Result<View, String> {
         match self {
             Self::View(view) => Ok(view),
@@ -67,7 +68,7 @@ impl Rebuilt {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subclass {
     pub class: String,
-    /// The tensor without its class.
+    /// The tensor without the subclass.
     pub tensor: Rebuilt,
     /// The attributes: a dict, or a pair of a dict and a dict of slots. Either dict may be `None`.
     pub state: ValueId,
@@ -105,7 +106,7 @@ pub fn data_of_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
 /// Returns the innermost tensor of nested parameters. If the value is not a parameter, returns the
 /// value itself.
 pub(crate) fn data_of(graph: &Graph, mut id: ValueId) -> ValueId {
-    // This loop ends, because the arguments of a call have lower indices than the call.
+    // The loop terminates, because the arguments of a call have lower indices than the call.
     while let Some(inner) = data_of_parameter(graph, id) {
         id = inner;
     }
@@ -120,7 +121,7 @@ pub(crate) fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueI
     is_old_parameter(global).then(|| graph.tuple(call.arguments)?.first().copied()).flatten()
 }
 
-/// Returns whether the function wraps a tensor, its first argument, as a parameter.
+/// Returns whether the function wraps its first argument, a tensor, as a parameter.
 #[must_use]
 pub fn is_parameter(global: &Global) -> bool {
     global.is("torch._utils", "_rebuild_parameter")
@@ -224,8 +225,8 @@ fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
 }
 
 /// Parses `_rebuild_device_tensor_from_*(data, dtype, device, requires_grad)`, which creates a
-/// tensor on a device without storages. The result has the dtype of `data`, even if it differs from
-/// `dtype`.
+/// tensor on a device without storages. The result has the dtype of `data`, even if `dtype` is
+/// different.
 fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
     let name = "a tensor of a device without storages";
     let &[data, _dtype, _device, requires_grad] = arguments else { return Err(wrong_count(name, arguments)) };
@@ -275,7 +276,7 @@ fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<Reb
     }
 }
 
-/// Returns the numbers in a tuple. The tuple may be wrapped in `torch.Size`.
+/// Returns the non-negative integers in a tuple. The tuple may be wrapped in `torch.Size`.
 #[must_use]
 pub fn counts(graph: &Graph, id: ValueId) -> Option<Vec<u64>> {
     let items = match graph.plain_call(id, "torch", "Size") {

@@ -1,5 +1,5 @@
-//! A quantized tensor is a view of integers. There is one scale and zero point for all integers, or
-//! one of each for every channel.
+//! A quantized tensor is a view of integers. There is one scale and one zero point for all
+//! integers, or a scale and a zero point for each channel.
 
 use super::view::View;
 use super::{wrong_count, wrong_kind};
@@ -10,24 +10,24 @@ use tensorferry_sdk::{Error, Result};
 pub struct Quantized {
     /// The integers.
     pub view: View,
-    /// How the integers are converted to numbers.
+    /// The scheme that maps the integers to numbers.
     pub scheme: Scheme,
 }
 
-/// How integers represent numbers.
+/// The scheme that maps integers to the numbers that they represent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scheme {
     /// The number is `(integer - zero_point) * scale`.
     PerTensor { scale: f64, zero_point: i64 },
-    /// The same formula, with a scale and a zero point for each index of a dimension.
+    /// The number is `(integer - zero_point) * scale`, with a scale and a zero point for each index
+    /// of a dimension.
     PerChannel {
         scales: ChannelNumbers,
         zero_points: ChannelNumbers,
-        /// Whether scales and zero points that are lists become F32. Otherwise, scales become F64
-        /// and zero points become I64. Scales and zero points that are tensors have their own
-        /// dtype.
+        /// Whether lists of scales and zero points become F32 tensors. Otherwise, scales become F64
+        /// and zero points become I64. Scales and zero points that are tensors keep their dtype.
         is_float: bool,
-        /// The dimension of the channels.
+        /// The dimension whose indices are the channels.
         axis: usize,
     },
 }

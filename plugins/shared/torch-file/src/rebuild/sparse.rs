@@ -1,5 +1,5 @@
-//! A sparse tensor consists of values and of the positions of these values. Both are stored as
-//! separate tensors. The layout determines how positions are stored.
+//! A sparse tensor consists of values and their positions. The values and the positions are stored
+//! in separate tensors. The layout determines how positions are stored.
 
 use super::{counts, wrong_count, wrong_kind};
 use crate::pickle::{Graph, ValueId};
@@ -9,7 +9,7 @@ use tensorferry_sdk::Result;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sparse {
     pub layout: Layout,
-    /// Tensors of indices, each with the name of the torch method that returns it.
+    /// Tensors of indices, each with the name of the torch method that returns this tensor.
     pub indices: Vec<(&'static str, ValueId)>,
     /// Tensor of values.
     pub values: ValueId,
@@ -20,18 +20,18 @@ pub struct Sparse {
     pub is_coalesced: Option<bool>,
 }
 
-/// How the positions of a sparse tensor are stored.
+/// The layout of a sparse tensor, which determines how positions are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// The coordinates of each value.
+    /// All coordinates of each value are stored.
     Coo,
-    /// Compressed by rows.
+    /// The positions are compressed by rows.
     Csr,
-    /// Compressed by columns.
+    /// The positions are compressed by columns.
     Csc,
-    /// Compressed by rows of blocks.
+    /// The positions are those of blocks, compressed by rows of blocks.
     Bsr,
-    /// Compressed by columns of blocks.
+    /// The positions are those of blocks, compressed by columns of blocks.
     Bsc,
 }
 
@@ -50,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// Returns whether the layout compresses rows.
+    /// Returns whether the positions are compressed by rows.
     #[must_use]
     pub(crate) fn is_by_rows(self) -> bool {
         matches!(self, Self::Csr | Self::Bsr)

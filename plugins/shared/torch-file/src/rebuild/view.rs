@@ -5,23 +5,23 @@ use crate::dtype::TorchDtype;
 use crate::pickle::{Graph, Value, ValueId};
 use tensorferry_sdk::{Error, Result};
 
-/// A tensor over a storage. The offset and the strides count torch elements.
+/// A tensor that is a view of a storage. The offset and the strides count torch elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
-    /// Persistent ID of the storage. The container resolves it.
+    /// Persistent ID of the storage. The container determines the location of this storage.
     pub storage: ValueId,
     /// The dtype, if the call contains it. Otherwise, the dtype is that of the storage.
     pub dtype: Option<&'static TorchDtype>,
     /// Offset of the first element in the storage.
     pub offset: u64,
-    /// Shape in torch elements. For packed dtypes, the last dimension has half the catalog's
-    /// length.
+    /// Shape in torch elements. For packed dtypes, the last dimension is half as long as in the
+    /// catalog.
     pub size: Vec<u64>,
     pub stride: Vec<u64>,
     pub requires_grad: bool,
-    /// Whether the values are the conjugates of the stored ones.
+    /// Whether the values are the conjugates of the stored values.
     pub conjugate: bool,
-    /// Whether the values are the negatives of the stored ones.
+    /// Whether the values are the negatives of the stored values.
     pub negative: bool,
 }
 
@@ -79,7 +79,7 @@ impl View {
         Ok(Ok(view))
     }
 
-    /// Returns the view for a storage, an offset, a size and strides.
+    /// Builds a view from a storage, an offset, a size and strides.
     pub(super) fn at(
         graph: &Graph,
         name: &str,

@@ -1,5 +1,6 @@
 //! A tensor of a wrapper subclass has no storage. Its elements are computed from tensors among its
-//! attributes, and only the code of the class defines how. ferry knows the following classes:
+//! attributes, and only the code of the class defines the computation. ferry supports the following
+//! classes:
 //!
 //! | Class | Attributes | Elements |
 //! |---|---|---|
@@ -26,23 +27,23 @@ pub struct Wrapper {
     pub state: ValueId,
 }
 
-/// What ferry knows about the elements of a wrapper.
+/// The elements of a wrapper, as far as ferry can determine them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// The elements are those of a plain tensor.
+    /// The elements of the wrapper are those of a plain tensor.
     Whole(View),
     /// The file contains only the part of one rank. The string describes the part.
     Piece(String),
     /// The elements are represented by codes with a scale for each block.
     Blocked(Blocked),
-    /// ferry does not know the class.
+    /// ferry does not support the class.
     Unknown,
 }
 
-/// Codes that represent numbers, with a scale for each block.
+/// Quantized codes that represent numbers, with a scale for each block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blocked {
-    /// The codes, whose dtype is I8 or an 8-bit float.
+    /// The codes. Their dtype is I8 or an 8-bit float.
     pub codes: ValueId,
     /// One scale for each block, in the order of the blocks.
     pub scales: ValueId,
@@ -54,8 +55,8 @@ pub struct Blocked {
     pub size: Vec<u64>,
 }
 
-/// Placements for which the local tensor of a rank contains a part of the tensor, or the whole
-/// tensor.
+/// Classes of placements for which the local tensor of a rank contains a part of the tensor, or the
+/// whole tensor.
 const PLACEMENTS: [&str; 3] = ["Replicate", "Shard", "_StridedShard"];
 
 impl Wrapper {
@@ -77,7 +78,8 @@ impl Wrapper {
         Ok(Self { class: class.path(), content: content.unwrap_or(Content::Unknown), state })
     }
 
-    /// Returns the view. If the elements are not those of a view, returns the reason.
+    /// Returns the view that contains the elements. If the elements are not those of a view,
+    /// returns the reason.
     pub(super) fn into_view(self) -> std::result::Result<View, String> {
         match self.content {
             Content::Whole(view) => Ok(view),
@@ -97,8 +99,8 @@ fn attribute(graph: &Graph, state: ValueId, name: &str) -> Option<ValueId> {
 }
 
 /// Parses a `DTensor`. If the local tensor has the shape of the whole tensor, it contains the whole
-/// tensor, whatever the placement is, because the parts of ranks do not overlap. `Partial` tensors
-/// are an exception, because they would have to be summed.
+/// tensor regardless of the placement, because the parts of ranks do not overlap. `Partial`
+/// placements are an exception, because their local tensors would have to be summed.
 fn d_tensor(graph: &Graph, state: ValueId, size: &[u64]) -> Result<Option<Content>> {
     let Some(local) = attribute(graph, state, "_local_tensor") else { return Ok(None) };
     let spec = attribute(graph, state, "_spec").and_then(|spec| graph.call(spec)?.state);
@@ -152,7 +154,7 @@ fn blocked(graph: &Graph, class: &str, state: ValueId, size: Vec<u64>) -> Option
 }
 
 /// Returns the view of a plain tensor, with or without attributes, or the view inside a parameter.
-/// Wrappers of other tensors are excluded, so that wrappers cannot be nested.
+/// Rejects other wrappers, so that wrappers cannot be nested.
 fn plain_view(graph: &Graph, id: ValueId) -> Result<Option<View>> {
     let Some((global, call)) = graph.called(data_of(graph, id)) else { return Ok(None) };
     let arguments = graph.tuple(call.arguments).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A tar archive consists of members. Each member is a header of 512 bytes, followed by the
+//! Reads the members of tar archives. Each member is a header of 512 bytes, followed by the
 //! content, which is padded to a multiple of 512 bytes.
 //!
 //! | At | Bytes | |
@@ -21,13 +21,13 @@ type Block = [u8; 512];
 const MAGIC: &[u8; 5] = b"ustar";
 const MAGIC_AT: usize = 257;
 
-/// Names of the members that torch writes.
+/// Names of the members that torch writes to an archive.
 const NAMES: [&str; 4] = ["sys_info", "pickle", "tensors", "storages"];
 
 /// Maximum length of an extended header. Python writes only a single line.
 const MAX_EXTENDED: u64 = 64 << 10;
 
-/// The members that torch wrote, by name.
+/// The members of an archive that torch wrote, by name.
 #[derive(Debug)]
 pub(super) struct Members<'a> {
     file_name: &'a str,
@@ -127,7 +127,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Returns the sum of a header's bytes. The bytes of the field for the sum count as spaces.
+/// Returns the checksum of a header, which is the sum of its bytes. The bytes of the checksum field
+/// count as spaces.
 fn sum(block: &[u8]) -> u64 {
     let bytes = block.iter().enumerate();
     bytes.map(|(at, &byte)| if (148..156).contains(&at) { u64::from(b' ') } else { byte.into() }).sum()
@@ -138,7 +139,7 @@ fn octal(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(text.trim_matches([' ', '\0']), 8).ok()
 }
 
-/// Parses a length, which is octal, or a big-endian number after the byte 0x80.
+/// Parses a length, which is an octal number, or a big-endian number that follows the byte 0x80.
 fn number(field: &[u8]) -> Option<u64> {
     match field {
         [0x80, zeros @ .., _, _, _, _, _, _, _, _] if zeros.iter().all(|&byte| byte == 0) => {
@@ -148,8 +149,8 @@ fn number(field: &[u8]) -> Option<u64> {
     }
 }
 
-/// Returns the length of the next member, if an extended header contains it. An extended header
-/// consists of lines `len key=value`.
+/// Returns the length of the next member if an extended header contains this length. An extended
+/// header consists of lines `len key=value`.
 fn extended_len(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Option<u64>> {
     if extent.len > MAX_EXTENDED {
         return Err(Error::malformed("an extended tar header is too long")

@@ -1,4 +1,5 @@
-//! Reads torch files that are inside other files, such as the chunks of a distributed checkpoint.
+//! Tests reading torch files that are inside other files, such as the chunks of a distributed
+//! checkpoint.
 
 use tensorferry_sdk::{
     CatalogBuilder, Data, ErrorKind, Limits, MemoryContext, MemorySource, Result, Source, StorageLocation,
@@ -11,7 +12,8 @@ fn fixture(case: &str) -> Vec<u8> {
     std::fs::read(format!("{folder}/{case}/model.pt")).unwrap()
 }
 
-/// Returns the location of the only tensor in a torch file that starts at `offset` of another file.
+/// Returns the location of the only tensor in a torch file that starts at `offset` inside a larger
+/// file.
 fn locate(bytes: &[u8], offset: u64, len: u64) -> Result<(u64, u64)> {
     let source = MemorySource::file("chunks", bytes);
     let (context, limits) = (MemoryContext::default(), Limits::default());
@@ -38,7 +40,8 @@ fn offsets_count_from_the_start_of_the_file_around() {
         let alone = fixture(case);
         let len = alone.len() as u64;
         let (start, offset) = locate(&alone, 0, len).unwrap();
-        // The archive is between two other archives, which must not be mistaken for parts of it.
+        // The archive is between two other archives. The reader must not mistake them for parts of
+        // this archive.
         let around = [&alone[..], &alone, &alone].concat();
         assert_eq!(locate(&around, len, len).unwrap(), (start + len, offset), "{case}");
     }

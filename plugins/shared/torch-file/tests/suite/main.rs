@@ -1,4 +1,4 @@
-//! Reads files in the format of `torch.save`, from handmade bytes and from fixtures.
+//! Tests reading files in the format of `torch.save`, both handmade files and fixtures.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod extents;

@@ -1,5 +1,5 @@
-//! Evaluates handmade pickles. The tests check the resulting values, and that invalid pickles are
-//! rejected.
+//! Evaluates handmade pickles. The tests check the resulting values, and check that invalid pickles
+//! are rejected.
 
 use tensorferry_sdk::{ErrorKind, Limits};
 use tensorferry_test_kit::pickle::{call, dict, global, int, list, pickle, text, tuple};
@@ -232,14 +232,15 @@ fn what_no_pickler_writes_is_refused() {
 
 #[test]
 fn a_get_never_copies() {
-    // Ten levels of lists with ten references each: ten billion leaves, but only twenty values.
+    // The pickle has ten levels of lists with ten references each. They have ten billion leaves,
+    // but consist of only twenty values.
     let mut body = b"]q\x00".to_vec();
     for level in 0..10_u8 {
         body.extend(b"](");
         body.extend([b'h', level].repeat(10));
         body.extend([b'e', b'q', level + 1]);
     }
-    // Each level leaves the level below it on the stack, and a tuple takes all levels.
+    // Each level leaves the level below it on the stack, and a tuple then collects all levels.
     let value = run(&pickle(&[b"(", &body[..], b"t"].concat())).graph.len() - run(b"N.").graph.len();
     assert!(value < 20, "{value} values");
 }
@@ -255,8 +256,8 @@ fn budgets_hold_and_deep_nesting_is_no_recursion() {
         let error = evaluate(&unit.repeat(1000), 0, &limits(500)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     }
-    // One value is stored under many memo numbers, and lists, dicts and tuples refer to values many
-    // times.
+    // The pickle stores one value under many memo numbers. Lists, dicts and tuples refer to the
+    // same values many times.
     let numbers: Vec<u8> = (0..1000_u32).flat_map(|n| [&b"r"[..], &n.to_le_bytes()].concat()).collect();
     let again = |before: &[u8], unit: &[u8]| [b"Nq\0", before, &unit.repeat(10_000)].concat();
     for bad in [
