@@ -89,7 +89,8 @@ impl Input {
 
 /// Rejects a shard, because the user may want either the whole model or only the shard. If the
 /// input is only displayed, reports a note instead. If there is no map, a file that is named like a
-/// Keras shard is accepted, because the weights of a training epoch can have a similar name.
+/// Keras shard is accepted. It may contain the weights of a training epoch, which can have a
+/// similar name.
 fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
     let map = stem_of_shard(name).map(|stem| format!("{stem}{MAP_SUFFIX}"));
     let map = source.first_of(map)?;

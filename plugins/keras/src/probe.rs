@@ -9,8 +9,7 @@ use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_zip::{Directory, Extent, MAGIC, Names};
 
 /// Score of a folder. It is lower than the scores of formats in which models are originally
-/// published (see the host's order), and higher than the scores of formats to which models are
-/// exported.
+/// published. It is higher than the scores of formats to which models are exported.
 const IN_A_FOLDER: Score = Score(16);
 
 /// Scores a source. If a file's name matches but its bytes are wrong, it may still be a broken

@@ -12,7 +12,7 @@
 //!
 //! ```text
 //! <root>/data.pkl                 the object passed to torch.save; its tensors name their storages
-//! <root>/byteorder                little or big; files from before torch 2.1 lack it and are little-endian
+//! <root>/byteorder                little or big; missing in files from before torch 2.1 (little-endian)
 //! <root>/data/0, data/1, ...      storages, at offsets that are multiples of 64
 //! <root>/version                  3
 //! <root>/.format_version, .storage_alignment, .data/serialization_id

@@ -40,10 +40,10 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     }
 }
 
-/// Scores a folder. Files with PyTorch suffixes may belong to a different format or to no model
-/// (`vocab.bin` next to a SavedModel). If the folder contains an index or a file in a PyTorch
-/// container, it scores higher than TensorFlow formats. If only the file names match, it scores
-/// lower than every other format that recognizes the folder.
+/// Scores a folder. Files with PyTorch suffixes may be files of a different format, or not be part
+/// of a model (`vocab.bin` next to a SavedModel). If the folder contains an index or a file in a
+/// PyTorch container, it scores higher than TensorFlow formats. If only the file names match, it
+/// scores lower than every other format that recognizes the folder.
 fn in_folder(source: &dyn Source) -> Result<Score> {
     const BY_NAME: Score = Score(1);
     const MAX_OPENED: usize = 16;

@@ -1,6 +1,6 @@
 //! Caches global heaps, which contain strings of variable length. Caching a few heaps is enough,
-//! because consecutive strings are usually in the same heap. The strings of all attributes are
-//! often in the same heap as well.
+//! because consecutive strings are usually in the same heap. Often, a single heap also contains the
+//! strings of all attributes.
 
 use hdf5_reader::error::Error as Fault;
 use hdf5_reader::global_heap::GlobalHeapCollection;

@@ -10,7 +10,7 @@
 //! | `heaps.rs` | strings of variable length |
 //! | `datatype.rs` | the type of an element |
 //! | `layout.rs` | the location of a dataset's elements, according to its header |
-//! | `dataset.rs` | [`Dataset`]: shape, type of elements, and their location |
+//! | `dataset.rs` | [`Dataset`]: the shape, and the type and location of the elements |
 //! | `chunks.rs` | the chunks of a dataset |
 //! | `filters.rs` | decoding of chunks |
 //! | `walk.rs` | all datasets of a file |

@@ -30,8 +30,8 @@ pub(crate) enum Object {
     },
 }
 
-/// Passes each object in a file to `each`. A group comes before its children. Children are sorted
-/// by name, and names that are numbers are compared as numbers. Soft links are passed but not
+/// Passes each object in a file to `each`. A group precedes its children. Children are sorted by
+/// name, and names that are numbers are compared as numbers. Soft links are passed but not
 /// followed.
 pub(crate) fn walk(
     file: &File<'_>,
@@ -114,8 +114,8 @@ impl Ancestors {
     }
 }
 
-/// Returns the sort key for a name. Numbers come first and are compared as numbers, so that
-/// `vars/2` comes before `vars/10`.
+/// Returns the sort key for a name. Numbers precede other names and are compared as numbers, so
+/// that `vars/2` precedes `vars/10`.
 fn natural(name: &str) -> (bool, u64, &str) {
     let number = name.parse().ok();
     (number.is_none(), number.unwrap_or(0), name)

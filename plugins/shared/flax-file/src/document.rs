@@ -61,7 +61,7 @@ enum ItemStart {
     Container { is_map: bool, count: u64 },
 }
 
-/// Reads the values of a file one after another.
+/// A reader of the values in a file, in order.
 struct Walk<'a> {
     cursor: Cursor<'a>,
     context: &'a dyn Context,

@@ -21,7 +21,7 @@
 //! | Module | Contents |
 //! |---|---|
 //! | `document` | the tree of values in a file, without the elements of arrays |
-//! | `places` | the keys that lead to each value of a document |
+//! | `positions` | the keys on the path to each value of a document |
 //! | `array`, `chunked` | an array: a single extension, or a map that contains several |
 //! | `dtype` | dtypes by name |
 #![forbid(unsafe_code)]

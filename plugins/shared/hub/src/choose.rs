@@ -30,8 +30,8 @@ pub enum Choice {
 
 /// Chooses the files that the source's entry refers to. If the entry is a file, only that file is
 /// chosen. A shard is rejected unless `shard_is_alone` is set or the model is only displayed. In a
-/// folder, the function chooses the first of the following that exists: the index or file with the
-/// default name, the only index, the only file, or a complete set of shards.
+/// folder, the function looks for the following, in order: the index or file with the default name,
+/// the only index, the only file, or a complete set of shards.
 ///
 /// Returns a usage error if the choice is ambiguous.
 pub fn choose(

@@ -159,7 +159,7 @@ mod tests {
         // The example in huggingface_hub's documentation: the sizes [6, 6, 2, 6, 2, 2] with a limit
         // of 10.
         assert_eq!(sizes(&[6, 6, 2, 6, 2, 2], Some(10)), [vec![0], vec![1, 2], vec![3, 4, 5]]);
-        // The file of a large tensor comes before the file that is being filled.
+        // The file of a large tensor precedes the file that is being filled.
         assert_eq!(sizes(&[4, 11, 4, 4], Some(10)), [vec![1], vec![0, 2], vec![3]]);
         assert_eq!(sizes(&[10, 0, 1], Some(10)), [vec![0, 1], vec![2]]);
         assert_eq!(sizes(&[11], Some(10)), [vec![0]]);

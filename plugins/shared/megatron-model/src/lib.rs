@@ -9,7 +9,7 @@
 //! | `join.rs` | [`JoinRule`]: joins parts as blocks of a tensor, and finds the regions of a part |
 //! | `same.rs` | checks whether copies have the same bytes |
 //! | `grid.rs` | the ranks and their folders |
-//! | `split.rs` | [`Part`]: the parts of a whole model that each rank gets |
+//! | `split.rs` | [`Part`]: the parts of a whole model that are assigned to each rank |
 //! | `dist_names.rs` | names in a `torch_dist` checkpoint, in both directions |
 //!
 //! Sources: `megatron/core/tensor_parallel` and `megatron/core/transformer` in megatron-core

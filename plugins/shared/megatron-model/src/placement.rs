@@ -135,8 +135,8 @@ pub fn is_embedding(name: &str) -> bool {
 
 /// Returns whether the first module of an MLP is gated. A gated module has twice as many rows as
 /// the second module has columns. `shape_of` returns the shape of the second module's weight, and
-/// `declared` is the setting in the arguments of the run. Fails if the sizes match neither a gated nor
-/// an ungated module, if they contradict the arguments, or if there is not enough information.
+/// `declared` is the setting in the arguments of the run. Fails if the sizes match neither a gated
+/// nor an ungated module, if they contradict the arguments, or if there is not enough information.
 pub fn is_gated<'s>(
     name: &str,
     rows: Option<u64>,

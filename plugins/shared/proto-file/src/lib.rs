@@ -1,6 +1,6 @@
 //! Helpers for reading graphs, for the TensorFlow and ONNX plugins. [`Wire`] reads protobuf
-//! messages of any length directly from the file. [`Names`] gives unique names to the unnamed parts
-//! of a graph.
+//! messages of any length directly from the file. [`Names`] assigns unique names to the parts of a
+//! graph.
 #![forbid(unsafe_code)]
 
 mod names;

@@ -5,8 +5,7 @@ use crate::pickle::{Call, Global, Graph, ValueId};
 use crate::{numpy, rebuild};
 
 /// torchao enumerations that describe how a kernel processes quantized codes, or how the codes were
-/// computed. The values of the tensor do not depend on them, because the codes, scales and zero
-/// points are stored separately.
+/// computed. The codes, scales and zero points are stored separately.
 const TORCHAO_ENUMS: [&str; 9] = [
     "KernelPreference",
     "Int4PackingFormat",

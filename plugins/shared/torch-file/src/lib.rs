@@ -18,7 +18,8 @@
 //! | `budget.rs` | a limit on the bytes that are copied out of a graph |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `numpy.rs` | numpy's arrays and scalars |
-//! | `flatten/`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
+//! | `flatten/`, `names.rs` | a whole graph as tensors and a tree |
+//! | `calls.rs`, `data_calls.rs`, `call_losses.rs` | calls in a pickle whose results are unknown |
 //! | `pickle_writer.rs`, `plain_copy.rs`, `written_tensor.rs`, `written_archive.rs` | writing pickles, tensors in pickles, and archives |
 //!
 //! ```

@@ -29,9 +29,9 @@ pub(crate) struct StorageRange {
 }
 
 impl<'g> PersistentId<'g> {
-    /// Parses `("storage", class, key, location, elements)`. In stream files there is a sixth item,
-    /// which is None or `(key of the view, offset, elements)`. If the class is unknown, returns the
-    /// reason.
+    /// Parses `("storage", class, key, location, elements)`. In stream files, the tuple has a sixth
+    /// item, which is None or `(key of the view, offset, elements)`. If the class is unknown,
+    /// returns the reason.
     pub(crate) fn of(graph: &'g Graph, id: ValueId) -> Result<Result<Self, String>> {
         let malformed = || {
             Error::malformed("a persistent ID does not name a storage")

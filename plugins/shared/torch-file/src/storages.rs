@@ -346,9 +346,8 @@ impl ResolvedView {
         StoredView { dtype: Dtype::U8, offset, size: vec![self.extent], stride: vec![1], ..stored }
     }
 
-    /// Returns whether the view consists of whole bytes. If several elements share a byte, this
-    /// requires that the elements of the view are contiguous and that the view starts at the first
-    /// element of a byte.
+    /// Returns whether the view consists of whole bytes. If several elements share a byte, the view
+    /// must be contiguous and start at the first element of a byte.
     pub(crate) fn has_whole_bytes(&self, view: &View) -> bool {
         let from_the_first = view.offset.is_multiple_of(elements_per_unit(self.row));
         self.info.block_elements() == 1 || (from_the_first && is_row_major(&view.size, &view.stride))

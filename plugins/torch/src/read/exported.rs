@@ -7,7 +7,7 @@
 //! <root>/data/weights/weight_0, ...                     the bytes of a storage, or a torch.save file
 //! <root>/data/constants/<model>_constants_config.json   the same for tensors that are neither parameters nor buffers
 //! <root>/data/constants/tensor_0, custom_obj_0, ...
-//! <root>/data/sample_inputs/<model>.pt                  the sample inputs that the program was exported with
+//! <root>/data/sample_inputs/<model>.pt                  the sample inputs with which the program was exported
 //! ```
 //! An entry is `{"path_name", "is_param", "use_pickle", "tensor_meta": {"dtype", "sizes",
 //! "strides", "storage_offset", "requires_grad", "layout"}}`. Tensors whose entries have the same

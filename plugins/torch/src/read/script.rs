@@ -5,7 +5,7 @@
 //! <root>/constants.pkl, constants/    a tuple of the code's constants
 //! <root>/code/                        the program
 //! <root>/extra/                       files that the user added
-//! <root>/traced_inputs.pkl            the inputs that a module was traced with
+//! <root>/traced_inputs.pkl            the inputs with which a module was traced
 //! ```
 //! The name of a tensor is its attribute path in the module, as in `state_dict()`. The program
 //! declares parameters and buffers in lines at the start of each class:

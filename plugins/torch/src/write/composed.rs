@@ -19,8 +19,9 @@ pub(super) enum Composed {
     /// A quantized tensor with a scale and a zero point for each index of a dimension. `axis` is a
     /// tensor that contains the number of that dimension.
     PerChannel { scales: NodeId, zero_points: NodeId, axis: NodeId },
-    /// A sparse tensor: its layout, one or two tensors of indices, its size, a tensor with the same
-    /// values as the size, and whether all indices are distinct.
+    /// A sparse tensor. `indices` contains one or two tensors, depending on the layout. `shape` is
+    /// a tensor with the same values as the size. `is_coalesced` is whether all indices are
+    /// distinct.
     Sparse {
         layout: NodeId,
         indices: Vec<NodeId>,

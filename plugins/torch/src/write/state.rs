@@ -1,5 +1,5 @@
-//! Writes the state, which is everything in a pickle except the tensors' bytes: the catalog's tree
-//! with its tensors, or a flat state dict if the catalog has no tree.
+//! Writes the pickle of an output, which contains everything except the tensors' bytes. The pickle
+//! contains the catalog's tree, or a flat state dict if the catalog has no tree.
 //!
 //! For each value that torch refuses to load with `weights_only`, the writer writes `None` and
 //! reports a loss. If the tree would lose a tensor in this way, or does not contain all tensors,

@@ -1,6 +1,6 @@
 //! Plans the storage records of an output. A record contains the bytes of one tensor and the
-//! tensors tied to it, or the bytes of several tensors that are overlapping views of one source
-//! storage.
+//! tensors tied to it. If several tensors are overlapping views of one source storage, a record
+//! contains the bytes of all of them.
 //!
 //! A tensor that does not overlap another tensor is written in row-major order, regardless of its
 //! strides in the source. For overlapping views, the byte range that they cover is written once,

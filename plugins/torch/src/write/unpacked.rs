@@ -1,6 +1,6 @@
 //! Unpacks objects that contain tensors and whose classes torch refuses. Each object becomes a dict
-//! whose keys are the names of its members, so that one custom object does not force the writer to
-//! drop the whole tree.
+//! whose keys are the names of its members. Without this, one custom object would force the writer
+//! to drop the whole tree.
 
 use super::tree::{StateTree, Step};
 use std::collections::HashSet;

@@ -1,5 +1,5 @@
-//! Converts `tokenizer.*` metadata to `tokenizer.json` and `tokenizer_config.json`, in the form
-//! that the `tokenizers` library reads.
+//! Converts `tokenizer.*` metadata to `tokenizer.json` and `tokenizer_config.json`, in the format
+//! of the `tokenizers` library.
 
 use crate::entries::MetadataView;
 use crate::tokenizer::special::SPECIAL;

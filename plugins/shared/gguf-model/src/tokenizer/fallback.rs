@@ -1,10 +1,11 @@
 //! Reads the `tokenizer.json` of a sentencepiece model. It is a BPE tokenizer that has a fallback
 //! token for each byte, `<0x00>` to `<0xFF>`.
 //!
-//! llama.cpp merges the pair with the highest score first, but `tokenizer.json` defines an order of
-//! merges. ferry therefore sets the score of a token to the negated index of the first merge that
-//! forms the token. llama.cpp then merges in the order of `tokenizer.json`. (llama.cpp's converter
-//! sets the score of all tokens to -1000, so that llama.cpp merges from left to right.)
+//! llama.cpp merges the pair with the highest score first, but `tokenizer.json` defines the order
+//! of merges explicitly. ferry therefore sets the score of a token to the negated index of the
+//! first merge that forms the token. llama.cpp then merges in the order of `tokenizer.json`.
+//! (llama.cpp's converter sets the score of all tokens to -1000, so that llama.cpp merges from left
+//! to right.)
 
 use super::{BYTE, CONTROL, NORMAL, UNKNOWN, Vocabulary, added, empty, merges, vocab};
 use serde_json::Value as Json;

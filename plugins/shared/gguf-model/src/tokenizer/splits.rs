@@ -11,7 +11,7 @@ struct Split {
     /// The splitting step that precedes the byte-level step, in which characters represent the
     /// bytes of the text.
     by: SplitRule,
-    /// Whether a piece that is itself a token stays a single token, without applying merges.
+    /// Whether a piece that is itself a token remains a single token, without applying merges.
     ignores_merges: bool,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct AddedTensors {
     viewed: HashSet<StorageId>,
     /// Names of tensors whose bytes are computed, and the storages of these bytes.
     made: Vec<(String, StorageId)>,
-    /// Numpy arrays by their values. The bytes of each array are decoded only once.
+    /// Numpy arrays, by their IDs in the graph. The bytes of each array are decoded only once.
     arrays: HashMap<ValueId, AddedArray>,
 }
 

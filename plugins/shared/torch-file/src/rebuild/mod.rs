@@ -3,7 +3,7 @@
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `view.rs` | [`View`]: a tensor over a storage |
+//! | `view.rs` | [`View`]: a tensor that is a view of a storage |
 //! | `quantized.rs` | [`Quantized`]: integers with scales |
 //! | `sparse.rs` | [`Sparse`]: values and their positions |
 //! | `wrapper.rs` | [`Wrapper`]: classes whose tensors consist of other tensors |

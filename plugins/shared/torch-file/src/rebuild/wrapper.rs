@@ -98,8 +98,8 @@ fn attribute(graph: &Graph, state: ValueId, name: &str) -> Option<ValueId> {
     }
 }
 
-/// Parses a `DTensor`. If the local tensor has the shape of the whole tensor, it contains the whole
-/// tensor regardless of the placement, because the parts of ranks do not overlap. `Partial`
+/// Parses a `DTensor`. The parts of ranks do not overlap. Therefore, a local tensor that has the
+/// shape of the whole tensor contains the whole tensor, regardless of the placement. `Partial`
 /// placements are an exception, because their local tensors would have to be summed.
 fn d_tensor(graph: &Graph, state: ValueId, size: &[u64]) -> Result<Option<Content>> {
     let Some(local) = attribute(graph, state, "_local_tensor") else { return Ok(None) };
