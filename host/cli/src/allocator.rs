@@ -1,18 +1,18 @@
-//! Settings of the C library's allocator, which ferry and its plugins share.
+//! Configures the C library's memory allocator, which ferry and its plugins share.
 //!
-//! Batches of records are several mebibytes long. They are allocated on one thread and freed on
-//! another, thousands of times. By default, the C library returns such memory to the system each
-//! time, and the system then clears it again page by page.
+//! Batches of records occupy several mebibytes. ferry allocates each batch on one thread and frees
+//! it on another, thousands of times. By default, the C library returns such memory to the system
+//! each time, and the system clears every page before it hands out the memory again.
 
 #![expect(unsafe_code, reason = "allocator settings need a foreign function")]
 
-/// Allocations of at least this many bytes are mapped separately. This is the maximum that glibc
-/// accepts.
+/// The minimum size, in bytes, of an allocation that is mapped separately. This is the largest
+/// value that glibc accepts.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAPPED_FROM: i32 = 32 << 20;
 
-/// Keeps up to `buffers` bytes of freed memory at the end of the heap for reuse. Must be called
-/// once, before threads start.
+/// Keeps up to `buffers` bytes of freed memory at the end of the heap for reuse. The program must
+/// call this function once, before it starts threads.
 #[cfg_attr(
     not(all(target_os = "linux", target_env = "gnu")),
     expect(unused_variables, reason = "only glibc has these settings")

@@ -1,8 +1,8 @@
-//! The allow-list: if the user has one, ferry loads only its own plugin libraries and those on the
-//! list.
+//! The user's allow-list of plugin libraries. If the list exists, ferry loads only the listed
+//! libraries and its own.
 //!
-//! Each line contains the SHA-256 digest of a library, two spaces, and a path for people to read,
-//! in the format that `sha256sum` writes.
+//! Each line contains the SHA-256 digest of a library, two spaces, and the library's path, which is
+//! only informative. `sha256sum` writes the same format.
 
 use super::user_folders;
 use std::collections::BTreeMap;
@@ -12,12 +12,13 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// Library paths, keyed by the SHA-256 digest of the file.
+/// Paths of the allowed libraries, keyed by the SHA-256 digest of each file.
 pub(crate) type AllowList = BTreeMap<String, String>;
 
-/// Returns the user's list, or `None` if there is no list and every library is allowed. If this
-/// user has no permission to look for the list (such as a service in another user's home), returns
-/// an empty list, which allows only ferry's own libraries.
+/// Returns the user's list, or `None` if the list does not exist and every library is allowed. If
+/// the current user may not read the folder of the list, returns an empty list, which allows only
+/// ferry's own libraries. This happens, for example, if a service runs in another user's home
+/// folder.
 pub(crate) fn read() -> Result<Option<AllowList>> {
     user_folders::allow_list().map_or(Ok(None), |path| read_from(&path))
 }

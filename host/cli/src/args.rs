@@ -10,17 +10,20 @@ use tensorferry::request::{LossPolicy, Part};
 use tensorferry::values::Algorithm;
 use tensorferry_sdk::{Limits, LossKind, Purpose, parse_size};
 
-/// Maximum value of the limit `nesting`: nested values are followed by recursive calls.
+/// Largest value that the user may set for the limit `nesting`, because nested values are processed
+/// recursively.
 const MAX_NESTING: u64 = 1_000;
 
 const GLOBAL: &str = "Global options";
 
 /// Default buffer budget, in bytes.
 const MEMORY: u64 = 256 << 20;
-/// Minimum memory of the process; smaller `--memory` values are treated as this when limits are derived.
+/// Minimum memory, in bytes, from which the limits are derived. A smaller `--memory` value counts
+/// as this value.
 const MIN_MEMORY: u64 = 128 << 20;
-/// Limits that follow the memory, with the bytes that one item takes at most when it is inspected or converted (measured): a
-/// pickle value, one of many small tensors, an archive entry.
+/// Limits that are derived from the memory: pickle values, tensors and archive entries. Each number
+/// is the maximum memory, in bytes, that one item was measured to use during inspection or
+/// conversion.
 const BYTES_OF_EACH: [(&str, u64); 3] = [("nodes", 320), ("tensors", 1536), ("entries", 256)];
 
 /// Convert ML checkpoints and datasets between formats
@@ -84,7 +87,7 @@ pub(crate) struct Arguments {
     pub(crate) limits: Vec<(String, u64)>,
 }
 
-/// The commands as `ferry -h` groups them.
+/// The headings of `ferry -h`, each with its commands.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Convert and check", &["convert", "diff", "check", "verify"]),
     ("Look", &["inspect", "show", "cat", "view"]),
@@ -94,7 +97,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 impl Arguments {
-    /// Parses the command line. The program's help lists the commands in groups.
+    /// Parses the command line. The help text lists the commands in groups.
     pub(crate) fn parse_grouped() -> Result<Self, clap::Error> {
         let mut command = Self::command();
         let mut groups = Vec::new();
@@ -106,18 +109,18 @@ impl Arguments {
             }
             groups.push(text);
         }
-        // {all-args} would list them again, in no order.
+        // The placeholder `{all-args}` would list the hidden commands a second time, unsorted.
         command = command.mut_subcommands(|command| command.hide(true)).before_help(groups.join("\n"));
         let template = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
         Self::from_arg_matches(&command.help_template(template).try_get_matches()?)
     }
 
-    /// The buffer budget, in bytes.
+    /// Returns the buffer budget, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.memory.unwrap_or(MEMORY)
     }
 
-    /// The safety limits. A header, page or record may not be larger than the memory.
+    /// Returns the safety limits. The limit for a header, page or record is at most the memory.
     pub(crate) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         limits.header_bytes = limits.header_bytes.min(self.memory().max(MIN_MEMORY));
@@ -127,11 +130,13 @@ impl Arguments {
         limits
     }
 
-    /// The limits that differ from the defaults: those that follow `memory` if the user set it, then those set by name.
+    /// Returns the limits that differ from the defaults. The limits derived from `memory` come
+    /// first, if the user set it; the limits that the user set by name follow.
     pub(crate) fn changed_limits(&self, memory: Option<u64>) -> impl Iterator<Item = (String, u64)> {
         let whole = memory.map(|memory| ("memory_bytes".to_owned(), memory));
         let memory = memory.map(|memory| memory.max(MIN_MEMORY));
-        // A pickle value takes only a few bytes of a file, so `nodes` always follows the memory.
+        // A pickle value may occupy only a few bytes of a file, so the limit `nodes` always depends
+        // on the memory.
         let of = move |name: &str| if name == "nodes" { memory.or(Some(MEMORY)) } else { memory };
         let within =
             BYTES_OF_EACH.iter().filter_map(move |&(name, bytes)| Some((name.to_owned(), of(name)? / bytes)));
@@ -375,7 +380,7 @@ pub(crate) struct TestPlugin {
     pub(crate) json: bool,
 }
 
-// The most common options come first; the others have headings.
+// In the help, the most common options come first. The other options have headings.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "ferry convert [OPTIONS] INPUT OUTPUT\n       ferry convert [OPTIONS] INPUT... -O TEMPLATE",
@@ -474,7 +479,7 @@ pub(crate) struct Convert {
     pub(crate) quiet: bool,
 }
 
-// Options of commands that read the content of an input.
+// Options for losses, for the commands that read the content of an input.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Losses")]
 pub(crate) struct LossArgs {
@@ -495,7 +500,8 @@ impl LossArgs {
     }
 }
 
-// Options of commands that read an input. A doc comment would become the command's help.
+// Options for reading an input. This is not a doc comment, because clap would print a doc comment
+// as the help of the command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReaderArgs {
     /// Input format [default: detected]
@@ -517,7 +523,7 @@ pub(crate) struct LinkArgs {
     pub(crate) follow_links: bool,
 }
 
-// Options of commands that only inspect an input.
+// Options for the commands that only inspect an input.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LookArgs {
     #[command(flatten)]
@@ -531,7 +537,7 @@ pub(crate) struct LookArgs {
 }
 
 impl Command {
-    /// Whether links to weights and records outside the input's folder are followed.
+    /// Returns whether ferry follows links to weights and records outside the input's folder.
     pub(crate) fn follows_links(&self) -> bool {
         let links = match self {
             Self::Convert(command) => &command.reader.links,

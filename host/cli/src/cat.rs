@@ -31,12 +31,12 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
     };
     let mut output = BufWriter::with_capacity(1 << 16, to);
     let written = write_range(command.rows.as_deref(), &rows, &mut output, session);
-    // Records before an error are still printed.
+    // Prints the records that were read before an error.
     let flushed = output.flush().map_err(Error::from);
     let lost = rows.losses()?;
     losses::report(&lost, &session.take_notes(), false);
     match written.and(flushed) {
-        // As in `ferry cat ... | head`.
+        // The reader of the pipe has exited, as in `ferry cat ... | head`.
         Err(error) if error.message().contains("Broken pipe") => Ok(()),
         Err(error) => Err(error),
         Ok(()) => policy.check(&lost).and_then(|()| rows.close()),

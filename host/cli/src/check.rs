@@ -8,7 +8,7 @@ use tensorferry::Registry;
 use tensorferry::compare::expected;
 use tensorferry_sdk::{Purpose, Result};
 
-/// Returns whether the input is as expected.
+/// Runs the command, and returns whether the input matches the expected list.
 pub(super) fn run(command: &Check, registry: &Registry, _session: &Session) -> Result<bool> {
     let expected = expected::read(&command.against)?;
     let seen = registry.inspect(&command.input, command.reader.look(Purpose::SHOW))?;

@@ -1,8 +1,8 @@
-//! The cluster that runs the jobs of a manifest: the value of `--on`.
+//! The value of `--on`: the cluster that runs the jobs of a manifest.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// Address of the cluster; `None`: the cluster that Ray finds.
+    /// Address of the Ray cluster. If `None`, Ray selects the cluster.
     pub(crate) address: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `ferry convert`: converts one or several inputs.
+//! `ferry convert`: converts one or more inputs.
 
 mod outputs;
 
@@ -15,7 +15,7 @@ use tensorferry_run::hint::hint;
 use tensorferry_run::human::rate;
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
-/// Returns the exit code.
+/// Runs the command and returns the exit code.
 pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> Result<u8> {
     let (inputs, template) = ends(command)?;
     let outputs = match &template {
@@ -34,7 +34,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     let mut documents = Vec::new();
     let mut code = 0;
     for (input, output) in &outputs {
-        // Each conversion counts its own progress.
+        // A separate session for each conversion, so that each counts its own progress.
         let session = session.child(session.threads, session.memory, session.rate);
         match one(command, input, output, &registry.clone().with_session(session)) {
             Ok(report) if command.json => documents.push(report.json()),
@@ -60,13 +60,13 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
 }
 
 enum Template {
-    /// A single output path.
+    /// Path of the only output.
     Plain(PathBuf),
-    /// A template or folder, for one output per input.
+    /// Template or folder from which each input's output path is derived.
     Of(String),
 }
 
-/// Splits the arguments into the inputs and the output or its template.
+/// Splits the path arguments into the inputs, and the output path or output template.
 fn ends(command: &Convert) -> Result<(Vec<PathBuf>, Template)> {
     let mut inputs = command.paths.clone();
     if let Some(template) = &command.output_template {
@@ -129,7 +129,7 @@ fn one(command: &Convert, input: &Path, output: &Path, registry: &Registry) -> R
     Ok(report)
 }
 
-/// Rejects options that do not work if the output goes to standard output.
+/// Rejects options that cannot be combined with an output on the standard output.
 fn check_piped(command: &Convert) -> Result<()> {
     if command.json {
         return Err(
@@ -147,12 +147,13 @@ fn check_piped(command: &Convert) -> Result<()> {
 }
 
 /// Returns the summary of a conversion. `--quiet` does not suppress the summary of a dry run,
-/// because it is the result.
+/// because the summary is the only result.
 fn said(command: &Convert, report: &Report) -> String {
     if command.quiet && !report.dry_run { String::new() } else { text(report) }
 }
 
-/// Returns the throughput of a conversion, if it took long enough to measure.
+/// Returns the throughput of a conversion. Returns an empty string if there is nothing to measure,
+/// or if the conversion took less than a second.
 fn throughput(report: &Report) -> String {
     if report.dry_run || report.bytes == 0 || report.seconds < 1.0 {
         return String::new();
@@ -172,7 +173,7 @@ fn text(report: &Report) -> String {
             None if report.holds_records => "records".to_owned(),
             None => terminal::counted(report.tensors, "tensor"),
         },
-        // The encoded length of rows is unknown before they are written.
+        // The encoded size of records is not known until they have been written.
         if report.dry_run && report.holds_records {
             String::new()
         } else {

@@ -11,12 +11,12 @@ use tensorferry::request::Part;
 use tensorferry::{Registry, Session};
 use tensorferry_sdk::Result;
 
-/// Maximum differences that the text lists: about a screen.
+/// Maximum number of differences in the text output, about one screen.
 const MAX_LINES: usize = 40;
-/// Minimum width of the column of details.
+/// Minimum width of the column that contains the details of the differences.
 const MIN_DETAIL: usize = 20;
 
-/// Returns whether the inputs are equal, or within `--max-diff`.
+/// Runs the command, and returns whether the inputs are equal, or within `--max-diff`.
 pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Result<bool> {
     let request = Compared {
         a: &command.a,
@@ -48,7 +48,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     Ok(found.is_within(command.max_diff))
 }
 
-/// Writes the page, and prints only the verdict.
+/// Writes the HTML page of the comparison, and prints only the verdict.
 fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
     let limit = command.max_diff;
     let verdict = match &found.differences {
@@ -69,7 +69,7 @@ fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
     Ok(found.is_within(limit))
 }
 
-/// Prints the verdict of `ferry check`, then each difference.
+/// Prints the verdict of `ferry check`, followed by each difference.
 pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
     let text = || {
         let table = table(differences, |difference| difference.kind.word());
@@ -78,7 +78,7 @@ pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_j
     terminal::answer_verdict(as_json, || tensors_json(differences, tensors), text)
 }
 
-/// Returns the verdict, then each difference, largest first.
+/// Returns the verdict, followed by the differences, largest first.
 fn of_tensors(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -> String {
     let kind = |difference: &Difference| match difference.kind {
         DifferenceKind::Missing => "only in A",
@@ -104,8 +104,8 @@ fn verdict(differences: &[Difference], tensors: usize, limit: Option<MaxDiff>) -
     }
 }
 
-/// Formats differences as a table: a column of names, and one of kinds and details, which is
-/// wrapped on a terminal.
+/// Formats differences as a table with two columns: the name, and the kind with its details. On a
+/// terminal, the second column is wrapped.
 fn table(differences: &[Difference], kind: impl Fn(&Difference) -> &'static str) -> String {
     let shown = &differences[..differences.len().min(MAX_LINES)];
     let names: Vec<String> = shown.iter().map(|difference| printable(&difference.name)).collect();
@@ -127,7 +127,7 @@ fn table(differences: &[Difference], kind: impl Fn(&Difference) -> &'static str)
     text
 }
 
-/// Returns the details of a difference, without its kind and name.
+/// Returns the description of a difference without its kind and name.
 fn detail(difference: &Difference) -> String {
     let text = difference.to_string();
     let start = format!("{}: {:?}", difference.kind.word(), difference.name);

@@ -1,4 +1,4 @@
-//! Prints failures on stderr and, with `--json`, as a document on stdout.
+//! Prints failures to stderr and, with `--json`, a document to stdout.
 
 use super::args::{Arguments, Command, PluginCommand};
 use super::{habits, terminal};
@@ -11,7 +11,8 @@ use tensorferry_run::exit::exit_code;
 use tensorferry_run::hint::hint;
 use tensorferry_sdk::Error;
 
-/// Maximum characters of a string in a document; values from files may be megabytes long.
+/// Maximum number of characters of a string in a JSON document. Values from files may be several
+/// megabytes long.
 const MAX_CHARACTERS: usize = 2_000;
 
 pub(super) fn is_json(command: &Command) -> bool {
@@ -54,13 +55,14 @@ pub(super) fn report(error: &Error, is_json: bool) {
     if let Some(hint) = &hint {
         terminal::message("  hint", hint);
     }
-    // A command prints only one JSON document, and `verify` has already printed its own.
+    // A command prints only one JSON document. `verify` has already printed its own document at
+    // this point.
     if is_json && !terminal::has_answered() {
         print(error, hint.as_deref());
     }
 }
 
-/// Exits as clap would, for an argument error or for `--help`.
+/// Exits in the same way as clap, for an argument error or for `--help`.
 pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(error) = habits::answer(&arguments, &mistake) {
@@ -68,7 +70,7 @@ pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
         std::process::exit(i32::from(exit_code(error.kind())));
     }
     match mistake.kind() {
-        // clap would also list internal commands.
+        // Without this, clap would also list the internal commands.
         ErrorKind::MissingSubcommand => drop(mistake.remove(ContextKind::ValidSubcommand)),
         ErrorKind::InvalidSubcommand => name_nearest(&mut mistake),
         ErrorKind::UnknownArgument => name_flag(&mut mistake),
@@ -83,7 +85,8 @@ pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
     mistake.exit()
 }
 
-/// Suggests only the closest command. clap would suggest several in no particular order.
+/// Suggests only the most similar command. clap would suggest several commands in an arbitrary
+/// order.
 fn name_nearest(mistake: &mut clap::Error) {
     let Some(ContextValue::String(typed)) = mistake.get(ContextKind::InvalidSubcommand) else { return };
     let command = Arguments::command();
@@ -94,7 +97,8 @@ fn name_nearest(mistake: &mut clap::Error) {
     }
 }
 
-/// If an unknown flag belongs to another program, suggests the equivalent instead of clap's guess.
+/// If an unknown flag is a flag of a different program, suggests ferry's equivalent instead of the
+/// flag that clap considers similar.
 fn name_flag(mistake: &mut clap::Error) {
     let Some(ContextValue::String(typed)) = mistake.get(ContextKind::InvalidArg) else { return };
     let tip = ELSEWHERE.iter().find(|(flag, _)| flag == typed).map(|(_, tip)| StyledStr::from(*tip));

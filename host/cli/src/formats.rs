@@ -1,4 +1,4 @@
-//! `ferry formats`: lists the formats, the plugins they come from, and their options.
+//! `ferry formats`: lists the formats with their plugins and options.
 
 use super::terminal::{self, printable};
 use serde_json::json;
@@ -8,9 +8,9 @@ use tensorferry::formats::{document as record, kind, options};
 use tensorferry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, Limits, OptionKind, OptionSpec, Result, Side};
 
-/// Maximum file extensions in a line of the table.
+/// Maximum number of file extensions in a row of the table.
 const MAX_ENDINGS: usize = 3;
-/// Indentation of an option's help.
+/// Indentation of an option's help text, in spaces.
 const INDENT: usize = 6;
 
 pub(super) fn run(registry: &Registry, limits: &Limits, id: Option<&str>, as_json: bool) -> Result<()> {
@@ -18,7 +18,7 @@ pub(super) fn run(registry: &Registry, limits: &Limits, id: Option<&str>, as_jso
     let is_wanted = |format: &&RegisteredFormat| id.is_none_or(|id| format.description.id == id);
     let mut formats: Vec<&RegisteredFormat> = registry.formats().iter().filter(is_wanted).collect();
     if let (Some(id), true) = (id, formats.is_empty()) {
-        // An unknown id is an error, which lists the known ids and suggests a similar one.
+        // An unknown ID is an error whose hint lists the known IDs and suggests a similar one.
         registry.format(id, Side::Reader)?;
     }
     formats.sort_by(|a, b| a.description.id.cmp(&b.description.id));

@@ -1,17 +1,17 @@
-//! Errors for arguments in the style of other programs, with the equivalent ferry command as a
-//! hint.
+//! Recognizes arguments in the style of other programs. The error for such arguments suggests the
+//! equivalent ferry command.
 
 use super::terminal::quoted;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::path::Path;
 use tensorferry_sdk::Error;
 
-/// Name parts of llama.cpp quantizations that ferry does not write, because they need an importance
-/// matrix or mix types.
+/// Parts of the names of llama.cpp quantizations that ferry cannot write, because they need an
+/// importance matrix or mix several types.
 const LLAMA_TYPES: [&str; 4] = ["_k", "iq", "q2", "q3"];
 
 /// Returns an error with a hint if the arguments have a well-known meaning in another program.
-/// `arguments` are the ones after `ferry`.
+/// `arguments` does not include the program name.
 pub(super) fn answer(arguments: &[String], mistake: &clap::Error) -> Option<Error> {
     let text = |kind| match mistake.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),

@@ -29,16 +29,17 @@ use tensorferry_sdk::{
     Catalog, Entry, Error, ErrorKind, Loss, Purpose, Result, Source, Tensor, TensorId, Value, hex,
 };
 
-/// Maximum lines of text without `--all`, including the losses above the text: about a screen.
+/// Maximum number of lines printed without `--all`, including the losses above the text. This is
+/// about one screen.
 const SCREEN: usize = 48;
-/// Minimum and maximum number of tensors in the text without `--all`. The actual number depends on
-/// how many lines of the screen are left.
+/// Minimum and maximum number of tensors listed without `--all`. The actual number depends on the
+/// number of lines that remain on the screen.
 const SHOWN: std::ops::RangeInclusive<usize> = 5..=20;
-/// Maximum lines of dtypes.
+/// Maximum number of lines in the list of dtypes.
 const MAX_DTYPES: usize = 6;
-/// Maximum characters of a metadata value.
+/// Maximum number of characters of a metadata value.
 const MAX_OF_VALUE: usize = 100;
-/// Maximum lines of a wrapped list.
+/// Maximum number of lines in a wrapped list.
 const MAX_WRAPPED: usize = 3;
 
 pub(super) use page::{paged, title};
@@ -72,7 +73,7 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     seen.inspected.input.close()
 }
 
-/// An input, and everything that `inspect` shows about it.
+/// An input, and all facts that `inspect` shows about it.
 pub(super) struct InspectedModel {
     pub(super) inspected: Inspected,
     model: ModelDescription,
@@ -98,7 +99,7 @@ impl InspectedModel {
     }
 }
 
-/// Returns whether an input is a folder, local or remote.
+/// Returns whether an input is a local or remote folder.
 pub(super) fn is_folder(input: &Path, session: &Session) -> bool {
     FileSource::open(input, session).is_ok_and(|source| *source.entry() == Entry::Folder)
 }
@@ -112,8 +113,8 @@ fn no_model(command: &Inspect, folder: &Path, session: &Session) -> Option<Resul
     Some(terminal::answer(command.json, document, || description::only_tokenizer(&path, &found)))
 }
 
-/// Selects the tensors that match the patterns by their own name or by the name of a weight to
-/// which they belong.
+/// Selects the tensors whose name matches the patterns. A part of a weight also matches if the name
+/// of the weight matches.
 fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result<Inspected> {
     let quoted = |pattern: &str| format!(",\"where={}\"", pattern.replace('"', "\"\""));
     let mut spec = format!("select{}", command.patterns.iter().map(|it| quoted(it)).collect::<String>());
@@ -134,7 +135,7 @@ fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result
     Ok(Inspected { catalog, ..seen })
 }
 
-/// Shows each model in the subfolders of a folder.
+/// Prints each model that is in a subfolder of the input.
 fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) -> Result<()> {
     let pipeline = FileSource::open(&command.input, session).ok().and_then(|root| Pipeline::of(&root));
     let models = each_seen(command, models, session)?;
@@ -162,7 +163,7 @@ fn each_seen(
     let seen =
         models.into_iter().map(|(folder, all)| Ok((folder, InspectedModel::new(command, all, session)?)));
     let (models, none): (Vec<_>, Vec<_>) = seen.partition(|seen| {
-        // Leaves out the models in which no name matches the patterns.
+        // Excludes the models that contain no name that matches the patterns.
         !seen.as_ref().is_err_and(|error: &Error| error.kind() == ErrorKind::Usage)
     });
     let models = models.into_iter().collect::<Result<Vec<_>>>()?;
@@ -188,7 +189,7 @@ fn taken(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Optio
         options: &command.reader.reader.options,
         part: &command.reader.part,
         patterns: glob.as_ref().map_or(&command.patterns, std::slice::from_ref),
-        // A page always shows histograms.
+        // An HTML page always contains histograms.
         histograms: command.histogram || command.html.is_some(),
     };
     terminal::with_progress(session, false, |_| model_statistics(&request, session)).map(Some)
@@ -200,31 +201,31 @@ fn dtype_name<'a>(catalog: &'a Catalog, tensor: &Tensor) -> &'a str {
 
 type Hashed = (Algorithm, Vec<ContentDigest>);
 
-/// The document of `--json`.
+/// The JSON document that `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     format: &'a str,
     origin: &'a str,
-    /// Number of parameters; tied weights count once.
+    /// Number of parameters. Tied weights count once.
     parameters: u64,
     model: serde_json::Value,
-    /// Anomalies; only with `--stats`.
+    /// Anomalies. Present only with `--stats`.
     #[serde(skip_serializing_if = "Option::is_none")]
     findings: Option<serde_json::Value>,
     tensors: Vec<TensorRecord<'a>>,
     metadata: BTreeMap<&'a str, serde_json::Value>,
-    /// The tree of everything except tensors, such as a checkpoint's step or a model's signatures.
+    /// The non-tensor content as a tree, such as a checkpoint's step or a model's signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<outline::State<'a>>,
     losses: Vec<LossRecord<'a>>,
-    /// For pickles: every function or class that loading would call.
+    /// For a pickle: every function or class that loading the file would call.
     #[serde(skip_serializing_if = "Option::is_none")]
     globals: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<Digest>,
 }
 
-/// The document of `--json` for several models.
+/// The JSON document that `--json` prints for several models.
 #[derive(Serialize)]
 struct FoldersDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -247,18 +248,18 @@ struct TensorRecord<'a> {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tied_to: Option<&'a str>,
-    /// Other facts from the input, such as a unit or another name.
+    /// Other attributes of the tensor in the input, such as a unit or another name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     attributes: BTreeMap<&'a str, serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
-    /// If the tensor is a part of a weight: the name of the weight. The model's `weights` contain
-    /// its statistics.
+    /// For a tensor that is part of a weight, the name of the weight. The model's `weights` contain
+    /// the statistics of that weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<serde_json::Value>,
 }
 
-/// A digest in hexadecimal, keyed by its algorithm.
+/// A hexadecimal digest, keyed by the name of its algorithm.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Digest {
@@ -300,7 +301,7 @@ fn document<'a>(seen: &'a InspectedModel) -> Document<'a> {
         metadata: values(catalog.metadata()),
         state: outline::json(catalog),
         losses: seen.losses.iter().map(LossRecord::of).collect(),
-        // DeepSpeed files are pickles, but their catalogs have no tree.
+        // DeepSpeed files are pickles, but their catalogs do not contain a tree.
         globals: (catalog.tree().root().is_some() || !catalog.globals().is_empty())
             .then(|| catalog.globals()),
         content: match hashed {
@@ -316,13 +317,13 @@ fn document<'a>(seen: &'a InspectedModel) -> Document<'a> {
 fn values(values: &BTreeMap<String, Value>) -> BTreeMap<&str, serde_json::Value> {
     let as_json = |value: &Value| {
         let json = value.json();
-        // serde_json rejects deep nesting that `Value` allows; such a value becomes a string.
+        // serde_json rejects deep nesting that `Value` allows. Such a value becomes a string.
         serde_json::from_str(&json).unwrap_or(serde_json::Value::String(json))
     };
     values.iter().map(|(key, value)| (key.as_str(), as_json(value))).collect()
 }
 
-/// Formats a value on one line: a string as it is, anything else as JSON.
+/// Formats a value on one line. A string is unchanged, and any other value becomes JSON.
 fn line_of(value: &Value) -> String {
     value.as_text().map_or_else(|| value.json(), str::to_owned)
 }
@@ -381,7 +382,8 @@ fn text(seen: &InspectedModel, all: bool) -> String {
     text
 }
 
-/// Formats the exact number of parameters, with a rounded number if there are at least a million.
+/// Formats the exact number of parameters. If there are at least a million, also formats a rounded
+/// number.
 fn parameters_text(count: u64) -> String {
     let exact = grouped(count, ',');
     match count {
@@ -391,15 +393,15 @@ fn parameters_text(count: u64) -> String {
     }
 }
 
-/// Returns a line for each metadata entry. Entries that ferry itself added are shown only with
-/// `--all`.
+/// Returns one line for each metadata entry. Entries that ferry itself added are included only if
+/// `all` is true.
 fn metadata(catalog: &Catalog, all: bool) -> Vec<String> {
     let shown = catalog.metadata().iter().filter(|(key, _)| all || !key.starts_with("ferry."));
     shown.map(|(key, value)| format!("{key} = {}", line_of(value))).collect()
 }
 
-/// Returns whether a global is one of those in ordinary PyTorch tensor files. A pickle can also name an attribute of
-/// such a global, which is not one of them.
+/// Returns whether a pickled global (a function or class) occurs in ordinary PyTorch tensor files.
+/// An attribute of such a global, which a pickle can also name, does not count.
 fn is_standard(global: &str) -> bool {
     let name = |start: &str| global.strip_prefix(start).filter(|name| !name.contains('.'));
     global == "collections.OrderedDict"
@@ -420,8 +422,8 @@ fn outline_line(line: &outline::Line) -> String {
     format!("{indent}{}{separator}{}", line.key, facts.join(", "))
 }
 
-/// Counts the tensors of a nested checkpoint that a format without nesting would keep, and lists
-/// everything that it would leave out.
+/// Counts the tensors of a nested checkpoint that would remain in a format without nesting, and
+/// lists all other content.
 fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
     if outline::lines(catalog).iter().all(|line| line.tensors == 0) {
         return Vec::new();
@@ -439,9 +441,10 @@ fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
     lines
 }
 
-/// Arranges items side by side on at most `most` lines, and counts the rest.
+/// Arranges items next to each other on at most `most` lines. If items do not fit, adds the number
+/// of omitted items.
 fn wrapped(items: &[String], most: usize) -> Vec<String> {
-    // Characters reserved in the last line for the number of items left out.
+    // Number of characters reserved in the last line for the number of omitted items.
     const TAIL: usize = 40;
     const INDENT: usize = 4;
     let widest = terminal::columns().saturating_sub(INDENT);
@@ -477,8 +480,8 @@ fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = 
 
 enum TensorRow<'a> {
     Tensor(usize, &'a Tensor),
-    /// A weight made of several tensors. These tensors have their own lines only if every tensor is
-    /// shown.
+    /// A weight made of several tensors. Its tensors have separate lines only if the user requests
+    /// all tensors.
     Weight(&'a Composite),
 }
 
@@ -534,7 +537,7 @@ fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&
     text
 }
 
-/// Formats a dtype, a shape and a size in columns.
+/// Formats a dtype, a shape and a size as columns.
 fn facts(dtype: &str, shape: &[u64], bytes: u64) -> String {
     let shape: Vec<String> = shape.iter().map(u64::to_string).collect();
     let facts = format!("{dtype} [{}]", shape.join(", "));

@@ -1,5 +1,5 @@
-//! The command-line program `ferry`. It is a library so that the Python wheel can include it in the
-//! same file as the extension module.
+//! The command-line program `ferry`. The program is a library crate so that the Python wheel can
+//! contain it in the same file as the extension module.
 
 #![deny(unsafe_code)]
 
@@ -43,7 +43,7 @@ use tensorferry_core::context::fault;
 use tensorferry_run::exit::exit_code;
 use tensorferry_sdk::{Error, Result};
 
-/// Exit code of `diff` and `check` if there are differences.
+/// Exit code of `diff` and `check` if they find differences.
 const DIFFERENT: u8 = 1;
 
 /// Runs the program with the arguments of this process and returns its exit code. Exits the process
@@ -77,14 +77,14 @@ pub fn run_program() -> u8 {
     let session = Arc::new(session);
     let answered = prepared.and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
-            // Runs outside the session's thread pool, because the worker starts threads for each
+            // The worker runs outside the session's thread pool, because it starts threads for each
             // job.
             let registry = plugin_folders::load(&arguments)?;
             return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
         }
         if let Command::View(command) = &arguments.command {
-            // Runs outside the session's thread pool, because the server waits for requests while
-            // its readers need the threads.
+            // The server runs outside the session's thread pool. It waits for requests, while the
+            // readers that it calls need the threads of the pool.
             let registry = plugin_folders::load(&arguments)?.with_session(session.clone());
             return view::run(command, &registry, &session).map(|()| 0);
         }
@@ -99,7 +99,7 @@ pub fn run_program() -> u8 {
     }
 }
 
-/// Sets the fault that a test requests in `FERRY_FAULT`. Only test builds support faults.
+/// Sets the fault that a test requests in `FERRY_FAULT`. Only test builds can simulate faults.
 fn set_fault() -> Result<()> {
     match std::env::var("FERRY_FAULT") {
         Ok(wanted) if fault::ARE_KNOWN => fault::set(&wanted),
@@ -109,7 +109,7 @@ fn set_fault() -> Result<()> {
 
 fn answer(arguments: &Arguments, session: &Arc<Session>) -> Result<u8> {
     let load = || Ok::<_, Error>(plugin_folders::load(arguments)?.with_session(session.clone()));
-    // On cancellation, a run first ends its jobs.
+    // If the user cancels a run, the run first stops its jobs.
     let load_for_jobs =
         || Ok::<_, Error>(plugin_folders::load(arguments)?.with_session(session.with_own_progress()));
     match &arguments.command {

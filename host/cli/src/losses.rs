@@ -1,4 +1,4 @@
-//! Prints losses: one line for each severity, kind and cause.
+//! Prints losses. Losses with the same severity, kind and cause share one line.
 
 use crate::terminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,19 +6,19 @@ use tensorferry::LossRecord;
 use tensorferry_run::losses::grouped;
 use tensorferry_sdk::{Loss, Severity};
 
-/// Maximum names in a line.
+/// Maximum number of names in a line.
 const MAX_NAMES: usize = 8;
-/// Maximum lines: about a screen.
+/// Maximum number of lines, about one screen.
 const MAX_LINES: usize = 40;
 
 static ARE_ALL_SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Prints every loss on its own line from now on: `--losses`.
+/// Sets the mode of `--losses`: from now on, every loss is printed on a separate line.
 pub(super) fn show_all() {
     ARE_ALL_SHOWN.store(true, Ordering::Relaxed);
 }
 
-/// Prints grouped losses, then notes, one per line.
+/// Prints the losses in groups, and then the notes, one per line.
 pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
     let losses: Vec<LossRecord<'_>> = losses.iter().map(LossRecord::of).collect();
     lines(&losses, quiet).iter().for_each(|(word, line)| terminal::message(word, line));
@@ -27,10 +27,10 @@ pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
     }
 }
 
-/// The leading word of a line, and the rest.
+/// A line that describes losses, as its leading word and the rest of its text.
 pub(super) type LossLine = (String, String);
 
-/// Returns the lines for these losses; if `quiet`, only those of severity `lost`.
+/// Returns the lines for these losses. If `quiet` is true, includes only losses of severity `lost`.
 pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, quiet: bool) -> Vec<LossLine> {
     let losses =
         losses.into_iter().filter(|loss| !quiet || Severity::named(&loss.severity) == Severity::Lost);

@@ -1,4 +1,5 @@
-//! `ferry man`: prints a manual page made from the help texts of the program and of each command.
+//! `ferry man`: prints a manual page that is generated from the help texts of the program and its
+//! commands.
 
 use super::args::Arguments;
 use super::terminal;

@@ -1,4 +1,4 @@
-//! Output paths for several inputs, from a template.
+//! Derives output paths for several inputs from a template.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -7,8 +7,8 @@ use tensorferry_run::template::{Fields, fill};
 use tensorferry_sdk::file_name::strip_suffix;
 use tensorferry_sdk::{Error, Result, Side};
 
-/// Returns pairs of an input and its output path. If the template is a folder, it stands for
-/// `FOLDER/{stem}` with the extension of the format `to`.
+/// Returns each input with its output path. A template that is a folder means `FOLDER/{stem}` with
+/// the extension of the format `to`.
 pub(super) fn of(
     inputs: &[PathBuf],
     template: &str,
@@ -50,8 +50,8 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Returns the template fields of an input. `{name}` is its file name, `{stem}` is the file name
-/// without the extension of the input's format (unless only dots would remain), and `{parent}` is
-/// its folder.
+/// without the extension of the input's format (the extension is kept if only dots would remain),
+/// and `{parent}` is its folder.
 fn fields(input: &Path, registry: &Registry) -> Fields {
     let text = |part: Option<&std::ffi::OsStr>| {
         part.map_or(String::new(), |part| part.to_string_lossy().into_owned())
@@ -67,8 +67,8 @@ fn fields(input: &Path, registry: &Registry) -> Fields {
 }
 
 fn filled(template: &str, fields: &Fields) -> Result<String> {
-    // A template that starts with `{parent}` puts the output next to the input. With any other
-    // template, the output must stay below the template's own folder.
+    // A template that starts with `{parent}` puts each output next to its input. With any other
+    // template, each output must be inside the folder that the template names.
     let is_below = !template.starts_with("{parent}");
     let leaves = |(field, text): &&(&str, String)| match *field {
         "parent" => {

@@ -1,10 +1,10 @@
-//! The description of a model as text: the lines between the sizes and the list of tensors.
+//! Formats the description of a model, which is printed between the sizes and the list of tensors.
 
 use crate::terminal::bytes;
 use tensorferry::describe::{ModelDescription, Pipeline, Tokenizer};
 use tensorferry_run::human::short;
 
-/// Returns the lines that describe a model; none if nothing is known.
+/// Returns the lines that describe a model. Returns no lines if nothing is known about the model.
 pub(super) fn lines(model: &ModelDescription) -> Vec<String> {
     let mut lines = Vec::new();
     let mut say = |key: &str, value: Option<String>| {
@@ -57,7 +57,7 @@ pub(super) fn tokenizer(found: &Tokenizer) -> String {
     said.join(", ")
 }
 
-/// Describes a pipeline; the descriptions of its models follow.
+/// Describes a pipeline. The descriptions of its models are printed after it.
 pub(super) fn pipeline(found: &Pipeline) -> String {
     let mut text = format!("{} ({})\n", found.class, found.library);
     for component in &found.components {
@@ -79,7 +79,8 @@ pub(super) fn only_tokenizer(path: &str, found: &Tokenizer) -> String {
     text
 }
 
-/// Lists the names of a weight's parts, without the prefix that they share with the weight's name.
+/// Lists the parts of a weight by name, without the prefix that each name shares with the name of
+/// the weight.
 pub(super) fn parts(name: &str, parts: &[String]) -> String {
     let start = name.strip_suffix("weight").unwrap_or(name);
     let short = |part: &String| {
@@ -89,7 +90,8 @@ pub(super) fn parts(name: &str, parts: &[String]) -> String {
     parts.iter().map(short).collect::<Vec<_>>().join(" + ")
 }
 
-/// Formats the size of a model, with the bits per parameter if it is quantized.
+/// Formats the size of a model. If the model is quantized, also formats the number of bits per
+/// parameter.
 pub(super) fn sizes(model: &ModelDescription, stored: u64) -> String {
     let bits = model.count.bits_per_parameter.filter(|_| model.is_quantized());
     let bits = bits.map_or(String::new(), |bits| format!(", {bits} bits per parameter"));

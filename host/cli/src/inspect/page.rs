@@ -1,4 +1,4 @@
-//! `ferry inspect --html`: an input as a page.
+//! `ferry inspect --html`: writes an HTML page that shows an input.
 
 use super::{InspectedModel, description, each_seen, hex, is_folder, records};
 use crate::args::Inspect;
@@ -13,15 +13,16 @@ use tensorferry::{Registry, Session, places};
 
 use tensorferry_sdk::{ErrorKind, Purpose, Result};
 
-/// The contents of a page.
+/// The content of a page.
 pub(crate) enum Paged {
-    /// Models. Each has its subfolder if the input is a folder with several models.
+    /// The models of the input. If the input is a folder with several models, each model has its
+    /// subfolder.
     Models(Vec<(Option<String>, InspectedModel)>),
-    /// The JSON document of a dataset, whose records have already been read.
+    /// The JSON document of a dataset whose records have already been read.
     Records(Value),
 }
 
-/// Reads an input for a page.
+/// Reads an input for display on a page.
 pub(crate) fn paged(
     command: &Inspect,
     input: &Path,
@@ -49,7 +50,7 @@ pub(crate) fn paged(
     Ok(Paged::Models(vec![(None, seen)]))
 }
 
-/// Returns the title of the input: the last component of its path.
+/// Returns the title of the page: the last component of the input's path.
 pub(crate) fn title(command: &Inspect) -> String {
     let name = match command.input.file_name() {
         _ if command.input == Path::new("-") => return "standard input".to_owned(),
@@ -63,7 +64,8 @@ pub(crate) fn title(command: &Inspect) -> String {
 }
 
 impl Paged {
-    /// Returns the document of the page. If `is_live`, the page requests values from a server.
+    /// Returns the JSON document of the page. If `is_live` is true, the page requests values from a
+    /// server.
     pub(crate) fn document(
         self,
         command: &Inspect,
@@ -103,7 +105,7 @@ impl Paged {
     }
 }
 
-/// Reads the input and writes its page.
+/// Reads the input and writes its HTML page.
 pub(super) fn write(command: &Inspect, output: &Path, registry: &Registry, session: &Session) -> Result<()> {
     let page = PageFile::at(output, command.force)?;
     let piped = pipes::input(&command.input)?;

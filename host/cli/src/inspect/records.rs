@@ -1,4 +1,4 @@
-//! `ferry inspect` of a dataset.
+//! `ferry inspect` for a dataset.
 
 use super::statistics;
 use crate::args::Inspect;
@@ -57,8 +57,8 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
     rows.close()
 }
 
-/// Returns the document of a page. Piped input is in a temporary file, so it can be read several
-/// times.
+/// Returns the JSON document of a page. The function can read piped input several times, because it
+/// is in a temporary file.
 pub(super) fn page(
     command: &Inspect,
     title: &str,
@@ -87,7 +87,8 @@ pub(super) fn page(
     Ok(document)
 }
 
-/// Checks, before any records are read, that the patterns match at least one column.
+/// Checks that the patterns match at least one column. The caller does this before any records are
+/// read.
 fn check_patterns(wanted: &GlobSet, schema: &Schema) -> Result<()> {
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     if wanted.is_empty() || names.iter().any(|name| wanted.is_match(name)) {
@@ -96,7 +97,7 @@ fn check_patterns(wanted: &GlobSet, schema: &Schema) -> Result<()> {
     Err(Error::usage("no column name matches").hint(format!("the columns are {}", names.join(", "))))
 }
 
-/// Returns the size of the files that contain the rows.
+/// Returns the total size of the files that contain the rows.
 fn stored_bytes(rows: &Rows<'_>) -> u64 {
     rows.set.splits().iter().map(|split| split.bytes).sum()
 }
@@ -111,7 +112,7 @@ fn document(rows: &Rows<'_>, survey: &Survey, losses: &[Loss]) -> Value {
     })
 }
 
-/// Returns a column in the form of the schema file, plus the results of the survey.
+/// Returns a column as an entry of the schema file, with the results of the survey added.
 fn column_record(found: &ColumnSurvey) -> Value {
     let mut record = column(&found.field);
     record["missing"] = found.missing.into();
@@ -134,8 +135,8 @@ fn column_record(found: &ColumnSurvey) -> Value {
     record
 }
 
-/// Returns the statistics of a column. For a column of times, the mean is a time and the deviation
-/// is in seconds.
+/// Returns the statistics of a column. For a column of times, the mean is a time, and the standard
+/// deviation is a number of seconds.
 fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
     let mut record = json!({});
     if let Some(distinct) = &close.distinct {
@@ -153,8 +154,8 @@ fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
     record
 }
 
-/// Returns the mean and the deviation: two numbers for decimals, or a time and a number of seconds
-/// for times.
+/// Returns the mean and the standard deviation. For decimals, both are numbers. For times, the mean
+/// is a time and the deviation is a number of seconds.
 fn moments(found: &ColumnSurvey, close: &CloseLook) -> Option<(Value, Value)> {
     let (mean, deviation) = (close.mean()?, close.deviation()?);
     let data_type = type_and_shape(found.field.data_type()).0;
@@ -187,7 +188,7 @@ fn decimal_scale(data_type: &DataType) -> Option<i8> {
     }
 }
 
-/// Returns the seconds per unit of a time type.
+/// Returns the length of a time type's unit, in seconds.
 fn seconds(data_type: &DataType) -> Option<f64> {
     Some(match data_type {
         DataType::Date32 => 86400.0,
@@ -216,7 +217,7 @@ fn spread(spread: &Spread) -> Value {
 /// Returns the minimum and maximum as numbers, or as strings for times and decimals.
 fn extremes(found: &ColumnSurvey) -> Option<(Value, Value)> {
     let range = &found.range;
-    // A number that JSON readers would round becomes a string, as in protobuf's JSON mapping.
+    // An integer that JSON readers would round becomes a string, as in protobuf's JSON mapping.
     let plain = |n: i128| i64::try_from(n).map_or_else(|_| Value::from(n.to_string()), Value::from);
     let integer = |n: i128| shown(found.field.data_type(), n).map_or_else(|| plain(n), Value::from);
     let float = |n: f64| if n.is_finite() { json!(n) } else { Value::from(n.to_string()) };

@@ -1,5 +1,5 @@
-//! `ferry inspect --stats`: formats tensor statistics as a table that fits the terminal or as JSON,
-//! and lists the anomalies in them.
+//! `ferry inspect --stats`: formats tensor statistics as JSON, or as a table that fits the
+//! terminal. Also lists the anomalies that the statistics show.
 
 use crate::terminal::{self, counted, printable};
 use serde_json::{Value, json};
@@ -13,26 +13,27 @@ use tensorferry_sdk::listed;
 
 /// Minimum width of the name column.
 const MIN_NAME: usize = 16;
-/// Maximum tensors named in a finding.
+/// Maximum number of tensors named in a finding.
 const MAX_NAMED: usize = 3;
-/// Maximum layers named in a finding.
+/// Maximum number of layers named in a finding.
 const MAX_LAYERS: usize = 12;
 
-/// Returns the statistics as JSON, by tensor name. The entry for a part of a weight contains only
-/// the name of the weight.
+/// Returns the statistics as JSON, keyed by tensor name. If a tensor is part of a weight, its entry
+/// contains only the name of the weight.
 pub(super) fn by_name(statistics: &ModelStatistics) -> HashMap<&str, Value> {
     let mut all = HashMap::new();
     for tensor in &statistics.tensors {
         all.extend(tensor.parts.iter().map(|part| (part.as_str(), json!({ "part_of": tensor.name }))));
     }
-    // A weight may have the same name as one of its parts, so its entry is inserted last.
+    // A weight may have the same name as one of its parts. The weights are inserted last, so that
+    // the entry of the weight is the one that remains.
     for tensor in &statistics.tensors {
         all.insert(&tensor.name, tensor.json());
     }
     all
 }
 
-/// Returns a model as JSON, with statistics for weights made of several tensors.
+/// Returns a model as JSON, including the statistics of weights that consist of several tensors.
 pub(super) fn with_weights(model: &ModelDescription, stats: &HashMap<&str, Value>) -> Value {
     let mut document = json!(model);
     let weights = document.get_mut("weights").and_then(Value::as_array_mut);
@@ -45,7 +46,8 @@ pub(super) fn with_weights(model: &ModelDescription, stats: &HashMap<&str, Value
     document
 }
 
-/// Lists the anomalies: one line for each kind or, if `all`, for each finding.
+/// Lists the anomalies: one line for each finding if `all` is true, otherwise one line for each
+/// kind of finding.
 pub(super) fn findings(statistics: &ModelStatistics, all: bool) -> Vec<String> {
     let notes = statistics.notes.iter().cloned();
     let mut kinds: BTreeMap<FindingKind, Vec<&Finding>> = BTreeMap::new();
@@ -93,7 +95,8 @@ fn layers(findings: &[&Finding]) -> String {
     format!(", {word} {}{more}", shown.join(", "))
 }
 
-/// Returns a line for each tensor, followed by its histogram if there is one.
+/// Returns one line for each tensor. If the tensor has a histogram, the histogram follows on the
+/// next line.
 pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
     let shown = &tensors[..most.min(tensors.len())];
     let numbers = || shown.iter().filter_map(|tensor| tensor.found.as_ref().ok()?.numbers());
@@ -109,8 +112,8 @@ pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
         let taken = 2 + widths.iter().map(|width| width + 2).sum::<usize>();
         terminal::columns().saturating_sub(taken).max(MIN_NAME)
     };
-    // Names matter most: if they do not fit, the shape and then the dtype are dropped, since
-    // `inspect` without --stats shows both.
+    // The names are the most important column. If they do not fit, the shapes and then the dtypes
+    // are omitted, because `inspect` without `--stats` shows both.
     let mut words = 2;
     while words > 0 && room_beside(&widths_of(&titles, &rows)) < longest {
         words -= 1;
@@ -147,7 +150,8 @@ fn widths_of(titles: &[String], rows: &[Row]) -> Vec<usize> {
     (0..titles.len()).map(width).collect()
 }
 
-/// Shortens a name to `room` characters. It keeps both ends, since these distinguish tensors.
+/// Shortens a name to `room` characters. The function keeps both ends of the name, because they
+/// distinguish tensors.
 fn shortened(name: &str, room: usize) -> String {
     let count = name.chars().count();
     if count <= room {
@@ -162,7 +166,7 @@ fn shortened(name: &str, room: usize) -> String {
 
 struct Row {
     cells: Vec<String>,
-    /// A line below the row.
+    /// The histogram, which is printed on a separate line below the row.
     below: Option<String>,
 }
 
@@ -197,7 +201,7 @@ fn of_count(count: u64) -> String {
     if count == 0 { String::new() } else { count.to_string() }
 }
 
-/// Formats the share of zeros; a share above 0 is never rounded to 0.
+/// Formats the share of zeros as a percentage. A share above 0 is never rounded to 0.
 fn percent(numbers: &Numbers) -> String {
     match (numbers.zeros, numbers.count) {
         (0, _) => "0".to_owned(),
@@ -236,7 +240,8 @@ pub(super) fn short(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Draws a histogram on one line, with one character per bin, or per two bins on a narrow terminal.
+/// Draws a histogram on one line. Each character stands for one bin or, on a narrow terminal, for
+/// two bins.
 fn bars(histogram: &Histogram) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let together = if terminal::columns() < BINS + 30 { 2 } else { 1 };
@@ -244,7 +249,7 @@ fn bars(histogram: &Histogram) -> String {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let bar = |&count: &u64| match count {
         0 => ' ',
-        // Eighths of the highest bar, rounded up.
+        // Height of the bar in eighths of the highest bar, rounded up.
         count => (1_u128..)
             .zip(BARS)
             .find(|(eighths, _)| u128::from(count) * 8 <= u128::from(most) * eighths)
