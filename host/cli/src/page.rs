@@ -1,5 +1,5 @@
-//! Documents for the pages that `inspect --html`, `diff --html` and `view` show in a browser.
-//! `tensorferry-page` embeds a document in a page.
+//! Builds the JSON documents of the pages that `inspect --html`, `diff --html` and `view` show in a
+//! browser. `tensorferry-page` embeds each document in an HTML page.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -30,13 +30,13 @@ pub(super) use records::{ShownRecords, records};
 
 use serde_json::Value;
 
-/// Converts an integer to JSON, as a string if JavaScript would round it.
+/// Converts an integer to JSON. An integer that JavaScript would round becomes a string.
 fn whole(number: u64) -> Value {
     const MOST: u64 = (1 << 53) - 1;
     if number <= MOST { number.into() } else { number.to_string().into() }
 }
 
-/// Returns the first `most` characters of a string, and the number of characters of the whole
+/// Returns the first `most` characters of a string, and the total number of characters in the
 /// string.
 fn cut(text: &str, most: usize) -> (String, usize) {
     (text.chars().take(most).collect(), text.chars().count())

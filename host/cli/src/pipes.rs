@@ -1,5 +1,5 @@
-//! `-`: standard input or output instead of a file. Formats read and write by position, so piped
-//! data goes through a temporary file.
+//! Handles the path `-`, which means standard input or standard output. Formats read and write at
+//! arbitrary positions, so piped data goes through a temporary file.
 
 use super::terminal;
 use std::io::{IsTerminal, Write};
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tensorferry_sdk::{Error, Result};
 
-/// A path, and the temporary folder that contains it, if any. The folder is removed on drop.
+/// A path. If the path is in a temporary folder, the folder is removed when this value is dropped.
 pub(super) struct PipedPath {
     pub(super) path: PathBuf,
     folder: Option<TempDir>,
 }
 
-/// Returns whether a path stands for standard input or output.
+/// Returns whether a path means standard input or output.
 pub(super) fn is_pipe(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Returns the path of INPUT; for `-`, that of a temporary file with everything from standard
-/// input.
+/// Returns the path from which to read INPUT. For `-`, copies the standard input to a temporary
+/// file and returns the path of that file.
 pub(super) fn input(path: &Path) -> Result<PipedPath> {
     if !is_pipe(path) {
         return Ok(PipedPath { path: path.to_owned(), folder: None });
@@ -35,7 +35,8 @@ pub(super) fn input(path: &Path) -> Result<PipedPath> {
     Ok(piped)
 }
 
-/// Returns the path of OUTPUT; for `-`, that of a temporary file for [`PipedPath::print`].
+/// Returns the path to which to write OUTPUT. For `-`, returns the path of a temporary file, which
+/// [`PipedPath::print`] prints later.
 pub(super) fn output(path: &Path) -> Result<PipedPath> {
     if is_pipe(path) { temporary("stdout") } else { Ok(PipedPath { path: path.to_owned(), folder: None }) }
 }
@@ -46,7 +47,7 @@ fn temporary(name: &str) -> Result<PipedPath> {
 }
 
 impl PipedPath {
-    /// Copies the temporary file, if any, to standard output.
+    /// Copies the temporary file to standard output, if there is one.
     pub(super) fn print(&self) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let is_one =
@@ -65,7 +66,7 @@ impl PipedPath {
             std::io::copy(&mut file, &mut to).and_then(|_| to.flush())
         };
         match printed {
-            // `ferry convert ... - | head`
+            // The reader of the pipe has exited, as in `ferry convert ... - | head`.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             printed => printed.map_err(Error::from),
         }

@@ -1,4 +1,4 @@
-//! `ferry plan`: splits a manifest's jobs into pieces.
+//! `ferry plan`: splits the jobs of a manifest into pieces.
 
 use super::args::{Arguments, Plan as Command};
 use super::run::{Progress, print_mistakes, print_notes, worker_command};
@@ -10,7 +10,7 @@ use tensorferry_run::manifest::Variables;
 use tensorferry_run::{Budget, MadePlan, Only, PlanOptions, RunOptions, exit, make_plan};
 use tensorferry_sdk::{Error, Result};
 
-/// Returns the exit code.
+/// Runs the command and returns the exit code.
 pub(super) fn run(
     command: &Command,
     arguments: &Arguments,

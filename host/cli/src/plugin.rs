@@ -49,7 +49,7 @@ fn list(arguments: &Arguments, as_json: bool) -> Result<()> {
     terminal::print(&text)
 }
 
-/// Loads the libraries at `path`, and fails if one is rejected.
+/// Loads the libraries at `path`. Returns an error if one of them is rejected.
 fn check(path: &Path, as_json: bool) -> Result<()> {
     let registry = plugin_folders::look_again(path);
     terminal::answer(as_json, || document(&registry), || text(&registry))?;

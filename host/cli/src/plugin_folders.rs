@@ -1,4 +1,5 @@
-//! The folders where `ferry` looks for plugins, and the cache of what they contain.
+//! The folders in which `ferry` searches for plugins, and a cache of the facts about the libraries
+//! in them.
 
 use super::args::Arguments;
 use super::{allow_list, terminal, user_folders};
@@ -7,11 +8,11 @@ use std::path::{Path, PathBuf};
 use tensorferry::{PluginFolder, PluginSearch, Refusal, Registry};
 use tensorferry_sdk::{Error, Result};
 
-/// The hidden command that loads libraries in a separate process.
+/// Name of the hidden command that loads libraries in a separate process.
 pub(crate) const SCAN: &str = "scan-plugins";
 
-/// Loads the plugins. Prints a note for each library that has just been quarantined, since the
-/// attempt took time.
+/// Loads the plugins. Prints a note for each library that has just been quarantined, because the
+/// attempt to load it may have caused a delay.
 pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
     let mut search = prepared(PluginSearch::new(folders(&arguments.plugin_dir)));
     if let Some(list) = allow_list::read()? {
@@ -31,19 +32,18 @@ pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
     }
 }
 
-/// Loads one library, or all libraries of a folder, without the cached results and without the
-/// allow-list.
+/// Loads one library, or all libraries in a folder. Ignores the cached results and the allow-list.
 pub(crate) fn look_again(path: &Path) -> Registry {
     let search = if path.is_dir() { PluginSearch::new([path]) } else { PluginSearch::default().file(path) };
     Registry::search(&prepared(search).ignore_cache())
 }
 
-/// Loads the libraries of a folder.
+/// Loads the libraries in a folder.
 pub(crate) fn look_into(folder: &Path) -> Registry {
     Registry::search(&prepared(PluginSearch::new([folder])))
 }
 
-/// Adds a cache, and a separate process for each library that is loaded for the first time.
+/// Configures a search to use the cache, and to load each new library in a separate process first.
 fn prepared(mut search: PluginSearch) -> PluginSearch {
     if let Ok(program) = std::env::current_exe() {
         search = search.scan_with(program, [SCAN]);
@@ -68,9 +68,9 @@ pub(crate) fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     if let Some(beside) = beside.as_deref().and_then(Path::parent) {
         let own = |path: PathBuf| PluginFolder::new(path).built_in();
         folders.push(own(beside.join("plugins")));
-        // The executable's folder may be the output folder of `cargo build`, which also contains
-        // other libraries, so only this library is loaded. The folder is trusted, because users who
-        // can write to it could replace the program itself.
+        // The executable may be in the output folder of `cargo build`, which also contains other
+        // libraries. Therefore, only this library is loaded from that folder. The folder is
+        // trusted, because users who can write to it could replace the program itself.
         let formats = format!("{DLL_PREFIX}ferry_formats{DLL_SUFFIX}");
         folders.push(own(beside.to_owned()).only(formats).trusted());
         if let Some(prefix) = beside.parent() {

@@ -1,4 +1,4 @@
-//! Process settings: signals and the limit of open files.
+//! Configures the process: signal handlers and the limit of open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
@@ -10,12 +10,12 @@ use std::time::Duration;
 use tensorferry::Session;
 use tensorferry_sdk::{Error, Result};
 
-/// Time that a run has to end cleanly after a signal.
+/// Time after a signal within which a run should end cleanly.
 const TO_END: Duration = Duration::from_secs(10);
 
-/// Sets up the process: Ctrl-C ends the run cleanly; a second Ctrl-C, or ten seconds, end it at
-/// once. Writing beyond RLIMIT_FSIZE becomes a write error and does not end the process. The limit
-/// of open files is raised to its maximum.
+/// Installs signal handlers and raises the limit of open files to its maximum. After Ctrl-C, the
+/// run ends cleanly. After a second Ctrl-C or ten seconds, the process ends immediately. Writing
+/// beyond RLIMIT_FSIZE becomes a write error and does not end the process.
 pub(super) fn prepare(session: &Session) -> Result<()> {
     let cancel = session.cancel_flag();
     let failed = |e: std::io::Error| Error::from(e).context("cannot handle signals");
@@ -23,19 +23,20 @@ pub(super) fn prepare(session: &Session) -> Result<()> {
         flag::register_conditional_shutdown(signal, 130, cancel.clone()).map_err(failed)?;
         flag::register(signal, cancel.clone()).map_err(failed)?;
     }
-    // A call that hangs does not check the flag.
+    // A plugin call that hangs does not check the cancel flag.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
     let watcher = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_some() {
             std::thread::sleep(TO_END);
-            // Exits without the destructors of libraries, which could wait for the hanging call.
+            // Exits without running the destructors of libraries, because they might wait for the
+            // call that hangs.
             signal_hook::low_level::exit(130);
         }
     });
     watcher.map_err(failed)?;
     flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false))).map_err(failed)?;
     let files = getrlimit(Resource::Nofile);
-    // If the limit cannot be raised, the current one stays.
+    // If the limit cannot be raised, it remains unchanged.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files });
     Ok(())
 }

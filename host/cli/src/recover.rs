@@ -1,4 +1,5 @@
-//! `ferry recover`: resumes or discards an interrupted conversion in a copied or moved folder.
+//! `ferry recover`: resumes or discards an interrupted conversion in a folder that was copied or
+//! moved.
 
 use super::{losses, terminal};
 use std::fmt::Write;

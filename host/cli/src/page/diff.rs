@@ -1,18 +1,18 @@
-//! The document of a comparison: differences as in `diff --json`, largest first.
+//! The page document of a comparison: the differences as in `diff --json`, largest first.
 
 use super::cut;
 use serde_json::{Value, json};
 
-/// Maximum characters of a value.
+/// Maximum number of characters of a value.
 const MAX_OF_VALUE: usize = 2_000;
 
-/// The result of a comparison.
+/// A comparison and its result, as shown on a page.
 pub(crate) struct ShownDifferences<'a> {
-    /// The inputs as the user named them.
+    /// The two inputs, as the user named them.
     pub(crate) sides: [String; 2],
-    /// The document of `--json`.
+    /// The JSON document that `diff --json` prints.
     pub(crate) found: Value,
-    /// The verdict on one line.
+    /// The verdict, as one line.
     pub(crate) verdict: &'a str,
     /// The settings of the comparison, as keys and values.
     pub(crate) facts: Vec<(&'static str, String)>,
@@ -34,8 +34,8 @@ pub(crate) fn differences(shown: ShownDifferences<'_>) -> Value {
             } else if difference[side].is_null()
                 && let Some(difference) = difference.as_object_mut()
             {
-                // Indexing inserted null for a missing key. Only these kinds have a meaningful
-                // null.
+                // The index expression above inserted null for a missing key. Only for these kinds
+                // of differences does null have a meaning.
                 let is_pair = matches!(difference["kind"].as_str(), Some("attribute" | "metadata"));
                 if !is_pair {
                     difference.remove(side);

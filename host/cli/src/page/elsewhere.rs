@@ -1,6 +1,6 @@
 //! Lists the content of a model that other formats cannot store, according to the capabilities of
-//! their writers. This does not plan conversions; `ferry convert --dry-run` reports losses tensor
-//! by tensor.
+//! their writers. This module does not plan conversions. `ferry convert --dry-run` reports the
+//! losses of each tensor.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -10,10 +10,10 @@ use tensorferry::inspect::part::take;
 use tensorferry::request::Part;
 use tensorferry_sdk::{Capabilities, Catalog, LossKind, listed};
 
-/// Maximum names listed for a loss.
+/// Maximum number of names listed for a loss.
 const MAX_NAMED: usize = 6;
 
-/// Returns the losses for each tensor format other than the model's own.
+/// Returns the losses that a conversion to each other tensor format would cause.
 pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<Value> {
     let holds = Held::of(catalog);
     let others = registry.formats().iter().filter(|format| {
@@ -29,7 +29,7 @@ pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<V
     others.map(|format| line(&format.description)).collect()
 }
 
-/// The content of a model apart from the values of its tensors.
+/// The content of a model, without the values of its tensors.
 struct Held {
     state: Vec<String>,
     metadata: Vec<String>,
@@ -75,7 +75,7 @@ impl Held {
         }
     }
 
-    /// Lists the content that a writer with these capabilities does not keep.
+    /// Lists the content that a writer with these capabilities cannot store.
     fn lost_to(&self, writer: Capabilities) -> Vec<String> {
         let keeps_metadata = writer.has(Capabilities::METADATA);
         let dtypes: Vec<String> = self.dtypes.iter().cloned().collect();

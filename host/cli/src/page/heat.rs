@@ -1,6 +1,6 @@
-//! Heat maps: at most 64 by 64 evenly spaced values of a matrix, read as a slice. Each cell is a
-//! byte. 0 means NaN, and 1 to 255 are the range between two bounds. About 1% of the values may be
-//! outside the bounds.
+//! Creates heat maps of matrices. A heat map contains at most 64 by 64 evenly spaced values, which
+//! are read as a slice. Each cell is one byte: 0 means NaN, and 1 to 255 represent the range
+//! between two bounds. About 1% of the values may be outside the bounds.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,15 +19,15 @@ use tensorferry_sdk::{
     Catalog, CatalogBytes, CatalogView, Error, OptionSpec, Purpose, Result, Side, Tensor, TensorId,
 };
 
-/// Maximum rows, and columns, of a map.
+/// Maximum number of rows, and of columns, in a heat map.
 const MAX_CELLS: u64 = 64;
-/// Maximum maps in a page that is a file, at about 6 kB each.
+/// Maximum number of heat maps in a page file. Each takes about 6 kB.
 const MAX_MAPS: usize = 128;
-/// Maximum bytes of a row of packed elements, because such rows are read whole. Matrices with
-/// longer rows have no map.
+/// Maximum size in bytes of a row of packed elements, because such a row can only be read as a
+/// whole. A matrix with longer rows has no heat map.
 const MAX_ROW_LENGTH: u64 = 16 << 20;
 
-/// The source of heat maps: a model whose tensors can be read as numbers.
+/// The input from which heat maps are read: a model whose tensors can be read as numbers.
 pub(crate) struct Heats<'a> {
     input: Source<'a>,
     catalog: Catalog,
@@ -35,14 +35,16 @@ pub(crate) struct Heats<'a> {
     session: &'a Session,
 }
 
-/// The inspected input, or the input read again with its quantized blocks decoded to numbers.
+/// The inspected input, or the same input opened again so that its quantized blocks are decoded to
+/// numbers.
 enum Source<'a> {
     Inspected(&'a TensorInput),
     Dequantized(Box<TensorInput>),
 }
 
 impl<'a> Heats<'a> {
-    /// Opens an inspected input. `look` contains the options of the inspection.
+    /// Prepares an inspected input for reading heat maps. `look` contains the options of the
+    /// inspection.
     pub(crate) fn open(inspected: &'a Inspected, look: Look<'_>, session: &'a Session) -> Result<Self> {
         let own = &inspected.input;
         let is_option = |spec: &OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
@@ -72,14 +74,14 @@ impl<'a> Heats<'a> {
         Logical::new(Stored::new(input, &self.catalog, self.session, temporary()))
     }
 
-    /// Returns the map of a tensor; `None` if it is not a matrix of numbers.
+    /// Returns the heat map of a tensor. Returns `None` if the tensor is not a matrix of numbers.
     pub(crate) fn of(&self, name: &str) -> Result<Option<Value>> {
         let Some(&id) = self.by_name.get(name) else { return Ok(None) };
         heat(&self.logical(), id)
     }
 
-    /// Returns the maps for a page that is a file, keyed by the index of the tensor in `shown`.
-    /// Only matrices with statistics have maps: first those with findings, then the largest.
+    /// Returns the heat maps for a page file, keyed by the index of the tensor in `shown`. Only
+    /// matrices with statistics are included: first those with findings, then the largest.
     pub(crate) fn chosen(
         &self,
         shown: &Catalog,
@@ -128,13 +130,13 @@ fn heat(logical: &Logical<'_>, id: TensorId) -> Result<Option<Value>> {
     })))
 }
 
-/// Returns evenly spaced indices of an axis.
+/// Returns evenly spaced indices along an axis.
 fn axis(len: u64) -> AxisSlice {
     let step = len.div_ceil(MAX_CELLS).max(1);
     AxisSlice { start: 0, step: i64::try_from(step).unwrap_or(i64::MAX), len: len.div_ceil(step) }
 }
 
-/// Reads the values of a slice in row-major order; `None` if they are not numbers.
+/// Reads the values of a slice in row-major order. Returns `None` if the values are not numbers.
 fn values(
     logical: &Logical<'_>,
     id: TensorId,
@@ -162,13 +164,14 @@ fn values(
         }
         Some(Elements::Integer(values)) => Some(values.iter().map(|value| *value as f64).collect()),
         Some(Elements::Float(values, _)) => Some(values),
-        // The magnitude of a complex number, as in its statistics.
+        // The magnitude of a complex number. The statistics use the same value.
         Some(Elements::Complex(values, _)) => Some(values.iter().map(|(re, im)| re.hypot(*im)).collect()),
         Some(Elements::Text(_)) | None => None,
     })
 }
 
-/// Reads elements that share bytes, and returns one code per byte.
+/// Reads elements that are smaller than a byte, and returns one code for each element in a separate
+/// byte.
 fn packed(
     logical: &Logical<'_>,
     id: TensorId,
@@ -199,8 +202,8 @@ fn packed(
 }
 
 /// Returns the range of the color scale. It is symmetric around zero if there are negative numbers.
-/// About 1 % of the values may exceed it, because an outlier would otherwise give all others the
-/// same color.
+/// About 1% of the values may be outside the range. Otherwise, a single outlier could give all
+/// other values the same color.
 fn bounds(values: &[f64]) -> Option<(f64, f64)> {
     let mut finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     finite.sort_by(f64::total_cmp);
@@ -220,7 +223,7 @@ fn cell(value: f64, low: f64, high: f64) -> u8 {
     if value.is_nan() {
         return 0;
     }
-    // Halving the operands avoids an overflow with the largest numbers.
+    // Dividing both operands by two avoids an overflow for the largest numbers.
     let share = if high > low { (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0) } else { 0.5 };
     let place = (share.clamp(0.0, 1.0) * 254.0).round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 254")]

@@ -1,6 +1,6 @@
-//! The document of the models on a page. A page may have a hundred thousand tensors, so they are
-//! stored as columns: a few numbers for each tensor, and the part of its name that differs from the
-//! previous name.
+//! Builds the page document of one or more models. A page may have a hundred thousand tensors, so
+//! the document stores them as columns. For each tensor, it contains a few numbers and the part of
+//! the name that differs from the previous name.
 
 use super::places::Places;
 use super::{cut, elsewhere, whole};
@@ -13,33 +13,34 @@ use tensorferry::{LossRecord, Registry};
 use tensorferry_page::shared_beginnings;
 use tensorferry_sdk::Value as Said;
 
-/// Maximum characters of a metadata value; the value for a tokenizer may have megabytes.
+/// Maximum number of characters of a metadata value. The metadata value of a tokenizer may be
+/// several megabytes long.
 const MAX_OF_VALUE: usize = 2_000;
-/// Maximum items of a list in the state.
+/// Maximum number of items of a list in the model's state.
 const MAX_ITEMS: usize = 200;
-/// Maximum values of the whole state.
+/// Maximum number of values in the model's whole state.
 const MAX_STATE: usize = 100_000;
-/// Maximum tensors with a histogram. The numbers of all tensors are kept.
+/// Maximum number of tensors with a histogram. The other statistics are included for all tensors.
 const MAX_HISTOGRAMS: usize = 10_000;
 
-/// A model, and everything that a page shows about it.
+/// A model, and all facts that a page shows about it.
 pub(crate) struct ShownModel<'a> {
-    /// Subfolder of the model, if the input has several.
+    /// Subfolder that contains the model, if the input contains several models.
     pub(crate) folder: Option<&'a str>,
     pub(crate) inspected: &'a Inspected,
     pub(crate) description: &'a ModelDescription,
-    /// The description as lines of `key: value`.
+    /// The description of the model, as lines of the form `key: value`.
     pub(crate) facts: Vec<String>,
-    /// Only with `--stats`.
+    /// The statistics. Present only with `--stats`.
     pub(crate) statistics: Option<&'a ModelStatistics>,
-    /// Only with `--digest`: the digest of each tensor.
+    /// The digest of each tensor. Present only with `--digest`.
     pub(crate) digests: Option<Vec<String>>,
-    /// Heat maps by tensor index.
+    /// Heat maps, keyed by the index of the tensor.
     pub(crate) heats: BTreeMap<usize, Value>,
 }
 
-/// Returns the document for a page of models. If `is_live`, the page requests the values of a
-/// tensor from a server.
+/// Returns the document for a page of models. If `is_live` is true, the page requests the values of
+/// a tensor from a server.
 pub(crate) fn models(title: &str, shown: &[ShownModel<'_>], is_live: bool, registry: &Registry) -> Value {
     let models: Vec<Value> = shown.iter().map(|one| model(one, registry)).collect();
     json!({ "kind": "model", "version": env!("CARGO_PKG_VERSION"), "title": title, "live": is_live, "models": models })
@@ -50,7 +51,7 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
     let places = Places::of(shown.inspected);
     let mut dtypes = Numbered::default();
     let mut shapes = Numbered::default();
-    // The most frequent dtype gets the first color.
+    // The dtype with the most bytes is assigned the first color.
     let mut by_size: Vec<_> = shown.description.count.dtypes.iter().collect();
     by_size.sort_by_key(|(_, count)| std::cmp::Reverse(count.bytes));
     for (name, _) in &by_size {
@@ -111,7 +112,7 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
     })
 }
 
-/// Distinct values, numbered in order of first appearance.
+/// Distinct values, each numbered in order of its first appearance.
 struct Numbered<T> {
     all: Vec<T>,
     of: HashMap<T, usize>,
@@ -134,8 +135,8 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
     }
 }
 
-/// Formats a value as a string or JSON, shortened for a page. Also returns the number of characters
-/// before it was shortened.
+/// Formats a value as a string or as JSON, shortened for a page. Also returns the number of
+/// characters of the full text.
 fn said(value: &Said) -> (String, usize) {
     match value.as_text() {
         Some(text) => cut(text, MAX_OF_VALUE),
@@ -143,7 +144,7 @@ fn said(value: &Said) -> (String, usize) {
     }
 }
 
-/// Returns the weights made of several tensors, with their statistics.
+/// Returns the weights that consist of several tensors, with their statistics.
 fn weights(shown: &ShownModel<'_>) -> Vec<Value> {
     let of_weights = shown.statistics.iter().flat_map(|statistics| &statistics.tensors);
     let stats: HashMap<&str, Value> = of_weights
@@ -158,8 +159,8 @@ fn weights(shown: &ShownModel<'_>) -> Vec<Value> {
     shown.description.weights.iter().map(weight).collect()
 }
 
-/// Returns statistics by tensor index. The entry for a part of a weight contains only the name of
-/// the weight.
+/// Returns the statistics, keyed by tensor index. If a tensor is part of a weight, its entry
+/// contains only the name of the weight.
 fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BTreeMap<usize, Value> {
     let mut all = BTreeMap::new();
     for tensor in &statistics.tensors {
@@ -178,9 +179,9 @@ fn by_number(statistics: &ModelStatistics, by_name: &HashMap<&str, usize>) -> BT
     all
 }
 
-/// Shrinks statistics, since a page may contain a hundred thousand of them. Removes counts of zero
-/// and, because bins are equally wide, all edges of a histogram except the first and last. Also
-/// removes the histogram of a single number.
+/// Reduces the size of a tensor's statistics, because a page may contain a hundred thousand of
+/// them. Removes counts that are zero. Keeps only the first and last edge of a histogram, because
+/// its bins are equally wide. Removes the histogram if all values are equal.
 pub(crate) fn compact(mut stats: Value) -> Value {
     let is_one = stats.get("min") == stats.get("max");
     let Some(found) = stats.as_object_mut() else { return stats };
@@ -206,8 +207,8 @@ fn finding(finding: &Finding) -> Value {
     record
 }
 
-/// Replaces the tensor names in each branch of the state with their number, because the tensor tree
-/// shows the names.
+/// Replaces the tensor names in each branch of the state with the number of those tensors. The page
+/// shows the names in its tree of tensors.
 fn without_tensors(state: Value) -> Value {
     let is_tensor =
         |value: &Value| value.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("tensor"));

@@ -1,4 +1,4 @@
-//! A page as a file, staged next to its target and published atomically.
+//! Writes a page to a file. The file is staged next to its target and published atomically.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -7,10 +7,10 @@ use tensorferry::request::CommitOptions;
 use tensorferry_page::{Reach, html};
 use tensorferry_sdk::{Error, Result};
 
-/// First bytes of a page.
+/// The bytes at the start of every page.
 const BEGINNING: &[u8] = b"<!DOCTYPE html>";
 
-/// The target path of a page. The path is free, or its file may be overwritten.
+/// The target path of a page. Either no file exists at this path, or that file may be overwritten.
 pub(crate) struct PageFile {
     destination: Destination,
     name: String,
@@ -18,7 +18,8 @@ pub(crate) struct PageFile {
 }
 
 impl PageFile {
-    /// Checks, before any input is read, that a page may be written to the path.
+    /// Checks whether a page may be written to the path. The caller does this before it reads any
+    /// input.
     pub(crate) fn at(path: &Path, force: bool) -> Result<Self> {
         let shown = path.display().to_string();
         let absolute = std::path::absolute(path).map_err(|error| Error::from(error).file(&shown))?;

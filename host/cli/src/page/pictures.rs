@@ -1,10 +1,11 @@
-//! Finds images among the values of a column: bytes that start with the signature of PNG or JPEG.
-//! The image size is read from the header. A browser decodes the images, so only a few are kept,
-//! and none with many bytes or pixels.
+//! Finds images among the values of a column. An image is a value that starts with the signature of
+//! PNG or JPEG, and its size is read from its header. A browser has to decode the images, so only a
+//! few are kept, and large ones are left out.
 //!
-//! PNG: the signature, then the length and name of IHDR, width and height, big-endian. JPEG: FF D8,
-//! then segments with a marker and a length. A frame segment (C0 to CF except C4, C8 and CC) has
-//! height and width after its precision (ITU-T T.81).
+//! A PNG file starts with the signature, the length and name of IHDR, the width and the height, all
+//! big-endian. A JPEG file starts with FF D8, followed by segments with a marker and a length. In a
+//! frame segment (C0 to CF except C4, C8 and CC), the height and width follow the precision (ITU-T
+//! T.81).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,29 +14,29 @@ use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::arrow_schema::DataType;
 
-/// Maximum images per page and per column.
+/// Maximum number of images per page and per column.
 const MOST: usize = 24;
 const MAX_OF_COLUMN: usize = 8;
-/// Maximum bytes per image and in total.
+/// Maximum number of bytes per image, and of all images together.
 const LONGEST: usize = 512 << 10;
 const MAX_BYTES: usize = 4 << 20;
-/// Maximum pixels per image; a browser needs four bytes for each.
+/// Maximum number of pixels per image. A browser needs four bytes for each pixel.
 const MAX_PIXELS: u64 = 1 << 24;
 
 #[derive(Default)]
 pub(super) struct Pictures {
-    /// The images as entries of the document.
+    /// The images, as entries of the page document.
     pub(super) found: Vec<Value>,
     bytes: usize,
 }
 
 impl Pictures {
-    /// Adds the images of a column; its first value belongs to row `first`.
+    /// Adds the images in the values of a column. `first` is the row number of the first value.
     pub(super) fn add(&mut self, column: &str, first: usize, array: &ArrayRef) {
         match array.data_type() {
             DataType::Binary => self.add_all(column, first, array.as_binary::<i32>().iter()),
             DataType::LargeBinary => self.add_all(column, first, array.as_binary::<i64>().iter()),
-            // Only the first image of a row is taken from a list.
+            // If a row contains a list, only the first image in the list is used.
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
                 for (row, values) in list.iter().enumerate() {
@@ -96,7 +97,7 @@ fn picture(bytes: &[u8]) -> Option<(&'static str, u32, u32)> {
     let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
     loop {
         let [0xff, marker, len @ ..] = rest else { return None };
-        // Fill bytes before a marker.
+        // A marker may be preceded by fill bytes.
         if *marker == 0xff {
             rest = &rest[1..];
             continue;

@@ -1,15 +1,15 @@
-//! Locations of tensors: the file and offset of each tensor that is stored contiguously and
-//! unchanged.
+//! Finds the locations of tensors in files. Each tensor that is stored contiguously and unchanged
+//! has a file and an offset.
 
 use std::collections::HashMap;
 use tensorferry::inspect::Inspected;
 use tensorferry_sdk::{Data, Source, StorageLocation};
 
-/// Files, and the locations of tensors in them.
+/// The files of an input, and the locations of tensors in these files.
 pub(super) struct Places {
     pub(super) files: Vec<String>,
-    /// For each tensor, the index of its file and its offset there; `None` if it is not stored
-    /// contiguously.
+    /// For each tensor, the index of its file and its offset in the file. `None` if the tensor is
+    /// not stored contiguously.
     pub(super) of: Vec<Option<(usize, u64)>>,
 }
 

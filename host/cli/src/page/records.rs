@@ -1,4 +1,5 @@
-//! The document of a dataset: a survey of all rows, distributions of the first rows, and some rows.
+//! Builds the page document of a dataset: a survey of all rows, distributions of values in the
+//! first rows, and a few rows as a table.
 
 use super::sample::{Sample, sample};
 use super::whole;
@@ -8,26 +9,26 @@ use tensorferry::rows::{ColumnSurvey, Flow, Origin, Rows, Survey, cells, make, s
 use tensorferry::{LossRecord, Session};
 use tensorferry_sdk::{Loss, Result};
 
-/// Rows in the table.
+/// Number of rows in the table.
 const MAX_ROWS: usize = 10;
-/// Rows used for distributions.
+/// Number of rows from which the distributions are computed.
 const MAX_SAMPLED: usize = 2_000;
-/// Maximum characters of a cell.
+/// Maximum number of characters of a cell.
 const MAX_OF_CELL: usize = 120;
 
-/// A dataset, and everything that a page shows about it.
+/// A dataset, and all facts that a page shows about it.
 pub(crate) struct ShownRecords<'a> {
     /// The dataset, which can be read again.
     pub(crate) rows: &'a Rows<'a>,
     /// The survey of the selected columns.
     pub(crate) survey: &'a Survey,
-    /// The columns as in the document of `--json`, in the order of the survey.
+    /// The columns, as in the document that `--json` prints, in the order of the survey.
     pub(crate) columns: Vec<Value>,
-    /// Losses that the reader reported.
+    /// The losses that the reader reported.
     pub(crate) losses: &'a [Loss],
 }
 
-/// Returns the document for a page. Reads the first rows again.
+/// Returns the document for a page. For this, reads the first rows a second time.
 pub(crate) fn records(title: &str, shown: ShownRecords<'_>, session: &Session) -> Result<Value> {
     let ShownRecords { rows, survey, columns, losses } = shown;
     let is_shown = |name: &str| survey.columns.iter().any(|column| column.field.name() == name);
@@ -70,7 +71,7 @@ fn column(found: &ColumnSurvey, mut record: Value, sampled: &HashMap<String, Val
     record
 }
 
-/// Applies `look` to the first rows.
+/// Calls `look` with the first `count` rows.
 fn first<T: Send>(
     rows: &Rows<'_>,
     count: usize,

@@ -1,5 +1,5 @@
-//! Distributions of the values in the first rows: histograms of numbers, the most frequent strings,
-//! and images.
+//! Computes distributions of the values in the first rows of a dataset: histograms of numbers and
+//! the most frequent strings. Also collects images.
 
 use super::cut;
 use super::pictures::Pictures;
@@ -16,24 +16,24 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef, GenericListArray, OffsetSize
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Context, Result};
 
-/// Bins of a histogram.
+/// Number of bins of a histogram.
 const BINS: usize = 40;
-/// Maximum numbers per column, since a row may be a list of millions.
+/// Maximum number of numbers collected per column, because a row may be a list of millions.
 const MAX_NUMBERS: usize = 1 << 18;
-/// Maximum distinct strings per column, and maximum strings shown.
+/// Maximum number of distinct strings collected per column, and maximum number of strings shown.
 const MAX_TEXTS: usize = 1 << 13;
 const MAX_SHOWN: usize = 8;
-/// Maximum characters of a string.
+/// Maximum number of characters of a string.
 const MAX_OF_TEXT: usize = 80;
 
 pub(super) struct Sample {
-    /// Names and distributions of the columns with numbers or strings.
+    /// The columns that contain numbers or strings, each with its name and distribution.
     pub(super) columns: Vec<(String, Value)>,
-    /// Images found in the columns.
+    /// The images that the columns contain.
     pub(super) pictures: Vec<Value>,
 }
 
-/// Takes a sample from all rows of `flow`.
+/// Collects a sample from all rows of `flow`.
 pub(super) fn sample(flow: &mut dyn Flow, session: &Session) -> Result<Sample> {
     let names: Vec<String> = flow.schema().fields().iter().map(|field| field.name().clone()).collect();
     let mut columns: Vec<ColumnSample> = names.iter().map(|_| ColumnSample::default()).collect();
@@ -65,7 +65,7 @@ macro_rules! numbers {
 }
 
 impl ColumnSample {
-    /// Adds the values of an array; the items of lists are added one by one.
+    /// Adds the values of an array. If the array contains lists, adds each item of the lists.
     fn add(&mut self, array: &ArrayRef) {
         let room = MAX_NUMBERS.saturating_sub(self.numbers.len());
         let numbers = &mut self.numbers;
@@ -112,7 +112,7 @@ impl ColumnSample {
         }
         let mut texts: Vec<(String, u64)> = self.texts.into_iter().collect();
         texts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        // If all strings are distinct, none is frequent.
+        // If all strings are distinct, none of them counts as frequent.
         if texts.first().is_none_or(|(_, count)| *count < 2) {
             return None;
         }
@@ -121,15 +121,15 @@ impl ColumnSample {
     }
 }
 
-/// Returns only the values of the list's own rows: a batch may be a slice that shares a values
-/// array with a longer batch.
+/// Returns only the values that belong to the list's own rows. A batch may be a slice of a longer
+/// batch and share its array of values.
 fn own_values<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> ArrayRef {
     let offsets = list.value_offsets();
     let [first, last] = [offsets[0], offsets[list.len()]].map(|at| at.as_usize());
     list.values().slice(first, last - first)
 }
 
-/// Counts the numbers in equally wide bins.
+/// Counts how many numbers are in each of several equally wide bins.
 fn histogram(numbers: &[f64]) -> Value {
     let mut from = numbers.iter().copied().fold(f64::INFINITY, f64::min);
     let mut to = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -138,7 +138,8 @@ fn histogram(numbers: &[f64]) -> Value {
     }
     let mut counts = [0_u64; BINS];
     for number in numbers {
-        // Halving the operands avoids an overflow: the range of the largest numbers is not finite.
+        // Dividing the operands by two avoids an overflow, because the difference between the
+        // largest and the smallest number may not be finite.
         let share = (number / 2.0 - from / 2.0) / (to / 2.0 - from / 2.0);
         let place = (share * BINS as f64).clamp(0.0, (BINS - 1) as f64);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bins")]

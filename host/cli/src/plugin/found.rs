@@ -1,16 +1,16 @@
-//! Facts about the plugin libraries that were found.
+//! Examines the plugin libraries that ferry found.
 
 use std::path::Path;
 use tensorferry::Registry;
 use tensorferry_sdk::{Error, Result};
 
-/// Returns the ids of a library's formats.
+/// Returns the IDs of the formats in a library.
 pub(super) fn formats_of(registry: &Registry, index: usize) -> Vec<&str> {
     let formats = registry.formats().iter().filter(|format| format.library() == Some(index));
     formats.map(|format| format.description.id.as_str()).collect()
 }
 
-/// Checks that there is a library at `path`, and that all are usable.
+/// Checks that at least one library was found at `path`, and that all of the libraries are usable.
 pub(super) fn all_usable(registry: &Registry, path: &Path) -> Result<()> {
     let refused =
         registry.libraries().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));

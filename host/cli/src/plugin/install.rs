@@ -1,4 +1,5 @@
-//! `ferry plugin install` and `remove`: libraries in the user's plugin folder.
+//! `ferry plugin install` and `ferry plugin remove`: manage the libraries in the user's plugin
+//! folder.
 
 use super::found;
 use crate::{allow_list, plugin_folders, terminal, user_folders};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tensorferry::formats::{is_library, sha256, sum_file};
 use tensorferry_sdk::{Error, Result};
 
-/// Copies a usable library to the plugin folder.
+/// Copies a library to the plugin folder after checking that it is usable.
 pub(super) fn install(library: &Path, force: bool) -> Result<()> {
     let failed = |path: &Path, e: std::io::Error| Error::from(e).file(path.display().to_string());
     if library.is_dir() || !is_library(library) {
@@ -62,7 +63,7 @@ pub(super) fn install(library: &Path, force: bool) -> Result<()> {
     ))
 }
 
-/// Removes the library that `name` identifies.
+/// Removes the installed library that `name` identifies.
 pub(super) fn remove(name: &str) -> Result<()> {
     let folder = own_folder()?;
     let registry = plugin_folders::look_into(&folder);
@@ -77,8 +78,8 @@ pub(super) fn remove(name: &str) -> Result<()> {
             || found::formats_of(&registry, index).contains(&name)
     };
     let libraries = registry.libraries().iter().map(|library| library.path.as_path()).enumerate();
-    // A symbolic link in the folder is listed under the path of its target. ferry must not remove a
-    // target that is outside the folder.
+    // For a symbolic link in the plugin folder, the registry contains the path of the link's
+    // target. ferry must not remove a target outside the folder.
     let own = folder.canonicalize().unwrap_or_else(|_| folder.clone());
     let libraries: Vec<(usize, &Path)> = libraries.filter(|(_, path)| path.parent() == Some(&own)).collect();
     let meant: Vec<&Path> =

@@ -1,5 +1,5 @@
-//! `ferry plugin new`: creates a plugin project from a template. The templates are plugins for the
-//! format `tray`, whose name is replaced everywhere.
+//! `ferry plugin new`: creates a plugin project from a template. The templates are plugins for a
+//! format named `tray`. This name is replaced by the user's name in all files.
 
 use crate::args::{NewPlugin, PluginKind, PluginLanguage};
 use crate::terminal;
@@ -8,10 +8,10 @@ use std::path::Path;
 use tensorferry::Registry;
 use tensorferry_sdk::{Error, Result, mirror};
 
-/// A file of a template: its path in the project, and its content.
+/// A file of a template, as its path in the project and its content.
 type TemplateFile = (&'static str, &'static [u8]);
 
-/// Includes files from a folder of templates.
+/// Embeds files from a template folder in the program.
 macro_rules! template {
     ($folder:literal: $($to:literal from $from:literal),+ $(,)?) => {
         &[$(($to, include_bytes!(concat!("../../templates/", $folder, "/", $from)) as &[u8])),+]
@@ -58,7 +58,8 @@ const C_RECORDS: &[TemplateFile] = template!("c-records":
     "sample/sample.tray" from "../samples/records.tray",
 );
 
-/// Writes the project to a folder with the plugin's name in the working folder.
+/// Writes the project to a new folder in the current directory. The folder has the name of the
+/// plugin.
 pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
     let name = Name::checked(&command.name, registry)?;
     let folder = Path::new(&command.name);
@@ -100,15 +101,15 @@ pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
     ))
 }
 
-/// The spellings of a format's name.
+/// The name of a format, in the spellings that the templates need.
 struct Name {
-    /// The id, which is also the file extension: `my-format`.
+    /// The ID, which is also the file extension: `my-format`.
     id: String,
-    /// Name of a Rust crate: `my_format`.
+    /// The name of the Rust crate: `my_format`.
     snake: String,
-    /// Name of a Rust type: `MyFormat`.
+    /// The name of the Rust type: `MyFormat`.
     camel: String,
-    /// Spelling in the magic bytes: `MYFORMAT`.
+    /// The spelling in the magic bytes: `MYFORMAT`.
     upper: String,
 }
 
@@ -137,8 +138,8 @@ impl Name {
         })
     }
 
-    /// Returns the replacements in a template: the name, the SDK dependency, and the commands in
-    /// the README.
+    /// Returns the replacements for a template: the spellings of the name, the SDK dependency, and
+    /// the commands in the README.
     fn forms(&self, sdk: &Dependency, command: &NewPlugin) -> Forms {
         let Self { id, snake, camel, upper } = self;
         let (source, folder, build) = match command.lang {
@@ -168,13 +169,13 @@ impl Name {
     }
 }
 
-/// Placeholders of a template, and their replacements.
+/// The placeholders of a template, with their replacements.
 type Forms = Vec<(&'static str, String)>;
 
 /// Replaces the placeholders in a template.
 fn replaced(text: &[u8], forms: &Forms) -> Vec<u8> {
-    // Works on bytes, since samples are not text, and in one pass, since a name may contain a
-    // placeholder.
+    // The replacement works on bytes, because samples are not text. It needs only one pass, so that
+    // a placeholder inside a name is not replaced again.
     let (mut result, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((&first, others)) = rest.split_first() {
         let form = forms.iter().find(|(from, _)| rest.starts_with(from.as_bytes()));
@@ -184,13 +185,13 @@ fn replaced(text: &[u8], forms: &Forms) -> Vec<u8> {
     result
 }
 
-/// The SDK dependency of a plugin: the published version, or a folder.
+/// The plugin's dependency on the SDK: the published version or a local folder.
 struct Dependency {
     folder: Option<String>,
 }
 
 impl Dependency {
-    /// Returns the value of the dependency in `Cargo.toml`.
+    /// Returns the dependency as it appears in `Cargo.toml`.
     fn text(&self, features: &[&str]) -> String {
         let version = tensorferry_sdk::VERSION;
         let (major_minor, _) = version.rsplit_once('.').unwrap_or((version, ""));

@@ -1,6 +1,6 @@
-//! `ferry plugin test`: tests a library against the rules of [`tensorferry_sdk::conformance`]
-//! across the ABI. The tests run in a separate process, so that a library that crashes, hangs or
-//! allocates too much is reported as such.
+//! `ferry plugin test`: tests a built library against the rules of
+//! [`tensorferry_sdk::conformance`], through the ABI. The tests run in a separate process, so that
+//! ferry can report a library that crashes, hangs or allocates too much.
 
 mod examine;
 mod process;
@@ -20,7 +20,7 @@ const NOT_CONFORMANT: u8 = 1;
 
 /// Tests a library and returns the exit code.
 pub(super) fn run(command: &TestPlugin) -> Result<u8> {
-    // Errors in the arguments are reported before any library is loaded.
+    // Reports errors in the arguments before it loads any library.
     command.samples.iter().try_for_each(|path| sample::load(path).map(drop))?;
     let registry = plugin_folders::look_again(&command.library);
     found::all_usable(&registry, &command.library)?;

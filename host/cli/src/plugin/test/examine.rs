@@ -1,5 +1,6 @@
-//! The process that tests a library against the rules. It writes lines to its standard output: what
-//! it does next, and finally the results. If it ends early, the library is at fault.
+//! The process that tests a library against the rules. Before each test, it writes the name of the
+//! next input to its standard output. After all tests, it writes the results. If the process ends
+//! early, the library has caused this.
 
 use super::report::{Format, Rule, Violation};
 use super::sample;
@@ -16,35 +17,36 @@ use tensorferry_core::formats::probe::probe;
 use tensorferry_sdk::conformance::{self, Examination, Observer, Sample};
 use tensorferry_sdk::{Entry, Error, MemorySource, Result, Side};
 
-/// A line of the process's output.
+/// A line that the test process writes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ExamineMessage {
-    /// The next input to test.
+    /// The next input to be tested.
     Before { format: String, input: String },
     /// The results for each format.
     Found(Vec<Format>),
-    /// The reason that the test could not start.
+    /// The reason why the test could not start.
     Failed(String),
-    /// The process stopped before the input of `--stop-at`, and saved the input at this path.
+    /// The process stopped before it tested the input named by `--stop-at`, and saved the input at
+    /// this path.
     Kept(Option<PathBuf>),
 }
 
-/// A sample and its path.
+/// A sample that the user passed, and its path.
 struct Given {
     path: PathBuf,
     sample: Sample,
 }
 
-/// Exit code if the process cannot start the test.
+/// Exit code of the process if it cannot start the test.
 const FAILED: u8 = 1;
 
 /// Runs the test and returns the exit code.
 pub(crate) fn run(command: &TestPlugin, stop_at: Option<&str>) -> u8 {
-    // A crash is expected here. It must not write a core file, and the process must not outlive its
-    // parent.
+    // A faulty library may crash this process. The crash must not write a core file, and the
+    // process must not outlive its parent.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    // Output that libraries print must not mix with the answers.
+    // Text that a library prints must not be mixed with the messages to the parent process.
     let Ok(answers) = rustix::io::fcntl_dupfd_cloexec(stdout(), 3) else { return FAILED };
     if dup2_stdout(stderr()).is_err() {
         return FAILED;
@@ -61,7 +63,7 @@ pub(crate) fn run(command: &TestPlugin, stop_at: Option<&str>) -> u8 {
 fn say(answers: &Mutex<File>, line: &ExamineMessage) {
     let mut text = serde_json::to_vec(line).unwrap_or_default();
     text.push(b'\n');
-    // Without a reader, the process has nothing to do.
+    // If nothing reads the messages any more, the process has nothing left to do.
     if answers.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text).is_err() {
         std::process::exit(1);
     }
@@ -92,7 +94,7 @@ fn examine(command: &TestPlugin, stop_at: Option<&str>, answers: &Mutex<File>) -
         formats.push(found(&format.description.id, paths, &examination, keep.as_deref())?);
         faults.push(format.faults());
     }
-    // Dropping the registry runs the destructors of the formats, which may report faults.
+    // Dropping the registry runs the destructors of the formats. A destructor may report a fault.
     drop(registry);
     for (format, faults) in formats.iter_mut().zip(faults) {
         if let Some(Err(error)) = faults.map(|faults| faults.check()) {
@@ -114,8 +116,8 @@ fn format_of<'a>(
         return registry.format(id, Side::Reader);
     }
     let mut readers = registry.formats().iter().filter(|format| format.description.reads());
-    // The only format that reads is used without probing. A rule later checks that this format
-    // recognizes the sample.
+    // If only one format has a reader, the sample is not probed. A rule later checks that this
+    // format recognizes the sample.
     if let (Some(only), None) = (readers.next(), readers.next()) {
         return Ok(only);
     }
@@ -125,7 +127,7 @@ fn format_of<'a>(
     probe(registry.as_ref(), &source, None, &Session::new(1, 1 << 20))
 }
 
-/// Reports each input before it is tested.
+/// Reports each input to the parent process before the input is tested.
 struct Follower<'a> {
     format: &'a RegisteredFormat,
     stop_at: Option<&'a str>,
@@ -179,7 +181,7 @@ fn found(id: &str, samples: Vec<PathBuf>, examination: &Examination, keep: Optio
     })
 }
 
-/// Writes files to a folder, and returns the path to pass as an input.
+/// Writes the files of an input to a folder, and returns the path to pass as an input.
 fn kept_in(files: &Sample, folder: &Path) -> Result<PathBuf> {
     kept(files, folder).map_err(|error| Error::from(error).file(folder.display().to_string()))
 }

@@ -1,4 +1,4 @@
-//! Watches the process that tests a library.
+//! Runs and monitors the process that tests a library.
 
 use super::examine::ExamineMessage;
 use super::report::{Format, Rule};
@@ -12,20 +12,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum time of a call; samples are small.
+/// Maximum duration of a call to the library. Calls are short, because the samples are small.
 const CALL_TIME: Duration = Duration::from_secs(10);
-/// Maximum memory of the process. A sample's tensors need less; a library that trusts a damaged
-/// length needs more.
+/// Maximum memory of the test process. The tensors of a sample need less. A library that allocates
+/// memory for a damaged length needs more.
 const MAX_MEMORY: u64 = 2 << 30;
-/// Time between checks of the memory.
+/// Interval at which the memory of the process is checked.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Rules that are checked in addition to the suite. The suite runs only if the first one holds.
+/// Rules that are checked in addition to those of the conformance suite. The suite runs only if the
+/// library complies with the first rule.
 const ACCEPTED: (&str, &str) = ("B1", "the host accepts the library");
 const COMES_BACK: (&str, &str) = ("B2", "no call ends the process or hangs");
 
-/// Tests each format of a library. If the library ends the process, it violates a rule, and other
-/// results are lost.
+/// Tests each format of a library. If the library ends the test process, it violates a rule, and
+/// the results of the other rules are lost.
 pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
     let mut process = Process::start(command, None)?;
     let mut last = (String::new(), "opening the library".to_owned());
@@ -60,7 +61,7 @@ pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
     }
 }
 
-/// Runs the suite again up to an input, and saves the files of this input.
+/// Runs the suite again until it reaches an input, and saves the files of this input.
 fn kept(command: &TestPlugin, input: &str) -> Option<PathBuf> {
     command.keep.as_ref()?;
     let mut process = Process::start(command, Some(input)).ok()?;
@@ -98,7 +99,7 @@ impl Process {
         Ok(Self { child, lines })
     }
 
-    /// Returns the next line, or how the process ended.
+    /// Returns the next line from the process, or a description of how the process ended.
     fn line(&mut self) -> Result<ExamineMessage, String> {
         let start = Instant::now();
         loop {
@@ -135,7 +136,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A process that hangs is not waited for.
+        // Kills the process first, so that this does not wait for a process that hangs.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Test results by rule, as text or JSON.
+//! Formats the test results of each rule as text or JSON.
 
 use crate::args::TestPlugin;
 use crate::terminal::{self, counted, printable};
@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Maximum characters of a violation in the text.
+/// Maximum number of characters of a violation in the text output.
 const MAX_CHARACTERS: usize = 400;
-/// Maximum violations per rule in the text; the JSON document lists all.
+/// Maximum number of violations listed per rule in the text output. The JSON document lists all
+/// violations.
 const MAX_VIOLATIONS: usize = 3;
 
-/// The document of `--json`.
+/// The JSON document that `--json` prints.
 #[derive(Debug, Serialize)]
 pub(super) struct TestDocument {
     pub(super) library: PathBuf,
@@ -27,13 +28,13 @@ pub(super) struct TestDocument {
 pub(super) struct Format {
     pub(super) id: String,
     pub(super) samples: Vec<PathBuf>,
-    /// Number of damaged inputs that were read.
+    /// Number of damaged inputs that the library read.
     pub(super) damaged: usize,
     /// Number of rows in the samples.
     pub(super) rows: u64,
-    /// Number of catalogs or tables that were written.
+    /// Number of catalogs or tables that the library wrote.
     pub(super) written: usize,
-    /// The writer's reason for each catalog or table that it rejected.
+    /// For each catalog or table that the writer rejected, its reason.
     pub(super) refused: Vec<String>,
     pub(super) rules: Vec<Rule>,
 }
@@ -44,7 +45,7 @@ pub(super) struct Rule {
     pub(super) number: String,
     pub(super) rule: String,
     pub(super) held: bool,
-    /// Number of checks.
+    /// Number of checks of this rule.
     pub(super) checks: u64,
     pub(super) violations: Vec<Violation>,
 }
@@ -52,18 +53,18 @@ pub(super) struct Rule {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Violation {
     pub(super) found: String,
-    /// Path to pass as an input to reproduce the violation, if it was saved.
+    /// The saved input with which the violation can be reproduced, if it was saved.
     pub(super) kept: Option<PathBuf>,
 }
 
 impl Rule {
-    /// Creates a rule that holds.
+    /// Creates the result of a rule that the library complies with.
     pub(super) fn held(number: &str, rule: &str) -> Self {
         let (number, rule) = (number.to_owned(), rule.to_owned());
         Self { number, rule, held: true, checks: 1, violations: Vec::new() }
     }
 
-    /// Creates a rule with one violation.
+    /// Creates the result of a rule with one violation.
     pub(super) fn broken(number: &str, rule: &str, found: String, kept: Option<PathBuf>) -> Self {
         let violations = vec![Violation { found, kept }];
         Self { number: number.to_owned(), rule: rule.to_owned(), held: false, checks: 1, violations }

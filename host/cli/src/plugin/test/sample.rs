@@ -1,16 +1,16 @@
-//! Samples: small inputs of a format, in memory.
+//! Loads samples, which are small inputs of a format, into memory.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use tensorferry_sdk::conformance::Sample;
 use tensorferry_sdk::{Entry, Error, Result};
 
-/// Maximum bytes of a sample. With a longer sample, the test would take minutes and damage only
-/// some of the bytes.
+/// Maximum bytes of a sample. With a larger sample, the test would take minutes, even if it damaged
+/// only some of the bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Loads a file, with the files next to it whose names begin with its name, or a folder with all
-/// files in it.
+/// Loads a file or a folder. With a file, also loads the files next to it whose names begin with
+/// its name. With a folder, loads all files in it.
 pub(super) fn load(path: &Path) -> Result<Sample> {
     let mut files = BTreeMap::new();
     if path.is_dir() {
@@ -53,7 +53,7 @@ fn add(path: &Path, name: &str, files: &mut BTreeMap<String, Vec<u8>>) -> Result
     Ok(())
 }
 
-/// Returns the entries of a folder whose names are UTF-8.
+/// Returns the entries of a folder whose names are valid UTF-8.
 fn entries(folder: &Path) -> Result<BTreeMap<String, std::path::PathBuf>> {
     let failed = |e: std::io::Error| Error::from(e).file(folder.display().to_string());
     let mut entries = BTreeMap::new();
