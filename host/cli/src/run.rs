@@ -1,4 +1,4 @@
-//! `ferry run`: runs the conversions in a manifest, or plans them with `--dry-run`.
+//! `ferry run`: runs the conversions in a manifest. With `--dry-run`, only plans them.
 
 mod cluster;
 mod dry_run;
@@ -16,10 +16,10 @@ use tensorferry_run::report::{self, JobSummary, Totals};
 use tensorferry_run::{self, Budget, Only, Plan, RunOptions, RunOutcome, Shard, WorkerCommand, exit};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum failures repeated at the end: about a screen.
+/// Maximum number of failures that are repeated at the end, about one screen.
 const MAX_FAILURES: usize = 10;
 
-/// Returns the exit code.
+/// Runs the command and returns the exit code.
 pub(super) fn run(
     command: &Command,
     arguments: &Arguments,
@@ -73,7 +73,7 @@ pub(super) fn run(
     tell(command, &folder, &ended)
 }
 
-/// Rejects the path of a file in a plan; a plan is passed as its folder.
+/// Rejects the path of a file inside a plan. The user must pass the folder of the plan.
 fn refuse_plan_file(path: &Path, session: &Session) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.file_name().is_none_or(|name| name != "plan.json") || Plan::open(folder, session).is_err() {
@@ -118,7 +118,7 @@ fn run_plan(
     tell(command, &folder, &ended)
 }
 
-/// Returns the options of a worker of a plan.
+/// Returns the run options for a worker of a plan.
 pub(super) fn options_of_worker(
     arguments: &Arguments,
     plan: &Plan,
@@ -127,8 +127,9 @@ pub(super) fn options_of_worker(
 ) -> Result<RunOptions> {
     Ok(RunOptions {
         manifest: plan.path().to_owned(),
-        // Pieces have their own journals. This path only determines where the report goes: to the
-        // plan's folder, or to the working folder if the plan is in an object store.
+        // Each piece has its own journals, so this path only determines the location of the report.
+        // The report is written to the plan's folder, or to the current directory if the plan is in
+        // an object store.
         journal: match plan.path().is_dir() {
             true => plan.path().join("plan.journal.jsonl"),
             false => plan.path().file_name().map_or_else(PathBuf::new, PathBuf::from),
@@ -158,12 +159,12 @@ fn tell(command: &Command, folder: &Path, ended: &RunOutcome) -> Result<u8> {
             report.unwrap_or_default()
         ))?;
     }
-    // An error that kept the journal from being written also affects the report, so it takes
-    // precedence.
+    // If the journal could not be written, the report is often affected too. The error of the
+    // journal takes precedence.
     ended.error.clone().map_or(page.map(|_| ended.exit_code), Err)
 }
 
-/// Repeats the failures, since the first messages have scrolled away.
+/// Prints the failures again, because the first messages have scrolled off the screen.
 fn tell_failures(jobs: &[JobSummary]) {
     let failed: Vec<_> = jobs.iter().filter_map(|job| Some((job, job.failure.as_ref()?))).collect();
     // With few jobs, the messages are still visible just above.
@@ -227,7 +228,8 @@ fn options(
     })
 }
 
-/// Returns the command that starts a job's process: this program with the same plugins and limits.
+/// Returns the command that starts a worker process: this program, with the same plugins and
+/// limits.
 pub(super) fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Result<WorkerCommand> {
     let program = std::env::current_exe().map_err(|e| Error::from(e).context("cannot find this program"))?;
     let folders = arguments.plugin_dir.iter().flat_map(|folder| {
@@ -241,7 +243,7 @@ pub(super) fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Resu
     Ok(WorkerCommand { program, arguments: folders.chain(bounds).chain(shadows).collect(), stores })
 }
 
-/// Formats totals, as in `12 jobs: 3 done, 9 unchanged`.
+/// Formats the totals of a run, as in `12 jobs: 3 done, 9 unchanged`.
 pub(super) fn totals(totals: &Totals) -> String {
     let parts = [
         (totals.failed, "failed"),

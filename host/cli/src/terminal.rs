@@ -1,4 +1,5 @@
-//! Output for the user: the answer goes to stdout, everything else to stderr.
+//! Prints output for the user. The result of a command is printed to stdout, and everything else to
+//! stderr.
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,7 +14,7 @@ use tensorferry::{Session, places};
 pub(super) use tensorferry_run::human::{bytes, counted, grouped, quoted};
 use tensorferry_sdk::{Error, Result};
 
-/// Sets whether output has color; clap's output follows the same choice.
+/// Sets whether the output is colored. The setting also applies to clap's output.
 pub(super) fn choose_colors(choice: clap::ColorChoice) {
     match choice {
         clap::ColorChoice::Always => anstream::ColorChoice::Always,
@@ -23,7 +24,8 @@ pub(super) fn choose_colors(choice: clap::ColorChoice) {
     .write_global();
 }
 
-/// Returns the style of a leading word; readable on dark and light backgrounds.
+/// Returns the style of the leading word of a line. All styles are readable on dark and light
+/// backgrounds.
 fn style(word: &str) -> Style {
     match word {
         "error" | "failed" | "lost" => AnsiColor::Red.on_default().bold(),
@@ -35,27 +37,27 @@ fn style(word: &str) -> Style {
     }
 }
 
-/// Prints a line to stderr: `error: ...`, `note: ...`.
+/// Prints a line to stderr, as in `error: ...` or `note: ...`.
 pub(super) fn message(word: &str, text: &dyn Display) {
     let text = text.to_string();
     let lines: Vec<String> = text.lines().map(printable).collect();
     let style = style(word.trim_start());
-    // A closed stderr is ignored.
+    // A write error is ignored, because stderr may be closed.
     let _ = writeln!(anstream::stderr(), "{style}{word}:{style:#} {}", lines.join("\n"));
 }
 
-/// Prints the answer, text or JSON. Characters that control a terminal, other than line breaks and
-/// tabs, are escaped as in JSON, which does not change any JSON value.
+/// Prints the result of a command, which is text or JSON. Control characters other than line breaks
+/// and tabs are escaped as in JSON. The escapes do not change any JSON value.
 pub(super) fn print(text: &str) -> Result<()> {
     match std::io::stdout().write_all(escaped(text).as_bytes()).and_then(|()| std::io::stdout().flush()) {
-        // `ferry inspect ... | head`
+        // The reader of the pipe has exited, as in `ferry inspect ... | head`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(Error::from),
     }
 }
 
-/// Prints text that begins with a verdict, such as `equal:`, in color if the terminal has it. A
-/// colon, two spaces or the end of the line ends the verdict.
+/// Prints text that begins with a verdict, such as `equal:`. If the terminal supports color, the
+/// verdict is colored. The verdict ends at a colon, at two spaces, or at the end of the line.
 pub(super) fn print_verdict(text: &str) -> Result<()> {
     let text = escaped(text);
     let end = [":", "  ", "\n"].into_iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
@@ -68,7 +70,7 @@ pub(super) fn print_verdict(text: &str) -> Result<()> {
     }
 }
 
-/// Prints the answer as a JSON document, or as text that begins with a verdict.
+/// Prints the result of a command, either as a JSON document or as text that begins with a verdict.
 pub(super) fn answer_verdict<D: Serialize>(
     as_json: bool,
     document: impl FnOnce() -> D,
@@ -77,7 +79,7 @@ pub(super) fn answer_verdict<D: Serialize>(
     if as_json { print_json(&document()) } else { print_verdict(&text()) }
 }
 
-/// Prints the answer as a JSON document or as text.
+/// Prints the result of a command, either as a JSON document or as text.
 pub(super) fn answer<D: Serialize>(
     as_json: bool,
     document: impl FnOnce() -> D,
@@ -86,7 +88,8 @@ pub(super) fn answer<D: Serialize>(
     if as_json { print_json(&document()) } else { print(&text()) }
 }
 
-/// Prints the answer. If `is_taken`, standard output carries data, so text goes to stderr.
+/// Prints the result of a command. If `is_taken` is true, standard output already contains data, so
+/// text is printed to stderr.
 pub(super) fn answer_beside<D: Serialize>(
     is_taken: bool,
     as_json: bool,
@@ -102,12 +105,12 @@ pub(super) fn answer_beside<D: Serialize>(
 
 static HAS_ANSWERED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether a JSON document has been printed.
+/// Returns whether the program has printed a JSON document.
 pub(super) fn has_answered() -> bool {
     HAS_ANSWERED.load(Ordering::Relaxed)
 }
 
-/// Prints the answer as a JSON document.
+/// Prints the result of a command as a JSON document.
 pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     HAS_ANSWERED.store(true, Ordering::Relaxed);
     let mut pieces = PiecedOutput(Vec::with_capacity(PIECE));
@@ -115,7 +118,7 @@ pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     written.and_then(|()| pieces.write_all(b"\n")).and_then(|()| pieces.flush()).map_err(Error::from)
 }
 
-/// A writer that prints the bytes in pieces.
+/// A writer that prints bytes in pieces of a limited size.
 struct PiecedOutput(Vec<u8>);
 
 const PIECE: usize = 64 << 10;
@@ -129,7 +132,8 @@ impl Write for PiecedOutput {
         Ok(bytes.len())
     }
 
-    /// The buffer never ends inside a character, since serde_json splits strings only at ASCII.
+    /// The buffer never ends in the middle of a character, because serde_json splits strings only
+    /// at ASCII characters.
     fn flush(&mut self) -> std::io::Result<()> {
         let piece = std::str::from_utf8(&self.0).map_err(std::io::Error::other)?;
         print(piece).map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -138,27 +142,27 @@ impl Write for PiecedOutput {
     }
 }
 
-/// Prints the answer as a JSON document that is already serialized.
+/// Prints the result of a command as a JSON document that is already serialized.
 pub(super) fn print_document(text: &str) -> Result<()> {
     HAS_ANSWERED.store(true, Ordering::Relaxed);
     print(text)
 }
 
-/// Escapes characters that are not printable: names come from files, and must not control the
+/// Escapes characters that are not printable. Names come from files, and must not control the
 /// terminal or disguise text.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if steers(c) { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-/// Escapes control characters as JSON does, except for those that lay out lines.
+/// Escapes control characters as JSON does, except for line breaks and tabs.
 fn escaped(text: &str) -> Cow<'_, str> {
     let is_raw = |(at, c): &(usize, char)| match c {
         '\n' | '\t' => false,
-        // A carriage return within a line would overwrite the line.
+        // A carriage return inside a line would cause the terminal to overwrite the line.
         '\r' => !text[at + 1..].starts_with('\n'),
         c => steers(*c),
     };
-    // Most text is plain ASCII, which a scan over bytes detects quickly.
+    // Most text is plain ASCII. A scan of the bytes detects this quickly.
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
     if is_plain || !text.char_indices().any(|found| is_raw(&found)) {
         return Cow::Borrowed(text);
@@ -175,7 +179,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Writes lines of text to a terminal, escaped as by [`print`].
+/// Prints complete lines of text to a terminal. Control characters are escaped as in [`print`].
 #[derive(Default)]
 pub(super) struct TerminalLines(Vec<u8>);
 
@@ -196,32 +200,32 @@ impl Write for TerminalLines {
     }
 }
 
-/// Returns whether a character controls the terminal or changes how other characters look:
-/// controls, direction marks, invisible characters, line and paragraph separators, and tags
-/// (Unicode categories Cc, Cf, Zl and Zp).
+/// Returns whether a character controls the terminal or changes how other characters look (Unicode
+/// categories Cc, Cf, Zl and Zp). These are control characters, direction marks, invisible
+/// characters, line and paragraph separators, and tags.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
         || matches!(c, '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Formats a path for the user.
+/// Formats a path for display to the user.
 pub(super) fn shown(path: &Path) -> String {
     printable(&places::shown(path))
 }
 
-/// Returns the width of the terminal that stdout goes to, or 100 if it is not one.
+/// Returns the width of the terminal, or 100 if stdout is not a terminal.
 pub(super) fn columns() -> usize {
     columns_or(100)
 }
 
-/// Returns the width of the terminal that stdout goes to, or `usual` if it is not one.
+/// Returns the width of the terminal, or `usual` if stdout is not a terminal.
 pub(super) fn columns_or(usual: usize) -> usize {
     let size = terminal_size::terminal_size_of(std::io::stdout());
     size.map_or(usual, |(width, _)| usize::from(width.0)).max(40)
 }
 
-/// Wraps text between words, into lines of at most `columns` characters.
+/// Wraps text at word boundaries. Each line has at most `columns` characters.
 pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -236,19 +240,20 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the width of a column that contains these strings, at most 60.
+/// Returns the width of a column that contains these strings. The width is at most 60.
 pub(super) fn width(texts: &[String]) -> usize {
     texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).min(60)
 }
 
-/// Shows a progress bar with bytes, rate and time left while `work` runs, if stderr is a terminal.
-/// `work` gets a function that takes the number of bytes to copy. Long plugin calls, reading rows,
-/// and hashing or comparing have separate bars.
+/// If stderr is a terminal, shows a progress bar with bytes, rate and remaining time while `work`
+/// runs. `work` receives a function to which it passes the number of bytes to copy. The stages of
+/// the work have separate bars: long plugin calls, reading rows, and hashing or comparing.
 pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return work(&|_| ());
     }
-    // The units are those of the summary. The numbers next to the bar take at most 49 columns.
+    // The units are the same as in the summary. The numbers next to the bar occupy at most 49
+    // columns.
     let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| width.0);
     let width = width.saturating_sub(50).clamp(10, 40);
     let style = format!(
@@ -256,13 +261,13 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
     );
     let style = ProgressStyle::with_template(&style).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
-    // The session counts over all conversions, but each bar starts at zero.
+    // The counters of the session include earlier conversions, but each bar must start at zero.
     let before = [session.checks(), session.reads()];
     let since = |(done, expected): (u64, u64), before: (u64, u64)| {
         (done.saturating_sub(before.0), expected.saturating_sub(before.1))
     };
     let (done, to_copy) = (AtomicBool::new(false), AtomicU64::new(0));
-    // Bytes of files whose rows were read before copying started, because they became tensors.
+    // Number of bytes that were read as rows before copying started. These rows become tensors.
     let rows_before = AtomicU64::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -270,7 +275,8 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
             while !done.load(Ordering::Relaxed) {
                 let (checked, to_check) = since(session.checks(), before[0]);
                 let (read, to_read) = since(session.reads(), before[1]);
-                // If rows are written as rows, the bar shows the bytes of rows that have been read.
+                // If the output contains rows, the bar shows the number of bytes of rows that have
+                // been read.
                 let is_rows = to_read > rows_before.load(Ordering::Relaxed);
                 let moved = session.moved.load(Ordering::Relaxed);
                 let to_move = if is_rows { 0 } else { to_copy.load(Ordering::Relaxed) };
@@ -283,14 +289,15 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
                 } else {
                     ("checking ", (checked, to_check))
                 };
-                // A stage without a known total has no bar.
+                // If the total of a stage is unknown, no bar is shown.
                 if of > 0 && stage != shown {
                     bar.reset();
                     bar.set_prefix(stage);
                     shown = stage;
                 }
                 if of > 0 {
-                    // The length of encoded data is known only afterwards.
+                    // The length of encoded data is not known in advance, so the position may
+                    // exceed the expected length.
                     bar.set_length(of.max(at));
                     bar.set_position(at);
                 }

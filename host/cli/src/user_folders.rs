@@ -1,5 +1,5 @@
-//! The user's folders, according to the XDG base directory specification. Each is `None` if the
-//! user has no home.
+//! Returns the user's folders, according to the XDG Base Directory Specification. If the user has
+//! no home folder, each function returns `None`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ pub(crate) fn plugins() -> Option<PathBuf> {
     folder("XDG_DATA_HOME", ".local/share").map(|data| data.join("ferry/plugins"))
 }
 
-/// Returns the folder of cached facts about plugin libraries.
+/// Returns the folder that contains cached facts about plugin libraries.
 pub(crate) fn plugin_cache() -> Option<PathBuf> {
     folder("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("ferry/plugins"))
 }

@@ -12,12 +12,12 @@ use tensorferry::receipts::{Checked, Depth, Receipt, Verdict, find, is_name, out
 use tensorferry::{Registry, Session};
 use tensorferry_sdk::{Error, Result, listed};
 
-/// Maximum problems of one output in the text; `--json` lists all.
+/// Maximum number of problems that the text lists for one output. `--json` lists all of them.
 const MAX_SHOWN: usize = 10;
-/// Maximum files without a receipt that the text names.
+/// Maximum number of files without a receipt that the text lists.
 const MAX_NAMED: usize = 3;
 
-/// Prints a verdict for each output.
+/// Runs the command, and prints a verdict for each output.
 pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> Result<()> {
     let found = find(&command.outputs, session)?;
     let depth = Depth { quick: command.quick, source: command.source };
@@ -25,8 +25,8 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     for path in &found.without {
         printer.without(path)?;
     }
-    // Several verdicts are printed as they become known, and a progress bar would appear between
-    // them.
+    // If there are several outputs, each verdict is printed as soon as it is known. A progress bar
+    // would appear between the verdicts.
     let quiet = found.receipts.len() > 1 && std::io::stdout().is_terminal();
     terminal::with_progress(session, quiet, |_| {
         registry.verify(&found.receipts, depth, |checked| printer.take(checked))
@@ -35,8 +35,8 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     printer.end()
 }
 
-/// Returns the files below the named folders that no receipt lists. Folders without any receipt are
-/// reported as a whole, and object stores are not listed.
+/// Returns the files below the named folders that no receipt lists. A folder without any receipt is
+/// reported as a whole. Folders in object stores are not searched.
 fn unnamed(outputs: &[PathBuf], receipts: &[PathBuf], session: &Session) -> Vec<PathBuf> {
     let folders: Vec<&PathBuf> = outputs.iter().filter(|path| path.is_dir()).collect();
     let plain = |path: &Path| absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -53,8 +53,8 @@ fn unnamed(outputs: &[PathBuf], receipts: &[PathBuf], session: &Session) -> Vec<
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = folders.into_iter().filter(|folder| has_receipt(folder)).cloned().collect();
     while let Some(folder) = open.pop() {
-        // Errors are ignored: the search for receipts has already reported folders that cannot be
-        // listed.
+        // Errors are ignored, because the search for receipts has already reported the folders that
+        // cannot be listed.
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();

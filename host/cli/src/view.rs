@@ -1,5 +1,5 @@
-//! `ferry view`: serves the page of an input to a browser on this machine. The page contains the
-//! structure of the input, and requests the values of one tensor at a time.
+//! `ferry view`: serves a page that shows an input to a browser on the same machine. The page
+//! contains the structure of the input. It requests the values of one tensor at a time.
 
 use super::args::{Inspect, View};
 use super::inspect::{InspectedModel, paged, title};
@@ -19,7 +19,8 @@ pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Res
         return Err(Error::usage("standard input cannot be browsed").hint("name a file or folder"));
     }
     let failed = |error: std::io::Error| Error::from(error).context("cannot listen on 127.0.0.1");
-    // Binds the port before reading the input, so that a taken port is reported at once.
+    // Binds the port before reading the input, so that a port that is in use is reported
+    // immediately.
     let server = Server::bind(command.port).map_err(failed)?;
     let inspect = as_inspect(command);
     let (document, models) = session.install(|| {
@@ -42,7 +43,7 @@ pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Res
     server.serve(&|| cancelled.load(Ordering::Relaxed), &answer).map_err(failed)
 }
 
-/// Returns the arguments of an equivalent `ferry inspect` command.
+/// Returns the arguments of the equivalent `ferry inspect` command.
 fn as_inspect(command: &View) -> Inspect {
     Inspect {
         input: command.input.clone(),
@@ -59,12 +60,13 @@ fn as_inspect(command: &View) -> Inspect {
     }
 }
 
-/// Serves the values of tensors.
+/// Answers the page's requests for the values of tensors.
 struct Values<'a> {
     command: &'a Inspect,
     models: &'a [(Option<String>, InspectedModel)],
     session: &'a Session,
-    /// Locked while a tensor is read, since each read uses all threads and all of the memory.
+    /// Locked while a tensor is read, because each read uses all threads and the whole memory
+    /// budget.
     turn: Mutex<()>,
 }
 
@@ -78,7 +80,8 @@ impl Values<'_> {
         let Some((seen, name)) = found else { return PageResponse::NotFound };
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let read = self.session.install(|| self.of(seen, name));
-        // The response for a tensor contains only its own notes.
+        // Discards the notes of the previous request, so that a response contains only notes about
+        // its own tensor.
         drop(self.session.take_notes());
         match read {
             Ok(values) => PageResponse::Json(values.to_string()),

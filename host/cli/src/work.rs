@@ -1,4 +1,4 @@
-//! `ferry work`: runs pieces of a plan.
+//! `ferry work`: runs the pieces of a plan.
 
 use super::args::{Arguments, Work as Command};
 use super::run::{Progress, options_of_worker, totals};
@@ -10,7 +10,7 @@ use tensorferry_run::report::Totals;
 use tensorferry_run::{Event, EventListener, Plan, WorkSource, work};
 use tensorferry_sdk::Result;
 
-/// Returns the exit code.
+/// Runs the command and returns the exit code.
 pub(super) fn run(
     command: &Command,
     arguments: &Arguments,
@@ -26,7 +26,7 @@ pub(super) fn run(
     let done = |listener: &dyn EventListener| {
         work(&plan, source, command.runner, registry, &options, listener, &cancelled)
     };
-    // The process that assigns pieces also reads their results.
+    // The process that assigns the pieces reads their results as events.
     if command.json || source == WorkSource::Given {
         return done(&PieceEvents);
     }
@@ -38,7 +38,7 @@ pub(super) fn run(
     code
 }
 
-/// Shows the progress of this worker's pieces, and sums up the results of their jobs.
+/// Shows the progress of this worker's pieces to the user, and adds up the results of their jobs.
 struct People {
     progress: Progress,
     totals: Mutex<Totals>,
@@ -53,7 +53,8 @@ impl EventListener for People {
     }
 }
 
-/// Reports pieces as JSON lines. Jobs are not reported, since a scheduler stores every message.
+/// Prints events about pieces as JSON lines. Events about jobs are left out, because a scheduler
+/// stores every message.
 struct PieceEvents;
 
 impl EventListener for PieceEvents {
@@ -66,7 +67,8 @@ impl EventListener for PieceEvents {
                 | Event::PieceFailed { .. }
         );
         if is_of_piece && let Ok(line) = serde_json::to_string(event) {
-            // A scheduler that no longer reads has ended this process or will end it.
+            // A write error is ignored. A scheduler that no longer reads the events is about to end
+            // this process.
             let _ = terminal::print(&format!("{line}\n"));
         }
     }

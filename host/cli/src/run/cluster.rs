@@ -1,5 +1,6 @@
-//! `ferry run --on ray`: runs the jobs of a manifest on the nodes of a Ray cluster. This process is
-//! replaced by Python, whose `tensorferry` package contains a `ferry` for each node.
+//! `ferry run --on ray`: runs the jobs of a manifest on the nodes of a Ray cluster. The `ferry`
+//! process is replaced by a Python process. Its `tensorferry` package contains the `ferry` program
+//! that runs on each node.
 
 use super::super::args::{Arguments, Run as Command};
 use super::super::cluster::Cluster;
@@ -8,15 +9,17 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use tensorferry_sdk::{Error, Result};
 
-/// Environment variable that names the interpreter.
+/// Environment variable that contains the path of the Python interpreter.
 const PYTHON: &str = "FERRY_PYTHON";
-/// Python program that checks for the packages. Its exit code names a missing one.
+/// Python program that checks for the required packages. Its exit code indicates which package is
+/// missing.
 const QUESTION: &str = "import sys; from importlib.util import find_spec
 sys.exit(41 if find_spec('tensorferry') is None else 42 if find_spec('ray') is None else 0)";
 const NO_PACKAGE: i32 = 41;
 const NO_RAY: i32 = 42;
 
-/// Replaces this process with Python, which then receives the signals and sets the exit code.
+/// Replaces this process with Python. From then on, Python receives the signals and determines the
+/// exit code.
 pub(super) fn run(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Result<u8> {
     refuse(command, arguments)?;
     let python = std::env::var_os(PYTHON).filter(|python| !python.is_empty());
@@ -24,7 +27,7 @@ pub(super) fn run(cluster: &Cluster, command: &Command, arguments: &Arguments) -
     check(&python)?;
     let mut process = std::process::Command::new(&python);
     process.args(["-m", "tensorferry.ray"]).args(words(cluster, command, arguments));
-    // `exec` returns only on failure.
+    // `exec` returns only if it fails.
     Err(cannot_start(&python, &process.exec()))
 }
 
@@ -51,14 +54,14 @@ fn words(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Vec<OsS
     }
     let flags = [(command.quiet, "--quiet"), (command.json, "--json")];
     words.extend(flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.into()));
-    // The name of a manifest may start with a dash.
+    // The name of a manifest may start with a dash, so the options end here.
     words.push("--".into());
     words.extend(command.manifest.as_ref().map(|manifest: &PathBuf| manifest.into()));
     words
 }
 
-/// Rejects options that cannot be passed to the nodes. The nodes run the `ferry` of the Python
-/// package with its own formats.
+/// Rejects options that cannot be passed to the nodes. On the nodes, the `ferry` program of the
+/// Python package runs, with its own formats.
 fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
     let given = [
         (!arguments.plugin_dir.is_empty(), "--plugin-dir"),
@@ -78,7 +81,7 @@ fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Checks that the interpreter has the required packages.
+/// Checks that the required packages are installed for the interpreter.
 fn check(python: &OsStr) -> Result<()> {
     let status = std::process::Command::new(python)
         .args(["-c", QUESTION])

@@ -1,4 +1,4 @@
-//! The plan of `ferry run --dry-run`, as text or JSON.
+//! Prints the plan of `ferry run --dry-run` as text or JSON.
 
 use crate::losses;
 use crate::terminal::{self, printable};

@@ -1,4 +1,5 @@
-//! Progress of a run: bars on a terminal, occasional lines elsewhere, JSON lines with `--json`.
+//! Shows the progress of a run: bars on a terminal, or an occasional line if stderr is not a
+//! terminal. With `--json`, prints JSON lines.
 
 use crate::losses;
 use crate::terminal::{self, printable};
@@ -10,11 +11,11 @@ use std::time::{Duration, Instant};
 use tensorferry_run::human::rate;
 use tensorferry_run::{Event, EventListener};
 
-/// Time between lines if stderr is not a terminal.
+/// Interval between progress lines if stderr is not a terminal.
 const EVERY: Duration = Duration::from_secs(10);
-/// Maximum jobs with a bar at the same time.
+/// Maximum number of jobs that have a bar at the same time.
 const MAX_BARS: usize = 16;
-/// Minimum bytes of a job with a bar; smaller jobs end too soon to need one.
+/// Minimum number of bytes of a job with a bar. Smaller jobs end too soon to need a bar.
 const LEAST: u64 = 4 << 20;
 
 /// Shows the progress of a run.
@@ -34,7 +35,7 @@ struct State {
     jobs: usize,
     ended: usize,
     failed: usize,
-    /// Bytes of completed jobs.
+    /// Number of bytes that completed jobs copied.
     bytes: u64,
 }
 
@@ -69,7 +70,7 @@ impl Progress {
     /// Removes the bars.
     pub(crate) fn finish(&self) {
         if let Some(bars) = &self.bars {
-            // A closed terminal is ignored.
+            // A write error is ignored, because the terminal may be closed.
             let _ = bars.clear();
         }
     }
@@ -78,7 +79,7 @@ impl Progress {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prints a line to stderr, above the bars.
+    /// Prints a line to stderr. If there are bars, the line appears above them.
     fn say(&self, word: &str, text: &str) {
         let text = printable(text);
         match &self.bars {
@@ -99,7 +100,7 @@ impl Progress {
         });
     }
 
-    /// Adds the jobs of another piece of a plan.
+    /// Adds the jobs of the next piece of a plan.
     fn grow(&self, to_run: usize) {
         let mut state = self.state();
         if state.jobs == 0 {
@@ -112,7 +113,7 @@ impl Progress {
         }
     }
 
-    /// Reports how many file groups have been scanned: occasionally, and at the end.
+    /// Prints how many file groups have been scanned, at intervals and at the end.
     fn scanned(&self, scanned: usize, of: usize) {
         let mut state = self.state();
         if self.json || self.quiet || (scanned < of && state.last_line.elapsed() < EVERY) {
@@ -167,7 +168,7 @@ impl Progress {
         self.print_line(&mut state);
     }
 
-    /// Prints an occasional line in place of bars if stderr is not a terminal.
+    /// Prints a progress line at intervals if stderr is not a terminal.
     fn print_line(&self, state: &mut State) {
         if self.json || self.quiet || self.bars.is_some() || state.last_line.elapsed() < EVERY {
             return;
@@ -192,7 +193,7 @@ impl Progress {
 impl EventListener for Progress {
     fn on_event(&self, event: &Event<'_>) {
         if self.json {
-            // A closed stdout does not end the run.
+            // If stdout is closed, the run continues.
             let _ = serde_json::to_string(event).map(|line| terminal::print(&format!("{line}\n")));
         }
         match event {

@@ -1,12 +1,12 @@
-//! Arrays as NumPy prints them: rows in brackets below each other, wrapped lines, and `...` for
-//! omitted items.
+//! Formats arrays as NumPy prints them. Rows are in brackets below each other, long lines are
+//! wrapped, and `...` stands for omitted items.
 
-/// Items shown at each end of an axis if others are omitted.
+/// Number of items shown at each end of an axis if other items are omitted.
 pub(super) const EDGE: u64 = 3;
 
-/// The shown elements of an array, in row-major order.
+/// The elements of an array that are shown, in row-major order.
 pub(super) struct Grid {
-    /// For each axis, the number of shown items, and whether `...` is in the middle.
+    /// For each axis, the number of items that are shown, and whether `...` appears between them.
     pub(super) axes: Vec<(usize, bool)>,
     /// The text of each element.
     pub(super) words: Vec<String>,
@@ -34,7 +34,7 @@ fn rows(
     let gap_at = has_gap.then_some(count / 2);
     let mut text = String::new();
     if inner.is_empty() {
-        // Reserves room for the bracket after the last word of a line.
+        // Reserves space for the bracket after the last word of a line.
         let width = width.saturating_sub(1);
         let mut line = Line { text: &mut text, line: indent.to_owned(), indent, width };
         for place in 0..count {
@@ -68,7 +68,7 @@ fn rows(
     format!("[{}]", &text[indent.len()..])
 }
 
-/// The row that is being written.
+/// The row to which words are being added.
 struct Line<'a> {
     text: &'a mut String,
     line: String,

@@ -1,12 +1,13 @@
-//! Decimal text of floats: the fewest digits that identify a number within its dtype, as NumPy's
-//! Dragon4 finds them, cut to a precision.
+//! Formats floats as decimal text. The text has the fewest digits that identify the number within
+//! its dtype, as in NumPy's Dragon4. A maximum precision may reduce the number of digits further.
 
 use tensorferry::values::Precision;
 
-/// Enough digits to write any 16-bit float exactly.
+/// A number of digits that represents every 16-bit float exactly.
 const ALL_DIGITS: usize = 120;
 
-/// A number without its sign: `digits[0].digits[1..]` times ten to the exponent.
+/// A number without its sign. Its value is `digits[0].digits[1..]` times ten to the power of
+/// `exponent`.
 struct Decimal {
     digits: String,
     exponent: i32,
@@ -38,8 +39,9 @@ fn shortest(size: f64, precision: Precision) -> Decimal {
     }
 }
 
-/// Returns the decimal with as many digits as `shortest` that is closest to `size` (the even one if
-/// two are equally close) if it passes the check `is`, or otherwise `shortest`.
+/// Returns the decimal closest to `size` with as many digits as `shortest`. If two decimals are
+/// equally close, selects the even one. If the result does not pass the check `is`, returns
+/// `shortest`.
 fn to_even(size: f64, shortest: &str, is: impl Fn(&str) -> bool) -> Decimal {
     let shortest = Decimal::parse(shortest);
     let places = shortest.fraction().len();
@@ -47,8 +49,8 @@ fn to_even(size: f64, shortest: &str, is: impl Fn(&str) -> bool) -> Decimal {
     if is(&even) { Decimal::parse(&even) } else { shortest }
 }
 
-/// Returns the shortest decimal for a float with `mantissa` bits, whose smallest normal number is
-/// two to the power of `least`.
+/// Returns the shortest decimal for a float whose mantissa has `mantissa` bits. The smallest normal
+/// number of the type is two to the power of `least`.
 fn shortest_of(size: f64, mantissa: i32, least: i32) -> Decimal {
     let exact = Decimal::parse(&format!("{size:.ALL_DIGITS$e}"));
     let bits = size.to_bits();
@@ -69,7 +71,7 @@ fn shortest_of(size: f64, mantissa: i32, least: i32) -> Decimal {
             (low, _) => low,
         };
         let digits = (if takes_floor { floor } else { floor + 1 }).to_string();
-        // 9.99 becomes 10.0.
+        // Rounding changes 9.99 to 10.0.
         let carried = i32::try_from(digits.len() - count).unwrap_or(0);
         let digits = digits.trim_end_matches('0');
         let digits = if digits.is_empty() { "0" } else { digits };
@@ -79,7 +81,7 @@ fn shortest_of(size: f64, mantissa: i32, least: i32) -> Decimal {
 }
 
 /// Formats a finite number as `1.` or `-0.25`. Returns the text before the point, and the text
-/// after it with at most `most` digits.
+/// after the point with at most `most` digits.
 pub(super) fn positional(value: f64, precision: Precision, most: Option<usize>) -> (String, String) {
     let sign = if value.is_sign_negative() { "-" } else { "" };
     let size = value.abs();
@@ -104,9 +106,9 @@ pub(super) fn positional(value: f64, precision: Precision, most: Option<usize>) 
     (format!("{sign}{whole}"), fraction.trim_end_matches('0').to_owned())
 }
 
-/// Formats a finite number as `-1.25e-05`. Returns the text before the point, the text after it,
-/// and the text after the `e`: the sign and at least two digits. There are at least `least` and at
-/// most `most` digits after the point.
+/// Formats a finite number as `-1.25e-05`. Returns the text before the point, the text after the
+/// point, and the text after the `e`. The second text has at least `least` and at most `most`
+/// digits. The third text is a sign and at least two digits.
 pub(super) fn scientific(
     value: f64,
     precision: Precision,
@@ -119,7 +121,7 @@ pub(super) fn scientific(
     let found = decimal.fraction().len();
     let wanted = most.map_or(found, |most| found.min(most)).max(least);
     if found != wanted {
-        // Further digits are those of the exact number, not zeros.
+        // Additional digits are the digits of the exact number, not zeros.
         decimal = Decimal::parse(&format!("{size:.wanted$e}"));
     }
     let fraction = decimal.fraction();
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn digits_are_the_fewest_that_tell_a_number() {
         let half = |value: f64| scalar(Precision::Half.round(value), Precision::Half);
-        // NumPy's output for float16.
+        // The expected strings are NumPy's output for float16.
         assert_eq!(
             [0.1, 65504.0, 1.0 / 3.0, 6e-8, 2048.0].map(half),
             ["0.1", "65500.0", "0.3333", "6e-08", "2048.0"]
@@ -176,7 +178,7 @@ mod tests {
             ["0.1", "0.334", "-3.0", "3.39e+38", "9e-41"]
         );
         assert_eq!(scalar(0.1_f32.into(), Precision::Single), "0.1");
-        // 372483.62 and 372483.63 are equally close.
+        // 372483.62 and 372483.63 are equally close to this number.
         assert_eq!(scalar(372_483.625, Precision::Single), "372483.62");
         assert_eq!(scalar(1e16, Precision::Double), "1e+16");
         assert_eq!(scalar(-0.0, Precision::Double), "-0.0");

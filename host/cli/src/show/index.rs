@@ -1,14 +1,14 @@
-//! Indices in NumPy's syntax: `[3, -1]`, `[0:10:2]`, `[..., ::-1]`.
+//! Parses indices in NumPy's syntax, such as `[3, -1]`, `[0:10:2]` or `[..., ::-1]`.
 
 use tensorferry::values::AxisSlice;
 use tensorferry_sdk::{Error, Result};
 
-/// The selected part of a tensor.
+/// The part of a tensor that an index selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// The slice of each axis.
+    /// The selected slice of each axis.
     pub(super) axes: Vec<AxisSlice>,
-    /// Axes that remain in the result; an integer index removes its axis.
+    /// The axes that remain in the result. An integer index removes its axis.
     pub(super) kept: Vec<usize>,
 }
 
@@ -23,7 +23,7 @@ pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     text.strip_suffix(']')?.rsplit_once('[')
 }
 
-/// Returns whether a string is an index, regardless of the tensor.
+/// Returns whether a string is a valid index for some tensor.
 pub(super) fn is_index(text: &str) -> bool {
     let is_number = |text: &str| text.trim().is_empty() || text.trim().parse::<i128>().is_ok();
     entries(text).all(|entry| is_word(entry) || (!entry.trim().is_empty() && entry.split(':').all(is_number)))
@@ -39,7 +39,7 @@ fn entries(text: &str) -> impl Iterator<Item = &str> {
     text.strip_suffix(',').unwrap_or(text).split(',')
 }
 
-/// Applies an index to a shape; without an index, selects everything.
+/// Applies an index to a shape. If there is no index, selects the whole tensor.
 pub(super) fn taken(index: Option<&str>, shape: &[u64]) -> Result<Taken> {
     let mut entries: Vec<&str> = index.map_or_else(Vec::new, |text| entries(text).map(str::trim).collect());
     let is_ellipsis = |entry: &&str| ["...", "Ellipsis"].contains(entry);
@@ -96,7 +96,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Selects one index; a negative one counts from the end.
+/// Selects a single index. A negative index counts from the end.
 fn at(place: i128, axis: usize, len: u64) -> Result<AxisSlice> {
     let start = if place < 0 { place + i128::from(len) } else { place };
     match u64::try_from(start).ok().filter(|start| *start < len) {
@@ -125,7 +125,7 @@ fn between(start: Option<i128>, stop: Option<i128>, step: i128, len: u64) -> Axi
     let (start, stop) = (bound(start, first), bound(stop, last));
     let span = if step > 0 { stop - start } else { start - stop };
     let count = if span <= 0 { 0 } else { (span - 1) / step.saturating_abs() + 1 };
-    // A step larger than the axis selects at most one index.
+    // If the step is larger than the axis, at most one index is selected.
     let step = i64::try_from(step).unwrap_or(if step > 0 { i64::MAX } else { i64::MIN + 1 });
     AxisSlice { start: u64::try_from(start).unwrap_or(0), step, len: u64::try_from(count).unwrap_or(0) }
 }

@@ -1,6 +1,6 @@
-//! Values as JSON: nested lists. Floats without a JSON number are strings: `"NaN"`, `"inf"` or
-//! `"-inf"`. A complex number is a list of its two parts, and a string that is not UTF-8 is
-//! `{"base64": ...}`.
+//! Formats values as nested JSON lists. Floats that JSON numbers cannot represent are strings:
+//! `"NaN"`, `"inf"` or `"-inf"`. A complex number is a list of its two parts. A string that is not
+//! UTF-8 is `{"base64": ...}`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fmt::{Display, Write};
 use tensorferry::values::{Elements, Precision};
 
-/// Formats the values of an array with this shape.
+/// Formats the values of an array with the given shape.
 pub(super) fn values(elements: &Elements, shape: &[u64]) -> String {
     let mut text = String::new();
     match elements {
@@ -65,7 +65,8 @@ fn nested<'v, T: 'v>(
     text.push(']');
 }
 
-/// Writes the shortest decimal that parses to the same number: as F64, or otherwise as F32.
+/// Writes the shortest decimal that parses to the same number. For double precision, the decimal is
+/// parsed as F64, otherwise as F32.
 fn float(text: &mut String, value: f64, precision: Precision) {
     if value.is_nan() {
         text.push_str("\"NaN\"");

@@ -1,22 +1,24 @@
-//! Resolves `NAME[INDEX]` to tensors: the tensor with that name, or the few that a pattern matches.
+//! Resolves an argument `NAME[INDEX]` to tensors. `NAME` is the name of a tensor, or a pattern that
+//! matches a few tensors.
 
 use super::index::{is_index, split};
 use globset::Glob;
 use tensorferry::{Model, Tensor, suggest};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum tensors that a pattern may match.
+/// Maximum number of tensors that a pattern may match.
 const MAX_MATCHED: usize = 16;
-/// Maximum suggestions for an unknown name.
+/// Maximum number of suggestions for an unknown name.
 const MAX_SUGGESTED: usize = 5;
 
-/// A tensor, and the index after its name.
+/// A tensor, and the index that follows its name in the argument.
 pub(super) struct Wanted {
     pub(super) tensor: Tensor,
     pub(super) index: Option<String>,
 }
 
-/// Returns the named tensors. If the input has only one tensor, no name is needed.
+/// Returns the tensors that the arguments name. If the input has only one tensor, the user need not
+/// name it.
 pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<Wanted>> {
     let mut tensors = model.tensors();
     if let (1, Some(only)) = (tensors.len(), tensors.next()) {
@@ -57,7 +59,8 @@ fn of_text(model: &Model, text: &str) -> Result<Vec<Wanted>> {
     if let Some(found) = indexed.and_then(|(name, index)| one(name, Some(index))) {
         return Ok(found);
     }
-    // `w[0-3]` may be a pattern, and `*.w[0:3]` is a pattern with an index.
+    // The brackets may be part of a pattern, as in `w[0-3]`, or an index after a pattern, as in
+    // `*.w[0:3]`.
     let indexed = indexed.filter(|(name, index)| !name.is_empty() && is_index(index));
     let patterns = indexed.map(|(name, index)| (name, Some(index))).into_iter().chain([(text, None)]);
     for (pattern, index) in patterns {
@@ -84,7 +87,7 @@ fn matching(model: &Model, pattern: &str) -> Vec<Tensor> {
     model.tensors().filter(|tensor| glob.is_match(tensor.name())).collect()
 }
 
-/// Suggests the names that contain `name`, or otherwise the closest one.
+/// Suggests the name that is most similar to `name`, and names that contain `name`.
 fn unknown(model: &Model, name: &str) -> Error {
     let catalog = model.catalog();
     let names = || catalog.tensors().iter().map(|tensor| tensor.name.as_str());

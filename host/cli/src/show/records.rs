@@ -1,5 +1,5 @@
-//! `ferry show` of a dataset: some rows as a table. Only these rows are read if the format allows
-//! it.
+//! `ferry show` for a dataset: prints some rows as a table. If the format allows it, only these
+//! rows are read.
 
 use super::table;
 use crate::args::Show;
@@ -12,16 +12,16 @@ use tensorferry::rows::{self, CellColumn, Origin, Rows, cells, steps_on_records,
 use tensorferry::{Session, places};
 use tensorferry_sdk::{Error, Purpose, Result};
 
-/// Rows shown without `--rows`.
+/// Number of rows shown without `--rows`.
 const FIRST_ROWS: u64 = 10;
-/// Maximum characters of a cell. Without `--all`, the cells of a table with several columns are
-/// narrower.
+/// Maximum number of characters of a cell. Without `--all`, the limit is lower for a table with
+/// several columns.
 const WIDEST_CELL: usize = 10_000;
 
 /// The rows to show.
 enum Shown {
     Table(Vec<CellColumn>, u64, Option<u64>),
-    /// Rows as JSON Lines in an unnamed temporary file.
+    /// Rows as JSON Lines, in an unnamed temporary file.
     Lines(std::fs::File),
 }
 
@@ -71,7 +71,7 @@ fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Res
     let count = range.end.saturating_sub(range.start);
     specs.extend([format!("skip:{}", range.start), format!("take:{count}")]);
     if !command.columns.is_empty() {
-        // Each name is quoted twice: for the step, and for the list of names in the step.
+        // Each name is quoted twice, because the step contains a list of quoted names.
         let names: Vec<String> =
             command.columns.iter().map(|name| format!("\"\"{}\"\"", name.trim())).collect();
         specs.push(format!("map:select,\"columns={}\"", names.join(" ")));
@@ -91,8 +91,8 @@ fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Res
     })
 }
 
-/// Parses a row range such as `10:20`, `-5:` or `7`, as Python slices rows. `known` is the number
-/// of rows, if it is known.
+/// Parses a row range such as `10:20`, `-5:` or `7`, with the meaning of a slice in Python. `known`
+/// is the total number of rows, if that number is known.
 pub(crate) fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
     let no_rows = || {
         Error::usage(format!("invalid row range {text:?}"))

@@ -1,17 +1,17 @@
-//! Rows as a table that fits the terminal: numbers are right-aligned, long cells shortened, and if
-//! there are too many columns, those in the middle are left out.
+//! Formats rows as a table that fits the terminal. Numbers are right-aligned, and long cells are
+//! shortened. If there are too many columns, those in the middle are omitted.
 
 use crate::terminal::{counted, printable};
 use std::fmt::Write;
 use tensorferry::rows::CellColumn;
 
-/// Minimum width of a column, if its content needs it, before other columns are left out.
+/// Width to which a column may be narrowed before other columns are omitted.
 const NARROW: usize = 12;
-/// Spaces between columns.
+/// Number of spaces between columns.
 const GAP: usize = 2;
 
-/// Formats the table. `first` is the number of the first row, and `known` is the number of all
-/// rows, if it is known.
+/// Formats the table. `first` is the number of the first row. `known` is the total number of rows,
+/// if that number is known.
 pub(super) fn text(
     title: &str,
     columns: &[CellColumn],
@@ -65,19 +65,20 @@ pub(super) fn text(
     text
 }
 
-/// A column to print: its name, type and cells.
+/// A column to print, with its name, type and cells.
 struct Column {
     lines: Vec<String>,
     is_number: bool,
     width: usize,
-    /// Minimum width: numbers and times are not cut.
+    /// Minimum width of the column. For numbers and times, this is the full width, because they are
+    /// never shortened.
     least: usize,
 }
 
 impl Column {
     fn new(lines: Vec<String>, is_number: bool, is_whole: bool) -> Self {
         let widest = |lines: &[String]| lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-        // The type may be shortened.
+        // The name of the type may be shortened, so its width does not count.
         let width = widest(&lines).min(widest(&lines[..1]).max(widest(&lines[2..])).max(NARROW));
         let least = if is_whole { width } else { width.min(NARROW) };
         Self { lines, is_number, width, least }
@@ -94,7 +95,7 @@ impl Column {
         self.width.min(most).max(self.least)
     }
 
-    /// Returns the column of row numbers.
+    /// Returns the column that contains the row numbers.
     fn numbers(first: u64, count: usize) -> Self {
         let numbers = (first..).take(count).map(|number| number.to_string());
         Self::new([String::new(), String::new()].into_iter().chain(numbers).collect(), true, true)
@@ -105,7 +106,7 @@ impl Column {
     }
 }
 
-/// Escapes line breaks.
+/// Escapes line breaks and tabs.
 fn line(cell: &str) -> String {
     printable(&cell.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r"))
 }
@@ -118,8 +119,8 @@ fn shortened(text: &str, width: usize) -> String {
     kept + "..."
 }
 
-/// Narrows the widest columns until all fit, and leaves out columns in the middle that would be too
-/// narrow. Returns the number of columns left out.
+/// Narrows the widest columns until all columns fit. If the columns would become too narrow,
+/// removes columns from the middle. Returns the number of removed columns.
 fn fit(columns: &mut Vec<Column>, width: usize) -> usize {
     let before = columns.len();
     let least = |columns: &[Column]| columns.iter().map(|column| column.least + GAP).sum::<usize>();
@@ -133,7 +134,7 @@ fn fit(columns: &mut Vec<Column>, width: usize) -> usize {
     }
 }
 
-/// Sets the largest column width at which all columns fit.
+/// Limits all columns to the largest width at which they fit.
 fn narrow(columns: &mut [Column], width: usize) {
     let total = |most: usize, columns: &[Column]| {
         columns.iter().map(|column| column.at_most(most) + GAP).sum::<usize>()

@@ -1,4 +1,4 @@
-//! `ferry show` of tensors: reads only the requested slices.
+//! `ferry show` for tensors: reads and prints only the requested slices.
 
 use super::array_text::{self, EDGE, Grid};
 use super::float_text::scalar;
@@ -27,7 +27,7 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, registry: &Registry) -
     let mut read = 0;
     let stored: Vec<String> = requests.iter().map(|one| one.tensor.dtype_name().to_owned()).collect();
     if let Some(blocks) = requests.iter().find(|one| !has_values(one.tensor.dtype())) {
-        // Opens the input again with quantized blocks decoded to numbers.
+        // Opens the input again, so that quantized blocks are decoded to numbers.
         if !has_option(format) || options.iter().any(|(key, _)| key == READER_OPTION) {
             return Err(without_values(command, &blocks.tensor));
         }
@@ -78,12 +78,12 @@ fn open(
         losses::report(&effects.losses, &effects.notes, false);
         inspected.catalog = catalog;
     }
-    // Ctrl-C ends the whole program.
+    // This session does not check for cancellation, because Ctrl-C ends the whole program.
     let session = Arc::new(session.child(session.threads, session.memory, None));
     Ok(Model::of(inspected, session, OpenOptions::new()))
 }
 
-/// Returns the input options, including the one that decodes blocks if a step asks for it.
+/// Returns the input options. If a step needs decoded blocks, adds the option that decodes them.
 fn reader_options(command: &Show, format: &RegisteredFormat) -> Result<Vec<(String, String)>> {
     let mut options = command.reader.reader.options.clone();
     let steps = steps::parse(&command.step)?;
@@ -109,11 +109,11 @@ fn without_values(command: &Show, tensor: &Tensor) -> Error {
     problem.tensor(tensor.name()).hint(format!("run `ferry show {input} NAME --step dequantize:f32`"))
 }
 
-/// A tensor, and the part of it that is shown.
+/// A tensor, and the part of the tensor that is shown.
 struct SelectedTensor<'a> {
     wanted: &'a Wanted,
     taken: Taken,
-    /// The dtype in the input, if the values have a different one.
+    /// The dtype in the input, if it differs from the dtype of the shown values.
     stored: Option<String>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> SelectedTensor<'a> {
         Ok(text)
     }
 
-    /// Formats the header, as in `layers.0.w[0:3]: F32 [3, 8] of [16, 8]`.
+    /// Formats the header line of a tensor, as in `layers.0.w[0:3]: F32 [3, 8] of [16, 8]`.
     fn header(&self, shape: &[u64]) -> String {
         let tensor = &self.wanted.tensor;
         let index = self.wanted.index.as_ref().map_or(String::new(), |index| format!("[{index}]"));
@@ -168,11 +168,12 @@ impl<'a> SelectedTensor<'a> {
         )
     }
 
-    /// Reads all values, or only those at the ends of each axis if there are more than `threshold`.
+    /// Reads all values. If there are more than `threshold`, reads only those at the ends of each
+    /// axis.
     fn grid(&self, shape: &[u64], threshold: u64, precision: usize) -> Result<Grid> {
         let count = shape.iter().fold(1_u64, |product, &len| product.saturating_mul(len));
         let is_summary = count > threshold && !shape.contains(&0);
-        // The ranges of indices to read on each axis.
+        // The ranges of indices to be read on each axis.
         let mut stretches: Vec<Vec<AxisSlice>> = self.taken.axes.iter().map(|axis| vec![*axis]).collect();
         let mut axes = Vec::new();
         for &axis in &self.taken.kept {
@@ -200,7 +201,7 @@ impl<'a> SelectedTensor<'a> {
         Ok(Grid { axes, words })
     }
 
-    /// Reads every combination of the axes' ranges, in the order of the tensor.
+    /// Reads every combination of the ranges of all axes, and joins the results in row-major order.
     fn gathered(&self, stretches: &[Vec<AxisSlice>]) -> Result<Elements> {
         let tensor = &self.wanted.tensor;
         let Some(cut) = stretches.iter().position(|of_axis| of_axis.len() > 1) else {
@@ -218,8 +219,8 @@ impl<'a> SelectedTensor<'a> {
     }
 }
 
-/// Joins parts of an axis: divides each part into `rows` equal runs, and takes the runs of all
-/// parts alternately.
+/// Joins parts of an axis. Each part consists of `rows` runs of equal length. The result contains
+/// the first run of each part, then the second run of each part, and so on.
 fn interleaved(parts: Vec<Elements>, rows: usize) -> Elements {
     let mut parts = parts.into_iter();
     let Some(mut all) = parts.next() else { return Elements::Integer(Vec::new()) };
@@ -234,7 +235,7 @@ fn interleaved(parts: Vec<Elements>, rows: usize) -> Elements {
                 Elements::Complex(runs(&a, &b, rows), precision)
             }
             (Elements::Text(a), Elements::Text(b)) => Elements::Text(runs(&a, &b, rows)),
-            // Parts of a tensor have the same kind.
+            // All parts of a tensor have the same kind of elements, so this case does not occur.
             (all, _) => all,
         };
     }
@@ -247,7 +248,7 @@ fn runs<T: Clone>(a: &[T], b: &[T], rows: usize) -> Vec<T> {
     (0..rows).flat_map(run).collect()
 }
 
-/// Formats a single complex number: `(1+2j)`, `2j`.
+/// Formats a single complex number, as in `(1+2j)` or `2j`.
 fn complex(re: f64, im: f64, precision: Precision) -> String {
     let part = |value: f64| scalar(value, precision).trim_end_matches(".0").to_owned();
     if re == 0.0 && !re.is_sign_negative() {

@@ -1,10 +1,11 @@
-//! Words for the elements of an array, padded so that they align in columns as in NumPy.
+//! Formats the elements of an array as words. The words are padded so that they align in columns,
+//! as in NumPy.
 
 use super::float_text::{not_finite, positional, scientific};
 use crate::terminal::printable;
 use tensorferry::values::{Elements, Precision};
 
-/// Returns a word for each element, with at most `most` digits after the point.
+/// Returns one word for each element. Floats have at most `most` digits after the point.
 pub(super) fn words(elements: &Elements, most: usize) -> Vec<String> {
     match elements {
         Elements::Bool(values) => {
@@ -33,7 +34,8 @@ pub(super) fn words(elements: &Elements, most: usize) -> Vec<String> {
     }
 }
 
-/// Formats a string as Python does: UTF-8 as a quoted string, anything else as bytes.
+/// Formats a string as Python does. UTF-8 becomes a quoted string, and any other value becomes a
+/// bytes literal.
 pub(super) fn quoted(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else {
         let escaped = bytes.iter().map(|&byte| match byte {
@@ -63,16 +65,16 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     shown
 }
 
-/// The common format of all floats in an array: the same number of characters before and after the
-/// point.
+/// The format that all floats in an array share, so that they have the same number of characters
+/// before and after the point.
 struct FloatFormat {
     precision: Precision,
     has_sign: bool,
-    /// Maximum digits after the point.
+    /// Maximum number of digits after the point.
     most: usize,
     left: usize,
     right: usize,
-    /// Digits of the exponent, if there is one.
+    /// Number of characters of the exponent, if the format has one.
     exponent: Option<usize>,
 }
 
@@ -82,7 +84,8 @@ impl FloatFormat {
         let sizes = finite.iter().map(|value| value.abs()).filter(|size| *size > 0.0);
         let (least, greatest) = sizes
             .fold((f64::INFINITY, 0.0_f64), |(least, greatest), size| (least.min(size), greatest.max(size)));
-        // NumPy compares in the dtype of the array, and uses the digits of that dtype.
+        // NumPy compares numbers in the dtype of the array, so the threshold depends on the
+        // precision of that dtype.
         let beyond = match precision {
             Precision::Double => 1e8,
             Precision::Single => 1e6,
@@ -103,7 +106,7 @@ impl FloatFormat {
             }
             format.most = digits;
             format.exponent = Some(behind);
-            // Only `nan` and `inf` need this padding.
+            // Only `nan` and `inf` are padded to this width.
             format.right = behind + 2 + digits;
         } else {
             for value in &finite {

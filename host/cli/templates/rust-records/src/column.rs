@@ -1,4 +1,5 @@
-//! A column has a name and a kind: a code in a file, an Arrow type in rows.
+//! A column has a name and a kind. A file stores the kind as a code, and rows represent it as an
+//! Arrow type.
 
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 
@@ -9,7 +10,7 @@ pub(crate) enum Kind {
     Text,
 }
 
-/// The kinds with their codes. A code is never reused for a different kind.
+/// The kinds of columns with their codes. A code is never reused for a different kind.
 const KINDS: &[(u8, Kind, DataType)] =
     &[(1, Kind::Integer, DataType::Int64), (2, Kind::Float, DataType::Float64), (3, Kind::Text, DataType::Utf8)];
 
@@ -21,13 +22,13 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Returns the column of a code, or `None` for an unknown kind.
+    /// Returns the column for a code. Returns `None` if no kind has this code.
     pub(crate) fn coded(code: u8, name: String) -> Option<Self> {
         let (code, kind, _) = KINDS.iter().find(|(known, ..)| *known == code)?;
         Some(Self { name, code: *code, kind: *kind })
     }
 
-    /// Returns the column for a field, or `None` if a tray cannot hold it.
+    /// Returns the column for a field. Returns `None` if a tray cannot store the field.
     pub(crate) fn of(field: &Field) -> Option<Self> {
         let (code, kind, _) = KINDS.iter().find(|(.., known)| known == field.data_type())?;
         u8::try_from(field.name().len()).ok()?;

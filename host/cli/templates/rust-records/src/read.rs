@@ -1,4 +1,5 @@
-//! The reader: a header, then one row after another. The SDK does splits, batches, ranges and projection.
+//! The reader. A file consists of a header and a sequence of rows. The SDK implements splits,
+//! batches, ranges and projection.
 
 use crate::MAGIC;
 use crate::column::{Column, Kind};
@@ -9,7 +10,7 @@ use tensorferry_sdk::records::{
 };
 use tensorferry_sdk::{Context, Error, LossSink, Result, Source};
 
-/// Each split is read on its own thread.
+/// Each split is read in a separate thread.
 const ROWS_OF_A_SPLIT: u64 = 65_536;
 
 pub(crate) struct Reader;

@@ -1,4 +1,5 @@
-//! The writer. The header starts a file. Each piece is a run of rows that depends on no other piece.
+//! The writer. Each file starts with the header. Each piece is a sequence of rows that does not
+//! depend on other pieces.
 
 use crate::MAGIC;
 use crate::column::{Column, Kind};
@@ -42,7 +43,7 @@ impl RecordWriter for Writer {
 
 struct Plan {
     files: Vec<String>,
-    /// The columns, each with its index in the rows.
+    /// The columns, each with its index in a row.
     columns: Vec<(usize, Column)>,
 }
 
@@ -81,7 +82,7 @@ impl RecordPlan for Plan {
             }
         }
         output.write(&bytes)?;
-        // `finish` needs no information about the piece.
+        // `finish` does not need any information about the piece.
         Ok(Vec::new())
     }
 }

@@ -1,4 +1,5 @@
-//! The SDK's conformance suite, which every format must pass. `ferry plugin test` runs it on the built library.
+//! Runs the SDK's conformance suite, which every format must pass. `ferry plugin test` runs the
+//! suite on the built library.
 
 use ferry_tray::TrayFormat;
 use tensorferry_sdk::conformance::{Sample, check};

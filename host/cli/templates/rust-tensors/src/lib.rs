@@ -1,4 +1,4 @@
-//! Tray, a format of tensors, as a plugin of ferry. All numbers are little-endian:
+//! A ferry plugin for tray, a format for tensors. All numbers are little-endian:
 //!
 //! ```text
 //! 0      m bytes   the magic: 0x89, "TRAY", 0x0d, 0x0a, 0x1a, 0x0a
@@ -13,8 +13,8 @@
 //! then             the tensors' elements, in the order of the entries, row-major, without gaps, up to the end of the file
 //! ```
 //!
-//! The magic begins with a byte that is not text, and contains both kinds of line ends. So no other format begins with it, and
-//! a file that was transferred as text is detected.
+//! The magic bytes begin with a byte that is not text, so text files never match. They contain both
+//! kinds of line endings, so a file that was damaged by a transfer as text is detected.
 #![forbid(unsafe_code)]
 
 mod read;
@@ -28,7 +28,7 @@ export_plugin!(TrayFormat);
 
 const MAGIC: &[u8] = b"\x89TRAY\r\n\x1a\n";
 
-/// The dtypes of entries by code. A code is never reused for a different dtype.
+/// The dtypes of tensors with their codes. A code is never reused for a different dtype.
 const DTYPES: &[(u8, Dtype)] = &[
     (1, Dtype::BOOL),
     (2, Dtype::U8),

@@ -1,4 +1,4 @@
-//! The reader describes where the bytes of tensors are. The host moves them.
+//! The reader, which describes where the bytes of tensors are. The host reads the bytes.
 
 use crate::{DTYPES, MAGIC};
 use tensorferry_sdk::{
@@ -43,7 +43,7 @@ impl TensorReader for Reader {
             let info = dtype.info().ok_or_else(|| Error::plugin("a dtype that is not built in"))?;
             let bytes = element_count(&shape).and_then(|count| info.bytes_of(count));
             let bytes = bytes.map_err(|error| error.file(path).tensor(&*name).offset(at))?;
-            // The host checks that the file has the bytes, and that names are unique.
+            // The host checks that the bytes are inside the file, and that names are unique.
             let storage = catalog.storage(Storage::file(file, place, bytes))?;
             catalog.tensor(&name, dtype, &shape, storage, 0)?;
             place += bytes;
@@ -59,7 +59,7 @@ impl TensorReader for Reader {
     }
 }
 
-/// The unread rest of a part of the file.
+/// The bytes of a part of the file that have not been parsed yet.
 struct Bytes<'a> {
     rest: &'a [u8],
     offset: u64,
@@ -106,7 +106,7 @@ mod tests {
     use tensorferry_sdk::memory::MemoryView;
     use tensorferry_sdk::{Catalog, ErrorKind, MemoryContext, MemorySource};
 
-    /// A file with one tensor, whose entry is these bytes.
+    /// Returns a file with one tensor, whose entry consists of these bytes.
     fn file(entry: &[u8], data: &[u8]) -> Vec<u8> {
         let len = u32::try_from(entry.len()).unwrap_or(u32::MAX);
         [MAGIC, &1_u32.to_le_bytes(), &len.to_le_bytes(), entry, data].concat()

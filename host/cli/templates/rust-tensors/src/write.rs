@@ -1,4 +1,4 @@
-//! The writer plans where bytes go, and reports content that a tray cannot hold.
+//! The writer, which plans where bytes are written, and reports content that a tray cannot store.
 
 use crate::{DTYPES, MAGIC};
 use tensorferry_sdk::{
@@ -39,7 +39,7 @@ impl TensorWriter for Writer {
     }
 }
 
-/// The entry of a tensor, or why a tray cannot hold it.
+/// Returns the entry of a tensor, or the reason why a tray cannot store the tensor.
 fn entry(tensor: &TensorView<'_>) -> Result<Vec<u8>, &'static str> {
     let code = DTYPES.iter().find(|(_, dtype)| *dtype == tensor.dtype).map(|(code, _)| *code);
     let code = code.ok_or("a tray has no code for this dtype")?;
