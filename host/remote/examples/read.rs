@@ -1,5 +1,5 @@
-//! Reads URLs completely, as a conversion does, and prints the speed: `read MEMORY_MIB URL...`. The
-//! environment variable `FERRY_STORE` contains settings, separated by spaces.
+//! Reads URLs completely, as a conversion does, and prints the throughput. Usage: `read MEMORY_MIB
+//! URL...`. The environment variable `FERRY_STORE` contains store settings, separated by spaces.
 
 use std::sync::Mutex;
 use std::time::Instant;

@@ -4,9 +4,9 @@
 use reqwest::Url;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns whether any server may redirect to this address. This is not allowed for addresses of
-/// this machine, of private networks and of the local link. On the local link, clouds serve
-/// credentials (at 169.254.169.254).
+/// Returns whether any server may redirect to this address. Redirects to addresses of this machine,
+/// of private networks and of the local link are not allowed. On the local link, cloud providers
+/// serve credentials (at 169.254.169.254).
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -14,8 +14,8 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Follows IANA's registry of special-purpose addresses (RFC 6890), but only includes addresses
-/// that are routed within a site.
+/// Returns whether an IPv4 address is public. Follows IANA's registry of special-purpose addresses
+/// (RFC 6890), but considers only the addresses that are routed within a site.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     let is_shared = a == 100 && (64..128).contains(&b);
@@ -30,7 +30,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    // Addresses in 64:ff9b::/96 are translated to IPv4, and addresses in ::/96 used to be.
+    // Addresses in 64:ff9b::/96 are translated to IPv4. So are addresses in the deprecated range
+    // ::/96.
     let parts = address.segments();
     let is_translated = parts[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
     if is_translated || parts[..6] == [0; 6] || address.to_ipv4_mapped().is_some() {
@@ -40,7 +41,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     !(address.is_unique_local() || address.is_unicast_link_local() || address.is_multicast())
 }
 
-/// Returns the address in a URL, if the host is an address and not a name.
+/// Returns the IP address in a URL, if the host is an address and not a name.
 pub(crate) fn literal(url: &Url) -> Option<IpAddr> {
     url.host_str()?.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }

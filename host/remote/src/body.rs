@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
 
-/// The rest of a response that has not been read yet.
+/// The part of a response body that has not been read yet.
 #[derive(Debug)]
 pub(crate) struct Body {
     response: reqwest::Response,
@@ -27,13 +27,13 @@ impl Body {
         Self { response, min_rate, time, since: Instant::now(), bytes: 0 }
     }
 
-    /// Returns the length of the rest, if the server has sent it.
+    /// Returns the number of bytes that remain, if the server has sent the length.
     pub(crate) fn len(&self) -> Option<u64> {
         let text = self.response.headers().get(reqwest::header::CONTENT_LENGTH)?;
         text.to_str().ok()?.trim().parse().ok()
     }
 
-    /// Returns the next piece. Returns `None` at the end.
+    /// Returns the next piece, or `None` at the end of the body.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Fault> {
         let left = self.time.saturating_sub(self.since.elapsed());
         let piece = tokio::time::timeout(left, self.response.chunk()).await;
@@ -77,8 +77,8 @@ impl Body {
         Ok(all.freeze())
     }
 
-    /// Reads up to `most` bytes from the start of the body, and ignores errors. This is for error
-    /// responses, which may be endless.
+    /// Reads up to `most` bytes from the start of the body, and ignores errors. This function is
+    /// for error responses, whose bodies may be endless.
     pub(crate) async fn start(mut self, most: usize) -> Bytes {
         let mut start = BytesMut::new();
         let _ = tokio::time::timeout(TIME_OF_ERROR, async {

@@ -1,6 +1,6 @@
-//! The memory budget for uploads. If not enough memory is left for a part, the writer waits until
-//! another part is uploaded. If no upload is running, the writer would wait forever, so the part
-//! goes to a file.
+//! The memory budget for uploads. If there is not enough memory for a part, the writer waits until
+//! another part has been uploaded. If no upload is running, the writer would wait forever, so the
+//! part is written to a file.
 
 use crate::cache::{Cancelled, LOOK};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,13 @@ pub(crate) struct Budget {
 #[derive(Default)]
 struct BudgetState {
     used: u64,
-    /// Bytes, included in `used`, that wait for a commit.
+    /// Number of bytes, included in `used`, that are kept in memory until a commit.
     kept: u64,
     /// Number of parts that are being uploaded.
     flying: usize,
 }
 
-/// Bytes of the budget that are reserved until this is dropped.
+/// A number of bytes of the budget that are reserved until this value is dropped.
 pub(crate) struct Held {
     budget: Arc<Budget>,
     bytes: u64,
@@ -38,16 +38,17 @@ impl Budget {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the size of a part. It is small enough that several parts fit in memory, large
-    /// enough for `len` bytes in 10,000 parts, and not below the minimum of the stores.
+    /// Returns the size of a part. The size is small enough that several parts fit in memory, and
+    /// large enough that 10,000 parts can contain `len` bytes. It is not below the minimum that
+    /// stores accept.
     pub(crate) fn part_bytes(&self, len: Option<u64>) -> u64 {
         const MIB: u64 = 1 << 20;
         let usual = (self.most / 4 / MIB).clamp(5, 16) * MIB;
         usual.max(len.unwrap_or(0).div_ceil(MAX_PARTS).next_multiple_of(MIB))
     }
 
-    /// Reserves bytes for a part. Returns `None` if there is not enough memory and no upload is
-    /// running that could free some.
+    /// Reserves bytes for a part. Returns `None` if there is not enough memory, and no running
+    /// upload could free memory.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Option<Held>> {
         let mut state = self.state();
         loop {
@@ -65,8 +66,8 @@ impl Budget {
         }
     }
 
-    /// Reserves bytes for a part that is uploaded immediately. If waiting would not help, exceeds
-    /// the budget.
+    /// Reserves bytes for a part that is uploaded immediately. Exceeds the budget if no running
+    /// upload could free memory.
     pub(crate) fn take_or_wait(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Held> {
         if let Some(held) = self.take(bytes, cancelled)? {
             return Ok(held);
@@ -86,15 +87,15 @@ impl Budget {
 pub(crate) const MAX_PARTS: u64 = 10_000;
 
 impl Held {
-    /// Marks the bytes as being uploaded.
+    /// Marks the reserved bytes as being uploaded.
     pub(crate) fn fly(&mut self) {
         if !std::mem::replace(&mut self.is_flying, true) {
             self.budget.state().flying += 1;
         }
     }
 
-    /// Marks the bytes as waiting for the commit. Returns false if more than a quarter of the
-    /// budget would then be waiting.
+    /// Marks the reserved bytes as waiting for the commit. Returns false if this would let more
+    /// than a quarter of the budget wait for commits.
     pub(crate) fn keep(&mut self, bytes: u64) -> bool {
         let budget = Arc::clone(&self.budget);
         let mut state = budget.state();
@@ -152,7 +153,7 @@ mod tests {
             assert!(waits.join().unwrap());
         });
         assert!(!budget.is_tight());
-        // A single part always fits, however large it is.
+        // If no memory is in use, a part of any size is accepted.
         assert!(budget.take(100, &never).unwrap().is_some());
     }
 

@@ -1,5 +1,5 @@
-//! Fetches pages: immediately if a read waits for them, and otherwise ahead of reads, within the
-//! memory budget.
+//! Fetches pages of files. If a read waits for a page, the page is fetched immediately. Other pages
+//! are fetched in advance, within the memory budget.
 
 use crate::body::Pieces;
 use crate::client::Client;
@@ -15,18 +15,18 @@ use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 use tokio::runtime::Handle;
 
-/// The source of a file's bytes. It returns only bytes of the file version that was opened, and a
-/// fault if the server returns anything else.
+/// A source of a file's bytes. It returns only bytes of the file version that was opened. If the
+/// server returns anything else, the source returns a fault.
 pub(crate) trait Origin: Send + Sync + 'static {
-    /// Returns the file's name as it is shown to users.
+    /// Returns the name of the file for messages to the user.
     fn name(&self) -> &str;
 
     fn len(&self) -> u64;
 
-    /// Returns the bytes of a range. They may end before the range does.
+    /// Returns the bytes of a range. Fewer bytes than requested may be returned.
     fn get<'a>(&'a self, client: &'a Client, range: Range<u64>) -> BoxFuture<'a, Result<Pieces, Fault>>;
 
-    /// Checks that the file is still the version that was opened.
+    /// Checks that the file has not changed since it was opened.
     fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
@@ -36,8 +36,8 @@ pub(crate) type Cancelled = Arc<dyn Fn() -> bool + Send + Sync>;
 /// Time between checks for cancellation.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
-/// If a body is cut off after at least this many bytes, that counts as progress, and the retry
-/// limits are reset.
+/// If a response body is cut off after at least this many bytes, the request counts as progress,
+/// and the retry limits are reset.
 const PROGRESS: u64 = 256 << 10;
 
 /// The pages of a process, and the tasks that fill them.
@@ -55,7 +55,7 @@ struct CacheState {
     origins: HashMap<FileId, Arc<dyn Origin>>,
     /// Number of prefetches that are running.
     ahead: usize,
-    /// Errors of failed fetches that reads are waiting for.
+    /// The errors of failed fetches, for the reads that are waiting for them.
     failed: HashMap<FetchId, Error>,
 }
 
@@ -80,7 +80,8 @@ impl Cache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a file. `start` contains the file's first bytes, if they are already known.
+    /// Registers a file with the cache. `start` contains the first bytes of the file, if they have
+    /// already been received.
     pub(crate) fn begin(&self, file: FileId, origin: &Arc<dyn Origin>, start: &[u8]) {
         let mut state = self.lock();
         if state.origins.contains_key(&file) {
@@ -100,14 +101,14 @@ impl Cache {
         }
     }
 
-    /// Removes a file.
+    /// Removes a file from the cache.
     pub(crate) fn end(&self, file: FileId) {
         let mut state = self.lock();
         state.pages.end(file);
         state.origins.remove(&file);
     }
 
-    /// Announces the ranges that will be read next.
+    /// Records which ranges of a file will be read next.
     pub(crate) fn advise(self: &Arc<Self>, file: FileId, ranges: &[Range<u64>]) {
         let mut state = self.lock();
         state.pages.advise(file, ranges);
@@ -139,8 +140,9 @@ impl Cache {
                 return Err(error.clone());
             }
             let Some((start, page)) = state.pages.at(file, at) else {
-                // If the fetch that this read waited for has failed, return its error. A failed
-                // prefetch is not reported here, because the read fetches the page again.
+                // If the fetch that this read waited for has failed, the read returns the error of
+                // the fetch. A failed prefetch is not reported here, because the read fetches the
+                // page again.
                 if let Some(error) = awaited.take().and_then(|fetch| state.failed.get(&fetch).cloned()) {
                     return Err(error);
                 }
@@ -180,7 +182,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Starts as many of the planned fetches as possible.
+    /// Starts as many planned fetches as the limits allow.
     fn pump(self: &Arc<Self>, state: &mut CacheState) {
         while state.ahead < self.parallel {
             let Some(next) = state.pages.next() else { break };
@@ -222,7 +224,8 @@ impl Cache {
         loop {
             let mut pieces = match origin.get(&self.client, at..end).await {
                 Ok(pieces) => pieces,
-                // The client has already retried failures of a busy server.
+                // The client has already retried requests that the server rejected because it was
+                // busy.
                 Err(fault) => {
                     patience.wait(fault.of(origin.name())).await?;
                     continue;
@@ -248,7 +251,7 @@ impl Cache {
                         self.changed.notify_all();
                         let Some(next) = pages.next().copied() else { return Ok(()) };
                         page = next;
-                        // The file has been closed during the fetch.
+                        // The file was closed during the fetch, so nothing waits for these bytes.
                         if !state.pages.is_coming(file, page.0, fetch) {
                             return Ok(());
                         }
@@ -265,7 +268,8 @@ impl Cache {
     }
 }
 
-/// Records the end of a fetch when it is dropped, in whatever way the fetch ends.
+/// Records the end of a fetch when this value is dropped, whether the fetch succeeded, failed or
+/// was cancelled.
 struct Ended<'a> {
     cache: &'a Arc<Cache>,
     planned: &'a Planned,
@@ -285,8 +289,8 @@ impl Drop for Ended<'_> {
                 state.pages.fail(self.planned.file, &fault.error);
             }
             Some(fault) if !self.is_ahead => {
-                // An entry is not removed when it is read, because several reads may wait for the
-                // same fetch. Therefore, the map is cleared when it is large.
+                // A read does not remove the error that it returns, because several reads may wait
+                // for the same fetch. Therefore, the map is cleared when it becomes large.
                 if state.failed.len() > 1024 {
                     state.failed.clear();
                 }

@@ -42,10 +42,10 @@ impl Ask {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// The URL that sent the response, after all redirects.
+    /// The URL from which the response was received, after all redirects.
     pub(crate) url: Url,
     pub(crate) body: Body,
-    /// Secrets of the request, which the server might repeat in its messages.
+    /// The secrets in the request, which the server might repeat in its messages.
     secrets: Vec<Secret>,
 }
 
@@ -56,18 +56,20 @@ impl Answer {
     }
 }
 
-/// Determines which redirects are followed.
+/// Determines which redirects the client follows.
 #[derive(Debug, Clone)]
 pub(crate) enum Follow {
-    /// All allowed redirects.
+    /// Follow all allowed redirects.
     Yes,
-    /// No redirects: the caller handles them.
+    /// Do not follow redirects. The caller handles them.
     No,
-    /// All allowed redirects. The request's own URL came from a redirect by this URL.
+    /// Follow all allowed redirects. The URL of the request is itself the target of an earlier
+    /// redirect from this URL.
     After(Url),
 }
 
-/// The HTTP client that all places share: a connection pool and the rules for requests.
+/// The HTTP client that all places (servers, repositories and buckets) share. It contains a
+/// connection pool and the rules for requests.
 #[derive(Clone)]
 pub(crate) struct Client {
     any: reqwest::Client,
@@ -76,7 +78,7 @@ pub(crate) struct Client {
     public: Arc<OnceLock<reqwest::Client>>,
     settings: Arc<Settings>,
     rules: Arc<Rules>,
-    /// For each host that has redirected, whether all of its addresses are private.
+    /// For each host that has sent a redirect, whether all of its addresses are private.
     within: Arc<Mutex<HashMap<String, bool>>>,
 }
 
@@ -93,8 +95,8 @@ struct Rules {
 /// Maximum number of redirects that a request follows.
 const MAX_REDIRECTS: usize = 10;
 
-/// Maximum number of bytes to read from the body of an error response. Providers' messages take a
-/// few hundred bytes.
+/// Maximum number of bytes to read from the body of an error response. The messages of providers
+/// are a few hundred bytes long.
 pub(crate) const MAX_OF_ERROR: usize = 64 << 10;
 
 /// Headers that may be forwarded to another host. All other headers may be secret or part of a
@@ -112,8 +114,8 @@ const FOR_OTHER_HOSTS: [HeaderName; 8] = [
 
 impl Client {
     pub(crate) fn new(settings: &Settings) -> Result<Self> {
-        // This fails if the program has already installed a provider. In that case, the installed
-        // provider is used.
+        // This call fails if the program has already installed a cryptography provider. In that
+        // case, the installed provider is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let hosts = settings.text("redirect-to").unwrap_or_default();
         let rules = Rules {
@@ -134,12 +136,12 @@ impl Client {
         })
     }
 
-    /// Returns the retry limits.
+    /// Returns the limits for retries.
     pub(crate) fn patience(&self) -> Patience {
         Patience::new(self.rules.tries, self.rules.retry_time)
     }
 
-    /// Removes known secrets from a server's message.
+    /// Removes the secrets in the settings from a server's message.
     pub(crate) fn scrubbed(&self, words: &str) -> String {
         scrubbed(words, &self.rules.secrets)
     }
@@ -150,7 +152,7 @@ impl Client {
         self.ask_and(ask, &Follow::Yes).await
     }
 
-    /// Does the same as [`ask`](Self::ask), but the caller determines which redirects are followed.
+    /// Sends a request like [`ask`](Self::ask). The caller determines which redirects are followed.
     pub(crate) async fn ask_and(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
         let mut patience = self.patience();
         loop {
@@ -168,8 +170,8 @@ impl Client {
         }
     }
 
-    /// Does the same as [`ask`](Self::ask), but without retries. After a temporary failure, it is
-    /// unknown whether the server has processed the request.
+    /// Sends a request like [`ask`](Self::ask), but without retries. After a temporary failure, it
+    /// is unknown whether the server has processed the request.
     pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Answer, Fault> {
         let answer = self.once(ask, &Follow::No).await?;
         match busy(&answer) {
@@ -181,7 +183,7 @@ impl Client {
         }
     }
 
-    /// Sends a request once. If it is a read, follows redirects.
+    /// Sends a request once. If the request is a read, follows redirects.
     async fn once(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
         let mut ask = ask.clone();
         let (first, mut is_of_first_host) = match follow {
@@ -341,8 +343,8 @@ fn build(settings: &Settings, resolver: Option<Arc<PublicOnly>>) -> Result<reqwe
     builder.build().map_err(|error| Error::io(format!("cannot set up TLS: {}", causes(&error))))
 }
 
-/// If a response is a temporary failure, returns `Some` with the wait that the server requests, if
-/// it requests one.
+/// Returns `Some` if a response is a temporary failure. The inner value is the wait that the server
+/// requests, if it requests one.
 fn busy(answer: &Answer) -> Option<Option<Duration>> {
     let is_passing = match answer.status.as_u16() {
         408 | 425 | 429 => true,
@@ -355,7 +357,8 @@ fn busy(answer: &Answer) -> Option<Option<Duration>> {
     })
 }
 
-/// Parses the value of `Retry-After`, which is seconds or a date (RFC 9110, section 10.2.3).
+/// Parses the value of `Retry-After`, which is a number of seconds or a date (RFC 9110, section
+/// 10.2.3).
 fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
@@ -364,8 +367,8 @@ fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
     Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
 }
 
-/// Returns the number of seconds until an exhausted rate limit is reset. The header is that of an
-/// IETF draft: `"api";r=0;t=55`.
+/// Returns the number of seconds until an exhausted rate limit is reset. An IETF draft defines the
+/// header, whose value has the form `"api";r=0;t=55`.
 fn limit_ends(text: &str) -> Option<u64> {
     let mut parts = text.split(';').map(str::trim);
     let is_spent = parts.clone().any(|part| part == "r=0");
@@ -445,8 +448,8 @@ fn certificates(path: &str) -> Result<Vec<reqwest::Certificate>> {
         .map_err(|_| Error::usage("ca-bundle holds no certificates").file(path).expected("PEM"))
 }
 
-/// Extracts the message from the body of an error response: the message in JSON or XML, the title
-/// of an HTML page, or the first line of text.
+/// Extracts the message from the body of an error response. This is the message in JSON or XML, the
+/// title of an HTML page, or the first line of text.
 pub(crate) fn words_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) {
@@ -488,7 +491,7 @@ mod tests {
         leads(&["redirect-to=a, 169.254.169.254"], first, next).unwrap();
         leads(&[], "http://127.0.0.1/a", next).unwrap();
         leads(&[], first, "https://8.8.8.8/a").unwrap();
-        // Host names are checked later, when they are resolved.
+        // Host names are not checked here, but when they are resolved.
         let client = client(&["retries=1"]);
         let ask = Ask::get(Url::parse("http://localhost:1/a").unwrap());
         let follow = Follow::After(Url::parse(first).unwrap());

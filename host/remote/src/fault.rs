@@ -1,4 +1,5 @@
-//! The reason for a failed transfer, and whether a retry may help.
+//! A fault is the reason for a failed transfer, together with the information whether a retry may
+//! help.
 
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, ErrorKind};
@@ -11,9 +12,9 @@ pub(crate) struct Fault {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Retry, after the wait that the server requested, if it requested one.
+    /// Retry. If the server requested a wait, wait for this time first.
     Again(Option<Duration>),
-    /// There is no remedy, because the file has changed.
+    /// Do not retry, because the file has changed.
     Changed,
     None,
 }
@@ -33,7 +34,7 @@ impl Fault {
         Self { error, remedy: Remedy::Changed }
     }
 
-    /// Adds the name of the file.
+    /// Adds the name of the file to the error.
     pub(crate) fn of(mut self, name: &str) -> Self {
         self.error = self.error.file(name);
         self
@@ -46,7 +47,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// Limits how often a request is retried without progress.
+/// Limits the number and the duration of retries without progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Patience {
     most: usize,
@@ -65,7 +66,7 @@ impl Patience {
         Self { most, within, tries: 1, since: Instant::now() }
     }
 
-    /// Resets the limits, because there was progress.
+    /// Resets the limits after progress.
     pub(crate) fn renew(&mut self) {
         self.tries = 1;
         self.since = Instant::now();
@@ -104,7 +105,7 @@ fn tries(count: usize) -> String {
     if count == 1 { "one try".into() } else { format!("{count} tries") }
 }
 
-/// Appends the reason for giving up to the error message.
+/// Appends the reason why there are no more retries to the error message.
 fn with_reason(error: &Error, why: &str) -> Error {
     let file = error.details().find(|(name, _)| *name == "file").map(|(_, file)| file);
     let new = Error::new(
@@ -117,7 +118,7 @@ fn with_reason(error: &Error, why: &str) -> Error {
     }
 }
 
-/// Joins the messages of an error and of its causes, and leaves out repetitions.
+/// Joins the messages of an error and of its causes, without repetitions.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut texts = vec![error.to_string()];
     let mut next = error.source();
@@ -128,7 +129,7 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
         }
         next = cause.source();
     }
-    // The outermost message only says that a request failed, so it is left out.
+    // The outermost message states only that a request failed, so it is left out.
     if texts.len() > 1 { texts[1..].join(": ") } else { texts.remove(0) }
 }
 

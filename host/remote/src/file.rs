@@ -1,4 +1,4 @@
-//! A file of any origin, which is read through the cache.
+//! A file that is read through the cache, from a server, a repository or an object store.
 
 use crate::cache::Origin;
 use crate::runtime::{Engine, Process};
@@ -18,15 +18,15 @@ pub(crate) struct CachedFile {
     origin: Arc<dyn Origin>,
     id: u64,
     stamp: RemoteStamp,
-    /// The first bytes of the file, until they are passed to the cache.
+    /// The first bytes of the file. They are kept here until they are passed to the cache.
     start: Mutex<Bytes>,
-    /// Whether bytes after the first response were read.
+    /// Whether the file has been read beyond the bytes of the first response.
     is_read_on: AtomicBool,
 }
 
 impl CachedFile {
-    /// Creates a file of an origin. `start` contains the bytes that were received when the file was
-    /// opened.
+    /// Creates a file that reads its bytes from an origin. `start` contains the bytes that were
+    /// received when the file was opened.
     pub(crate) fn opened(
         engine: &Arc<Engine>,
         origin: impl Origin,

@@ -21,20 +21,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 
-/// A server, and the URL that the user passed.
+/// An HTTP server, and the URL that the user passed.
 pub(crate) struct HttpPlace {
     engine: Arc<Engine>,
-    /// Scheme, host and port, with the path `/`.
+    /// The URL of the server: scheme, host and port, with the path `/`.
     root: Url,
-    /// The path that the user passed, and its original URL. The URL's query is used only for this
-    /// path.
+    /// The path in the URL that the user passed, and the URL itself. The query of the URL is used
+    /// only for this path.
     named: (String, Url),
     headers: HeaderMap,
     looked: Looked,
 }
 
 impl HttpPlace {
-    /// Splits a URL into the server and the path.
+    /// Splits a URL into the server and the path on the server.
     pub(crate) fn of(engine: &Arc<Engine>, text: &str) -> Result<(Arc<dyn RemotePlace>, String)> {
         let usage = |message: &str| Error::usage(message).file(shown_text(text));
         let mut url = Url::parse(text).map_err(|_| usage("no URL"))?;
@@ -46,7 +46,8 @@ impl HttpPlace {
         }
         url.set_fragment(None);
         let headers = headers(engine, &url)?;
-        // The user name and password are sent as a header instead, and only to this host.
+        // The user name and the password are removed from the URL. They are sent in a header
+        // instead, and only to this host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let path = decoded(url.path().trim_start_matches('/'));
@@ -69,7 +70,7 @@ impl HttpPlace {
         url
     }
 
-    /// Opens the file at a path, if it exists.
+    /// Opens the file at a path. Returns `None` if the file does not exist.
     fn finding(&self, path: &str) -> impl Future<Output = Result<Found, Fault>> + Send + use<> {
         let origin =
             HttpOrigin { name: self.url(path), url: self.url_of(path), headers: self.headers.clone() };
@@ -163,7 +164,7 @@ pub(crate) fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-/// A file at a URL, before the first request for it.
+/// A file at a URL that has not been requested yet.
 struct HttpOrigin {
     name: String,
     url: Url,
@@ -174,7 +175,7 @@ struct HttpOrigin {
 struct RangedOrigin {
     origin: HttpOrigin,
     version: Version,
-    /// The URL that the server last redirected to, as long as it is valid.
+    /// The URL to which the server last redirected, while this URL is valid.
     moved: Mutex<Option<Url>>,
 }
 
@@ -195,7 +196,7 @@ impl RangedOrigin {
         if let Some(url) = moved {
             let moved = Ask { url, ..ask.clone() };
             let answer = client.ask_and(&moved, &Follow::After(ask.url.clone())).await?;
-            // These statuses may mean that a signed URL has expired.
+            // Each of these statuses may mean that a signed URL has expired.
             if !matches!(answer.status.as_u16(), 400 | 401 | 403 | 404 | 410) {
                 return Ok(answer);
             }
@@ -233,7 +234,8 @@ impl HttpOrigin {
                     }
                 };
                 let origin = RangedOrigin::new(self, Version::of(&answer, len), &answer.url);
-                // If bytes are missing here, they are requested again when they are read.
+                // If the response is cut off here, the missing bytes are requested again when they
+                // are read.
                 let start = answer.body.start(usize::try_from(START.min(len)).unwrap_or(0)).await;
                 Ok(Some(Opened::Ranges(origin, start)))
             }
@@ -244,7 +246,7 @@ impl HttpOrigin {
                 let file = spool.fill(client, answer, version, again, &name).await?;
                 Ok(Some(Opened::Spooled(file)))
             }
-            // No range of an empty file can be satisfied.
+            // For an empty file, a server cannot satisfy any range.
             416 if unsatisfied_len(&answer) == Some(0) => {
                 let version = Version::of(&answer, 0);
                 Ok(Some(Opened::Ranges(RangedOrigin::new(self, version, &answer.url), Bytes::new())))
@@ -275,8 +277,9 @@ impl Origin for RangedOrigin {
 
     fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
-            // Use GET instead of HEAD, because a signed URL is valid only for GET. Use the original
-            // URL, because its server may redirect to a different URL now.
+            // The request method is GET instead of HEAD, because a signed URL is valid only for
+            // GET. The request goes to the original URL, because the server may now redirect to a
+            // different URL.
             let answer = client.ask(&self.origin.ask(&(0..1))).await?;
             if answer.status.as_u16() == 416 && self.version.len == 0 {
                 let version = Version::of(&answer, unsatisfied_len(&answer).unwrap_or(0));

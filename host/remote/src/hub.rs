@@ -1,5 +1,6 @@
-//! Repositories on the Hugging Face Hub, each at one commit. A repository is listed once, and its
-//! files are read by ranges. If the Hub's local cache contains a file, it is read from there.
+//! Repositories on the Hugging Face Hub, each at one commit. Each repository is listed only once,
+//! and its files are read in ranges. If the local cache of the Hub contains a file, the file is
+//! read from the cache.
 
 mod address;
 mod api;
@@ -22,7 +23,7 @@ use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 use tree::{Known, Tree};
 
-/// A repository at a commit.
+/// A repository on the Hub, at one commit.
 pub(crate) struct HubPlace {
     engine: Arc<Engine>,
     api: Arc<Api>,
@@ -32,7 +33,8 @@ pub(crate) struct HubPlace {
     looked: Looked,
 }
 
-/// Splits a URL into the repository with its revision, which is the key of the place, and the path.
+/// Splits a URL into the URL of the repository at a revision, and the path of a file in the
+/// repository. The first part identifies the repository among the opened ones.
 pub(crate) fn address(url: &str) -> Result<(String, String)> {
     let address = Address::parse(url)?;
     Ok((address.url(""), address.path))
@@ -67,7 +69,8 @@ impl HubPlace {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the entry at a path. If it is not in the known tree, asks the Hub.
+    /// Returns the entry at a path. If the known tree does not contain the entry, sends a request
+    /// to the Hub.
     fn find(&self, path: &str) -> Result<Option<Known>> {
         if path.is_empty() {
             return Ok(Some(Known::Folder));
@@ -135,8 +138,8 @@ impl RemotePlace for HubPlace {
 
     fn will_open(&self, paths: &[&str]) {
         for path in paths {
-            // Files that are not in the known tree would need another request, and files in the
-            // local cache need no request.
+            // Only files in the known tree are opened in advance, because other files would need an
+            // additional request. Files in the local cache do not need a request.
             let Some(Some(Known::File(file))) = self.tree().find(path) else { continue };
             if self.snapshot.open(path, &file, self.url(path)).is_some() {
                 continue;

@@ -1,10 +1,10 @@
 //! Reads and writes files in object stores, on HTTP servers and on the Hugging Face Hub.
 //! [`Remotes`] opens their URLs.
 //!
-//! One tokio thread per process handles all transfers. It fetches data ahead of reads within a
-//! memory budget. Every response is checked against the version of the file that was opened.
-//! Temporary failures are retried within the limits of the [`Settings`]. Messages never contain
-//! keys, tokens or signed queries.
+//! One tokio thread per process handles all transfers. The thread fetches data before it is read,
+//! within a memory budget. Every response is checked against the version of the file that was
+//! opened. Temporary failures are retried within the limits of the [`Settings`]. Messages never
+//! contain keys, tokens or signed queries.
 //!
 //! ```no_run
 //! use tensorferry_core::context::remote::{Remote, RemoteFile, RemotePlace};
@@ -22,13 +22,13 @@
 //! # Modules
 //!
 //! - A place (`http.rs`, `hub.rs`, `object.rs`) finds files by name. An `Origin` (`cache.rs`)
-//!   returns ranges of one file and checks every response against the version that was opened. A
-//!   `CachedFile` (`file.rs`) reads an origin through the cache.
+//!   returns ranges of one file. It checks that every response is for the version that was opened.
+//!   A `CachedFile` (`file.rs`) reads an origin through the cache.
 //! - `runtime.rs` runs one tokio thread per process. A forked process starts its own thread,
 //!   connections and cache. Calls that wait check ten times per second whether the run was
 //!   canceled.
-//! - `secret.rs` has a type for secrets that is never displayed. Everything secret that was sent
-//!   (settings, headers, the query) is removed from the error messages of servers.
+//! - `secret.rs` has a type for secrets that is never displayed. All secrets that were sent to a
+//!   server (in settings, headers and the query) are removed from its error messages.
 //!
 //! The crate is an optional feature of `tensorferry`, because it adds about eighty crates.
 

@@ -1,5 +1,5 @@
-//! Files that were opened to check whether they exist, or that were opened in advance. They are
-//! kept, which saves a request when the caller opens them.
+//! Keeps files that were opened to check whether they exist, or that were opened in advance. This
+//! saves a request when the caller opens such a file.
 
 use crate::cache::{Cancelled, LOOK};
 use crate::fault::Fault;
@@ -13,22 +13,22 @@ use std::time::{Duration, Instant};
 use tensorferry_core::context::remote::RemoteFile;
 use tensorferry_sdk::{Error, Result};
 
-/// A file. `None` if it does not exist.
+/// A file, or `None` if it does not exist.
 pub(crate) type Found = Option<Arc<dyn RemoteFile>>;
 
-/// How long an opened file may be used without checking it again.
+/// Time for which a file that was opened here may be used without another check.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The same limit as [`SOON`], for files that the caller has announced.
+/// The limit that replaces [`SOON`] for files that were opened in advance.
 const LATER: Duration = Duration::from_secs(60);
 
-/// Opened files by path.
+/// The opened files, keyed by path.
 #[derive(Default)]
 pub(crate) struct Looked(Mutex<HashMap<String, Slot>>);
 
 struct Slot {
     until: Instant,
-    /// The process whose transfer thread opens the file.
+    /// ID of the process whose transfer thread opens the file.
     process: u32,
     file: Opening,
 }
@@ -57,8 +57,8 @@ impl Looked {
         self.slots().insert(path.to_owned(), Slot::new(SOON, Opening::Here(file)));
     }
 
-    /// Starts to open a file in advance. If this fails, the caller of [`take`](Self::take) opens
-    /// the file again and receives the error.
+    /// Starts to open a file in advance. If the opening fails, the caller of [`take`](Self::take)
+    /// opens the file again and receives the error.
     pub(crate) fn begin(
         &self,
         path: &str,
@@ -73,7 +73,8 @@ impl Looked {
         let is_taken = Arc::new(AtomicBool::new(false));
         let is_begun = Arc::clone(&is_taken);
         engine.begin(move |turn| async move {
-            // If `take` was called before a permit was available, its caller opens the file.
+            // If `take` was called before a permit became available, the caller of `take` opens the
+            // file.
             if !is_begun.swap(true, Ordering::AcqRel)
                 && let Ok(found) = opening.await
             {
@@ -85,8 +86,9 @@ impl Looked {
         slots.insert(path.to_owned(), Slot::new(LATER, Opening::Coming(receive, is_taken)));
     }
 
-    /// Returns the file at a path, if it was opened recently or is being opened. If its opening
-    /// still waits for a permit, returns `None`, and the caller must open the file.
+    /// Returns the file at a path, if it was opened recently or is being opened. Returns `None` in
+    /// other cases, including when the opening still waits for a permit. The caller must then open
+    /// the file.
     pub(crate) fn take(&self, path: &str, cancelled: &Cancelled) -> Result<Found> {
         let slot = self.slots().remove(path);
         let receive = match slot.map(|slot| slot.file) {

@@ -1,4 +1,4 @@
-//! Notes that tell the user how files are read.
+//! Collects notes for the user about how files are read.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 /// Maximum number of notes.
 const MOST: usize = 100;
 
-/// Notes without duplicates, and the notes that have not been passed on yet.
+/// The notes without duplicates. Notes that have not been passed to the caller yet are also listed
+/// separately.
 #[derive(Debug, Default)]
 pub(crate) struct Notes(Mutex<NotesState>);
 
@@ -17,7 +18,7 @@ struct NotesState {
 }
 
 impl Notes {
-    /// Adds a note, unless it was added before.
+    /// Adds a note, unless the same note was already added.
     pub(crate) fn say(&self, note: String) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.said.len() < MOST && state.said.insert(note.clone()) {

@@ -112,7 +112,7 @@ fn at(place: i128, axis: usize, len: u64) -> Result<AxisSlice> {
     }
 }
 
-/// Selects a range of indices, cut to the axis as in Python.
+/// Selects a range of indices. As in Python, indices outside the axis are ignored.
 fn between(start: Option<i128>, stop: Option<i128>, step: i128, len: u64) -> AxisSlice {
     let size = i128::from(len);
     let (lowest, highest) = if step > 0 { (0, size) } else { (-1, size - 1) };

@@ -34,7 +34,7 @@ impl Address {
         let rest = if kind.is_some() { tail } else { rest };
         let (owner, rest) =
             rest.split_once('/').ok_or_else(|| usage("the repository needs an owner and a name"))?;
-        // If a revision contains slashes, it is one of the special ones, or its slashes are
+        // A revision can contain slashes only if it is a special revision, or if the slashes are
         // percent-encoded.
         let (name, revision, path) = match rest.find(['@', '/']) {
             Some(at) if rest[at..].starts_with('@') => {
@@ -66,7 +66,7 @@ impl Address {
         Ok(Self { kind: kind.unwrap_or("models"), owner, name, revision, path })
     }
 
-    /// Returns the revision, or the default revision if the URL does not name one.
+    /// Returns the revision in the URL, or the default revision if the URL does not contain one.
     pub(super) fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or("main")
     }
@@ -81,7 +81,7 @@ impl Address {
         format!("{}--{}--{}", self.kind, self.owner, self.name)
     }
 
-    /// Returns the URL of a path in the repository at this revision.
+    /// Returns the `hf://` URL of a path in the repository at this revision.
     pub(super) fn url(&self, path: &str) -> String {
         let kind = if self.kind == "models" { String::new() } else { format!("{}/", self.kind) };
         let revision = self.revision.as_deref().map(|revision| {

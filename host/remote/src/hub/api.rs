@@ -1,4 +1,4 @@
-//! The Hub's API, which resolves revisions to commits and lists the files of commits.
+//! A client for the Hub's API, which resolves revisions to commits and lists the files of commits.
 
 use super::address::Address;
 use super::login;
@@ -21,7 +21,7 @@ pub(super) struct Api {
     revision: String,
 }
 
-/// Maximum size of an API response in bytes. A thousand entries take 300 KB.
+/// Maximum size of an API response in bytes. A response with a thousand entries has about 300 KB.
 const MAX_OF_ANSWER: usize = 16 << 20;
 
 /// Maximum number of entries in a tree.
@@ -45,7 +45,7 @@ impl Api {
         Ok(Self { endpoint, token: token.transpose()?, address, revision: revision.to_owned() })
     }
 
-    /// Returns the URL that serves a file.
+    /// Returns the URL from which a file can be downloaded.
     pub(super) fn file_url(&self, path: &str) -> Url {
         let address = &self.address;
         let kind = (address.kind != "models").then_some(address.kind);
@@ -78,8 +78,8 @@ impl Api {
 
     async fn json(&self, client: &Client, ask: &Ask, path: &str) -> Result<(Value, Option<Url>), Fault> {
         let mut answer = client.ask(ask).await?;
-        // A repository that has been renamed redirects. The client follows redirects only of GET,
-        // but this request is a POST.
+        // If a repository has been renamed, the Hub sends a redirect. The client follows redirects
+        // only for GET requests, so the redirect of a POST request is followed here.
         if ask.method == Method::POST && matches!(answer.status.as_u16(), 307 | 308) {
             let next = answer.text("location").and_then(|location| ask.url.join(location).ok());
             if let Some(url) = next.filter(|next| is_same_host(&ask.url, next)) {
@@ -124,7 +124,8 @@ impl Api {
         while let Some(url) = next {
             let (json, more) = self.json(client, &self.ask(url), folder).await?;
             let page = json.as_array().ok_or_else(|| self.unclear("a list of files"))?;
-            // Stop here, because empty pages that each link to a next page could go on forever.
+            // The loop ends at an empty page, because a server could send an endless sequence of
+            // empty pages.
             if page.is_empty() {
                 break;
             }
@@ -184,7 +185,8 @@ impl Api {
                 Error::usage("no such repository, or the token has no access to it")
             }
             "RepoNotFound" => unknown(),
-            // Without a token, the Hub sends the same response for a private repository.
+            // If the request contains no token, the Hub sends the same response for a private
+            // repository.
             "" if status == 401 && !has_token => unknown(),
             _ => Error::io(client.words(answer).await),
         };
@@ -192,7 +194,7 @@ impl Api {
     }
 }
 
-/// Parses an entry of a tree from an API response.
+/// Parses an entry of a tree in an API response.
 fn known(entry: &Value) -> Option<(String, Known)> {
     let path = entry["path"].as_str()?;
     let is_path = path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
@@ -200,8 +202,8 @@ fn known(entry: &Value) -> Option<(String, Known)> {
         "directory" => Known::Folder,
         "file" => {
             let lfs = &entry["lfs"];
-            // In the API, `oid` is only the digest. In LFS pointer files, the kind of digest is in
-            // front of it.
+            // In the API, the value of `oid` is only the digest. In LFS pointer files, the digest
+            // has a prefix that names the algorithm.
             let sha256 = lfs["oid"].as_str().map(|oid| oid.trim_start_matches("sha256:").to_owned());
             let len = lfs["size"].as_u64().or_else(|| entry["size"].as_u64())?;
             let oid = entry["oid"].as_str()?.to_owned();

@@ -1,6 +1,6 @@
 //! A repository's snapshot at a commit in the Hub's local cache:
 //! `REPOSITORY/snapshots/COMMIT/PATH`. Most of these files are links to `REPOSITORY/blobs/ETAG`.
-//! The cache is only read, never changed.
+//! This module reads the cache and never changes it.
 
 use super::address::Address;
 use super::tree::{Known, KnownFile};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
-/// The folder of a snapshot. `None` if there is no cache.
+/// The folder of a snapshot, or `None` if there is no cache.
 pub(super) struct Snapshot(Option<PathBuf>);
 
 impl Snapshot {
@@ -19,7 +19,7 @@ impl Snapshot {
         Self(cache.as_ref().map(|cache| cache.join(address.folder()).join("snapshots").join(commit)))
     }
 
-    /// Returns the commit that, according to the cache, a revision last referred to.
+    /// Returns the commit to which a revision last referred, according to the cache.
     pub(super) fn commit_of(cache: &Option<PathBuf>, address: &Address) -> Option<String> {
         let refs = cache.as_ref()?.join(address.folder()).join("refs");
         let commit = std::fs::read_to_string(refs.join(address.revision())).ok()?;
@@ -28,12 +28,12 @@ impl Snapshot {
         is_commit.then(|| commit.to_owned())
     }
 
-    /// Returns the cached entry at a path.
+    /// Returns the entry at a path, if the cache contains it.
     pub(super) fn find(&self, path: &str) -> Option<Known> {
         let path = self.0.as_ref()?.join(path);
         let found = std::fs::metadata(&path).ok()?;
         if !found.is_file() {
-            // A cached folder does not count, because it may be incomplete.
+            // A folder in the cache is not used, because it may be incomplete.
             return None;
         }
         let blob = std::fs::read_link(&path).ok()?;
@@ -63,7 +63,7 @@ impl Snapshot {
         Ok(entries)
     }
 
-    /// Opens a file, if the cache contains it with the expected content.
+    /// Opens a file from the cache, if the cache contains the file with the expected content.
     pub(super) fn open(&self, path: &str, expected: &KnownFile, url: String) -> Option<SnapshotFile> {
         let path = self.0.as_ref()?.join(path);
         let file = File::open(&path).ok()?;

@@ -1,4 +1,5 @@
-//! Finds the Hub's token and cache in the same locations as `constants.py` of `huggingface_hub`.
+//! Finds the user's token for the Hub and the local cache of the Hub. The locations are the same as
+//! in `constants.py` of `huggingface_hub`.
 
 use crate::secret::Secret;
 use crate::settings::Settings;
@@ -22,7 +23,7 @@ pub(super) fn token(settings: &Settings) -> Option<Secret> {
     (!token.is_empty()).then(|| Secret::new(token))
 }
 
-/// Returns the path of the cache folder.
+/// Returns the path of the Hub's local cache.
 pub(super) fn cache(settings: &Settings) -> Option<PathBuf> {
     match settings.text("hf-cache") {
         Some(path) => Some(expanded(settings, path)),

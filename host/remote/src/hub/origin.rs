@@ -1,5 +1,5 @@
 //! Reads the bytes of a file on the Hub. For a large file, the Hub redirects to a signed URL. This
-//! URL is reused until it expires, and then the Hub is asked for a new one.
+//! URL is reused until it expires. Then a new URL is requested from the Hub.
 
 use super::api::Api;
 use super::tree::KnownFile;
@@ -32,7 +32,8 @@ struct Signed {
     etag: Option<String>,
 }
 
-/// Maximum number of redirects within the Hub, which occur if a repository has been renamed.
+/// Maximum number of redirects within the Hub. Such redirects occur if a repository has been
+/// renamed.
 const MAX_MOVES: usize = 5;
 
 impl HubOrigin {
@@ -61,7 +62,7 @@ impl HubOrigin {
         *self.signed.lock().unwrap_or_else(PoisonError::into_inner) = signed;
     }
 
-    /// Checks that a response from the Hub is for the content that the tree lists.
+    /// Checks that a response from the Hub refers to the content that the tree lists.
     fn hold(&self, answer: &Answer) -> Result<(), Fault> {
         let linked = answer.text("x-linked-etag").or_else(|| answer.text("etag")).map(bare);
         let is_digest =
@@ -78,8 +79,8 @@ impl HubOrigin {
         }
     }
 
-    /// Requests a range from the Hub. Returns its bytes, or the signed URL that the Hub redirects
-    /// to.
+    /// Requests a range of the file from the Hub. Returns the bytes, or the signed URL to which the
+    /// Hub redirects.
     async fn resolve(&self, client: &Client, range: &Range<u64>) -> Result<Result<Pieces, Signed>, Fault> {
         let mut url = self.url.clone();
         for _ in 0..=MAX_MOVES {
@@ -142,8 +143,8 @@ impl Origin for HubOrigin {
                     // The signed URL has expired.
                     continue;
                 }
-                // The content of a commit does not change, but its `ETag` may be different at a
-                // different signed URL.
+                // The content of a file at a commit never changes, but each signed URL may return a
+                // different `ETag` for it.
                 let version = Version {
                     len: self.file.len,
                     etag: current.etag.clone(),
@@ -159,7 +160,8 @@ impl Origin for HubOrigin {
     }
 
     fn check<'a>(&'a self, _: &'a Client) -> BoxFuture<'a, Result<(), Fault>> {
-        // A commit never changes, and every redirect was checked.
+        // The check always succeeds, because the content of a commit never changes. Each redirect
+        // was checked when it was received.
         Box::pin(async { Ok(()) })
     }
 }

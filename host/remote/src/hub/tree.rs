@@ -1,4 +1,4 @@
-//! The known entries of a repository at one commit, which never changes.
+//! The known entries of a repository at one commit. The content of a commit never changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteStamp};
@@ -10,13 +10,13 @@ pub(super) enum Known {
     File(KnownFile),
 }
 
-/// A file, with the identifiers of its content.
+/// A file in a repository, with the identifiers of its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownFile {
     pub(super) len: u64,
-    /// SHA-256 of a large (LFS) file, in hexadecimal digits.
+    /// The SHA-256 digest of a large (LFS) file, as hexadecimal digits.
     pub(super) sha256: Option<String>,
-    /// Name of the file's blob in git. For a large file, the name of the blob that is its LFS
+    /// Name of the file's blob in git. For a large file, this is the blob that contains the LFS
     /// pointer.
     pub(super) oid: String,
 }
@@ -39,8 +39,8 @@ impl KnownFile {
         RemoteStamp { len: self.len, tag, modified: (0, 0) }
     }
 
-    /// Returns the name of the content. It is the value of `ETag` and `X-Linked-ETag`, and also the
-    /// name of the content's blob in the local cache.
+    /// Returns the name of the content. The headers `ETag` and `X-Linked-ETag` contain this name,
+    /// and the local cache uses it as the file name of the blob.
     pub(super) fn etag(&self) -> &str {
         self.sha256.as_deref().unwrap_or(&self.oid)
     }
@@ -49,12 +49,12 @@ impl KnownFile {
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     entries: BTreeMap<String, Option<Known>>,
-    /// Folders of which all contents are known.
+    /// Folders whose entries are all known.
     whole: BTreeSet<String>,
 }
 
 impl Tree {
-    /// Adds all entries in a folder and its sub-folders.
+    /// Adds all entries of a folder and its sub-folders.
     pub(super) fn add(&mut self, folder: &str, entries: Vec<(String, Known)>) {
         for (path, known) in entries {
             self.entries.insert(path, Some(known));
@@ -62,7 +62,7 @@ impl Tree {
         self.whole.insert(folder.to_owned());
     }
 
-    /// Records the entry at a path. `None` records that there is no entry.
+    /// Records the entry at a path. `None` records that the path does not exist.
     pub(super) fn note(&mut self, path: &str, known: Option<Known>) {
         self.entries.insert(path.to_owned(), known);
     }
@@ -80,8 +80,8 @@ impl Tree {
         }
     }
 
-    /// Returns the entry at a path. Returns `Some(None)` if there is no entry, and `None` if this
-    /// is unknown.
+    /// Returns the entry at a path. Returns `Some(None)` if the path does not exist, and `None` if
+    /// it is unknown whether the path exists.
     pub(super) fn find(&self, path: &str) -> Option<Option<Known>> {
         match self.entries.get(path) {
             Some(found) => Some(found.clone()),
