@@ -72,14 +72,15 @@ impl RemoteFile for CachedFile {
     }
 
     fn advise(&self, ranges: &[Range<u64>]) {
-        // Advice is only a hint. If there is an error, it occurs again when the bytes are read.
+        // Advice is only a hint, so errors are ignored. The same error occurs again when the bytes
+        // are read.
         if let Ok(process) = self.process() {
             process.cache.advise(self.id, ranges);
         }
     }
 
     fn check_unchanged(&self) -> Result<()> {
-        // If only the first response was read, all bytes come from one version of the file.
+        // If only the first response was read, all bytes are from one version of the file.
         if !self.is_read_on.load(Ordering::Relaxed) {
             return Ok(());
         }

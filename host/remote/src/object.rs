@@ -1,5 +1,5 @@
-//! Objects in S3, Google Cloud Storage and Azure. The Apache `object_store` crate is used, but its
-//! requests are sent by this crate's client.
+//! Reads and writes objects in S3, Google Cloud Storage and Azure. The module uses the Apache
+//! `object_store` crate, but sends the requests of that crate with its own client.
 
 mod azure;
 mod clean;
@@ -42,10 +42,10 @@ use tensorferry_sdk::{Error, Result};
 use trouble::Trouble;
 use upload::Upload;
 
-/// The `object_store` traits that the clients of all providers implement.
+/// The `object_store` traits that the clients of all providers implement, with two additions.
 trait Store: ObjectStore + PaginatedListStore + MultipartStore {
-    /// Returns the credential for signing a request to Azure again. Returns `None` for other
-    /// stores.
+    /// Returns the credential with which a request to Azure can be signed again. Returns `None` for
+    /// other stores.
     fn azure_credential(&self) -> BoxFuture<'_, Result<Option<Arc<AzureCredential>>, object_store::Error>> {
         Box::pin(std::future::ready(Ok(None)))
     }
@@ -78,14 +78,14 @@ pub(crate) struct ObjectPlace {
     looked: Looked,
 }
 
-/// The bucket that a URL names.
+/// The bucket that is part of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bucket {
     scope: Scope,
     /// The scheme and the authority of the URL.
     root: String,
     name: String,
-    /// The Azure account, if the URL names it.
+    /// The Azure account, if the URL contains it.
     account: Option<String>,
 }
 
@@ -100,14 +100,14 @@ impl Bucket {
             "az" | "azure" | "abfs" | "abfss" => Scope::Azure,
             _ => return Ok(None),
         };
-        // Everything after the first slash is a key, in which `?`, `#` and `%` are ordinary
-        // characters.
+        // All characters after the first slash belong to the key. In a key, `?`, `#` and `%` are
+        // ordinary characters.
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let usage = |why: &str| Error::usage(why).file(shown_text(&format!("{scheme}://{host}")));
         let (name, account) = match host.split_once('@') {
             Some((name, host)) if scope == Scope::Azure => {
                 let (account, cloud) = host.split_once('.').unwrap_or((host, ""));
-                // Clouds other than Azure's public cloud have other hosts.
+                // Azure clouds other than the public one have different host names.
                 if !["", "dfs.core.windows.net", "blob.core.windows.net"].contains(&cloud) {
                     return Err(usage(
                         "only the public Azure cloud has URLs of this form; set az.endpoint to the account's URL",
@@ -135,7 +135,7 @@ impl Bucket {
         Ok(Some((Self { scope, root, name: name.to_owned(), account }, path)))
     }
 
-    /// Returns the key under which `Remotes` stores the place.
+    /// Returns the key with which `Remotes` finds the opened bucket.
     pub(crate) fn root(&self) -> &str {
         &self.root
     }
@@ -155,7 +155,7 @@ impl Bucket {
 }
 
 impl ObjectPlace {
-    /// Creates the place without sending a request.
+    /// Prepares access to the bucket without sending a request.
     pub(crate) fn new(engine: &Arc<Engine>, bucket: Bucket) -> Result<Self> {
         let store = Mutex::new(bucket.store(engine, None)?);
         Ok(Self { engine: Arc::clone(engine), bucket, store, looked: Looked::default() })
@@ -165,8 +165,8 @@ impl ObjectPlace {
         Arc::clone(&self.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sends a request. If the store reports a different region, or if the credentials were
-    /// renewed, sends the request once more.
+    /// Sends a request. If the store reports a different region for the bucket, or if the
+    /// credentials were renewed, sends the request once more.
     fn ask<T: Send + 'static>(
         &self,
         path: &str,
@@ -186,7 +186,7 @@ impl ObjectPlace {
                     *self.store.lock().unwrap_or_else(PoisonError::into_inner) = store;
                     is_second = true;
                 }
-                // The next request uses renewed credentials.
+                // Repeats the request with renewed credentials.
                 _ if !is_renewed && found.as_ref().err().is_some_and(Trouble::is_expired) => {
                     is_renewed = true;
                 }
@@ -208,8 +208,7 @@ impl ObjectPlace {
         let (version, bytes) = match found {
             Ok(found) => found,
             Err(trouble) if trouble.status() == Some(404) => {
-                // If the bucket is missing, that is an error. If only the object is missing, it is
-                // not.
+                // A missing bucket is an error. A missing object is not.
                 return if trouble.is_of_bucket() { Err(trouble.error()) } else { Ok(None) };
             }
             Err(trouble) => return Err(trouble.error()),
@@ -224,8 +223,8 @@ impl ObjectPlace {
         let found = self.ask(path, move |store| {
             let prefix = prefix.clone();
             Box::pin(async move {
-                // Request two entries, because the first may be a placeholder for the folder
-                // itself, which is left out of the list.
+                // The request is for two entries, because the first entry may be a placeholder for
+                // the folder itself. This placeholder is not included in the list.
                 let options = PaginatedListOptions { max_keys: Some(2), ..PaginatedListOptions::default() };
                 let page = store.list_paginated(prefix.as_deref(), options).await?;
                 Ok(!page.result.objects.is_empty()
@@ -266,9 +265,10 @@ fn endpoint(settings: &Settings, scope: Scope) -> Result<Option<String>> {
     Ok(Some(text.trim_end_matches('/').to_owned()))
 }
 
-/// Converts an `object_store` error about settings.
+/// Converts an `object_store` error about invalid settings.
 fn unfit(error: &object_store::Error) -> Error {
-    // These messages name the missing setting. Only messages about URLs contain values of settings.
+    // Most of these messages name the missing setting. Only messages about URLs also contain the
+    // values of settings.
     let text = crate::fault::causes(error);
     let words = text.split(' ').filter(|word| !word.contains("://"));
     Error::usage(words.collect::<Vec<_>>().join(" "))
@@ -282,17 +282,17 @@ fn prefix(folder: &str) -> Option<String> {
     (!folder.is_empty()).then(|| format!("{folder}/"))
 }
 
-/// Reads the first bytes of an object, and its version.
+/// Reads the first bytes of an object. Also returns the version of the object.
 async fn start(store: &dyn Store, location: &Path) -> Result<(Version, Bytes), object_store::Error> {
     let options = GetOptions { range: Some(GetRange::Bounded(0..START)), ..GetOptions::default() };
     match store.get_opts(location, options).await {
         Ok(found) => {
             let version = version_of(&found.meta);
-            // If this fails, the bytes are requested again when they are read.
+            // If the body cannot be read, the bytes are requested again later.
             let bytes = found.bytes().await.unwrap_or_default();
             Ok((version, bytes))
         }
-        // No range of an empty object can be satisfied.
+        // For an empty object, a store cannot satisfy any range.
         Err(error) if trouble::status_of(&error) == Some(416) => {
             Ok((version_of(&store.head(location).await?), Bytes::new()))
         }
@@ -366,7 +366,8 @@ impl RemotePlace for ObjectPlace {
     }
 
     fn end_uploads(&self, prefix: &str, older_than: Duration) -> Result<Vec<String>> {
-        // This request is only sent to learn the bucket's region, which any response shows.
+        // The only purpose of this request is to determine the bucket's region, which every
+        // response contains.
         let _ = self.stamp("ferry");
         let (store, client) = (self.current(), self.engine.process()?.client.clone());
         let prefix = prefix.to_owned();
@@ -384,7 +385,8 @@ impl RemotePlace for ObjectPlace {
                 let found = start(&*store, &location).await;
                 let (version, bytes) = match found {
                     Ok(found) => found,
-                    // The error is reported when the file is opened.
+                    // This error is not reported. If it occurs again when the file is opened, it is
+                    // reported then.
                     Err(error) => return Err(Trouble::of(&error, &engine.process()?.client).fault()),
                 };
                 Ok(Some(opened(&engine, ObjectOrigin::new(store, location, url, version), bytes)))
@@ -393,7 +395,7 @@ impl RemotePlace for ObjectPlace {
     }
 }
 
-/// Converts a store's error to a fault for the cache.
+/// Converts the error of a store to a fault for the cache.
 fn fault(trouble: Trouble, name: &str) -> Fault {
     match trouble.status() {
         Some(404 | 410) => Fault::changed(name, "the object", "none"),

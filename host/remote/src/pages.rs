@@ -1,37 +1,37 @@
-//! Pages are the pieces of files that are in memory or are being fetched. This module tracks which
-//! pages exist, how much of the memory budget they use, which pages can be evicted, and which
-//! ranges to fetch next. It does not wait for or transfer anything.
+//! Pages are the pieces of files that are in memory or are being fetched. This module records which
+//! pages exist and how much of the memory budget they use. It decides which pages to evict and
+//! which ranges to fetch next, but does not itself wait or transfer data.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::Error;
 
-/// Size of a page in bytes, except for the last page of a fetch. The copy reads the same number of
-/// bytes at once.
+/// Size of a page in bytes. Only the last page of a fetch may be smaller. The copy stage of a
+/// conversion also reads this number of bytes at a time.
 pub(crate) const PAGE: u64 = 1 << 20;
 
 /// Ranges with a gap of up to this many bytes between them are fetched together. At 50 ms and 500
 /// MB/s, a request takes as long as transferring 25 MB, so fetching the gap costs little.
 const GAP: u64 = 1 << 20;
 
-/// A read that starts at most this many bytes from the end of earlier reads continues their
-/// sequence. The distance is needed because several threads read windows of one sequence.
+/// If a read starts at most this many bytes from the end of earlier reads, it continues their
+/// sequence. A distance is allowed because several threads read parts of the same sequence.
 const NEAR: u64 = 8 << 20;
 
 /// Number of bytes that must be read in sequence before prefetching starts.
 const SEQUENCE: u64 = 256 << 10;
 
-/// Number of bytes of pages that are kept after they were read. They may be read again: headers are
-/// read more than once, and several formats examine the same bytes.
+/// Number of bytes of pages that are kept after they were read. They may be read again, because
+/// headers are read more than once and several formats examine the same bytes.
 const KEPT: u64 = 16 << 20;
 
-/// Minimum number of bytes that a read fetches.
+/// Minimum number of bytes to fetch for a read that finds no page.
 pub(crate) const LEAST: u64 = 128 << 10;
 
 pub(crate) type FetchId = u64;
 
-/// Identifies a file in one process.
+/// Number that identifies a file within a process.
 pub(crate) type FileId = u64;
 
 #[derive(Debug, Clone)]
@@ -46,9 +46,9 @@ pub(crate) struct Page {
     pub(crate) content: Content,
     /// Number of bytes of the page that have been read.
     read: u64,
-    /// Number of reads that wait for the page.
+    /// Number of reads that are waiting for the page.
     pub(crate) waiting: u32,
-    /// Total number of bytes that had been read from all files when the page arrived.
+    /// When the page arrived, the number of bytes that had been read from all files so far.
     came: u64,
 }
 
@@ -58,12 +58,14 @@ struct FilePages {
     pages: BTreeMap<u64, Page>,
     /// If set, all further reads of the file fail with this error.
     failed: Option<Error>,
-    /// The end of the last sequential reads. The next field is their number of bytes.
+    /// End offset of the last sequence of reads. The next field is the number of bytes in that
+    /// sequence.
     end: u64,
     sequence: u64,
-    /// End of the range that has been planned to be prefetched for the sequence.
+    /// End offset of the range that is planned to be prefetched for the sequence.
     ahead: u64,
-    /// End of the ranges that the caller advised. There is no sequential prefetch before it.
+    /// End offset of the ranges that the caller announced. Before this offset, there is no prefetch
+    /// for sequences.
     advised: u64,
 }
 
@@ -74,7 +76,7 @@ pub(crate) struct Planned {
     pub(crate) range: Range<u64>,
 }
 
-/// All pages of a process.
+/// All pages of all files in a process.
 #[derive(Debug)]
 pub(crate) struct Pages {
     files: HashMap<FileId, FilePages>,
@@ -83,7 +85,7 @@ pub(crate) struct Pages {
     /// lengths. `done_bytes` is the sum of the lengths.
     done: VecDeque<(FileId, u64, u64)>,
     done_bytes: u64,
-    /// All pages, in the order in which they arrived.
+    /// All pages that have arrived, in the order of their arrival.
     came: VecDeque<(FileId, u64)>,
     spare: Vec<Vec<u8>>,
     budget: u64,
@@ -93,8 +95,8 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Creates an empty set of pages with a memory budget of `budget` bytes. A fetch has at most
-    /// `block` bytes.
+    /// Creates an empty set of pages with a memory budget of `budget` bytes. A single fetch has at
+    /// most `block` bytes.
     pub(crate) fn new(budget: u64, block: u64) -> Self {
         Self {
             files: HashMap::new(),
@@ -129,7 +131,7 @@ impl Pages {
         });
     }
 
-    /// Removes a file and its pages.
+    /// Removes a file, including its pages.
     pub(crate) fn end(&mut self, file: FileId) {
         if let Some(pages) = self.files.remove(&file) {
             self.used -= pages.pages.values().map(|page| page.len).sum::<u64>();
@@ -137,7 +139,8 @@ impl Pages {
         self.queue.retain(|planned| planned.file != file);
     }
 
-    /// Marks a file as changed. Its pages are dropped, and all further reads return the error.
+    /// Marks a file as changed. Drops the pages of the file, and makes all further reads return the
+    /// error.
     pub(crate) fn fail(&mut self, file: FileId, error: &Error) {
         if let Some(pages) = self.files.get_mut(&file) {
             pages.failed.get_or_insert_with(|| error.clone());
@@ -149,19 +152,20 @@ impl Pages {
         self.files.get(&file)?.failed.as_ref()
     }
 
-    /// Returns the page that contains the byte at `offset`, and the page's start.
+    /// Returns the page that contains the byte at `offset`, together with the start offset of the
+    /// page.
     pub(crate) fn at(&mut self, file: FileId, offset: u64) -> Option<(u64, &mut Page)> {
         let pages = &mut self.files.get_mut(&file)?.pages;
         let (&start, page) = pages.range_mut(..=offset).next_back()?;
         (offset < start + page.len).then_some((start, page))
     }
 
-    /// Returns whether a page still waits for bytes from this fetch.
+    /// Returns whether a page is still waiting for the bytes of the given fetch.
     pub(crate) fn is_coming(&self, file: FileId, start: u64, fetch: FetchId) -> bool {
         self.page(file, start).is_some_and(|page| matches!(page.content, Content::Coming(by) if by == fetch))
     }
 
-    /// Creates the pages of a range that do not exist yet. The fetch will fill them.
+    /// Creates the missing pages of a range. The given fetch will fill them.
     pub(crate) fn reserve(&mut self, planned: &Planned, fetch: FetchId) -> Vec<(u64, u64)> {
         let Some(file) = self.files.get_mut(&planned.file) else { return Vec::new() };
         let mut made = Vec::new();
@@ -196,7 +200,7 @@ impl Pages {
         }
     }
 
-    /// Removes those pages of a fetch that were not filled because it ended early.
+    /// Removes the pages that a fetch did not fill because it ended early.
     pub(crate) fn give_up(&mut self, file: FileId, fetch: FetchId, pages: &[(u64, u64)]) {
         for (start, len) in pages {
             if self.is_coming(file, *start, fetch) {
@@ -215,8 +219,8 @@ impl Pages {
         }
     }
 
-    /// Marks a page as evictable. This may happen before the page was read completely, because
-    /// often little more than a header is read.
+    /// Marks a page as evictable. The page need not have been read completely, because often only a
+    /// header is read.
     pub(crate) fn may_go(&mut self, file: FileId, start: u64) {
         let Some(len) = self.page(file, start).map(|page| page.len) else { return };
         self.done.push_back((file, start, len));
@@ -257,15 +261,15 @@ impl Pages {
         }
     }
 
-    /// Evicts pages until `bytes` more bytes fit: first the pages that were read, then old pages
-    /// that were never read. Returns whether the bytes fit.
+    /// Evicts pages until `bytes` more bytes fit in the budget. Pages that were read are evicted
+    /// first, and then old pages that were never read. Returns whether the bytes fit.
     pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
         while self.used + bytes > self.budget && self.evict_done() {}
         while self.used + bytes > self.budget {
             let Some(&(file, start)) = self.came.front() else { break };
             let page = self.page(file, start);
-            // Since the page arrived, twice as many bytes as the budget were read, so the page has
-            // been skipped.
+            // If twice as many bytes as the budget have been read since the page arrived, readers
+            // have skipped the page.
             let is_stale = page.is_none_or(|page| self.read >= page.came + 2 * self.budget);
             if !is_stale {
                 break;
@@ -290,7 +294,7 @@ impl Pages {
         }
     }
 
-    /// Adds ranges that will be read next to the end of the queue.
+    /// Appends ranges that will be read next to the queue of fetches.
     pub(crate) fn advise(&mut self, file: FileId, ranges: &[Range<u64>]) {
         let Some(len) = self.files.get(&file).map(|pages| pages.len) else { return };
         for range in ranges {
@@ -299,8 +303,8 @@ impl Pages {
                 continue;
             }
             match self.queue.back_mut() {
-                // Ranges are merged only up to the size of a block, to keep the order in which they
-                // are needed.
+                // Ranges are merged only up to the size of a block, so that they are fetched in the
+                // order in which they are needed.
                 Some(last)
                     if last.file == file
                         && last.range.start <= start
@@ -317,13 +321,13 @@ impl Pages {
         }
     }
 
-    /// Records the start of a read. If the read continues a sequence, plans a prefetch.
+    /// Records that a read starts. If the read continues a sequence, plans a prefetch.
     pub(crate) fn note_begin(&mut self, file: FileId, range: &Range<u64>) {
         let Some(pages) = self.files.get_mut(&file) else { return };
         let is_near = range.start + NEAR >= pages.end && range.start <= pages.end + NEAR;
         if is_near {
-            // Only new bytes count for the sequence. Several formats read the start of a file, and
-            // reading it again is not progress.
+            // Only new bytes count for the length of the sequence. Several formats read the start
+            // of a file, and such repeated reads are not progress.
             pages.sequence += range.end.saturating_sub(range.start.max(pages.end));
             pages.end = pages.end.max(range.end);
         } else {
@@ -335,16 +339,16 @@ impl Pages {
         let wished = (pages.sequence * 2).min(self.budget / 2);
         let from = pages.ahead.max(pages.end);
         let to = (pages.end + wished).min(pages.len);
-        // The prefetch advances by at least a quarter of the desired length at a time, so that each
-        // step is worth a request.
+        // Each step of the prefetch covers at least a quarter of the desired length, so that
+        // requests are not too small.
         if to > from && (to - from >= (wished / 4).min(self.block) || to == pages.len) {
             pages.ahead = to;
             self.queue.push_back(Planned { file, range: from..to });
         }
     }
 
-    /// Returns the next range of the queue that has no pages, up to the size of a block. The range
-    /// stays in the queue until [`begin_next`](Self::begin_next) removes it.
+    /// Returns the next range in the queue that has no pages, limited to the size of a block. The
+    /// range remains in the queue until [`begin_next`](Self::begin_next) removes it.
     pub(crate) fn next(&mut self) -> Option<Planned> {
         loop {
             let front = self.queue.front()?.clone();
@@ -356,7 +360,7 @@ impl Pages {
         }
     }
 
-    /// Removes the range that [`next`](Self::next) returned from the queue.
+    /// Removes from the queue the range that [`next`](Self::next) returned.
     pub(crate) fn begin_next(&mut self, next: &Planned) {
         if let Some(front) = self.queue.front_mut() {
             front.range.start = next.range.end;
@@ -366,9 +370,9 @@ impl Pages {
         }
     }
 
-    /// Returns the range to fetch immediately for a read that found no page at `offset`. If the
-    /// queue contains a range with this offset, it is the rest of that range. Otherwise, its length
-    /// depends on the sequence and is at least `LEAST` bytes.
+    /// Returns the range to fetch immediately for a read that found no page at `offset`. If a range
+    /// in the queue contains `offset`, returns the rest of that range. Otherwise, the length of the
+    /// result depends on the current sequence and is at least `LEAST` bytes.
     pub(crate) fn demand(&mut self, file: FileId, offset: u64, end: u64) -> Option<Planned> {
         let pages = self.files.get(&file)?;
         let wished =
@@ -386,8 +390,8 @@ impl Pages {
         Some(Planned { file, range: offset..end })
     }
 
-    /// Removes a range from the queue, because it is being fetched. Otherwise it might be fetched
-    /// again later, if it is evicted before its turn in the queue.
+    /// Removes a range from the queue, because it is being fetched. If the range remained in the
+    /// queue and its pages were evicted early, the range would be fetched a second time.
     fn unplan(&mut self, file: FileId, taken: &Range<u64>) {
         let overlaps = |planned: &Planned| {
             planned.file == file && planned.range.start < taken.end && taken.start < planned.range.end
@@ -402,7 +406,7 @@ impl Pages {
         }
     }
 
-    /// Returns the first part of a range for which there are no pages, up to the size of a block.
+    /// Returns the first part of a range that has no pages, limited to the size of a block.
     fn gap(&self, file: FileId, range: Range<u64>) -> Option<Range<u64>> {
         let pages = &self.files.get(&file)?.pages;
         let mut start = range.start;
@@ -461,7 +465,8 @@ mod tests {
         pages.note_read(1, MIB, MIB);
         assert!(pages.make_room(MIB));
         assert!(pages.at(1, MIB).is_none() && pages.at(1, 2 * MIB).is_some());
-        // A page is stale after twice as many bytes as the budget were read.
+        // A page becomes stale when twice as many bytes as the budget have been read since its
+        // arrival.
         here(&mut pages, 1, 50 * MIB..51 * MIB);
         pages.note_read(2, 0, 9 * MIB);
         assert!(pages.make_room(4 * MIB));

@@ -1,4 +1,4 @@
-//! Opens all kinds of places that this crate supports, according to the schemes of their URLs.
+//! Opens URLs. The scheme of a URL determines which kind of server or store is accessed.
 
 use crate::http::HttpPlace;
 use crate::hub::{self, HubPlace};
@@ -11,30 +11,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_core::context::remote::{Remote, RemotePlace};
 use tensorferry_sdk::Result;
 
-/// Opens URLs with the schemes `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss`. Places
-/// are kept, so that a token is fetched and a tree is listed only once.
+/// Opens URLs with the schemes `http`, `https`, `hf`, `s3`, `gs`, `az`, `abfs` and `abfss`. Each
+/// server, repository and bucket is kept after its first use, so that tokens are fetched and trees
+/// are listed only once.
 pub struct Remotes {
     engine: Arc<Engine>,
     places: Mutex<HashMap<String, Arc<dyn RemotePlace>>>,
 }
 
 impl fmt::Debug for Remotes {
-    /// Leaves out the places, because their URLs may contain keys.
+    /// Does not show the opened servers and stores, because their URLs may contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remotes").finish_non_exhaustive()
     }
 }
 
 impl Remotes {
-    /// Creates remotes with these settings. Prefetched bytes take up to `memory` bytes. Each read
-    /// of bytes that were not prefetched takes another page of 1 MiB.
+    /// Creates an instance with these settings. Prefetched data uses up to `memory` bytes. Each
+    /// read of data that was not prefetched uses one more page of 1 MiB.
     #[must_use]
     pub fn new(settings: Settings, memory: u64) -> Self {
         Self::cancelled_by(settings, memory, || false)
     }
 
-    /// Does the same as [`new`](Self::new), but calls that wait end when `is_cancelled` returns
-    /// true. The function is called several times per second.
+    /// Like [`new`](Self::new), but a call that waits ends when `is_cancelled` returns true. While
+    /// a call waits, it calls this function several times per second.
     #[must_use]
     pub fn cancelled_by(
         settings: Settings,
@@ -45,13 +46,14 @@ impl Remotes {
         Self { engine, places: Mutex::default() }
     }
 
-    /// Returns the place that is stored under a key. If there is none, creates it.
+    /// Returns the place (a server, repository or bucket) that is stored under a key. If it does
+    /// not exist, creates it.
     fn kept<P: RemotePlace + 'static>(
         &self,
         name: String,
         make: impl FnOnce() -> Result<P>,
     ) -> Result<Arc<dyn RemotePlace>> {
-        // Hold the lock while the place is created, so that other callers wait for it.
+        // The lock is held while the place is created, so that other callers wait for it.
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = places.get(&name) {
             return Ok(Arc::clone(place));

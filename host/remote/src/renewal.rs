@@ -1,16 +1,16 @@
-//! Renews credentials if a store reports that they have expired early, and if new credentials can
-//! be fetched.
+//! Renews credentials if a store reports that they have expired earlier than expected. Credentials
+//! can be renewed only if new ones can be fetched.
 
 use object_store::aws::AwsCredential;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The keys of the profile, and the time at which they were requested. The mutex is locked while
+/// The keys of an AWS profile, and the time at which they were requested. The mutex is locked while
 /// keys are fetched.
 pub(crate) type Keys = tokio::sync::Mutex<Option<(Instant, Arc<AwsCredential>)>>;
 
 /// Tracks which credentials are valid. Credentials that were fetched before the last renewal are
-/// not.
+/// invalid.
 #[derive(Debug, Default)]
 pub(crate) struct Renewal(Mutex<RenewalState>);
 
@@ -21,8 +21,8 @@ struct RenewalState {
     renewed: Option<Instant>,
 }
 
-/// Minimum time between two renewals. Just after a renewal, requests that were signed before it
-/// still fail, and must not cause another renewal.
+/// Minimum time between two renewals. Shortly after a renewal, requests that were signed with the
+/// old credentials may still fail. They must not cause another renewal.
 const ONCE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Renewal {
@@ -35,7 +35,7 @@ impl Renewal {
         self.state().is_possible = true;
     }
 
-    /// Requests new credentials. Returns whether they can be fetched.
+    /// Requests a renewal. Returns whether new credentials can be fetched.
     pub(crate) fn ask(&self) -> bool {
         let mut state = self.state();
         if state.is_possible && state.renewed.is_none_or(|then| then.elapsed() > ONCE_WITHIN) {

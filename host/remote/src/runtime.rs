@@ -1,6 +1,6 @@
-//! The engine that all places of one `Remotes` share. It owns the transfer thread, the client and
-//! the cache, which belong to one process. A forked child starts its own, because it does not
-//! inherit threads and connections.
+//! The engine that all servers and stores of one `Remotes` share. The engine owns the transfer
+//! thread, the client and the cache. These resources belong to one process. A forked child starts
+//! its own resources, because it cannot use the threads and connections of its parent.
 
 use crate::budget::Budget;
 use crate::cache::{Cache, Cancelled, LOOK};
@@ -26,7 +26,7 @@ pub(crate) struct Engine {
     next_file: AtomicU64,
 }
 
-/// The resources of one process.
+/// The resources that belong to one process.
 pub(crate) struct Process {
     pub(crate) client: Client,
     pub(crate) cache: Arc<Cache>,
@@ -37,12 +37,12 @@ pub(crate) struct Process {
     pub(crate) keys: Arc<Keys>,
     pub(crate) handle: Handle,
     openings: Arc<Semaphore>,
-    /// Ends the thread when it is dropped.
+    /// Ends the transfer thread when this value is dropped.
     _stop: oneshot::Sender<()>,
 }
 
-/// Maximum number of files that are opened in advance at once. For each, its first 128 KiB are
-/// kept. A hundred shards are opened in two rounds.
+/// Maximum number of files that are opened in advance at the same time. The first 128 KiB of each
+/// file are kept. With this limit, a hundred shards are opened in two rounds.
 const OPENINGS: usize = 64;
 
 /// A permit to open a file in advance.
@@ -55,7 +55,7 @@ impl Engine {
         Self { settings, cancelled, renewal, notes, memory, process, next_file }
     }
 
-    /// Returns the resources of this process. The first call in a process creates them.
+    /// Returns the resources of the current process. The first call in a process creates them.
     pub(crate) fn process(&self) -> Result<Arc<Process>> {
         let id = std::process::id();
         let mut known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +89,7 @@ impl Engine {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Releases the pages of a file that will no longer be read.
+    /// Removes a file that will not be read again from the cache.
     pub(crate) fn forget(&self, file: u64) {
         let known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, process)) = known.as_ref().filter(|(of, _)| *of == std::process::id()) {
@@ -97,8 +97,9 @@ impl Engine {
         }
     }
 
-    /// Runs `work` on the transfer thread as soon as a permit is available. The permit is held
-    /// until `work` drops it. The work is only a hint and is skipped if it cannot be started.
+    /// Runs `work` on the transfer thread as soon as a permit is available. `work` receives the
+    /// permit, and releases it by dropping it. The work is optional, so it is skipped if it cannot
+    /// be started.
     pub(crate) fn begin<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(Turn) -> F + Send + 'static,
@@ -112,8 +113,8 @@ impl Engine {
         });
     }
 
-    /// Runs `work` on the transfer thread and waits for it, even if the user cancels the run. This
-    /// is for work that must not be interrupted and always ends.
+    /// Runs `work` on the transfer thread and waits for its end, even if the user cancels the run.
+    /// This function is for work that must not be interrupted and always ends.
     pub(crate) fn see_through<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -123,8 +124,8 @@ impl Engine {
         receive.recv().map_err(|_| Error::io("the transfer thread has ended"))
     }
 
-    /// Runs `work` on the transfer thread and waits for it. If the user cancels the run, aborts the
-    /// work.
+    /// Runs `work` on the transfer thread and waits for its end. If the user cancels the run,
+    /// aborts the work.
     pub(crate) fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Secrets are values that no formatter shows. This module also shows URLs without their secret
+//! A type for secrets, which no formatter shows. This module also formats URLs without their secret
 //! parts.
 
 use reqwest::Url;
@@ -14,7 +14,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// Returns the value, to be used in a header or a signature.
+    /// Returns the secret value, for use in a header or a signature.
     #[must_use]
     pub(crate) fn expose(&self) -> &str {
         &self.0
@@ -33,21 +33,21 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Returns a URL without its user, password, query and fragment, which may be secret. A query is
-/// shown as `?...`.
+/// Returns a URL as text, without the parts that may be secret: user, password, query and fragment.
+/// A query is shown as `?...`.
 #[must_use]
 pub fn shown(url: &Url) -> String {
     let mut bare = url.clone();
     let had_query = bare.query().is_some();
     bare.set_query(None);
     bare.set_fragment(None);
-    // This fails if the URL cannot have a user. Such a URL does not need to be changed.
+    // These calls fail if the URL cannot contain a user. Such a URL does not need to be changed.
     let _ = bare.set_username("");
     let _ = bare.set_password(None);
     if had_query { format!("{bare}?...") } else { bare.to_string() }
 }
 
-/// Does the same as [`shown`] for a string. If the string is not a valid URL, cuts it off where a
+/// Formats a string like [`shown`]. If the string is not a valid URL, cuts the string off where a
 /// secret may start.
 #[must_use]
 pub(crate) fn shown_text(url: &str) -> String {
@@ -56,7 +56,8 @@ pub(crate) fn shown_text(url: &str) -> String {
     }
     let bare = url.split(['?', '#']).next().unwrap_or_default();
     match (bare.find("://"), bare.rfind('@')) {
-        // The `@` after a user is before the first `/`, and the `@` before a revision is after it.
+        // An `@` before the first `/` follows a user name. An `@` after the first `/` precedes a
+        // revision.
         (Some(scheme), Some(at)) if at > scheme && !bare[scheme + 3..at].contains('/') => {
             format!("{}{}", &bare[..scheme + 3], &bare[at + 1..])
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-/// Number of bytes that are passed to the connection at a time.
+/// Maximum number of bytes that are passed to the connection at a time.
 const PIECE: usize = 256 << 10;
 
 pub(crate) struct Sent {
@@ -18,7 +18,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Returns the body, and a counter of the bytes that the connection has accepted.
+    /// Returns the body, and a counter for the bytes that the connection has accepted.
     pub(crate) fn new(bytes: Bytes) -> (Self, Arc<AtomicU64>) {
         let taken = Arc::<AtomicU64>::default();
         (Self { rest: bytes, taken: Arc::clone(&taken) }, taken)

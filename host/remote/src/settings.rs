@@ -26,17 +26,17 @@ impl Scope {
 enum Kind {
     Text,
     Secret,
-    /// A number from 1.
+    /// A number that is at least 1.
     Count,
-    /// A number with an optional suffix KiB, MiB, GiB or TiB.
+    /// A number of bytes, with an optional suffix KiB, MiB, GiB or TiB.
     Bytes,
     Seconds,
     Flag,
-    /// One of [`CHECKSUMS`].
+    /// A checksum algorithm in [`CHECKSUMS`].
     Checksum,
 }
 
-/// Checksums for uploaded parts.
+/// The checksum algorithms for uploaded parts.
 const CHECKSUMS: [&str; 3] = ["crc64nvme", "sha256", "none"];
 
 impl Kind {
@@ -53,17 +53,18 @@ impl Kind {
     }
 }
 
-/// A setting, for documentation.
+/// A description of a setting, for the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Described {
     pub key: &'static str,
     /// Type of the value.
     pub value: &'static str,
-    /// Empty if there is no default.
+    /// The default value, or an empty string if there is no default.
     pub default: &'static str,
-    /// Equivalent environment variables; the first that is set applies.
+    /// Equivalent environment variables. The first variable that is set applies.
     pub variables: &'static [&'static str],
-    /// Whether it can be set for one kind of store: `s3.KEY`, `gs.KEY`, `az.KEY`.
+    /// Whether the setting can be limited to one kind of store, as in `s3.KEY`, `gs.KEY` or
+    /// `az.KEY`.
     pub is_scoped: bool,
     pub about: &'static str,
 }
@@ -119,8 +120,8 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// Parses settings `KEY=VALUE`, and adds those of the environment. The last value of a key
-    /// applies.
+    /// Parses settings of the form `KEY=VALUE`, and adds the settings in the environment. If a key
+    /// occurs several times, the last value applies.
     pub fn new(pairs: &[impl AsRef<str>]) -> Result<Self> {
         Self::with_environment(
             pairs,
@@ -129,7 +130,7 @@ impl Settings {
         )
     }
 
-    /// Like [`new`](Self::new), with the given variables instead of the environment.
+    /// Like [`new`](Self::new), but with the given variables instead of the environment.
     pub fn with_environment(
         pairs: &[impl AsRef<str>],
         environment: impl IntoIterator<Item = (String, String)>,
@@ -168,18 +169,19 @@ impl Settings {
         })
     }
 
-    /// Returns the value of a setting for all stores.
+    /// Returns the value of a setting that applies to all stores.
     pub(crate) fn text(&self, key: &'static str) -> Option<&str> {
         self.values.get(&(None, key)).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns the value of a setting for one kind of store, or the value for all.
+    /// Returns the value of a setting for one kind of store. If it is not set, returns the value
+    /// for all stores.
     pub(crate) fn scoped(&self, scope: Scope, key: &'static str) -> Option<&str> {
         let own = self.values.get(&(Some(scope), key)).map(String::as_str);
         own.or_else(|| self.text(key)).filter(|value| !value.is_empty())
     }
 
-    /// Returns the value of a flag for one kind of store; `None` if it is not set.
+    /// Returns the value of a flag for one kind of store, or `None` if the flag is not set.
     pub(crate) fn scoped_flag(&self, scope: Scope, key: &'static str) -> Option<bool> {
         self.scoped(scope, key).and_then(flag)
     }
@@ -221,8 +223,8 @@ impl Settings {
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         let is_secret = |key: &str| ROWS.iter().any(|row| row.0 == key && row.1 == Kind::Secret);
         let said = self.values.iter().filter(|((_, key), _)| is_secret(key)).map(|(_, value)| value);
-        // Providers' own clients read further variables, and no fixed list of them would stay
-        // complete.
+        // The providers' own clients read additional variables. A fixed list of these variables
+        // would become incomplete.
         let named = self.environment.iter().filter(|(name, _)| {
             ["KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.contains(word))
         });
@@ -254,7 +256,8 @@ fn row_of(name: &str) -> Result<(Option<Scope>, &'static Row)> {
 fn checked(name: &str, kind: Kind, value: &str) -> Result<String> {
     let is_right = match kind {
         Kind::Text => true,
-        // Reject characters that a header cannot hold, because later errors could show the value.
+        // Characters that a header cannot contain are rejected here, because later error messages
+        // could show the value.
         Kind::Secret => value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '),
         Kind::Count => value.parse::<u32>().is_ok_and(|count| (1..=1024).contains(&count)),
         Kind::Bytes => bytes(value).is_some(),

@@ -95,7 +95,8 @@ impl Spool {
     }
 }
 
-/// A file that was read completely when it was opened. It therefore cannot change.
+/// A file whose content was read completely when it was opened. Its content therefore cannot
+/// change.
 pub(crate) struct SpooledFile {
     file: File,
     stamp: RemoteStamp,
@@ -103,7 +104,7 @@ pub(crate) struct SpooledFile {
 }
 
 impl SpooledFile {
-    /// Returns the note that tells the user about the temporary file.
+    /// Returns the note that informs the user about the temporary file.
     pub(crate) fn note(&self, settings: &Settings) -> String {
         let (name, len, folder) = (&self.name, self.stamp.len, Spool::new(settings).folder);
         format!(

@@ -1,4 +1,4 @@
-//! Tests reads from servers that behave like real ones.
+//! Tests reads from local servers that behave like real servers.
 
 mod faults;
 mod http;
@@ -39,7 +39,7 @@ fn read(file: &dyn RemoteFile, offset: u64, len: usize) -> Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// Reads a whole file in windows, as the copy does.
+/// Reads a whole file in windows, as the copy stage of a conversion does.
 fn read_whole(file: &dyn RemoteFile) -> Result<Vec<u8>> {
     let len = file.stamp().len;
     let mut bytes = Vec::new();

@@ -13,7 +13,7 @@ use tensorferry_sdk::Error;
 /// Prefix of a stamp's tag if the tag is a [generation](Version::generation).
 pub(crate) const GENERATION: &str = "generation:";
 
-/// The version that a server reports.
+/// The version of a file that a server reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) len: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Takes the version from a response about a file of `len` bytes.
+    /// Reads the version in a response about a file of `len` bytes.
     pub(crate) fn of(answer: &Answer, len: u64) -> Self {
         let owned = |name| answer.text(name).map(|text: &str| text.trim().to_owned());
         Self { len, etag: owned("etag"), modified: owned("last-modified"), generation: None }
@@ -41,8 +41,8 @@ impl Version {
         RemoteStamp { len: self.len, tag, modified: (seconds, 0) }
     }
 
-    /// Checks that a response has this version. Headers that are missing from the response are not
-    /// compared.
+    /// Checks that a response is for this version. Headers that are missing from the response are
+    /// not compared.
     pub(crate) fn hold(&self, name: &str, found: &Self) -> Result<(), Fault> {
         let differs = |ours: &Option<String>, theirs: &Option<String>| match (ours, theirs) {
             (Some(ours), Some(theirs)) => ours != theirs,
@@ -71,8 +71,8 @@ impl Version {
         Ok(())
     }
 
-    /// Adds headers that make a server refuse to send any other version, if the server supports
-    /// this.
+    /// Adds condition headers to a request. A server that supports them refuses to send a different
+    /// version.
     pub(crate) fn conditions(&self, headers: &mut HeaderMap) {
         let value = |text: &str| HeaderValue::from_str(text).ok();
         match (&self.etag, &self.modified) {
@@ -97,7 +97,8 @@ pub(crate) fn range_header(range: &Range<u64>) -> HeaderValue {
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("bytes=0-0"))
 }
 
-/// Returns the range in a response, and the length of the file if the response contains it.
+/// Returns the range that a response contains. Also returns the length of the file, if the response
+/// states it.
 pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)> {
     let text = answer.text("content-range")?.trim().strip_prefix("bytes ")?;
     let (range, len) = text.split_once('/')?;
@@ -106,8 +107,8 @@ pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)
     Some((start..last.checked_add(1)?, len.trim().parse().ok()))
 }
 
-/// Returns the length of the file from a response that says that the range cannot be satisfied
-/// (`bytes */LENGTH`).
+/// Returns the length of the file that a response to an unsatisfiable range request states (`bytes
+/// */LENGTH`).
 pub(crate) fn unsatisfied_len(answer: &Answer) -> Option<u64> {
     answer.text("content-range")?.trim().strip_prefix("bytes")?.trim().strip_prefix("*/")?.parse().ok()
 }
@@ -124,8 +125,8 @@ pub(crate) fn identity(answer: &Answer, name: &str) -> Result<(), Fault> {
     }
 }
 
-/// Returns the bytes of a range from the response to a request for it. Checks that the response has
-/// this version.
+/// Returns the bytes of a range from the response to a request for it. Checks that the response is
+/// for this version.
 pub(crate) async fn range_of(
     client: &Client,
     answer: Answer,
@@ -153,7 +154,7 @@ pub(crate) async fn range_of(
         200 => {
             let len = answer.body.len().unwrap_or(version.len);
             version.hold(name, &Version::of(&answer, len))?;
-            // Range requests are sent only if the server supports them, so this failure is
+            // Range requests are sent only to servers that support them, so this failure is
             // temporary.
             Err(Fault::passing("the response has the whole file instead of a range").of(name))
         }
@@ -164,8 +165,7 @@ pub(crate) async fn range_of(
     }
 }
 
-/// Converts a response to a fault. The response contains neither the requested bytes nor a
-/// temporary failure.
+/// Converts a response to a fault. The response is an error that is not a temporary failure.
 pub(crate) async fn refusal(client: &Client, answer: Answer, name: &str) -> Fault {
     let status = answer.status.as_u16();
     let had_query = answer.url.query().is_some();
@@ -178,7 +178,7 @@ pub(crate) async fn refusal(client: &Client, answer: Answer, name: &str) -> Faul
     Fault::last(Error::io(format!("{words}{hint}")).file(name))
 }
 
-/// Ends the pieces after this many bytes, even if the body has more bytes.
+/// Ends the sequence of pieces after `bytes` bytes, even if the body is longer.
 fn limited(pieces: Pieces, bytes: u64) -> Pieces {
     let state = (pieces, bytes);
     Box::pin(futures_util::stream::try_unfold(state, |(mut pieces, left)| async move {
@@ -204,7 +204,7 @@ fn http_date(text: &str) -> Option<i64> {
     let mut clock = parts.next()?.split(':').map(str::parse::<i64>);
     let mut next = || clock.next()?.ok().filter(|part| (0..=60).contains(part));
     let seconds = next()? * 3600 + next()? * 60 + next()?;
-    // Converts the date to a number of days. In this calculation, years start in March.
+    // The date is converted to a number of days. In this calculation, years start in March.
     let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
     Some(days * 86_400 + seconds)

@@ -8,7 +8,7 @@ use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
-/// Opens the container in the account that the URL names, or that the settings name.
+/// Opens a container. The account name is in the URL or in the settings.
 pub(super) fn store(engine: &Arc<Engine>, container: &str, account: Option<&str>) -> Result<Arc<dyn Store>> {
     let settings = &engine.settings;
     let text = |key| settings.scoped(Scope::Azure, key);

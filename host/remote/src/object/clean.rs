@@ -1,5 +1,5 @@
-//! Aborts uploads that killed runs left unfinished. The store keeps their parts and charges for
-//! them.
+//! Aborts uploads that are unfinished because their run was killed. Until then, the store keeps the
+//! uploaded parts and charges for them.
 
 use super::Store;
 use super::manner::Manner;
@@ -12,7 +12,7 @@ use reqwest::Method;
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::Error;
 
-/// Maximum size of a list in bytes. It is enough for a thousand uploads with names of 1 KiB.
+/// Maximum size of a list in bytes. This size is enough for a thousand uploads with names of 1 KiB.
 const MAX_OF_LIST: usize = 8 << 20;
 
 /// How long the signature of a list request is valid.
@@ -25,7 +25,7 @@ struct Begun {
 }
 
 /// Aborts the uploads whose keys have this prefix and that are older than `older_than`. Returns the
-/// keys of their objects.
+/// keys of the objects whose uploads were aborted.
 pub(super) async fn end(
     store: &dyn Store,
     client: &Client,
@@ -36,12 +36,12 @@ pub(super) async fn end(
     let last = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
     let mut ended = Vec::new();
     for upload in begun.into_iter().filter(|upload| upload.since <= last) {
-        // ferry does not create objects with such keys.
+        // ferry does not create objects whose keys are not valid paths.
         let Ok(path) = Path::parse(&upload.key) else { continue };
         match Manner::default().of(store.abort_multipart(&path, &upload.id)).await {
             Ok(()) => ended.push(upload.key),
             Err(error) => match Trouble::of(&error, client) {
-                // The upload has been completed or aborted since it was listed.
+                // The upload was completed or aborted after the list was created.
                 trouble if trouble.status() == Some(404) => {}
                 trouble => return Err(trouble.fault()),
             },

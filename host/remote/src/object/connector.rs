@@ -1,7 +1,7 @@
-//! The HTTP layer of all object stores. It replaces the HTTP layer of `object_store`, and adds
-//! retries with `Retry-After`, redirects that do not forward secrets, a minimum rate, and limits
-//! for the size of lists and error responses. Requests for credentials to the machine's metadata
-//! address have a short time limit.
+//! The HTTP layer of all object stores, which replaces the HTTP layer of `object_store`. It adds
+//! retries with `Retry-After`, redirects that do not forward secrets, and a minimum rate. It also
+//! limits the size of lists and error responses. Requests for credentials that are sent to the
+//! machine's metadata address have a short time limit.
 
 use super::listing::readable;
 use super::manner::Manner;
@@ -27,11 +27,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tensorferry_sdk::Error;
 
-/// Maximum size in bytes of a response that is not a range. A list of 5,000 names of 1 KiB has 10
-/// MB.
+/// Maximum size in bytes of a response that is not a range of an object. A list of 5,000 names of 1
+/// KiB has about 10 MB.
 const MAX_OF_LIST: usize = 32 << 20;
 
-/// Time limit for a request for credentials to the machine's metadata address.
+/// Time limit for a request that asks the machine's metadata address for credentials.
 const TIME_OF_MACHINE: Duration = Duration::from_secs(3);
 
 /// Disables the retries of `object_store`, because this crate's client already retries requests.
@@ -77,13 +77,13 @@ impl HttpService for Connector {
     }
 }
 
-/// Wraps an error so that `object_store` passes it on without a retry.
+/// Wraps an error so that `object_store` returns it without a retry.
 fn failed(trouble: Trouble) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, trouble)
 }
 
-/// Sends a request. If `falls_back` is set, a 403 from Amazon's metadata service is passed on,
-/// because `object_store` handles it.
+/// Sends a request. If `falls_back` is true, returns a 403 response from Amazon's metadata service
+/// to `object_store`, which handles it.
 async fn answer(
     client: &Client,
     mut request: HttpRequest,
@@ -120,7 +120,7 @@ async fn answer(
     let mut answer = if is_tried_once { client.ask_once(&ask).await? } else { client.ask(&ask).await? };
     let status = answer.status.as_u16();
     if (reads || manner.is_some()) && status >= 300 {
-        // The region becomes part of a host name, so it is checked.
+        // The region becomes part of a host name, so its characters are checked.
         let is_name = |region: &&str| region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let region = answer.text("x-amz-bucket-region").filter(is_name).map(str::to_owned);
         let is_elsewhere = matches!(status, 301 | 307 | 400) && region.is_some();
@@ -131,7 +131,8 @@ async fn answer(
     }
     if !is_range || ask.method == Method::HEAD {
         if is_list {
-            // The text is changed below, so its original length would be wrong.
+            // The function changes the text of the list below, so the original length would be
+            // wrong.
             answer.headers.remove(header::CONTENT_LENGTH);
             let head = response(&answer);
             let text = answer.body.all(MAX_OF_LIST).await?;
@@ -162,8 +163,8 @@ async fn whole(answer: Answer) -> Result<HttpResponse, Trouble> {
     Ok(head.map(|()| body.into()))
 }
 
-/// Finds an error in a response with a success status. S3 sends the status before it has assembled
-/// the object.
+/// Returns the error that the body of a response with a success status may contain. S3 sends the
+/// status before it has assembled the object from its parts.
 async fn late_error(answer: HttpResponse) -> Result<HttpResponse, Trouble> {
     let (head, body) = answer.into_parts();
     let body = body.bytes().await.map_err(|error| Fault::passing(crate::fault::causes(&error)))?;
@@ -185,7 +186,8 @@ fn is_list(url: &Url) -> bool {
         .any(|(name, value)| (name == "list-type" && value == "2") || (name == "comp" && value == "list"))
 }
 
-/// Returns whether the URL is at the machine's metadata address, which provides credentials.
+/// Returns whether the host of the URL is the machine's metadata address, which provides
+/// credentials.
 fn is_own_address(url: &Url) -> bool {
     url.host_str().is_some_and(|host| host.starts_with("169.254.") || host == "metadata.google.internal")
 }
@@ -199,7 +201,8 @@ async fn collected(mut body: HttpRequestBody) -> Result<Bytes, Fault> {
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|_| Fault::last(Error::io("cannot read the body of the request")))?;
         match frame.into_data() {
-            // The body of a part is one piece and does not need to be copied.
+            // The request body of an uploaded part is already in one piece and does not need to be
+            // copied.
             Ok(bytes) if bytes.len() == len => return Ok(bytes),
             Ok(bytes) => all.extend_from_slice(&bytes),
             Err(_) => {}

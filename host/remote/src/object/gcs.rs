@@ -13,7 +13,7 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str) -> Result<Arc<dyn Store>
     let settings = &engine.settings;
     let mut builder = GoogleCloudStorageBuilder::new();
     for (name, value) in settings.variables().filter(|(name, _)| name.starts_with("GOOGLE_")) {
-        // The file of the service account has a separate setting.
+        // The credentials file of the service account has a separate setting.
         let is_account = name.contains("SERVICE_ACCOUNT") && !name.ends_with("KEY");
         if let (false, Ok(key)) = (is_account, name.to_ascii_lowercase().parse::<GoogleConfigKey>()) {
             builder = builder.with_config(key, value);
@@ -31,7 +31,8 @@ pub(super) fn store(engine: &Arc<Engine>, bucket: &str) -> Result<Arc<dyn Store>
     let url = endpoint(settings, Scope::Gcs)?;
     let is_anonymous = settings.scoped_flag(Scope::Gcs, "anonymous");
     if is_anonymous.unwrap_or(url.is_none() && emulator.is_some()) {
-        // For writes, `object_store` requests a token even if signatures are disabled.
+        // Even if signatures are disabled, `object_store` requests a token before a write. An empty
+        // token prevents this request.
         let nobody = StaticCredentialProvider::new(GcpCredential { bearer: String::new() });
         builder = builder.with_skip_signature(true).with_credentials(Arc::new(nobody));
     }

@@ -1,4 +1,4 @@
-//! Lists the keys of a store.
+//! Lists the keys in a bucket.
 
 use super::Store;
 use object_store::list::PaginatedListOptions;
@@ -6,11 +6,12 @@ use object_store::path::Path;
 use std::borrow::Cow;
 use tensorferry_core::context::remote::RemoteEntry;
 
-/// Maximum number of consecutive pages without entries. Azure sends some such pages, but a server
-/// must not send them forever.
+/// Maximum number of consecutive pages without entries. Azure sends some empty pages, but a server
+/// must not send an endless sequence of them.
 const MAX_EMPTY: u32 = 1_000;
 
-/// Returns the entries directly in a prefix. Returns `None` if there are more than `most`.
+/// Returns the objects and folders directly below a prefix. Returns `None` if there are more than
+/// `most` entries.
 pub(super) async fn entries(
     store: &dyn Store,
     prefix: Option<&str>,
@@ -53,8 +54,8 @@ pub(super) async fn entries(
     }
 }
 
-/// The elements for entries in XML lists, each with the element that contains the name. The first
-/// two are used by S3 and Google Cloud Storage, and the others by Azure.
+/// The XML elements that represent entries of a list, each with the element that contains the
+/// entry's name. S3 and Google Cloud Storage use the first two, and Azure uses the others.
 const ENTRIES: [(&str, &str); 4] =
     [("Contents", "Key"), ("CommonPrefixes", "Prefix"), ("Blob", "Name"), ("BlobPrefix", "Name")];
 
@@ -63,8 +64,8 @@ const ENTRIES: [(&str, &str); 4] =
 pub(super) fn readable(xml: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(xml) else { return xml.to_vec() };
     let next = |entry: &str, from: usize| Some(from + text[from..].find(&format!("<{entry}>"))?);
-    // The next position of each kind of element. A position is updated only after it has been
-    // passed, so the list is scanned once for each kind.
+    // The next position of each kind of element. A position is updated only when the loop has
+    // passed it, so the list is scanned only once for each kind.
     let mut starts = ENTRIES.map(|(entry, _)| next(entry, 0));
     let (mut kept, mut at) = (String::with_capacity(text.len()), 0);
     while let Some((start, kind)) =
@@ -98,7 +99,7 @@ fn name_in<'a>(element: &'a str, name: &str) -> Option<&'a str> {
 /// ends with a slash.
 fn is_path(name: &str) -> bool {
     let name = name.strip_suffix('/').unwrap_or(name);
-    // XML can contain control characters only as numeric references.
+    // In XML, control characters can only be written as numeric references.
     let is_escaped = name.contains("&#") || name.chars().any(|c| c.is_ascii_control());
     !is_escaped && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
@@ -123,7 +124,8 @@ mod tests {
         assert_eq!(String::from_utf8(found).unwrap(), list(&["a", "b/", "e&amp;f"]));
         assert_eq!(readable(b"<Blob><Name>a//b</Name></Blob><Blob>"), b"<Blob>");
         assert_eq!(readable(b"\xff"), b"\xff");
-        // The list is scanned in one pass, even if a kind of entry never occurs.
+        // A long list in which some kinds of entries never occur must not be scanned again for each
+        // entry.
         let long = "<Contents><Key>a</Key></Contents>".repeat(100_000);
         assert_eq!(readable(long.as_bytes()), long.as_bytes());
     }

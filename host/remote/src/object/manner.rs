@@ -15,25 +15,27 @@ tokio::task_local! {
 pub(super) struct Manner {
     /// If set, the request is not retried, and the caller checks the outcome.
     pub(super) is_tried_once: bool,
-    /// A condition for a request that `object_store` sends without one.
+    /// A condition that is added to the request, because `object_store` does not support it.
     pub(super) condition: Option<(HeaderName, HeaderValue)>,
-    /// The credential for signing the request again, in case the signature covers the condition.
+    /// The Azure credential. The request is signed again with it if the signature covers the
+    /// condition.
     pub(super) azure: Option<Arc<AzureCredential>>,
 }
 
 impl Manner {
-    /// Runs work whose requests use these options. If the store refuses a request, the error is
-    /// that refusal.
+    /// Runs `work`, and applies these options to all of its requests. If the store refuses a
+    /// request, the refusal is returned as an error.
     pub(super) async fn of<T>(self, work: impl Future<Output = T>) -> T {
         MANNER.scope(self, work).await
     }
 
-    /// Returns the options of the current task. Returns `None` for reads.
+    /// Returns the options of the current task, or `None` if the task only reads.
     pub(super) fn current() -> Option<Self> {
         MANNER.try_with(Self::clone).ok()
     }
 
-    /// Adds the condition to a request that is already signed.
+    /// Adds the condition to a request that is already signed. Signs the request again if
+    /// necessary.
     pub(super) fn put_into(&self, request: &mut HttpRequest) -> Result<(), object_store::Error> {
         let Some((name, value)) = self.condition.clone().filter(|_| is_completing(request)) else {
             return Ok(());

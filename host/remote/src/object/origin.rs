@@ -21,11 +21,12 @@ pub(super) struct ObjectOrigin {
     version: Version,
 }
 
-/// Converts the metadata of an object to a version, with the values that HTTP headers would have.
+/// Converts the metadata of an object to a version. The fields have the same values as the
+/// corresponding HTTP headers.
 pub(super) fn version_of(meta: &ObjectMeta) -> Version {
     let modified = meta.last_modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    // Only a number is a generation. The versions of S3 and Azure are not plain numbers, and exist
-    // only in buckets with versioning.
+    // A version that is a number is a generation of Google Cloud Storage. The versions in S3 and
+    // Azure are not plain numbers, and exist only in buckets with versioning.
     let is_number = |version: &String| version.bytes().all(|byte| byte.is_ascii_digit());
     let generation = meta.version.clone().filter(is_number);
     Version { len: meta.size, etag: meta.e_tag.clone(), modified: Some(modified), generation }
@@ -63,15 +64,15 @@ impl Origin for ObjectOrigin {
             let found = self.store.get_opts(&self.location, options).await;
             let found =
                 found.map_err(|error| fault(Trouble::of(&error, client), &self.name).of(&self.name))?;
-            // Some stores ignore conditions that they do not support, so the version is also
-            // checked here.
+            // Some stores ignore conditions that they do not support, so the version in the
+            // response is also checked here.
             self.version.hold(&self.name, &version_of(&found.meta))?;
             let client = client.clone();
             let pieces = found.into_stream().map(move |piece| {
                 piece.map_err(|error| {
                     let trouble = Trouble::of(&error, &client);
-                    // An error while the body is read comes from the connection, not from the
-                    // store.
+                    // An error that occurs while the body is read is an error of the connection and
+                    // not of the store.
                     if trouble.is_passing() { trouble.fault() } else { Fault::passing(trouble.to_string()) }
                 })
             });

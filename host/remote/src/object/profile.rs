@@ -1,4 +1,4 @@
-//! Profiles of the AWS tools, from `~/.aws/credentials` and `~/.aws/config`.
+//! Reads the profiles of the AWS tools from `~/.aws/credentials` and `~/.aws/config`.
 
 use crate::runtime::Engine;
 use crate::settings::Settings;
@@ -20,8 +20,8 @@ pub(super) struct Profile {
     values: BTreeMap<String, String>,
 }
 
-/// How long keys are used before the files are read again, or the program is started again. Keys
-/// that are valid for an hour are thus renewed in time.
+/// Time for which keys are used before ferry reads the files again, or runs the credential program
+/// again. This is short enough to renew keys that are valid for an hour.
 const GOOD_FOR: Duration = Duration::from_secs(300);
 
 impl Profile {
@@ -31,7 +31,7 @@ impl Profile {
             settings.variable(variable).map(PathBuf::from).or_else(|| Some(settings.home()?.join(default)))
         };
         let (mut values, mut is_there) = (BTreeMap::new(), false);
-        // If both files contain a value, the first file takes precedence.
+        // If both files contain the same key, the value in the first file takes precedence.
         for (path, header) in [
             (
                 file("AWS_CONFIG_FILE", ".aws/config"),
@@ -58,7 +58,7 @@ impl Profile {
         self.values.get(key).map(String::as_str)
     }
 
-    /// Returns whether the profile has keys, or a program that prints them.
+    /// Returns whether the profile contains keys, or names a program that prints keys.
     pub(super) fn has_credentials(&self) -> Result<bool> {
         if self.get("aws_access_key_id").is_some() || self.get("credential_process").is_some() {
             return Ok(true);
@@ -76,7 +76,8 @@ impl Profile {
     }
 }
 
-/// Returns the values in a section of an INI file. Nested values, which are indented, are skipped.
+/// Returns the values in one section of an INI file. Indented lines contain nested values and are
+/// skipped.
 fn section(text: &str, header: &str) -> Option<BTreeMap<String, String>> {
     let (mut found, mut is_in) = (None, false);
     for line in text.lines() {
@@ -115,9 +116,9 @@ impl ProfileCredentials {
         Self { engine: Arc::clone(engine), name: profile.name }
     }
 
-    /// Returns valid keys, and renews them if necessary. All concurrent callers, for any bucket,
-    /// wait for one renewal. The program that prints the keys must not run twice at once, because
-    /// it may prompt the user or keep its own file.
+    /// Returns valid keys, and renews them if necessary. Concurrent callers wait for the same
+    /// renewal, even if they use different buckets. The program that prints the keys must not run
+    /// twice at the same time, because it may prompt the user or write a file.
     async fn keys(&self) -> Result<Arc<AwsCredential>> {
         let mut known = Arc::clone(&self.engine.process()?.keys).lock_owned().await;
         let holds = |since: Instant| since.elapsed() < GOOD_FOR && self.engine.renewal.holds(since);
@@ -127,7 +128,7 @@ impl ProfileCredentials {
             return Ok(Arc::clone(keys));
         }
         let (engine, name) = (Arc::clone(&self.engine), self.name.clone());
-        // The task continues even if no caller is waiting any more, and holds the lock until it
+        // Even if no caller is waiting any more, the task continues and holds the lock until it
         // ends.
         let found = tokio::task::spawn_blocking(move || {
             let begun = Instant::now();
@@ -153,8 +154,8 @@ impl ProfileCredentials {
 
 /// Runs a program that prints keys as JSON, and returns the keys.
 fn from_process(name: &str, command: &str) -> Result<AwsCredential> {
-    // Messages do not contain the program's output, which is secret, or its error output, which may
-    // be.
+    // Error messages must not contain the program's output, which is secret, or its error output,
+    // which may contain secrets.
     let failed = |why: &str| Error::io(format!("credential_process of the profile {name:?} {why}"));
     let run =
         std::process::Command::new("sh").args(["-c", command]).stdin(std::process::Stdio::null()).output();

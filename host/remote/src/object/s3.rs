@@ -9,8 +9,8 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
-/// Opens a bucket. `region` is the region that the store reported. If it is `None`, the region in
-/// the settings is used.
+/// Opens a bucket. `region` is the region that the store has reported. If `region` is `None`, the
+/// settings determine the region.
 pub(super) fn store(engine: &Arc<Engine>, bucket: &str, region: Option<&str>) -> Result<Arc<dyn Store>> {
     let settings = &engine.settings;
     let text = |key| settings.scoped(Scope::S3, key);

@@ -6,8 +6,8 @@ use crate::renewal::Renewal;
 use std::fmt;
 use tensorferry_sdk::Error;
 
-/// A refusal by a store, or a failed request. `object_store` passes it on as the source of its own
-/// errors, whose messages are not used because they contain URLs with signatures.
+/// A refusal by a store, or a failed request. `object_store` wraps this error in its own errors.
+/// Their messages are not used, because they contain URLs with signatures.
 #[derive(Debug, Clone)]
 pub(super) struct Trouble {
     fault: Fault,
@@ -66,7 +66,7 @@ impl Trouble {
         Self { fault, status: Some(status), code, region, is_expired: false }
     }
 
-    /// Converts an `object_store` error.
+    /// Extracts or creates the error for an `object_store` error.
     pub(super) fn of(error: &object_store::Error, client: &Client) -> Self {
         if let Some(trouble) = behind(error) {
             return trouble.clone();
@@ -74,8 +74,8 @@ impl Trouble {
         if let object_store::Error::NotFound { .. } = error {
             return Self { status: Some(404), ..Fault::last(Error::io("no such object")).into() };
         }
-        // The error is from `object_store` itself: an invalid setting, or a response that it cannot
-        // parse.
+        // `object_store` itself has caused this error, for example because of an invalid setting or
+        // a response that it cannot parse.
         let text = client.scrubbed(&without_urls(&causes(error)));
         Fault::last(Error::io(text)).into()
     }
@@ -84,14 +84,14 @@ impl Trouble {
         self.status
     }
 
-    /// Returns whether the bucket is missing, as opposed to the object.
+    /// Returns whether the error means that the bucket is missing, and not the object.
     pub(super) fn is_of_bucket(&self) -> bool {
         ["NoSuchBucket", "ContainerNotFound"].contains(&self.code.as_str())
     }
 
-    /// If the error may mean that the credentials have expired, and they can be renewed, marks the
-    /// error for a retry. A response to `HEAD` does not have an error code, so an empty code also
-    /// counts.
+    /// Marks the error for a retry if it may mean that the credentials have expired, and new
+    /// credentials can be fetched. An empty error code may also mean this, because a response to
+    /// `HEAD` does not contain an error code.
     pub(super) fn unless_renewed(mut self, renewal: &Renewal) -> Self {
         let is_expiry = self.status == Some(400)
             && (self.code.is_empty()

@@ -1,5 +1,5 @@
-//! An object that is uploaded in parts while it is written. A small object is buffered instead and
-//! uploaded as a whole.
+//! Uploads an object in parts while the object is being written. A small object is buffered
+//! instead, and uploaded as a whole.
 
 mod complete;
 mod parts;
@@ -24,8 +24,8 @@ use tensorferry_core::context::remote::{Condition, NewObject, RemoteUpload};
 use tensorferry_sdk::{Error, Result};
 use tokio::task::AbortHandle;
 
-/// Time limit for aborting a failed upload. If it is exceeded, the upload remains in the store
-/// until `ferry clean` aborts it.
+/// Time limit for aborting a failed upload. If the abort takes longer, the upload remains in the
+/// store until `ferry clean` aborts it.
 const TIME_OF_END: Duration = Duration::from_secs(20);
 
 pub(super) struct Upload(Arc<Sending>);
@@ -37,7 +37,7 @@ struct Sending {
     scope: Scope,
     location: Path,
     url: String,
-    /// The store's ID for the upload, once the upload has been created.
+    /// The ID that the store assigned to the upload, once the upload has been created.
     id: tokio::sync::Mutex<Option<MultipartId>>,
     state: Mutex<UploadState>,
     /// Signals that a part has been uploaded or has failed.
@@ -50,7 +50,7 @@ struct UploadState {
     on_their_way: usize,
     tasks: Vec<AbortHandle>,
     error: Option<Error>,
-    /// The whole content of a small object.
+    /// The whole content of the object, if it is small.
     small: Option<(Bytes, Option<Held>)>,
     is_visible: bool,
 }
@@ -134,8 +134,8 @@ impl Sending {
         self.go_on(&mut state, number)
     }
 
-    /// Uploads the part if it is complete. If memory is short and the part waits for late bytes,
-    /// moves it to a file.
+    /// Uploads a part if the part is complete. If memory is short and the part waits for late
+    /// bytes, moves the part to a file.
     fn go_on(self: &Arc<Self>, state: &mut UploadState, number: usize) -> Result<()> {
         let is_small = state.parts.len.is_some_and(|len| len <= state.parts.part_bytes);
         if is_small {
@@ -182,8 +182,8 @@ impl Sending {
                 Ok(part) => return Ok(part),
                 Err(error) => error,
             };
-            // This retry is for responses that were cut off. The client has already retried
-            // requests that got no response at all.
+            // This loop retries requests whose response was cut off. The client has already retried
+            // requests that received no response.
             match self.trouble(&error) {
                 trouble if trouble.is_passing() => {
                     patience.wait(trouble.fault()).await.map_err(|fault| fault.error)?;
@@ -199,7 +199,7 @@ impl Sending {
         Manner::default().of(self.store.put_part(&self.location, &id, number, payload)).await
     }
 
-    /// Returns the store's ID for the upload. The first call creates the upload.
+    /// Returns the ID that the store assigned to the upload. The first call creates the upload.
     async fn begun(&self) -> Result<MultipartId, object_store::Error> {
         let mut id = self.id.lock().await;
         if let Some(id) = &*id {
@@ -223,7 +223,7 @@ impl Sending {
         }
     }
 
-    /// Waits until no part is being uploaded.
+    /// Waits until no more parts are being uploaded.
     fn land(&self) -> Result<MutexGuard<'_, UploadState>> {
         let mut state = self.state()?;
         while state.on_their_way > 0 {
@@ -338,8 +338,8 @@ impl Drop for Upload {
         // Errors cannot be reported here. If the upload remains in the store, `ferry clean` aborts
         // it.
         let _ = engine.see_through(async move {
-            // If the upload is just being created, wait for its ID, because it cannot be aborted
-            // without the ID.
+            // If the upload is being created at this moment, wait for its ID. Without the ID, the
+            // upload cannot be aborted.
             let id = tokio::time::timeout(TIME_OF_END, sending.id.lock()).await;
             tasks.iter().for_each(AbortHandle::abort);
             let Some(id) = id.ok().and_then(|id| id.clone()) else { return };

@@ -1,4 +1,4 @@
-//! Tests faulty servers, and files that change.
+//! Tests reads from faulty servers, and of files that change.
 
 use super::{open, read, read_whole, remotes};
 use crate::testing::server::{Manner, Reply, Server, pattern};
@@ -19,7 +19,7 @@ fn an_object_that_is_replaced_is_told_although_the_server_ignores_conditions() {
     let text = error.to_string();
     assert!(text.contains("changed while it was read") && text.contains(&url), "{text}");
     assert!(text.contains("expected ETag \"a\", found ETag \"b\""), "{text}");
-    // Further reads fail without a request.
+    // After the change was detected, further reads fail without a request.
     let asked = server.requests().len();
     read(&*file, 0, 10).unwrap_err();
     assert_eq!(server.requests().len(), asked);
@@ -85,7 +85,8 @@ fn a_wrong_length_is_a_cut_body() {
         let reply = Reply::careless(request, &served, "\"a\"");
         let len = reply.body.len();
         match request.number {
-            // A Content-Length that is longer than the body, and one that is shorter.
+            // The first response has a Content-Length that is too long for its body, and the second
+            // has one that is too short.
             1 => reply.with("Content-Length", len + 10).in_manner(Manner::Cut(len)),
             2 => reply.with("Content-Length", len / 2),
             _ => reply,

@@ -94,7 +94,8 @@ fn many_threads_within_a_small_budget() {
     let server = Server::start(move |request| Reply::file(request, &served, "\"a\""));
     let remotes = remotes_with(3 << 20, &["parallel=3"]);
     let file = open(&remotes, &server.url("long")).unwrap();
-    // The advised ranges are never read. They fill the budget, but must not block other reads.
+    // The announced ranges are never read. They fill the memory budget, but must not block other
+    // reads.
     file.advise(&[0..15 << 20, 15 << 20..30 << 20]);
     std::thread::scope(|scope| {
         for thread in 0..4_u64 {

@@ -57,8 +57,8 @@ fn a_model_is_listed_once_and_read_behind_a_redirect() {
     let file = place.open("model-1 of 2.bin").unwrap();
     assert!(file.stamp().tag.starts_with("sha256:"), "{:?}", file.stamp());
     assert_eq!(hub.server.requests().len(), pages);
-    // One request for the revision, and four for the pages of seven entries. Known entries need no
-    // request.
+    // ferry sends one request for the revision, and four for the pages of seven entries. Known
+    // entries do not need a request.
     assert_eq!(pages, 5);
     assert_eq!(read(&*file, 8, 100).unwrap(), pattern(3 << 20)[8..108]);
     assert_eq!((hub.server.requests().len(), hub.store.requests().len()), (pages + 1, 1));
@@ -69,7 +69,7 @@ fn a_model_is_listed_once_and_read_behind_a_redirect() {
     assert!(hub.server.requests().iter().all(|request| request.header("authorization") == Some(&token)));
     assert!(hub.store.requests().iter().all(|request| request.header("authorization").is_none()));
     assert!(hub.server.requests().last().unwrap().target.contains(COMMIT));
-    // Files that were announced are already being opened.
+    // Files that were announced are already being opened at this point.
     let asked = hub.server.requests().len();
     place.will_open(&["onnx/a/model.bin", "z.txt", "none"]);
     let (large, small) = (place.open("onnx/a/model.bin").unwrap(), place.open("z.txt").unwrap());

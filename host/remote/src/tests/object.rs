@@ -1,4 +1,4 @@
-//! Tests objects in stores.
+//! Tests reads of objects in stores.
 
 use super::{open, place, read, read_whole, remotes};
 use crate::testing::server::{Manner, Reply, Server, pattern};
@@ -143,7 +143,7 @@ fn a_bucket_of_another_region_is_found_there() {
     let file = open(&of(&server, &["region=us-east-2"]), "s3://bucket/folder/z").unwrap();
     assert_eq!(read(&*file, 0, 1).unwrap(), b"z");
     assert_eq!(server.requests().len(), 2);
-    // An invalid region name is not followed.
+    // An invalid region name in a response is ignored.
     let server = Server::start(|_| Reply::new(301, "").with("x-amz-bucket-region", "evil.example/"));
     let error = open(&of(&server, &[]), "s3://bucket/folder/z").err().unwrap().to_string();
     assert!(error.contains("answered 301") && !error.contains("evil"), "{error}");
@@ -291,7 +291,7 @@ fn files_that_are_opened_in_another_order_than_was_said_are_opened() {
     for (number, path) in paths.iter().enumerate().rev() {
         assert_eq!(place.open(path).unwrap().stamp().len, number as u64);
     }
-    // No object is requested twice, even if its opening was still waiting for a permit.
+    // No object is requested twice, even if its early opening was still waiting for a permit.
     assert_eq!(server.requests().len(), 151);
 }
 
@@ -299,7 +299,7 @@ fn files_that_are_opened_in_another_order_than_was_said_are_opened() {
 fn keys_that_expire_while_an_object_is_read_are_fetched_anew() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config");
-    // Each run of the program prints different keys.
+    // Each run of the credential program prints different keys.
     let count = folder.path().join("count");
     let program = format!(
         "echo x >> {0}; echo '{{\"AccessKeyId\":\"KEY'$(wc -l < {0})'\",\"SecretAccessKey\":\"s\"}}'",
@@ -329,7 +329,7 @@ fn keys_that_expire_while_an_object_is_read_are_fetched_anew() {
 fn a_program_that_gives_keys_is_started_once_for_all_who_wait() {
     let folder = tempfile::tempdir().unwrap();
     let (config, count) = (folder.path().join("config"), folder.path().join("count"));
-    // The program fails if another instance is running.
+    // The credential program fails if another instance is running.
     let program = format!(
         "mkdir {0} && sleep 0.2 && echo x >> {1} && rmdir {0} && echo '{{\"AccessKeyId\":\"k\",\"SecretAccessKey\":\"s\"}}'",
         folder.path().join("busy").display(),

@@ -1,4 +1,4 @@
-//! Tests objects that are written.
+//! Tests writes of objects to stores.
 
 use super::{place, read, remotes_with};
 use crate::Remotes;
@@ -11,7 +11,7 @@ use tensorferry_core::context::remote::{Condition, NewObject, RemotePlace, Remot
 use tensorferry_sdk::{ErrorKind, Result};
 
 const MIB: usize = 1 << 20;
-/// With this memory budget, parts have 5 MiB.
+/// With this memory budget, each part has 5 MiB.
 const MEMORY: u64 = 20 << 20;
 
 fn of(server: &Server, pairs: &[&str]) -> Remotes {
@@ -60,7 +60,8 @@ fn an_object_in_parts_is_there_whole_or_not_at_all() {
     let (server, stored) = start(|_, _| None);
     let place = bucket(&server);
     let bytes = pattern(13 * MIB + 5);
-    // The late bytes are at the end of the first part, and across the boundary of two parts.
+    // One range of late bytes is at the end of the first part, and the other extends across the
+    // boundary of two parts.
     let late = vec![4 * MIB as u64..4 * MIB as u64 + 7, (10 * MIB - 2) as u64..(10 * MIB + 2) as u64];
     let upload = place.create("a/b c", NewObject { late: late.clone(), ..object(bytes.len()) }).unwrap();
     let windows: Vec<usize> = (0..14).collect();
@@ -71,7 +72,7 @@ fn an_object_in_parts_is_there_whole_or_not_at_all() {
                 for number in half.iter().rev() {
                     let start = number * MIB;
                     let mut window = bytes[start..bytes.len().min(start + MIB)].to_vec();
-                    // Late bytes are written as zeros first.
+                    // The late bytes are first written as zeros.
                     for (at, byte) in window.iter_mut().enumerate() {
                         let is_late = late.iter().any(|range| range.contains(&((start + at) as u64)));
                         *byte = if is_late { 0 } else { *byte };
@@ -141,7 +142,7 @@ fn what_stands_under_a_name_is_replaced_only_where_it_may_be() {
         place.remove("a").unwrap();
         place.remove("a").unwrap();
         assert_eq!(place.stamp("a").unwrap(), None);
-        // A deleted object does not match the condition.
+        // An object that was deleted does not match the condition.
         let error = put(&place, "a", &bytes, &same).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Transient, "{error}");
     }
@@ -332,8 +333,8 @@ fn place_of_http() -> (Arc<dyn RemotePlace>, String) {
 fn parts_that_wait_for_late_bytes_are_held_outside_of_the_memory() {
     let (server, stored) = start(|_, _| None);
     let place = bucket(&server);
-    // There are ten parts, each with a late byte. Together they need more than twice the memory
-    // budget.
+    // There are ten parts with one late byte each. Together, the parts need more than twice the
+    // memory budget.
     let len = 50 * MIB;
     let late: Vec<_> = (0..10).map(|part| (part * 5 * MIB) as u64..(part * 5 * MIB) as u64 + 1).collect();
     let upload = place.create("a", NewObject { late: late.clone(), ..object(len) }).unwrap();

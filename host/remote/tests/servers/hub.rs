@@ -58,7 +58,7 @@ fn the_hubs_own_client_works_against_the_hub_of_the_tests() {
     let snapshot = run(python.args(["-c", SCRIPT, COMMIT]));
     assert_eq!(std::fs::read(std::path::Path::new(snapshot.trim()).join("model.bin")).unwrap(), large);
 
-    // The cache of `huggingface_hub` is read without the Hub.
+    // ferry reads the cache of `huggingface_hub` without sending requests to the Hub.
     let cache = format!("hf-cache={}", home.path().join("hub").display());
     let endpoint = format!("hf-endpoint={}", hub.endpoint());
     let asked = hub.server.requests().len();

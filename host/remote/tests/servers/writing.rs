@@ -1,4 +1,4 @@
-//! Checks for writing that every store must pass.
+//! Write tests that every store must pass.
 
 use super::install::read_whole;
 use crate::support::server::pattern;
@@ -27,8 +27,8 @@ pub(crate) fn sent(place: &Arc<dyn RemotePlace>, key: &str, bytes: &[u8]) -> Res
 }
 
 /// Writes small and multipart objects in three situations: no object has the name, the expected
-/// object has the name, or a different object has the name. If `knows_all` is false, the store does
-/// not support conditions for multipart uploads.
+/// object has the name, or a different object has the name. `knows_all` is false for a store that
+/// does not support conditions for multipart uploads.
 pub(crate) fn objects_are_written(remotes: &Remotes, root: &str, knows_all: bool) {
     let (place, _) = remotes.place(root).unwrap().unwrap();
     for len in [0, 100, 40 * MIB + 5] {
@@ -54,7 +54,7 @@ pub(crate) fn objects_are_written(remotes: &Remotes, root: &str, knows_all: bool
         place.remove(&key).unwrap();
         assert_eq!(place.stamp(&key).unwrap(), None);
     }
-    // A dropped upload leaves nothing behind.
+    // If an upload is dropped, no parts remain in the store.
     drop(sent(&place, "dropped", &pattern(40 * MIB)).unwrap());
     assert_eq!(place.stamp("dropped").unwrap(), None);
 }

@@ -1,5 +1,5 @@
-//! A writable bucket of S3 or Google Cloud Storage that supports conditions, multipart uploads and
-//! lists of uploads.
+//! Simulates a writable bucket of S3 or Google Cloud Storage. The bucket supports conditions,
+//! multipart uploads and lists of uploads.
 
 use super::server::{Reply, Request, Server};
 use super::store::{self, Objects, decoded, query};
@@ -16,18 +16,18 @@ pub(crate) struct Bucket {
     tags: Mutex<BTreeMap<String, String>>,
     uploads: Mutex<BTreeMap<String, Begun>>,
     count: Mutex<usize>,
-    /// Set for Google Cloud Storage.
+    /// Present only for Google Cloud Storage.
     google: Option<Google>,
 }
 
-/// State that Google Cloud Storage has and S3 does not.
+/// Additional state of a simulated Google Cloud Storage, which S3 does not have.
 #[derive(Default)]
 struct Google {
     /// The generation of each object. Generations are never reused.
     generations: Mutex<BTreeMap<String, u64>>,
     last: AtomicU64,
-    /// The token that requests must contain, which the metadata server returns. `None` for no
-    /// authentication.
+    /// The token that the metadata server returns and that requests must contain. If `None`, there
+    /// is no authentication.
     token: Option<String>,
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn start(
     serve(Bucket::default(), err)
 }
 
-/// Does the same as [`start`], for Google Cloud Storage. If there is a `token`, the store returns
-/// it like the metadata server, and rejects requests without it.
+/// Like [`start`], but for Google Cloud Storage. If `token` is `Some`, the server returns the token
+/// as the metadata server does, and rejects requests without it.
 pub(crate) fn start_google(
     token: Option<&str>,
     err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static,
@@ -70,7 +70,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the tag of an object that was uploaded as a whole.
+/// Returns the `ETag` of an object that was uploaded as a whole.
 pub(crate) fn tag(bytes: &[u8]) -> String {
     format!("\"{}\"", hex(&Md5::digest(bytes)))
 }
@@ -98,7 +98,7 @@ impl Bucket {
         self.google.as_ref()?.generations.lock().unwrap().get(key).copied()
     }
 
-    /// Adds the object's generation to a reply of Google Cloud Storage.
+    /// Adds the generation of an object to a reply, if the store simulates Google Cloud Storage.
     fn numbered(&self, key: &str, reply: Reply) -> Reply {
         match self.generation(key) {
             Some(number) => reply.with("x-goog-generation", number),
@@ -118,7 +118,7 @@ impl Bucket {
         self.objects.lock().unwrap().keys().cloned().collect()
     }
 
-    /// Returns the number of uploads that are neither completed nor aborted.
+    /// Returns the number of uploads that have been neither completed nor aborted.
     pub(crate) fn open_uploads(&self) -> usize {
         self.uploads.lock().unwrap().len()
     }
@@ -176,7 +176,7 @@ impl Bucket {
         if let (Some(number), Some(current)) = (query(request, "generation"), self.generation(key))
             && number != current.to_string()
         {
-            // Older generations are not kept.
+            // The simulated store does not keep older generations.
             return store::error(404, "NoSuchKey");
         }
         let asked = request.header("x-goog-if-generation-match").filter(|_| self.google.is_some());
@@ -192,12 +192,12 @@ impl Bucket {
         self.numbered(key, reply.with("Last-Modified", store::WRITTEN))
     }
 
-    /// Returns the error reply if the request's condition does not allow writing the object.
+    /// Returns an error reply if the condition of a request does not allow the object to be
+    /// written.
     fn refusal(&self, key: &str, request: &Request) -> Option<Reply> {
         let found = self.objects.lock().unwrap().contains_key(key).then(|| self.tag(key));
         let is_refused = match (request.header("if-none-match"), request.header("if-match")) {
-            // Of the conditions in Google Cloud Storage, the crate uses only generations for
-            // writes.
+            // For writes to Google Cloud Storage, the crate uses only conditions on generations.
             _ if self.google.is_some() => {
                 let number = self.generation(key).unwrap_or(0).to_string();
                 request.header("x-goog-if-generation-match").is_some_and(|wanted| wanted != number)

@@ -1,6 +1,6 @@
-//! A test Hub that behaves like the real Hub for clients: revisions, paged trees, files behind
-//! redirects to signed URLs on another host, tokens, and gated repositories. `huggingface_hub`
-//! works with it.
+//! A test Hub that behaves like the real Hub. It has revisions, paged trees, tokens and gated
+//! repositories, and redirects to signed URLs of files on another host. `huggingface_hub` can read
+//! from it.
 
 use super::server::{Reply, Request, Server};
 use serde_json::{Value, json};
@@ -90,8 +90,8 @@ fn entry(path: &str, bytes: &[u8]) -> Value {
 }
 
 impl State {
-    /// Serves the store that contains the Hub's large files. It returns the bytes with a digest if
-    /// the request's URL is signed.
+    /// Starts a server for the Hub's large files. If the URL of a request is signed, the server
+    /// returns the bytes that have the requested digest.
     fn stored(&self, request: &Request) -> Reply {
         if request.header("authorization").is_some() {
             return Reply::new(400, "two ways to authorize");

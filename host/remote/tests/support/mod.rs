@@ -1,4 +1,4 @@
-//! Servers that tests start.
+//! Local servers that tests start.
 
 #![allow(dead_code, reason = "each test uses only a part of it")]
 #![allow(clippy::unwrap_used, reason = "tests")]

@@ -10,13 +10,13 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: String,
-    /// Path and query.
+    /// The path and query of the request.
     pub(crate) target: String,
-    /// Headers by lowercase name.
+    /// The headers, keyed by lowercase name.
     pub(crate) headers: HashMap<String, String>,
-    /// Shared with the list of recorded requests.
+    /// The request body, which is shared with the list of recorded requests.
     pub(crate) body: Arc<Vec<u8>>,
-    /// Index of this request among all requests to the server.
+    /// Index of this request among all requests that the server has received.
     pub(crate) number: usize,
 }
 
@@ -48,13 +48,13 @@ pub(crate) struct Reply {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Manner {
     Whole,
-    /// Only this many bytes are sent, and then the connection is closed.
+    /// Send only this many bytes, and then close the connection.
     Cut(usize),
-    /// One byte is sent at a time, with a pause after each.
+    /// Send one byte at a time, with a pause after each byte.
     Slow(Duration),
-    /// The body is repeated forever, without a length.
+    /// Repeat the body forever, without a length.
     Endless,
-    /// The connection is closed without a response.
+    /// Close the connection without a response.
     Lost,
 }
 
@@ -77,8 +77,8 @@ impl Reply {
         Self::new(302, "").with("Location", to)
     }
 
-    /// Returns a file as a correct server does: the requested range, if the version matches the
-    /// conditions.
+    /// Returns a file as a correct server does: the requested range, if the version of the file
+    /// matches the conditions of the request.
     pub(crate) fn file(request: &Request, bytes: &[u8], etag: &str) -> Self {
         let other = request.header("if-match").is_some_and(|wanted| wanted != etag);
         if other {
@@ -142,7 +142,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
-        // This connection wakes the server, which is waiting for the next one.
+        // This connection wakes up the server, which is waiting for the next connection.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
@@ -212,7 +212,7 @@ fn serve(
     }
 }
 
-/// Returns bytes that depend on their offset.
+/// Returns test bytes, each of which depends on its offset.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(len + 8);
     for number in 0..=len as u64 / 8 {

@@ -1,11 +1,12 @@
-//! A store that returns XML like S3 and Google Cloud Storage. Tests can define errors that it
-//! returns.
+//! Simulates a store that returns XML, as S3 and Google Cloud Storage do. Tests can define errors
+//! that the store returns.
 
 use super::server::{Reply, Request, Server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Objects by key. All of them are in one bucket, which is called `bucket` in the path of URLs.
+/// The objects, keyed by their names. All objects are in one bucket, which is called `bucket` in
+/// the path of URLs.
 pub(crate) type Objects = BTreeMap<String, Vec<u8>>;
 
 pub(crate) const WRITTEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -46,7 +47,7 @@ pub(crate) fn query(request: &Request, name: &str) -> Option<String> {
     pairs.find(|(of, _)| *of == name).map(|(_, value)| decoded(value))
 }
 
-/// Returns a list with two entries per page, or with fewer if the request says so.
+/// Returns a page of a list with two entries, or with fewer if the request limits the number.
 fn list(objects: &Objects, request: &Request) -> Reply {
     let query = |name: &str| query(request, name);
     let (prefix, delimiter) = (query("prefix").unwrap_or_default(), query("delimiter"));

@@ -1,5 +1,6 @@
-//! Makes an object visible, if the object that already has its name is the expected one. If a
-//! response is lost, the object that now has the name shows whether the request succeeded.
+//! Makes an uploaded object visible under its name, on the condition that no unexpected object has
+//! this name. If the response of the store is lost, this module examines the object that now has
+//! the name. That object shows whether the request succeeded.
 
 use super::super::manner::Manner;
 use super::super::origin::version_of;
@@ -17,14 +18,14 @@ use std::sync::PoisonError;
 use tensorferry_core::context::remote::Condition;
 use tensorferry_sdk::{Error, Result, hex};
 
-/// The last step of an upload.
+/// The last step of an upload, which makes the object visible.
 pub(super) struct Complete {
     what: What,
     len: u64,
     /// The tag that S3 will assign to the object.
     tag: Tag,
     condition: Condition,
-    /// A note for the user, if the store could not check the condition.
+    /// A note for the user. Set if the store could not check the condition.
     note: Option<String>,
 }
 
@@ -33,7 +34,7 @@ enum What {
     Parts(Vec<PartId>),
 }
 
-/// What is known about the `ETag` that the object will have, without its quotes.
+/// The known part of the `ETag` that the object will have, without its quotes.
 enum Tag {
     Whole(String),
     End(String),
@@ -62,7 +63,7 @@ impl Complete {
         Ok(Self { what, len, tag, condition, note: None })
     }
 
-    /// Completes the upload. Returns a note for the user, if there is one.
+    /// Completes the upload. May return a note for the user.
     pub(super) async fn run(mut self, sending: &Sending) -> Result<Option<String>> {
         let mut patience = sending.process.client.patience();
         // Whether an earlier attempt may have succeeded although its response was lost.
@@ -94,15 +95,15 @@ impl Complete {
                         What::Parts(_) => return Err(fault.error),
                     }
                 }
-                // S3 returns 404 if the object that was to be replaced no longer exists.
+                // S3 returns 404 if the object that should be replaced no longer exists.
                 Some(404)
                     if matches!((&self.what, &self.condition), (What::Small(_), Condition::Same(_))) =>
                 {
                     return Err(if trouble.is_of_bucket() { trouble.error() } else { self.refused(sending) });
                 }
                 Some(501) if self.condition != Condition::Any => self.go_without(sending).await?,
-                // The connection was lost earlier, and the store may still be processing that
-                // request.
+                // The response to an earlier attempt was lost, and the store may still be
+                // processing that attempt.
                 _ if is_gone && was_open && !trouble.is_of_bucket() => {
                     let fault = Fault::passing("the outcome of the upload is unknown").of(&sending.url);
                     patience.wait(fault).await.map_err(|fault| fault.error)?;
@@ -158,8 +159,8 @@ impl Complete {
         done.map(drop).map_err(|error| sending.trouble(&error))
     }
 
-    /// Checks the condition with a separate request and records a note, because the store does not
-    /// support conditions here.
+    /// Checks the condition with a separate request and records a note. This is necessary if the
+    /// store does not support conditions for this request.
     async fn go_without(&mut self, sending: &Sending) -> Result<()> {
         if self.condition == Condition::Any {
             return Ok(());
@@ -184,7 +185,7 @@ impl Complete {
         Ok(())
     }
 
-    /// Returns whether the object that now has the name is the uploaded one.
+    /// Returns whether the object that now has the name is the uploaded object.
     async fn is_there(&self, sending: &Sending) -> bool {
         let Ok(found) = sending.store.head(&sending.location).await else { return false };
         let tag = found.e_tag.as_deref().unwrap_or_default().trim_matches('"').to_owned();
@@ -217,14 +218,14 @@ impl Sending {
     }
 }
 
-/// Returns the `ETag` in a stamp's tag, if there is one.
+/// Returns the `ETag` in the tag of a stamp. Returns `None` if the tag does not contain one.
 fn etag(tag: &str) -> Option<&str> {
     tag.strip_prefix("etag:").filter(|tag| !tag.starts_with("W/"))
 }
 
 /// Computes the tag that S3 assigns to a multipart upload: the MD5 digest of the parts' MD5
-/// digests, and the number of parts. If the tags of the parts are not MD5 digests, as with
-/// encryption, only the number is known.
+/// digests, and the number of parts. If the tags of the parts are not MD5 digests, only the number
+/// of parts is known. This happens, for example, with encryption.
 fn tag_of(parts: &[PartId]) -> Tag {
     let end = format!("-{}", parts.len());
     let mut all = Md5::new();
@@ -252,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_tag_of_parts_is_the_one_that_s3_makes() {
-        // Two parts, as in an example in the AWS documentation.
+        // The test has two parts, as in an example in the AWS documentation.
         let part = |text: &str| PartId { content_id: text.to_owned() };
         let one = hex(&Md5::digest(b"one"));
         let two = hex(&Md5::digest(b"two"));

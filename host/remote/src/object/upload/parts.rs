@@ -1,5 +1,5 @@
-//! The parts of an object that is being written. Records which bytes of each part have been
-//! written, and buffers them.
+//! Tracks the parts of an object that is being written. The module records which bytes of each part
+//! have been written, and buffers these bytes.
 
 use crate::budget::Held;
 use std::collections::BTreeMap;
@@ -13,19 +13,19 @@ pub(super) struct Parts {
     pub(super) part_bytes: u64,
     /// The length of the object, once it is known.
     pub(super) len: Option<u64>,
-    /// The end of the bytes written so far.
+    /// End offset of the bytes that have been written so far.
     pub(super) end: u64,
-    /// For each part, the number of late bytes that it still waits for.
+    /// For each part, the number of its late bytes that have not been written yet.
     late: BTreeMap<usize, u64>,
     /// Parts that have been started but not uploaded yet.
     open: BTreeMap<usize, Part>,
-    /// Contains the parts that were moved out of memory, each at its own offset.
+    /// A temporary file for parts that were moved out of memory. Each part is at its own offset.
     file: Option<File>,
 }
 
 struct Part {
     place: PartPlace,
-    /// The ranges that have been written, in order. Adjacent ranges are merged.
+    /// The ranges of the part that have been written, sorted by offset. Adjacent ranges are merged.
     filled: Vec<Range<u64>>,
 }
 
@@ -45,7 +45,7 @@ impl Parts {
         Self { part_bytes, len, end: 0, late: waits, open: BTreeMap::new(), file: None }
     }
 
-    /// Returns the length of a part. As long as the object's length is unknown, every part has the
+    /// Returns the length of a part. While the length of the object is unknown, every part has the
     /// full length.
     pub(super) fn part_len(&self, number: usize) -> u64 {
         let start = number as u64 * self.part_bytes;
@@ -66,7 +66,7 @@ impl Parts {
         self.open.keys().next().copied()
     }
 
-    /// Starts a part in memory. If `memory` is `None`, the part is started in a file.
+    /// Starts a part. The part is kept in memory or, if `memory` is `None`, in a file.
     pub(super) fn begin(&mut self, number: usize, memory: Option<Held>) -> Result<()> {
         let place = match memory {
             Some(held) => {
@@ -90,8 +90,8 @@ impl Parts {
         self.file.as_ref().ok_or_else(|| Error::io("no file to buffer the upload"))
     }
 
-    /// Writes bytes at offset `at` of an open part. Late bytes are subtracted from the number that
-    /// the part waits for.
+    /// Writes bytes at offset `at` of an open part. If the bytes are late bytes, they are
+    /// subtracted from the number for which the part waits.
     pub(super) fn put(&mut self, number: usize, at: u64, bytes: &[u8], is_late: bool) -> Result<()> {
         let (end, start) = (at + bytes.len() as u64, number as u64 * self.part_bytes);
         if end > self.part_len(number) {
@@ -151,7 +151,7 @@ impl Parts {
     }
 
     /// Removes a complete part, and returns its bytes and its memory. If the part is in the file,
-    /// `memory` is needed to load it.
+    /// the caller must pass `memory` for loading it.
     pub(super) fn take(&mut self, number: usize, memory: Option<Held>) -> Result<Option<(Vec<u8>, Held)>> {
         let len = self.part_len(number);
         let cut = usize::try_from(len).map_err(|_| Error::limit("a part"))?;
@@ -240,8 +240,8 @@ mod tests {
             let taken: Vec<Vec<u8>> =
                 [0, 1].map(|number| parts.take(number, memory(10)).unwrap().unwrap().0).into();
             assert_eq!(taken, [b"abcdefghij".to_vec(), b"klmn".to_vec()]);
-            // Bytes that have been uploaded cannot be written again. Bytes past the end cannot be
-            // written.
+            // Bytes that have been uploaded cannot be written again, and bytes after the end cannot
+            // be written.
             parts.put(0, 0, b"a", false).unwrap_err();
             parts.put(1, 4, b"o", false).unwrap_err();
         }
