@@ -1,5 +1,5 @@
-//! Renders a `report.json` as `report.html`, for development of the HTML page: `cargo run --package
-//! tensorferry-run --example report < report.json > report.html`
+//! Renders a `report.json` file as an HTML page, for the development of the page: `cargo run
+//! --package tensorferry-run --example report < report.json > report.html`
 
 use tensorferry_run::report::render;
 

@@ -1,28 +1,28 @@
-//! The budget that all jobs of a run share: processes, threads, memory, disk bandwidth.
+//! The budget that all jobs of a run share: processes, threads, memory and disk bandwidth.
 //!
-//! Processes are counted in slots: a small job takes one slot, and a big job takes several.
+//! Processes are counted in slots. A small job occupies one slot, and a big job occupies several.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// Jobs with less input than this are small: they use little CPU time and mostly wait for disk
-/// syncs.
+/// Jobs with fewer input bytes than this are small. They use little CPU time and mostly wait for
+/// disk syncs.
 const SMALL: u64 = 16 << 20;
-/// Number of small jobs that may run in place of one big job.
+/// Number of small jobs that may run instead of one big job.
 const SMALL_JOBS: usize = 8;
-/// Minimum memory limit of a process, however little memory the machine has.
+/// Minimum memory limit of a process. It applies even if the machine has less memory.
 const MIN_LIMIT: u64 = 512 << 20;
 
-/// The resources that all jobs share.
+/// The resources that all jobs of a run share.
 #[derive(Debug, Clone)]
 pub struct Budget {
     /// Maximum number of concurrent jobs.
     pub jobs: usize,
-    /// Whether several small jobs may run in place of a big job. False if the user passed the
+    /// Whether several small jobs may run instead of a big job. False if the user specified the
     /// number of jobs.
     packs: bool,
-    /// Number of threads that copy.
+    /// Number of threads that copy data.
     pub threads: usize,
     /// Total size of buffers in bytes.
     pub memory: u64,
@@ -30,7 +30,7 @@ pub struct Budget {
     pub rate: Option<u64>,
 }
 
-/// The part of the budget that one job gets.
+/// The part of the budget that is assigned to one job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Share {
     pub(crate) threads: usize,
@@ -40,16 +40,16 @@ pub(crate) struct Share {
     pub(crate) rate: Option<u64>,
 }
 
-/// The other jobs that are running or waiting.
+/// From the viewpoint of one job, the other jobs that are running or waiting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Others {
     pub(crate) jobs: usize,
-    /// Number of slots that the other jobs take.
+    /// Number of slots that the other jobs occupy.
     pub(crate) places: usize,
 }
 
 impl Budget {
-    /// Creates a budget. `jobs` is the number of concurrent jobs, if the user passed one. The
+    /// Creates a budget. `jobs` is the number of concurrent jobs, if the user specified it. The
     /// default is one job per thread.
     #[must_use]
     pub fn new(jobs: Option<usize>, threads: usize, memory: u64, rate: Option<u64>) -> Self {
@@ -62,10 +62,10 @@ impl Budget {
         }
     }
 
-    /// Creates the budget for a worker of a plan. The number of jobs is one per thread, reduced if
-    /// `memory` is not enough for the memory shares that the plan has fixed. The default for
-    /// `memory` is a quarter of the free memory. `planned` is the memory that the plan specifies
-    /// for a worker.
+    /// Creates the budget for a worker of a plan. By default, the worker runs one job per thread,
+    /// or fewer if `memory` is too small for the memory shares that the plan specifies. The default
+    /// for `memory` is a quarter of the free memory. `planned` is the memory that the plan
+    /// specifies for a worker.
     #[must_use]
     pub fn of_worker(jobs: Option<usize>, threads: usize, memory: Option<u64>, planned: u64) -> Self {
         let memory = memory.unwrap_or_else(|| available().unwrap_or(planned) / 4);
@@ -74,8 +74,8 @@ impl Budget {
         Self { jobs: jobs.max(1), packs: true, threads: threads.max(1), memory, rate: None }
     }
 
-    /// Returns the buffer size of a plan's job with this many bytes of input. It is the same on
-    /// every machine, whatever other jobs run.
+    /// Returns the buffer size of a plan's job with this many bytes of input. The size is the same
+    /// on every machine and does not depend on other jobs.
     pub(crate) fn planned_share(bytes: u64, memory: u64) -> u64 {
         let big = memory / 2;
         if bytes >= SMALL { big } else { (big / SMALL_JOBS as u64).max(1 << 20) }
@@ -86,21 +86,22 @@ impl Budget {
         if self.packs { self.jobs * SMALL_JOBS } else { self.jobs }
     }
 
-    /// Returns the number of slots that a job with this many bytes of input takes.
+    /// Returns the number of slots that a job with this many bytes of input occupies.
     pub(crate) fn places_of(&self, bytes: u64) -> usize {
         if self.packs && bytes >= SMALL { SMALL_JOBS } else { 1 }
     }
 
-    /// Returns the share of a job that takes `places` slots while the other jobs run or wait.
+    /// Returns the share of a job that occupies `places` slots while the other jobs run or wait.
     pub(crate) fn share(&self, places: usize, others: Others) -> Share {
         let most = self.places() / places;
         let beside = most.min(others.jobs + 1).max(1);
         let threads = if self.packs && places == 1 { 1 } else { (self.threads / beside).max(1) };
-        // Memory and bandwidth are divided so that concurrent jobs never exceed the total.
+        // Memory and bandwidth are divided so that the shares of concurrent jobs never exceed the
+        // total.
         let most = most.max(1) as u64;
         let memory = (self.memory / most).max(1 << 20);
-        // No jobs will be added to those that run or wait now. If these jobs do not need all slots,
-        // the bandwidth of the unused slots is distributed among them.
+        // No jobs are added after the start of a run. If the running and waiting jobs do not need
+        // all slots, the bandwidth of the unused slots is distributed among these jobs.
         let (own, wanted) = (places as u64, self.places().min(places + others.places) as u64);
         let rate = self.rate.map(|rate| (rate.saturating_mul(own) / wanted.max(1)).max(1));
         Share { threads, memory, rate }
@@ -123,9 +124,9 @@ fn available() -> Option<u64> {
     Some(group_limit(&groups, Path::new("/sys/fs/cgroup")).map_or(machine, |group| group.min(machine)))
 }
 
-/// Returns the lowest limit of the control groups that contain a process, from the innermost to the
-/// outermost, because schedulers nest them. `groups` is the content of `/proc/PID/cgroup`, with one
-/// line `NUMBER:CONTROLLERS:/PATH` per hierarchy. The line for version 2 starts with `0::`.
+/// Returns the lowest memory limit of all control groups that contain a process. Schedulers nest
+/// these groups. `groups` is the content of `/proc/PID/cgroup`, with one line
+/// `NUMBER:CONTROLLERS:/PATH` per hierarchy. The line for version 2 starts with `0::`.
 fn group_limit(groups: &str, root: &Path) -> Option<u64> {
     let path_of = |is_it: fn(&str) -> bool| {
         groups.lines().find_map(|line| line.split_once(":/").filter(|(hierarchy, _)| is_it(hierarchy)))
@@ -163,7 +164,7 @@ mod tests {
             (limit(own), limit("0::/\n"), limit("0::/elsewhere/a")),
             (Some(4096), Some(8192), Some(8192))
         );
-        // Version 1, mounted with or without version 2 next to it.
+        // Control groups of version 1, with and without a mounted version 2.
         let group = root.path().join("memory/slurm/job_7");
         fs::create_dir_all(&group).unwrap();
         fs::write(group.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
@@ -205,9 +206,10 @@ mod tests {
         let budget = Budget::new(None, 4, 256 << 20, Some(960));
         let rate = |places, jobs, others| budget.share(places, Others { jobs, places: others }).rate.unwrap();
         assert_eq!((rate(1, 0, 0), rate(8, 0, 0)), (960, 960));
-        // Two big jobs and eight small jobs. The share of each takes all the others into account.
+        // There are two big jobs and eight small jobs. Each share takes all other jobs into
+        // account.
         assert!(2 * rate(8, 9, 16) + 8 * rate(1, 9, 23) <= 960);
-        // A small job next to two other small jobs, and next to one.
+        // The rate of a small job if there are two other small jobs, and if there is one.
         assert_eq!((rate(1, 2, 2), rate(1, 1, 1)), (320, 480));
     }
 }

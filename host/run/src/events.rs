@@ -1,10 +1,10 @@
-//! The events of a run. They are the lines of `--json`, and the progress display is based on them.
+//! The events of a run. `--json` prints them as lines, and the progress display is based on them.
 
 use crate::report::{JobFailure, JobSummary, Totals};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// An event in a run. `name` is the name of a job.
+/// An event in a run. In all variants, `name` is the name of a job.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event<'a> {
@@ -34,8 +34,8 @@ pub enum Event<'a> {
         name: &'a str,
         attempt: u32,
     },
-    /// Before a job can copy, it scans its input for an index or a schema. Contains the number of
-    /// bytes scanned so far, and the total.
+    /// A job scans its input for an index or a schema before it can copy data. Contains the number
+    /// of bytes scanned so far, and the total number.
     JobReads {
         name: &'a str,
         bytes: u64,
@@ -60,7 +60,7 @@ pub enum Event<'a> {
     },
     /// A job failed permanently.
     JobFailed(&'a JobSummary),
-    /// A job was stopped before it was done.
+    /// A job was stopped before it was finished.
     JobCancelled {
         name: &'a str,
     },
@@ -111,7 +111,7 @@ pub struct PieceFailure<'a> {
     pub message: String,
     /// The exit code that `ferry convert` would return.
     pub exit_code: Option<i32>,
-    /// Whether a retry may succeed.
+    /// Whether a retry of the job may succeed.
     pub passing: bool,
 }
 

@@ -21,7 +21,8 @@ pub fn exit_code(kind: ErrorKind) -> u8 {
         ErrorKind::Verification => 4,
         ErrorKind::Transient => TRANSIENT,
         ErrorKind::Cancelled => INTERRUPTED,
-        // I/O and plugins. A new kind also maps to this code until it is listed here.
+        // Errors of I/O and plugins. A new error kind also maps to this code until it is listed
+        // here.
         _ => ENVIRONMENT,
     }
 }

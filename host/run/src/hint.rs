@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, ErrorKind};
 
-/// Returns the hint of an error, or a general hint for its kind.
+/// Returns the hint of an error. If the error has no hint, returns a general hint for errors of its
+/// kind.
 #[must_use]
 pub fn hint(error: &Error) -> Option<Cow<'static, str>> {
     let own = error.details().find(|(name, _)| *name == "hint").map(|(_, text)| Cow::Owned(text));

@@ -1,4 +1,4 @@
-//! Formats numbers in a form that people can read.
+//! Formats numbers for people.
 
 pub use tensorferry_core::context::human::bytes;
 
@@ -23,7 +23,7 @@ pub fn seconds(seconds: f64) -> String {
     format!("{} h {:02} min", (minutes / 60.0).floor(), minutes % 60.0)
 }
 
-/// Returns the number per second, or 0 if no time has passed.
+/// Returns a rate per second, or 0 if no time has passed.
 #[must_use]
 #[expect(
     clippy::cast_possible_truncation,

@@ -26,27 +26,28 @@ pub(crate) struct PlannedWork {
     pub(crate) key: String,
     /// Size of the input in bytes.
     pub(crate) bytes: u64,
-    /// Size of the buffers in bytes. It determines where pieces of records end.
+    /// Size of the buffers in bytes. The size determines how the writer divides records into
+    /// pieces.
     pub(crate) memory: u64,
 }
 
 /// Settings that do not change the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct JobPolicy {
-    /// Whether links may lead to weights and records outside the root, or outside the input's
-    /// folder.
+    /// Whether links to weights and records outside the root, or outside the input's folder, are
+    /// followed.
     #[serde(default)]
     pub(crate) follow_links: bool,
     /// The root folder in which the input was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) root: Option<PathBuf>,
     pub(crate) force: Force,
-    /// Maximum number of bytes that the job's process may allocate.
+    /// Maximum number of bytes that the process of the job may allocate.
     pub(crate) memory: Option<u64>,
     pub(crate) timeout: Timeout,
     /// Maximum number of retries after temporary failures.
     pub(crate) retries: u32,
-    /// Time before the first retry. Each further wait is four times as long.
+    /// Wait before the first retry. Each further wait is four times as long.
     pub(crate) retry_wait: Duration,
 }
 
@@ -106,8 +107,7 @@ impl Job {
         self.request.input.file_group.is_some() && !is_given
     }
 
-    /// Returns whether the host has to find the schema of the job's dataset and has not found it
-    /// yet.
+    /// Returns whether the host still has to find the schema of the job's dataset.
     pub(crate) fn lacks_schema(&self) -> bool {
         let has = self.request.input.file_group.as_ref().is_some_and(|group| group.schema.is_some());
         self.shares_schema() && !has
@@ -153,7 +153,7 @@ impl Job {
 }
 
 /// Describes how a request differs from an older request for the same output. If there is a
-/// difference, the job runs again.
+/// difference, the job must run again.
 pub(crate) fn difference(new: &Request, old: &Request) -> Option<String> {
     let options = |side: &str, new: &[(String, String)], old: &[(String, String)]| {
         (new != old).then(|| format!("{side} changed from {} to {}", listed(old), listed(new)))

@@ -15,8 +15,8 @@
 //! line with a wrong checksum is damaged, or a crash has cut it off. Such a line is skipped, and
 //! its content is determined again.
 //!
-//! A `commit` record is synced to the disk before its output becomes visible. Records of several
-//! jobs that arrive at the same time share one sync.
+//! A `commit` record is synced to the disk before the output becomes visible. If records of several
+//! jobs arrive at the same time, a single sync covers all of them.
 //!
 //! Each run of a shard writes its own journal (`NAME.journal.2-of-8.jsonl`) and reads the journals
 //! of all shards. A worker of a plan writes one journal for each piece that it runs, into the
@@ -62,7 +62,8 @@ pub(crate) struct Journal {
     _shared: Option<File>,
 }
 
-/// The number of appended records, and the number of records that are on the disk.
+/// The number of records that have been appended, and the number of those that have been synced to
+/// the disk.
 #[derive(Debug, Default)]
 struct SyncState {
     written: u64,
@@ -72,7 +73,8 @@ struct SyncState {
 }
 
 impl Journal {
-    /// Locks a manifest's journal and reads it. `part` is the name of the shard, such as `2-of-8`.
+    /// Locks a manifest's journal and reads it. If the run is a shard, `part` is the name of the
+    /// shard, such as `2-of-8`.
     pub(crate) fn open(base: &Path, part: Option<&str>) -> Result<(Self, History)> {
         let path = part.map_or_else(|| base.to_owned(), |part| of_part(base, part));
         let failed =
@@ -113,9 +115,9 @@ impl Journal {
         Ok((Self::new(path, Log::of_file(file), None, shared), history))
     }
 
-    /// Opens a worker's journal for a piece of a plan, in the piece's folder, and reads the
-    /// journals that exist there. The file is created when the first record is written, and starts
-    /// with the line `first`.
+    /// Opens the journal of a worker for a piece of a plan. The journal is in the folder of the
+    /// piece. Also reads the journals that already exist in this folder. The file is created when
+    /// the first record is written, and starts with the line `first`.
     pub(crate) fn of_piece(
         folder: &Place,
         worker: &str,
@@ -128,7 +130,7 @@ impl Journal {
         Ok((Self::new(path, log, Some(first.to_line()?), None), history))
     }
 
-    /// Reads the journals of a piece, except the journal `without`.
+    /// Reads all journals of a piece except the journal `without`.
     pub(crate) fn read_piece(folder: &Place, without: Option<&str>, session: &Session) -> Result<History> {
         let mut journals: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         for name in folder.names(session)? {
@@ -146,7 +148,7 @@ impl Journal {
         Self { path, log, first, state: Mutex::default(), synced: Condvar::new(), _shared: shared }
     }
 
-    /// Reads the journal without locking it, for commands that change nothing.
+    /// Reads the journal without locking it. This is for commands that do not change anything.
     pub(crate) fn read(base: &Path) -> History {
         let mut history = History::default();
         for path in all_of(base) {
@@ -159,14 +161,14 @@ impl Journal {
         &self.path
     }
 
-    /// Appends a record, and returns when it is on the disk.
+    /// Appends a record, and waits until the record has been synced to the disk.
     pub(crate) fn append_synced(&self, record: &Record) -> Result<()> {
         let ticket = self.append(record)?;
         self.sync_to(ticket)
     }
 
-    /// Appends a record, which reaches the disk with a later sync. Returns the number of records so
-    /// far.
+    /// Appends a record without syncing it to the disk. Returns the number of records that have
+    /// been appended so far.
     pub(crate) fn append(&self, record: &Record) -> Result<u64> {
         let line = record.to_line()?;
         let mut state = self.state();
@@ -180,8 +182,8 @@ impl Journal {
         Ok(state.written)
     }
 
-    /// Appends a record that an output is visible. `outputs` are its objects in a store, with their
-    /// identities.
+    /// Appends a record which states that an output is visible. `outputs` are the objects of the
+    /// output in a store, with their identities.
     pub(crate) fn append_done(
         &self,
         output: &str,
@@ -198,12 +200,13 @@ impl Journal {
         self.log.is_unused()
     }
 
-    /// Makes the journal refuse further records, because one could not be written.
+    /// Makes the journal refuse further records, because a record could not be written.
     pub(crate) fn give_up(&self, error: Error) -> Error {
         self.state().failed.get_or_insert(error).clone()
     }
 
-    /// Returns whether a record could not be written. If so, no further output may become visible.
+    /// Returns whether a record could not be written. In this case, no further output may become
+    /// visible.
     pub(crate) fn has_failed(&self) -> bool {
         self.state().failed.is_some()
     }
@@ -272,7 +275,7 @@ fn folder_of(base: &Path) -> &Path {
     base.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the paths of a manifest's own journal and of the journals of its shards.
+/// Returns the paths of the journal of a manifest, and of the journals of its shards.
 fn all_of(base: &Path) -> Vec<PathBuf> {
     let stem = format!("{}.", without_ending(base));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -9,16 +9,16 @@
 //! A worker process stages its output and then asks for permission to commit. The runner first
 //! records in the journal what is about to become visible, syncs the journal, and then allows the
 //! commit. A later run compares that record with the disk to find out whether the commit happened.
-//! Nothing is done twice, whichever process was killed at whatever time. The record "done" only
-//! makes this comparison faster.
+//! As a result, no work is repeated, even if any of the processes is killed at any time. The `done`
+//! record only makes this comparison faster.
 //!
 //! A manifest of a million jobs can be split into a [`Plan`]. Many workers run the plan's pieces,
 //! each with its own journal. If several workers run the same job, its output becomes visible only
 //! once.
 //!
-//! These are the modules. Each uses only modules before it: [`exit`], [`hint`], [`human`],
-//! [`losses`] and [`template`] (texts for people), `job`, [`report`], [`manifest`], `budget`,
-//! `place`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
+//! The modules are listed here in order. Each module uses only the modules before it: [`exit`],
+//! [`hint`], [`human`], [`losses`] and [`template`] (texts for people), `job`, [`report`],
+//! [`manifest`], `budget`, `place`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
 
 #![forbid(unsafe_code)]
 

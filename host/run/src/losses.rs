@@ -1,4 +1,4 @@
-//! Groups losses, because one loss may occur in a thousand tensors of a model, and in a thousand
+//! Groups losses. The same loss may occur in a thousand tensors of a model, and in a thousand
 //! models of a zoo.
 
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use tensorferry::LossRecord;
 use tensorferry_sdk::Severity;
 
 /// Groups items by the severity, kind and cause of their losses. The groups are sorted by severity,
-/// the worst first, and then by their first item.
+/// starting with the most severe, and then by their first item.
 pub fn grouped<'a, T>(
     items: impl IntoIterator<Item = T>,
     loss: impl Fn(&T) -> &'a LossRecord<'a>,
@@ -25,9 +25,9 @@ pub fn grouped<'a, T>(
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Returns a cause without its details: words that contain digits (numbers and most dtypes), quoted
-/// names, and the text after a colon. As a result, casts from several dtypes in one model count as
-/// one cause.
+/// Returns the text of a cause without its details. These are words that contain digits (numbers
+/// and most dtypes), quoted names, and the text after a colon. As a result, casts from several
+/// dtypes in a model count as one cause.
 fn cause(why: &str) -> String {
     let words = why.split('"').step_by(2).collect::<String>();
     let said = words.split(':').next().unwrap_or_default();

@@ -8,7 +8,8 @@
 //! text --variables, types--> Manifest --folders searched, formats and options checked--> jobs
 //! ```
 //!
-//! Each error is a [`Mistake`] with its position. All mistakes are reported together.
+//! An error in a manifest is a [`Mistake`] with a position. All mistakes in a manifest are reported
+//! together.
 
 mod dataset_files;
 mod expand;
@@ -36,24 +37,24 @@ use std::path::Path;
 use tensorferry::Registry;
 use tensorferry_core::context::regular_file;
 
-/// A manifest that has been read, and whose folders have been searched.
+/// A manifest after it has been read and its folders have been searched.
 #[derive(Debug, Clone)]
 pub struct LoadedManifest {
     /// The jobs in the manifest's order. The jobs of a zoo or a dataset are sorted by path.
     pub jobs: Vec<Job>,
-    /// The settings that the jobs share.
+    /// The settings of the run, which all jobs share.
     pub run: RunTable,
     /// Notes about entries in the root folders that were skipped.
     pub notes: Vec<String>,
 }
 
-/// The parts of a manifest that remain after its jobs have been passed to `take`.
+/// The data of a manifest apart from its jobs, which are passed to a function one by one.
 pub(crate) struct Expanded {
     pub(crate) run: RunTable,
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads a manifest. If it has mistakes, returns all of them, in the order of the text.
+/// Reads a manifest. If the manifest has mistakes, returns all of them, in the order of the text.
 pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
     let mut jobs = Vec::new();
     let Expanded { run, notes } = expand(path, variables, registry, &mut |_, job| jobs.push(job))?;
@@ -64,7 +65,7 @@ pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<L
 pub(crate) type TakeJob<'a> = dyn FnMut(&RunTable, Job) + 'a;
 
 /// Reads a manifest and passes its jobs to `take` one by one, because a million jobs do not fit in
-/// memory. Some jobs may be passed before a mistake is found.
+/// memory. Some jobs may already have been passed to `take` when a mistake is found.
 pub(crate) fn expand(
     path: &Path,
     variables: &Variables,

@@ -1,5 +1,5 @@
-//! The state of an input before any file is opened: its approximate size, which distinguishes big
-//! jobs from small jobs, and a digest of the identities of its files.
+//! The state of an input, determined without opening a file. It consists of an approximate size,
+//! which distinguishes big jobs from small jobs, and a digest of the identities of the files.
 
 use std::path::Path;
 use tensorferry::Session;
@@ -10,13 +10,13 @@ use tensorferry_sdk::Result;
 
 /// Maximum size of an index in bytes. A bigger file is assumed to be data.
 const MAX_INDEX: u64 = 1 << 20;
-/// Maximum depth of sub-folders.
+/// Maximum depth of the sub-folders that are examined.
 const DEEPEST: usize = 8;
 
-/// The state of an input, based only on names and metadata of files.
+/// The state of an input, based only on the names and metadata of its files.
 #[derive(Default)]
 pub(crate) struct InputStamp {
-    /// The total size. 0 if the input cannot be examined.
+    /// The total size in bytes, or 0 if the input cannot be examined.
     pub(crate) bytes: u64,
     hasher: blake3::Hasher,
 }
@@ -26,7 +26,7 @@ impl InputStamp {
     /// glob.
     pub(super) fn of_path(input: &Path, session: &Session) -> Self {
         let mut stamp = Self::default();
-        // If an input cannot be examined, it fails later, when it is opened.
+        // If an input cannot be examined, the error is reported later, when the input is opened.
         let _ = stamp.add_input(input, session);
         stamp
     }
@@ -56,7 +56,8 @@ impl InputStamp {
                 self.add(&whole, "", session);
                 return Ok(());
             }
-            // For a common prefix or a glob, every name with the same start is included.
+            // For a common prefix or a glob, the size includes all files whose names have the same
+            // start.
             (None, _) => name.split(['*', '?', '[', '{']).next().unwrap_or_default(),
         };
         let folder = InputFolder::at(input.parent().unwrap_or(Path::new(".")), session)?;

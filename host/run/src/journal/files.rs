@@ -11,14 +11,14 @@ use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::disk;
 use tensorferry_sdk::ErrorKind;
 
-/// First character in the names of ferry's own temporary folders; see
-/// [`tensorferry_publish::stage`].
+/// First character in the names of ferry's own temporary folders, which
+/// [`tensorferry_publish::stage`] creates.
 const HIDDEN: char = '.';
 
-/// Represents an inode that is unknown on this machine. No file has this number.
+/// Value for an inode number that is unknown on this machine. No file has this inode number.
 const ANY_INODE: u64 = u64::MAX;
 
-/// The path of a file, with the length, time and inode that distinguish it from other files.
+/// The path of a file, with the length, modification time and inode that identify its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StampedFile {
     pub(crate) path: PathBuf,
@@ -27,7 +27,8 @@ pub(crate) struct StampedFile {
 }
 
 impl StampedFile {
-    /// Returns the file as another machine may see it, without a known inode.
+    /// Returns the file as a different machine may see it, which means that the inode number is
+    /// unknown.
     pub(crate) fn seen_elsewhere(&self) -> Self {
         let is_local = !self.path.to_str().is_some_and(is_url);
         let inode = if is_local { ANY_INODE } else { self.identity.inode };
@@ -43,8 +44,8 @@ impl StampedFile {
     }
 
     /// Checks that an output file is unchanged, without following links. The error describes the
-    /// change. If the run ended before it could record more about an object than its length, only
-    /// the length is compared.
+    /// change. If a run ended early, it may have recorded only the length of an object in a store.
+    /// In this case, only the length is compared.
     pub(crate) fn check_output(&self, session: &Session) -> Result<(), String> {
         match output_identity(&self.path, session) {
             Ok(Some(identity)) if self.identity.is_of_len_alone() => self.compare(
@@ -94,8 +95,8 @@ pub(crate) fn output_identity(
     }
 }
 
-/// Returns a digest of the names in a folder and its sub-folders, except hidden names and paths in
-/// `without`. Returns `None` if the input is not a folder.
+/// Returns a digest of the names in a folder and its sub-folders. Hidden names and the paths in
+/// `without` are not included. Returns `None` if the input is not a folder.
 pub(crate) fn list_names(input: &Path, without: &HashSet<&Path>, session: &Session) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
     for name in names_below(input, without, session)? {
@@ -118,7 +119,7 @@ pub(crate) fn names_below(input: &Path, without: &HashSet<&Path>, session: &Sess
             let path = folder.path_of(&name);
             let is_hidden = name.rsplit('/').next().is_some_and(|own| own.starts_with(HIDDEN));
             if kind == EntryKind::Folder && !is_link {
-                // A folder that was created to contain the output does not belong to the input.
+                // A folder that was created for the output does not belong to the input.
                 if !is_hidden && !without.iter().any(|output| output.starts_with(&path)) {
                     open.push(name);
                 }

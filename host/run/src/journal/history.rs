@@ -14,9 +14,9 @@ use tensorferry_core::read::identity::FileIdentity;
 pub(crate) struct History {
     outputs: HashMap<String, OutputHistory>,
     scans: HashMap<String, GroupScan>,
-    /// Whether the run that wrote these lines ran on a different machine.
+    /// Whether the lines that are being read were written on a different machine.
     is_elsewhere: bool,
-    /// Number of lines that were skipped.
+    /// Number of damaged lines, which were skipped.
     pub(super) damaged: usize,
     /// Number of skipped lines without a line end, which another run may still be writing.
     unfinished: usize,
@@ -25,16 +25,17 @@ pub(crate) struct History {
 /// The history of one output.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OutputHistory {
-    /// The last started commit, whether or not it was completed.
+    /// The last commit that was started, whether or not it was completed.
     commit: Option<Commit>,
-    /// The last started commit of each other journal. The disk shows which of them were completed.
+    /// For each other journal, the last commit that was started. The disk shows which of these
+    /// commits were completed.
     others: Vec<Commit>,
     /// Files that the last run made visible before it committed.
     visible: Vec<StampedFile>,
-    /// The reason why the last run failed, if it did.
+    /// The reason why the job failed in the last run, if it failed.
     pub(crate) failure: Option<String>,
-    /// All files that were ever written for the output and became visible, each with the identities
-    /// that it had then.
+    /// All files of the output that have ever become visible. Each file has the identities that
+    /// were recorded for it.
     pub(crate) owned: HashMap<PathBuf, Vec<FileIdentity>>,
 }
 
@@ -42,9 +43,11 @@ pub(crate) struct OutputHistory {
 #[derive(Debug, Clone)]
 pub(crate) struct Commit {
     pub(crate) at: String,
-    /// For a planned job, a key that is the same for every attempt at the same work.
+    /// For a planned job, the key of the job. The key is the same for every attempt at the same
+    /// work.
     pub(crate) key: Option<String>,
-    /// Whether the commit was made on a different machine, which may see different inodes.
+    /// Whether the commit was made on a different machine. There, the files may have different
+    /// inode numbers.
     pub(crate) is_elsewhere: bool,
     pub(crate) request: Request,
     pub(crate) made: OutputRecord,
@@ -53,7 +56,7 @@ pub(crate) struct Commit {
 }
 
 impl OutputHistory {
-    /// Returns the last started commit of each journal, starting with the newest.
+    /// Returns the last commit that was started in each journal. The newest commit is first.
     pub(crate) fn commits(&self) -> impl Iterator<Item = &Commit> {
         self.commit.iter().chain(&self.others)
     }
@@ -90,8 +93,8 @@ impl OutputHistory {
         files.collect()
     }
 
-    /// Returns the files that exist because of this output: the files of completed commits, and
-    /// those files of unfinished commits that are visible.
+    /// Returns the visible files of this output. These are the files of completed commits, and the
+    /// visible files of unfinished commits.
     pub(crate) fn visible_files(&self, session: &Session) -> Vec<PathBuf> {
         let last = self.commits().filter(|commit| !commit.done).flat_map(|commit| &commit.made.outputs);
         let last = last.chain(&self.visible);
@@ -109,7 +112,7 @@ impl History {
         self.outputs.iter().map(|(output, known)| (output.as_str(), known))
     }
 
-    /// Returns the last scan for a key.
+    /// Returns the last scan that has the given key.
     pub(crate) fn scan(&self, key: &str) -> Option<&GroupScan> {
         self.scans.get(key)
     }
@@ -128,7 +131,7 @@ impl History {
         }
     }
 
-    /// Returns the number of damaged lines, without lines that have no line end.
+    /// Returns the number of damaged lines. Lines without a line end are not counted.
     pub(crate) fn damaged_lines(&self) -> usize {
         self.damaged - self.unfinished
     }

@@ -1,7 +1,7 @@
-//! The lock on a journal is held by the run and by every process that it starts, because these
-//! processes inherit the open file.
+//! The lock on a journal. A run holds the lock, and so does every process that the run starts,
+//! because these processes inherit the open file.
 //!
-//! If a run gets the lock, no process of an earlier run can commit any more.
+//! If a run acquires the lock, no process of an earlier run can commit any more.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, TryLockError};
@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use tensorferry_publish::stage::lacks_locks;
 use tensorferry_sdk::{Error, Result};
 
-/// How long a run waits for the processes of a killed run to end, which a slow disk may delay.
+/// Time for which a run waits until the processes of a killed run have ended. A slow disk may delay
+/// their end.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };
-/// How long a run waits for another run that is alive and may be about to end.
+/// Time for which a run waits for a different run that is alive. That run may be about to end.
 const SHORT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,7 @@ pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
     }
-    // Job processes inherit the file, and therefore the lock.
+    // The processes that run jobs inherit the open file, and therefore the lock.
     fcntl_setfd(&file, FdFlags::empty()).map_err(|e| failed(e.into()))?;
     Ok(file)
 }
@@ -61,7 +62,8 @@ fn taken(path: &Path, holder: Option<u32>) -> Error {
     .hint("wait until it ends, or stop it")
 }
 
-/// Returns the process of the journal's last run, if it is alive and is not this process.
+/// Returns the ID of the process that ran last with this journal, if that process is alive and is
+/// not the current process.
 fn holder(path: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().rev().find(|line| line.starts_with("{\"event\":\"begin\""))?;

@@ -1,5 +1,5 @@
-//! The storage of a journal: a file that is appended to, or, if a plan is in a store, a sequence of
-//! objects.
+//! The storage of a journal. Normally this is a file to which lines are appended. If a plan is in a
+//! store, it is a sequence of objects.
 
 use crate::place::Place;
 use std::fs::{File, OpenOptions};
@@ -20,10 +20,10 @@ pub(super) struct Log {
 }
 
 enum Target {
-    /// An existing file.
+    /// A file that already exists.
     File,
-    /// In a piece's folder: a file with this name, or objects whose names start with it. Created
-    /// with the first record.
+    /// A file with this name in the folder of a piece, or objects whose names start with this name.
+    /// The first record creates it.
     Piece { place: Place, name: String },
 }
 
@@ -103,7 +103,7 @@ fn segment(name: &str, number: u64) -> String {
     format!("{name}.{number:06}{ENDING}")
 }
 
-/// Returns the name of the journal that a file or an object belongs to.
+/// Returns the name of the journal to which a file or an object belongs.
 pub(super) fn journal_of(file: &str) -> Option<&str> {
     let bare = file.strip_suffix(ENDING)?;
     let is_number = |text: &str| text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -18,7 +18,7 @@ const SUM_DIGITS: usize = 16;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Record {
-    /// A run began. Contains its manifest, version, process and machine.
+    /// A run began. Contains the manifest, the version, the process ID and the machine of the run.
     Begin {
         at: String,
         ferry: String,
@@ -29,8 +29,8 @@ pub(crate) enum Record {
     },
     /// A file group was scanned. `key` identifies its files and the options for reading them.
     Scanned { key: String, scan: Box<GroupScan> },
-    /// An output is staged and about to become visible. `key` is the same for all attempts at a
-    /// planned job.
+    /// An output is staged and about to become visible. For a planned job, `key` is the same for
+    /// all attempts.
     Commit {
         at: String,
         output: String,
@@ -39,11 +39,11 @@ pub(crate) enum Record {
         request: Box<Request>,
         made: Box<OutputRecord>,
     },
-    /// Objects of the output are about to become visible, so that they can be compared before the
-    /// commit. Only their lengths are known.
+    /// Objects of the output are about to become visible. This happens before the commit if the
+    /// objects have to be read for a comparison. Only their lengths are known at this point.
     Visible { output: String, outputs: Vec<StampedFile> },
-    /// The output is visible. `outputs` are its objects in a store, whose identities are not known
-    /// earlier.
+    /// The output is visible. If the output is in a store, `outputs` are its objects, whose
+    /// identities are not known earlier.
     Done {
         output: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,32 +51,31 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outputs: Vec<StampedFile>,
     },
-    /// A job failed permanently. The reason is one line.
+    /// A job failed permanently. The reason is a single line.
     Failed { at: String, output: String, reason: String },
     /// A run ended.
     End { at: String },
 }
 
-/// The input and the output of a job: everything that later determines whether the job must run
-/// again.
+/// The recorded input and output of a job. Later runs use the record to decide whether the job must
+/// run again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OutputRecord {
     pub(crate) folder: PathBuf,
-    /// The output's name in the folder. `None` if the folder itself is the output.
+    /// The name of the output in the folder. `None` if the folder itself is the output.
     pub(crate) name: Option<String>,
-    /// The formats of the input.
+    /// The formats that read the input.
     pub(crate) readers: Vec<UsedFormat>,
-    /// The format of the output.
+    /// The format that wrote the output.
     pub(crate) writer: UsedFormat,
     pub(crate) inputs: Vec<StampedFile>,
-    /// A digest of the names in an input folder.
+    /// A digest of the names in the input, if the input is a folder.
     pub(crate) listing: Option<String>,
     pub(crate) outputs: Vec<StampedFile>,
     pub(crate) summary: JobSummary,
 }
 
 impl OutputRecord {
-    /// Returns the destination of the output.
     pub(crate) fn destination(&self) -> Destination {
         let kind = self.name.clone().map_or(DestinationKind::Folder, |name| DestinationKind::Beside { name });
         Destination { folder: self.folder.clone(), kind }
@@ -84,7 +83,7 @@ impl OutputRecord {
 }
 
 impl Record {
-    /// Creates the record that a run begins in this process.
+    /// Creates the record which states that a run begins in this process.
     pub(crate) fn begin(at: &str, manifest: &Path) -> Self {
         Self::Begin {
             at: at.to_owned(),

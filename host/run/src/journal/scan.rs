@@ -1,5 +1,5 @@
-//! A scan of a file group finds the schema of its records. The schemas of all groups determine the
-//! common schema of a dataset.
+//! A scan of a file group finds the schema of its records. The schemas of all file groups determine
+//! the common schema of their dataset.
 
 use super::files::StampedFile;
 use crate::job::Job;
@@ -13,9 +13,9 @@ pub(crate) struct GroupScan {
     pub(crate) reader: UsedFormat,
     /// The files, with their state at the time of the scan.
     pub(crate) inputs: Vec<StampedFile>,
-    /// The schema, in the form of a schema file.
+    /// The schema, in the same JSON form as a schema file.
     pub(crate) schema: Value,
-    /// Whether the reader accepts a schema file.
+    /// Whether the reader has an option for a schema file.
     pub(crate) takes_schema: bool,
 }
 
@@ -30,7 +30,7 @@ impl GroupScan {
         Some(blake3::hash(&text.unwrap_or_default()).to_hex()[..32].to_owned())
     }
 
-    /// Returns whether the files and the format that reads them are unchanged since the scan.
+    /// Returns whether the files, and the format that reads them, are unchanged since the scan.
     pub(crate) fn is_valid(&self, registry: &Registry) -> bool {
         let mut formats = registry.formats().iter();
         let is_same = formats.any(|format| UsedFormat::of(format) == self.reader);

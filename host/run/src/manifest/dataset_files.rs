@@ -1,7 +1,7 @@
-//! Finds the files of a dataset and groups them. A file group is a number of consecutive files of
-//! one folder, in order of their names.
+//! Finds the files of a dataset and groups them. A file group consists of consecutive files in one
+//! folder, in the order of their names.
 //!
-//! A file group is read as one input and becomes one output. No file is opened here.
+//! Each file group is read as one input and becomes one output. This module does not open any file.
 
 use super::folder_names::FolderNames;
 use super::input_path::{InputPath, join};
@@ -12,7 +12,7 @@ use tensorferry_sdk::{Result, ShardName};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GroupFiles {
-    /// The files in order. There is at least one.
+    /// The files of the group, in order. A group contains at least one file.
     pub(super) files: Vec<InputPath>,
     /// The group's number in its folder, starting at 0.
     pub(super) number: usize,
@@ -20,7 +20,7 @@ pub(super) struct GroupFiles {
 
 /// Returns all files in the search's root and its sub-folders, except hidden files, sorted by path.
 /// Names that start with `_` (`_SUCCESS`, `_metadata`) belong to other programs and are skipped. If
-/// an entry is not a file but `is_meant` returns true for its name, it is reported.
+/// an entry is not a file, but `is_meant` returns true for its name, the entry is reported.
 pub(super) fn files(search: &mut Search<'_>, is_meant: &dyn Fn(&str) -> bool) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     visit(search, "", 0, is_meant, &mut found)?;
@@ -49,7 +49,8 @@ fn visit(
     Ok(())
 }
 
-/// Selects the files whose names match a record format. An index next to a file is not selected.
+/// Selects the files whose names match a record format. An index of a file that is next to it is
+/// not selected.
 pub(super) fn records(files: &BTreeSet<String>, names: &NamePatterns) -> Vec<InputPath> {
     let is_index = |path: &str| {
         let of = path.rsplit_once('.').map(|(of, _)| of);
@@ -68,8 +69,8 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Returns a set of shards (`NAME-00001-of-00040...`) if some of its shards are missing: the set's
-/// name, its number of shards, and how many of them exist.
+/// Returns the first set of shards (`NAME-00001-of-00040...`) in which some shards are missing. The
+/// result is the name of the set, its number of shards, and the number of shards that exist.
 pub(super) fn incomplete_set(files: &[InputPath]) -> Option<(String, u64, u64)> {
     let mut sets: BTreeMap<(&str, &str, u64), BTreeSet<u64>> = BTreeMap::new();
     for file in files {
@@ -94,8 +95,9 @@ pub(super) fn groups(files: Vec<InputPath>, size: usize) -> Vec<GroupFiles> {
 }
 
 impl GroupFiles {
-    /// Returns the group's name for `--only` and the report. If groups have one file each, it is
-    /// the file's path. Otherwise it contains the group's number in its folder.
+    /// Returns the name of the group for `--only` and the report. If each group has one file, the
+    /// name is the path of the file. Otherwise, the name contains the number of the group in its
+    /// folder.
     pub(super) fn name(&self, size: usize) -> String {
         let first = &self.files[0];
         match (size, first.parent()) {

@@ -27,8 +27,8 @@ use tensorferry_sdk::{OptionKind, OptionSpec, Side};
 use zoos::FoundZoo;
 
 /// Passes the valid jobs to `take` one by one, in the manifest's order. Returns the settings that
-/// the jobs share. All inputs are found before the first job is passed, because some of them may be
-/// outputs of other jobs.
+/// the jobs share. The function finds all inputs before it passes the first job, because some
+/// inputs may be outputs of other jobs.
 pub(super) fn expand(
     manifest: &Manifest,
     path: &Path,
@@ -74,17 +74,17 @@ pub(super) fn expand(
 }
 
 struct Expansion<'a> {
-    /// The manifest's folder.
+    /// The folder that contains the manifest.
     base: &'a Path,
     defaults: &'a Settings,
     registry: &'a Registry,
     mistakes: &'a mut Mistakes,
     take: &'a mut dyn FnMut(Job),
     outputs: Outputs,
-    /// Number of jobs passed so far.
+    /// Number of jobs that have been passed to the caller so far.
     jobs: u64,
-    /// The first entry without jobs that has files in its root, and the reason why they are left
-    /// out.
+    /// The first entry that has files in its root but no jobs, and the reason why the files are
+    /// left out.
     left_out: Option<(Range<usize>, String)>,
     /// Notes about the manifest.
     notes: Vec<String>,
@@ -93,16 +93,16 @@ struct Expansion<'a> {
     datasets: BTreeSet<String>,
 }
 
-/// The names and outputs of the jobs so far, to find duplicates. They are stored as digests, so
-/// that a million of them fit in memory.
+/// The names and outputs of the jobs that have been created so far. They are used to find
+/// duplicates. They are stored as digests, so that those of a million jobs fit in memory.
 #[derive(Default)]
 struct Seen {
     names: HashSet<Digest>,
     /// Digests of the outputs, each with the input of its job.
     outputs: HashMap<Digest, Box<str>>,
-    /// Positions of the keys whose duplicate outputs have been reported.
+    /// Positions of the output keys in the manifest for which a duplicate has been reported.
     told: HashSet<usize>,
-    /// Source and destination folders of the companions that jobs copy.
+    /// Source and destination folders of the sidecar files that jobs copy.
     carried: HashSet<(PathBuf, PathBuf)>,
 }
 
@@ -171,8 +171,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns the value of an option. If the value is the path of another input, it is resolved
-    /// relative to the manifest, like all paths.
+    /// Returns the value of an option. If the value is the path of an additional input, it is
+    /// resolved relative to the manifest, like all paths.
     fn option_value(&self, key: &str, value: &str, side: Side) -> String {
         let mut declared = self.registry.formats().iter().flat_map(|format| &format.description.options);
         let is_path = |option: &OptionSpec| {
@@ -197,7 +197,7 @@ impl Expansion<'_> {
         None
     }
 
-    /// Records the outputs that may also be found as inputs.
+    /// Records the outputs that a search may also find as inputs.
     fn note_outputs(&mut self, manifest: &Manifest, zoos: &[FoundZoo<'_>], datasets: &[FoundDataset<'_>]) {
         for job in &manifest.job {
             let (at, output) = (job.own.output.span().start, job.own.output.get_ref());
@@ -211,12 +211,12 @@ impl Expansion<'_> {
         datasets.iter().for_each(|dataset| self.note_outputs_of_dataset(dataset));
     }
 
-    /// Records why an entry has no inputs left.
+    /// Records the reason why an entry has no inputs left.
     fn nothing_left(&mut self, at: Range<usize>, why: String) {
         self.left_out.get_or_insert((at, why));
     }
 
-    /// Checks that there is at least one job.
+    /// Checks that the manifest has at least one job.
     fn check_any(&mut self) {
         if self.jobs == 0
             && self.mistakes.is_empty()
@@ -240,7 +240,7 @@ impl Expansion<'_> {
             self.mistakes.add(at, format!("two jobs have the name {:?}", job.name), suggestion);
         }
         let (input, output) = (job.input(), job.output().trim_end_matches('/'));
-        // A duplicate output is reported only once for each template.
+        // Duplicate outputs are reported only once for each output template.
         if let Some(other) = self.seen.outputs.insert(digest(output), input.into())
             && self.seen.told.insert(at.start)
         {
@@ -289,14 +289,14 @@ fn absolute(base: &Path, path: &str) -> String {
     tidy
 }
 
-/// Describes the contents of a folder that contains no models.
+/// Describes the contents of a folder in which no models were found.
 fn contents(folder: &InputFolder) -> String {
     let entries = folder.entries("", "", u64::MAX).unwrap_or_default();
     let names: Vec<String> = entries.into_iter().take(5).map(|entry| entry.name).collect();
     if names.is_empty() { "it is empty".to_owned() } else { format!("it holds {}", names.join(", ")) }
 }
 
-/// Suggests a folder with a similar name next to the path.
+/// Suggests an existing folder whose name is similar to the last component of the path.
 fn nearby(path: &Path) -> Option<String> {
     let entries = std::fs::read_dir(path.parent()?).ok()?.flatten().filter(|entry| entry.path().is_dir());
     let names: Vec<String> = entries.map(|entry| file_name(&entry.path())).collect();

@@ -1,4 +1,4 @@
-//! The names in a folder inside a root.
+//! The names of the entries in a folder inside a root.
 
 use std::collections::BTreeSet;
 

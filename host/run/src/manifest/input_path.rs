@@ -1,30 +1,31 @@
-//! An input found in a root: a model of a zoo, or a file of a dataset. It has not been opened.
+//! An input that a search found in a root: a model of a zoo, or a file of a dataset. The input has
+//! not been opened.
 
 use globset::GlobSet;
 
 /// A model of a zoo, or a file of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct InputPath {
-    /// The path relative to the root, with `/` between components. For a set of shards, the path of
-    /// the first shard.
+    /// The path relative to the root, with `/` between components. For a set of shards, this is the
+    /// path of the first shard.
     pub(super) path: String,
-    /// The path without the ending that names the format. It is the value of `{path}`.
+    /// The path without the ending that identifies the format. It is the value of `{path}`.
     pub(super) bare: String,
     pub(super) is_folder: bool,
     pub(super) is_root: bool,
-    /// For a folder, its weights files. For a set, all of its shards.
+    /// For a folder, its weight files. For a set of shards, all of its shards.
     pub(super) members: Vec<String>,
-    /// For a set without an index, the glob that matches all of its shards. It is the job's input.
+    /// For a set of shards without an index, the glob that matches all of its shards. The glob is
+    /// the input of the job.
     pub(super) set: Option<String>,
-    /// For a set or an index, the name of the file that would contain the model if it were not
-    /// split.
+    /// For a set or an index, the name that a file with the whole model would have.
     pub(super) whole: Option<String>,
 }
 
 impl InputPath {
-    /// Creates an input from a file's path and its path without the ending. If the shortened name
-    /// would refer to a different folder, the ending is kept: `..-00001-of-00001.safetensors` must
-    /// not lead out of the output folder.
+    /// Creates an input from the path of a file and the same path without its ending. If the path
+    /// without the ending would refer to a different folder, the ending is kept. For example,
+    /// `..-00001-of-00001.safetensors` must not lead out of the output folder.
     pub(super) fn file(path: String, bare: String) -> Self {
         let leads_elsewhere = matches!(bare.rsplit('/').next(), None | Some("" | "." | ".."));
         let bare = if leads_elsewhere { path.clone() } else { bare };
@@ -65,7 +66,7 @@ impl InputPath {
         self.set.as_deref().unwrap_or(&self.path)
     }
 
-    /// Returns whether the globs match the path, or the path of one of the members.
+    /// Returns whether the globs match the path of the input, or the path of one of its members.
     pub(super) fn matches(&self, glob: &GlobSet) -> bool {
         glob.is_match(&self.path) || self.members.iter().any(|member| glob.is_match(member))
     }

@@ -62,8 +62,8 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Returns `did you mean ...?` with the most similar known word. If no word is similar, lists the
-/// known words if there are few.
+/// Returns `did you mean ...?` with the most similar known word. If no word is similar and there
+/// are few known words, lists them.
 pub(super) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const MAX_LISTED: usize = 24;
     let known: Vec<&str> = known.into_iter().collect::<BTreeSet<_>>().into_iter().collect();

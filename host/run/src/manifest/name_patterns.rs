@@ -8,25 +8,26 @@ use tensorferry::Registry;
 use tensorferry::formats::globs;
 use tensorferry_sdk::{Capabilities, Description, Result, ShardName};
 
-/// The reader option that determines how a single shard is read.
+/// Name of the reader option that determines how a single shard is read.
 pub(super) const SHARD: &str = "shard";
 
-/// The names that formats with readers declare.
+/// The name patterns that formats with readers declare.
 pub(super) struct NamePatterns {
-    /// File endings, starting with the longest.
+    /// File endings, sorted from the longest to the shortest.
     suffixes: Vec<String>,
     members: GlobSet,
-    /// Names that mark the folder around them as a model.
+    /// File names that mark the folder that contains the file as a model.
     pub(super) of_folders: GlobSet,
-    /// Endings of files whose shards are read together.
+    /// Endings of the files that are read together if they are shards.
     pub(super) of_sets: BTreeSet<String>,
 }
 
 /// The parts of an index's name.
 pub(super) struct IndexName<'n> {
-    /// The start of the shards' names. For a variant, it includes the variant: `model.fp16`.
+    /// The start of the names of the shards. For a variant, it includes the name of the variant, as
+    /// in `model.fp16`.
     pub(super) stem: String,
-    /// The ending of the shards' names.
+    /// The ending of the names of the shards.
     pub(super) ending: &'n str,
 }
 
@@ -58,7 +59,8 @@ impl NamePatterns {
         let bytes = name.as_bytes();
         let ends_in = |suffix: &&String| {
             let start = bytes.len().checked_sub(suffix.len());
-            // Windows does not distinguish `BIG.PT` and `big.pt`.
+            // Endings are compared without case, because Windows does not distinguish `BIG.PT` and
+            // `big.pt`.
             start.is_some_and(|start| bytes[start..].eq_ignore_ascii_case(suffix.as_bytes()))
         };
         let suffix = self.suffixes.iter().find(ends_in)?;
@@ -97,9 +99,9 @@ impl NamePatterns {
     }
 }
 
-/// Returns the endings of a format's files whose shards are read together. These are the endings
-/// for which the format has an index. If there are none and the format has the option `shard`, they
-/// are all of its endings.
+/// Returns the file endings of a format for which shards are read together. These are the endings
+/// for which the format declares an index. A format without an index, but with the option `shard`,
+/// has all of its endings in the result.
 fn endings_of_sets(description: &Description) -> Vec<String> {
     let Description { suffixes, members, options, .. } = description;
     let has_index = |suffix: &String| {
@@ -112,7 +114,7 @@ fn endings_of_sets(description: &Description) -> Vec<String> {
 }
 
 impl NamePatterns {
-    /// Returns the model that an index stands for.
+    /// Returns the model whose shards an index lists.
     pub(super) fn index(&self, name: &str) -> InputPath {
         match self.index_name(name) {
             Some(IndexName { stem, ending }) => {
@@ -122,14 +124,15 @@ impl NamePatterns {
         }
     }
 
-    /// Returns a single shard as a model. If its set has only this shard, the number is dropped
-    /// from the name.
+    /// Returns a single shard as a model. If the set consists of only this shard, the number is
+    /// removed from the name.
     pub(super) fn lone_shard(&self, name: &str, shard: &ShardName<'_>) -> InputPath {
         let bare = if shard.count == 1 { shard.stem } else { self.without_suffix(name) };
         InputPath::file(name.to_owned(), bare.to_owned())
     }
 
-    /// Returns the shards of a set as separate models whose names contain their numbers.
+    /// Returns the shards of a set as separate models. The name of each model contains the number
+    /// of the shard.
     pub(super) fn alone(&self, set: &InputPath) -> Vec<InputPath> {
         let alone = |path: &String| {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));

@@ -1,20 +1,21 @@
-//! Files that ferry itself writes next to data are not inputs: receipts, journals, reports and
-//! plans. Stages are hidden, and hidden files are skipped in any case.
+//! Excludes the files that ferry itself writes next to data: receipts, journals, reports and plans.
+//! They are not inputs. Staging folders need no rule here, because they are hidden, and hidden
+//! files are always skipped.
 
 use super::folder_names::FolderNames;
 use tensorferry::places::InputFolder;
 use tensorferry_convert::receipt;
 use tensorferry_core::read::own_files::is_journal;
 
-/// Removes the receipts from a folder's names, and returns the names of the outputs that they
-/// describe.
+/// Removes the receipts from the names in a folder. Returns the names of the outputs that the
+/// receipts describe.
 pub(super) fn take_receipts(names: &mut FolderNames) -> impl Iterator<Item = String> {
     let receipts = names.files.extract_if(.., |name| receipt::is_name(name));
     let receipts: Vec<String> = receipts.collect();
     receipts.into_iter().filter_map(|name| name.strip_suffix(receipt::SUFFIX).map(str::to_owned))
 }
 
-/// Removes ferry's other files from a folder's names.
+/// Removes the other files that ferry writes from the names in a folder.
 pub(super) fn leave_out(folder: &InputFolder, names: &mut FolderNames) {
     let has = |names: &FolderNames, file: &str| names.files.contains(file);
     if has(names, "plan.json") && names.folders.contains("pieces") {

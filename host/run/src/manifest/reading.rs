@@ -10,7 +10,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// Returns those parts of the manifest that could be read.
+/// Returns the parts of the manifest that could be read.
 pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -> Manifest {
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors {
@@ -49,7 +49,7 @@ pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -
     manifest
 }
 
-/// Removes and returns the tables of `[[key]]`, or the single table `[key]`.
+/// Removes and returns all tables `[[key]]`, or the single table `[key]`.
 fn tables<'t>(
     table: &mut DeTable<'t>,
     key: &str,
@@ -111,7 +111,8 @@ fn entry<T: DeserializeOwned + JsonSchema>(
     Some(Entry { own: read_all(own, mistakes)?, settings: settings.unwrap_or_default() })
 }
 
-/// Splits a table into the entries whose keys are in `keys`, and all other entries.
+/// Splits a table into two: one with the entries whose keys are in `keys`, and one with all other
+/// entries.
 fn parted<'t>(table: Spanned<DeTable<'t>>, keys: &[String]) -> (Spanned<DeTable<'t>>, Spanned<DeTable<'t>>) {
     let span = table.span();
     let (mut own, mut rest) = (DeTable::new(), DeTable::new());
@@ -122,7 +123,7 @@ fn parted<'t>(table: Spanned<DeTable<'t>>, keys: &[String]) -> (Spanned<DeTable<
     (Spanned::new(span.clone(), own), Spanned::new(span, rest))
 }
 
-/// Reads a table. If a value is invalid, it is reported and its key is left out.
+/// Reads a table. If a value is invalid, reports a mistake and leaves out its key.
 fn read_all<T: DeserializeOwned>(table: Spanned<DeTable<'_>>, mistakes: &mut Mistakes) -> Option<T> {
     let span = table.span();
     let mut table = table.into_inner();
@@ -139,7 +140,7 @@ fn read_all<T: DeserializeOwned>(table: Spanned<DeTable<'_>>, mistakes: &mut Mis
         let wrong = wrong.map(|(key, _)| key.get_ref().clone().into_owned());
         match wrong {
             Some(key) if at != span => table.remove(key.as_str()),
-            // The error is not about a value: a key is missing.
+            // The error is not about a single value, because it reports a missing key.
             _ => return None,
         };
     }

@@ -13,7 +13,7 @@ use tensorferry_core::read::folder::EntryKind;
 use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 
 impl Expansion<'_> {
-    /// Opens the root of a zoo or a dataset, if it is a folder.
+    /// Opens the root of a zoo or a dataset. If the root is not a folder, reports a mistake.
     pub(super) fn root(&mut self, root: &Placed<String>, settings: &Settings) -> Option<InputFolder> {
         let path = self.input(root)?;
         let follow = settings.over(self.defaults).follow_links.unwrap_or_default();
@@ -105,8 +105,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Checks that at least one of the formats has each option, and that such a format accepts the
-    /// option's value.
+    /// For each option, checks that at least one of the formats has the option and accepts its
+    /// value.
     fn options(&mut self, given: Option<&OptionTexts>, formats: &[&RegisteredFormat], side: Side) {
         for (key, values) in given.into_iter().flatten() {
             let specs = || formats.iter().flat_map(|f| &f.description.options).filter(|o| o.side == side);

@@ -21,7 +21,7 @@ use tensorferry_sdk::{Capabilities, Description, Side};
 pub(super) struct FoundDataset<'m> {
     entry: &'m Entry<DatasetKeys>,
     root: InputFolder,
-    /// The root's path with links resolved.
+    /// The path of the root, with links resolved.
     path: Option<String>,
     name: String,
     files: Vec<InputPath>,
@@ -31,7 +31,7 @@ pub(super) struct FoundDataset<'m> {
 }
 
 impl FoundDataset<'_> {
-    /// Returns the number of files in a group.
+    /// Returns the maximum number of files in a group.
     fn size(&self) -> usize {
         let size = self.entry.own.group.as_ref().map_or(1, |group| *group.get_ref());
         usize::try_from(size).unwrap_or(usize::MAX)
@@ -54,8 +54,8 @@ impl Expansion<'_> {
         let reads = |of: &Description| {
             of.capabilities.has(Capabilities::READ_RECORDS) && from.is_none_or(|id| id == of.id)
         };
-        // If `from` and `include` are set, the user has named the files and their format, so the
-        // files may have any ending.
+        // If `from` and `include` are set, the user has specified the files and their format. In
+        // this case, the files may have any ending.
         let takes_any = include.and(from).is_some();
         let mut search = Search::new(&root, self.closed_folders(path.as_deref(), exclude));
         let found = NamePatterns::of_those(self.registry, reads).and_then(|names| {
@@ -93,7 +93,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Removes outputs of earlier runs from the dataset's files.
+    /// Removes outputs of earlier runs from the files of the dataset.
     pub(super) fn leave_outputs_of_dataset(&mut self, dataset: &mut FoundDataset<'_>) {
         let Some(root) = dataset.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
         let before = dataset.files.len();
@@ -114,7 +114,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns the groups whose outputs may also be found as inputs, each with the path of its
+    /// Returns the groups whose outputs a search may also find as inputs, each with the path of its
     /// output.
     fn paths_of_outputs(&mut self, dataset: &FoundDataset<'_>) -> Vec<(GroupFiles, String)> {
         let output = &dataset.entry.own.output;
@@ -196,8 +196,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Checks the rules for datasets: the formats must be formats of records, and each step must
-    /// give the same result for each group as for the whole dataset.
+    /// Checks the rules for datasets. The formats must be record formats. Each step must have the
+    /// same result whether it is applied to single groups or to the whole dataset.
     fn check_records(&mut self, settings: &Settings) {
         let sides = [
             (&settings.from, Side::Reader, Capabilities::READ_RECORDS),

@@ -1,4 +1,4 @@
-//! The globs of a zoo or a dataset, which include and exclude found inputs.
+//! Applies the globs of a zoo or a dataset, which include and exclude inputs.
 
 use super::Expansion;
 use crate::manifest::input_path::InputPath;
@@ -11,8 +11,8 @@ use tensorferry::places::{InputFolder, shown};
 use tensorferry::suggest as nearest;
 
 impl Expansion<'_> {
-    /// Returns the inputs that are included and not excluded. If a glob in `include` matches
-    /// nothing, that is a mistake.
+    /// Returns the inputs that are included and not excluded. If a glob in `include` does not match
+    /// any input, reports a mistake.
     pub(super) fn selected(
         &mut self,
         mut all: Vec<InputPath>,
@@ -36,7 +36,7 @@ impl Expansion<'_> {
         all
     }
 
-    /// Builds a set of globs. Returns `None` if one is invalid.
+    /// Builds a set of globs. Returns `None` if one of them is invalid.
     fn glob_set(&mut self, globs: Option<&[Placed<String>]>) -> Option<GlobSet> {
         set(globs?.iter().map(|glob| self.glob(glob)).collect::<Option<_>>()?)
     }
@@ -55,8 +55,8 @@ impl Expansion<'_> {
         ClosedFolders { outputs, excluded: set(globs.collect()).unwrap_or_default() }
     }
 
-    /// Adds notes about included entries that were skipped in a root, and returns the first note. A
-    /// link that leads out of the root is a mistake.
+    /// Adds notes about entries that the globs include but the search skipped. Returns the first
+    /// note. For a link that leads out of the root, reports a mistake instead.
     pub(super) fn tell_passed_over(
         &mut self,
         root: &InputFolder,
@@ -118,7 +118,7 @@ fn set(globs: Vec<Glob>) -> Option<GlobSet> {
     set.build().ok()
 }
 
-/// Suggests the same glob with a different ending, if that matches inputs.
+/// Suggests the same glob with a different ending, if the changed glob matches inputs.
 fn near_glob(glob: &str, inputs: &[InputPath]) -> Option<String> {
     let (start, ending) = glob.rsplit_once('.')?;
     let endings = inputs.iter().filter_map(|input| Some(input.name().rsplit_once('.')?.1));

@@ -1,13 +1,13 @@
-//! The outputs of a manifest. They are recorded so that outputs of one run do not become inputs of
-//! the next run.
+//! Records the outputs of a manifest, so that outputs of one run do not become inputs of the next
+//! run.
 //!
-//! - If a template names a folder before its first field, and the folder is inside the root, the
-//!   folder is not searched.
+//! - A template may contain the path of a folder before its first field. If this folder is inside
+//!   the root, it is not searched.
 //! - In other folders, an input counts as an output in two cases: a different input of the manifest
-//!   is written to its path, or its own job writes to its path. There must also be a receipt next
-//!   to it, unless the manifest's outputs have no receipts.
-//! - If a root is inside a folder of outputs, this is intended: the root contains the outputs of a
-//!   different entry.
+//!   is written to its path, or its own job writes to its path. In both cases, there must also be a
+//!   receipt next to the input, unless the manifest's outputs have no receipts.
+//! - A root inside a folder of outputs is intended: the root contains the outputs of a different
+//!   entry.
 
 use super::{Digest, absolute, digest};
 use crate::manifest::input_path::InputPath;
@@ -17,22 +17,22 @@ use std::path::Path;
 use tensorferry::Session;
 use tensorferry::places::{InputFolder, is_url};
 
-/// The folder of a template's outputs, or of a job's output.
+/// The folder that contains the outputs of a template, or the output of a single job.
 struct OutputPlace {
-    /// The start of the template as it is written, up to the last slash before its first field.
+    /// The start of the template's text, up to the last slash before its first field.
     text: String,
-    /// The folder that `text` names, with links resolved.
+    /// The path of the folder in `text`, with links resolved.
     folder: String,
-    /// The folder of the entry's inputs.
+    /// The folder that contains the inputs of the manifest entry.
     root: String,
-    /// Whether the folder contains only outputs.
+    /// Whether the output folder contains only outputs.
     is_theirs: bool,
-    /// Whether the root of an entry is this folder or is inside it, so that outputs may be found as
-    /// inputs.
+    /// Whether the root of a manifest entry is this folder or is inside it. In this case, a search
+    /// may find the outputs as inputs.
     is_near: bool,
 }
 
-/// The manifest entry that writes an output.
+/// The job that writes an output.
 struct Writer {
     input: Digest,
     /// The position of the entry's output key in the manifest's text.
@@ -42,14 +42,14 @@ struct Writer {
 
 #[derive(Default)]
 pub(super) struct Outputs {
-    /// The folders of outputs, by the positions of the output keys in the manifest's text.
+    /// The folders of outputs, keyed by the position of the output key in the text of the manifest.
     places: BTreeMap<usize, OutputPlace>,
-    /// Outputs that may be inside a root, by the digest of their path.
+    /// The outputs that may be inside a root, keyed by a digest of their path.
     written: HashMap<Digest, Writer>,
     journal: Option<String>,
 }
 
-/// An input that was found and may be an output.
+/// An input that a search found and that may be an output.
 pub(super) struct Candidate<'a> {
     /// The path of the input's root, as returned by [`real_path`].
     pub(super) root: &'a str,
@@ -107,8 +107,8 @@ impl Outputs {
         outputs
     }
 
-    /// Returns the folders of outputs inside a root, relative to the root. A folder that also
-    /// contains the inputs of these outputs is not included.
+    /// Returns the folders of outputs that are inside a root, as paths relative to the root.
+    /// Folders that also contain the inputs of these outputs are not included.
     pub(super) fn folders_below(&self, root: &str) -> HashSet<String> {
         let is_theirs = |place: &&OutputPlace| place.is_theirs && !is_within(&place.root, &place.folder);
         let theirs = self.places.values().filter(is_theirs);
@@ -123,19 +123,21 @@ impl Outputs {
         self.journal.is_some() || self.places.values().any(overlap)
     }
 
-    /// Returns whether the outputs of the key at position `at` may be found as inputs.
+    /// Returns whether a search may find outputs as inputs. `at` is the position of their output
+    /// key in the manifest.
     pub(super) fn is_near(&self, at: usize) -> bool {
         self.places.get(&at).is_some_and(|place| place.is_near)
     }
 
-    /// Returns the path of an output of the key at position `at`. `filled` is the template with its
-    /// fields filled in. Returns `None` if the output cannot be found as an input.
+    /// Returns the path of an output. `at` is the position of its output key in the manifest, and
+    /// `filled` is the template with its fields filled in. Returns `None` if a search cannot find
+    /// the output as an input.
     pub(super) fn path_of(&self, at: usize, filled: &str) -> Option<String> {
         let place = self.places.get(&at)?;
         Some(below_folder(&place.folder, filled.strip_prefix(&place.text)?))
     }
 
-    /// Records that the entry with the key at position `at` writes an output.
+    /// Records that a job writes an output. `at` is the position of the output key in the manifest.
     pub(super) fn add(&mut self, at: usize, input: &str, output: &str, has_receipt: bool) {
         let input = digest(input);
         if input != digest(output) {
@@ -162,8 +164,8 @@ impl Outputs {
             }
             let writer = self.written.get(&digest(&whole));
             let writer = writer.filter(|writer| writer.input != digest(&own) && !self.feeds(writer, root));
-            // If each of two inputs is written to the other's path, only a receipt shows which is
-            // an output.
+            // If two inputs are each written to the path of the other, only a receipt shows which
+            // of them is an output.
             writer.is_some_and(|writer| {
                 has_receipt
                     || (!writer.has_receipt && !output.is_some_and(|output| digest(output) == writer.input))
@@ -171,8 +173,8 @@ impl Outputs {
         })
     }
 
-    /// Returns whether a root is inside the folder that a writer writes to, while the writer's
-    /// inputs are outside it.
+    /// Returns whether a root is inside the output folder of a writer whose inputs are outside this
+    /// folder.
     fn feeds(&self, writer: &Writer, root: &str) -> bool {
         let place = self.places.get(&writer.at);
         place.is_some_and(|place| is_within(root, &place.folder) && !is_within(&place.root, &place.folder))
@@ -185,8 +187,8 @@ pub(super) fn real_path(folder: &InputFolder) -> Option<String> {
     Some(path.to_str()?.trim_end_matches('/').to_owned())
 }
 
-/// Folders by their paths as they are written. Each is resolved only once, because many outputs of
-/// a manifest may be in one folder.
+/// Resolved paths of folders, keyed by their paths in the manifest. Each path is resolved only
+/// once, because many outputs of a manifest may be in the same folder.
 struct Folders<'a> {
     session: &'a Session,
     known: HashMap<String, Option<String>>,
@@ -209,9 +211,9 @@ impl Folders<'_> {
     }
 }
 
-/// Returns the folder that a template names before its first field, and whether that folder
-/// contains only outputs. If the template has no fields, it may name a folder for all outputs, or a
-/// single output.
+/// Returns the folder in a template before its first field, and whether this folder contains only
+/// outputs. A template without fields is the path of a folder for all outputs, or of a single
+/// output.
 fn fixed_folder(text: &str, is_template: bool) -> (&str, bool) {
     if is_template && is_folder(text) {
         return (text.trim_end_matches('/'), true);
@@ -225,14 +227,14 @@ fn fixed_folder(text: &str, is_template: bool) -> (&str, bool) {
     (folder, field.is_some())
 }
 
-/// Returns whether an output is a folder for all models. If so, it has no fields and no file
-/// ending.
+/// Returns whether an output template is a folder for all models. Such a template has no fields and
+/// no file ending.
 pub(super) fn is_folder(output: &str) -> bool {
     let last = output.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     !output.contains(['{', '}']) && (output.ends_with('/') || !last.trim_start_matches('.').contains('.'))
 }
 
-/// Joins a name to a folder, and drops empty and `.` components.
+/// Appends a relative path to a folder. Empty components and `.` are removed.
 fn below_folder(folder: &str, name: &str) -> String {
     let parts = name.split('/').filter(|part| !part.is_empty() && *part != ".");
     parts.fold(folder.to_owned(), |path, part| path + "/" + part)
@@ -274,8 +276,8 @@ mod tests {
         OutputPlace { text: String::new(), folder, root, is_theirs: true, is_near: true }
     }
 
-    /// Returns whether `/m/PATH`, which a job converts to `output`, counts as one of the recorded
-    /// outputs.
+    /// Returns whether the input `/m/PATH` counts as a recorded output. `output` is the path to
+    /// which the input's own job writes.
     fn is_output(outputs: &Outputs, path: &str, output: &str, receipts: &[&str]) -> bool {
         let receipts = receipts.iter().map(|&path| path.to_owned()).collect();
         let input = InputPath::file(path.to_owned(), path.to_owned());
@@ -291,7 +293,7 @@ mod tests {
         assert!(!is_output(&outputs, "a.st", "/m/a.st", &[]), "somebody else's");
         assert!(!is_output(&outputs, "a.bin", "/m/a.st", &["a.st"]));
         assert!(is_output(&outputs, "d/model.st", "/m/d/model.st.st", &["d/receipt"]));
-        // The input that this output was made from has been removed.
+        // The input from which this output was made has been removed.
         assert!(is_output(&outputs, "b.st", "/m/b.st", &["b.st"]));
         // The receipt is for a different path, so this is an ordinary input.
         assert!(!is_output(&outputs, "c.pt", "/m/c.st", &["c.pt"]));

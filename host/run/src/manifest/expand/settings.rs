@@ -1,4 +1,4 @@
-//! The settings of one job, merged from `[defaults]`, the job's entry and a rule.
+//! Merges the settings of a job from `[defaults]`, the job's entry and a rule.
 
 use crate::job::{JobPolicy, Timeout};
 use crate::manifest::types::{OptionTexts, ReceiptSetting, Settings, Timespan};
@@ -6,8 +6,8 @@ use tensorferry::places::InputFolder;
 use tensorferry::values::Algorithm;
 
 impl Settings {
-    /// Merges these settings with `others`. These settings take precedence for each key, and for
-    /// each option in `input_options` and `output_options`.
+    /// Merges these settings with `others`. These settings take precedence. The options in
+    /// `input_options` and `output_options` are merged one by one.
     pub(super) fn over(&self, others: &Self) -> Self {
         let (new, old) = (self.clone(), others.clone());
         Self {
@@ -32,12 +32,12 @@ impl Settings {
         }
     }
 
-    /// Returns the policy of a job whose input was found in this root.
+    /// Returns the policy of a job whose input is in the given root.
     pub(super) fn policy_below(&self, root: &InputFolder) -> JobPolicy {
         JobPolicy { root: root.is_local().then(|| root.path().to_owned()), ..self.policy() }
     }
 
-    /// Returns the algorithm for the digests of a receipt, or `None` for no receipt.
+    /// Returns the algorithm for the digests in a receipt. Returns `None` if no receipt is written.
     pub(super) fn receipt(&self) -> Option<Algorithm> {
         self.receipt.map_or(Some(Algorithm::Sha256), ReceiptSetting::algorithm)
     }

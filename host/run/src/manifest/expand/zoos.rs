@@ -18,9 +18,9 @@ use tensorferry_sdk::Side;
 pub(super) struct FoundZoo<'m> {
     entry: &'m Entry<ZooKeys>,
     root: InputFolder,
-    /// The root's path with links resolved.
+    /// The path of the root, with links resolved.
     path: Option<String>,
-    /// Prefix for the names of its jobs.
+    /// Prefix of the names of the zoo's jobs.
     name: String,
     models: Vec<FoundModel>,
     /// The settings of the zoo, followed by those of each rule.
@@ -31,7 +31,7 @@ pub(super) struct FoundZoo<'m> {
 
 struct FoundModel {
     input: InputPath,
-    /// Index into the zoo's `settings`.
+    /// Index of the model's settings in the zoo's `settings`.
     rule: usize,
 }
 
@@ -80,7 +80,7 @@ impl Expansion<'_> {
         let mut found = Vec::with_capacity(models.len());
         for input in models {
             let rule = rule_of(&input);
-            // The user declared that the shards of this set are separate models.
+            // With this option, the shards of the set are separate models.
             if input.set.is_some() && takes_shards_alone(&settings[rule]) {
                 found.extend(names.alone(&input).into_iter().map(|input| FoundModel { input, rule }));
             } else {
@@ -103,7 +103,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Removes outputs of earlier runs from the zoo's models.
+    /// Removes outputs of earlier runs from the models of the zoo.
     pub(super) fn leave_outputs_of_zoo(&mut self, zoo: &mut FoundZoo<'_>) {
         let Some(root) = zoo.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
         let before = zoo.models.len();
@@ -120,7 +120,7 @@ impl Expansion<'_> {
         }
     }
 
-    /// Returns the path of a model's output, if it may be found as an input.
+    /// Returns the path of a model's output, if a search may find the output as an input.
     fn path_of_output(&mut self, zoo: &FoundZoo<'_>, model: &FoundModel) -> Option<String> {
         let at = zoo.output(model.rule).span().start;
         self.outputs.is_near(at).then_some(())?;
@@ -171,8 +171,8 @@ impl Expansion<'_> {
         let format = to.and_then(|id| self.registry.format(id, Side::Writer).ok());
         let suffix =
             format.and_then(|format| format.description.suffixes.first()).filter(|_| !model.is_folder);
-        // If the format has no suffix, the output is a folder, or a mistake that is reported with a
-        // suggestion.
+        // If the format has no suffix, the output is treated as a folder. If the format does not
+        // write folders, a later check reports a mistake with a suggestion.
         format!("/{}{}", model.bare, suffix.map_or("/", String::as_str))
     }
 }
