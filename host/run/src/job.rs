@@ -113,7 +113,7 @@ impl Job {
         self.shares_schema() && !has
     }
 
-    /// Returns which links in the input's folder are followed.
+    /// Returns which links in the folder of the input are followed.
     pub(crate) fn links(&self) -> LinkRules {
         LinkRules { follow: self.policy.follow_links, root: self.policy.root.clone() }
     }

@@ -11,8 +11,8 @@ use tensorferry_core::context::regular_file;
 use tensorferry_core::context::remote::{Condition, NewObject, RemotePlace};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum size in bytes of a plan's file. Such a file has a few hundred lines of a few kilobytes
-/// each. If a store reports a larger file, it is refused.
+/// Maximum size in bytes of a file of a plan. Such a file normally has a few hundred lines of a few
+/// kilobytes each. Larger files in a store are refused.
 const MAX_BYTES: u64 = 256 << 20;
 
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl Place {
         Ok(Self::Local(absolute))
     }
 
-    /// Returns a folder inside this one.
+    /// Returns a sub-folder of this folder.
     pub(crate) fn below(&self, name: &str) -> Self {
         match self {
             Self::Local(folder) => Self::Local(folder.join(name)),
@@ -122,8 +122,8 @@ impl Place {
     }
 }
 
-/// Checks that a file or a folder of a plan is not a link. A link may have been copied with the
-/// plan, and may lead anywhere.
+/// Checks that a file or a folder of a plan is not a link. A link may have been copied along with
+/// the plan, and its target may be anywhere.
 pub(crate) fn check_no_link(path: &Path) -> Result<()> {
     if !path.is_symlink() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! A plan is a list of a manifest's jobs, split into pieces for any number of workers. It is a
-//! folder whose jobs do not change.
+//! A plan is a list of a manifest's jobs, split into pieces for any number of workers. A plan is
+//! stored as a folder, and its jobs do not change.
 //!
 //! ```text
 //! PLAN/plan.json             the header, which becomes visible with the folder when the plan is complete
@@ -8,8 +8,8 @@
 //! PLAN/leases/00000          the worker that has claimed the piece; see `lease`
 //! ```
 //!
-//! A worker reads only its own pieces and their journals, however large the plan is. All pieces
-//! have about the same amount of work, except that a big model is a separate piece.
+//! A worker reads only its own pieces and their journals, even if the plan is large. All pieces
+//! contain about the same amount of work, but each big model is a separate piece.
 
 mod lease;
 mod pieces;
@@ -45,7 +45,7 @@ pub struct PlanHeader {
     pub jobs: u64,
     /// Approximate total input size.
     pub bytes: u64,
-    /// Size in bytes of the buffers that a worker needs for its two biggest jobs.
+    /// Size in bytes of the buffers that a worker needs for two of the biggest jobs.
     pub memory: u64,
 }
 
@@ -58,13 +58,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns whether a path leads to a plan, as opposed to a manifest.
+    /// Returns whether a path is the path of a plan, as opposed to a manifest.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         path.is_dir() || path.to_str().is_some_and(is_url)
     }
 
-    /// Opens a plan at the path of a folder, or at the URL of a folder in a store.
+    /// Opens a plan. `path` is the path of a folder, or the URL of a folder in a store.
     pub fn open(path: &Path, session: &Session) -> Result<Self> {
         let place = Place::at(path, session)?;
         let shown = place.shown(HEADER);
@@ -92,7 +92,7 @@ impl Plan {
         &self.header
     }
 
-    /// Returns the path that the plan was opened with.
+    /// Returns the path with which the plan was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -108,7 +108,7 @@ impl Plan {
         pieces::read(&self.place.below(pieces::FOLDER), number)
     }
 
-    /// Returns the folder with a piece's journals.
+    /// Returns the folder that contains the journals of a piece.
     pub(crate) fn journal(&self, number: u64) -> Result<Place> {
         let folder = self.place.below("journal").below(&pieces::name(number));
         if let Place::Local(path) = &folder {

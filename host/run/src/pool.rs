@@ -1,5 +1,5 @@
-//! Runs jobs in worker processes under one budget. The biggest jobs run first. Jobs with temporary
-//! failures are retried later.
+//! Runs jobs in worker processes, which share one budget. The biggest jobs run first. Jobs with
+//! temporary failures are retried later.
 
 use crate::budget::{Budget, Others};
 use crate::events::{Event, EventListener};
@@ -23,16 +23,16 @@ pub(crate) struct WorkerPool<'a> {
     pub(crate) worker: &'a WorkerCommand,
     /// Whether file groups are only scanned and not converted.
     pub(crate) scan_only: bool,
-    /// The journal. `None` if nothing is committed.
+    /// The journal of the run, or `None` if no output is committed.
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) fail_fast: bool,
-    /// The pool of idle processes. A thread takes a process from it and returns the process later.
+    /// The pool of idle processes. Each thread takes a process from this pool and returns it later.
     /// If `None`, each thread starts its own process.
     pub(crate) idle: Option<&'a IdleWorkers>,
-    /// For a plan: determines the outcome of a failed job, because another worker may have
-    /// completed it.
+    /// For a plan, a function that determines the outcome of a job that failed here, because a
+    /// different worker may have completed the job.
     pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
 }
 
@@ -48,12 +48,12 @@ pub(crate) struct QueuedJob<'a> {
     pub(crate) bytes: u64,
     /// Existing files that the job's output may replace.
     pub(crate) owned: Vec<PathBuf>,
-    /// For a plan: the state of the files in `owned` when it was decided that they may be replaced.
-    /// If they have changed since, another worker has already replaced them.
+    /// For a plan, the state of the files in `owned` when ferry decided that they may be replaced.
+    /// If the files have changed since then, a different worker has already replaced them.
     pub(crate) seen: Vec<StampedFile>,
-    /// Files that earlier runs wrote for the job's output, with their state at that time.
+    /// The files that earlier runs wrote for the job's output, each with its state at that time.
     pub(crate) earlier: Vec<StampedFile>,
-    /// The state of the file group's files when they were scanned.
+    /// The state of the files in the file group when they were scanned.
     pub(crate) scanned: Vec<StampedFile>,
     /// The reason why the job must not produce an output.
     pub(crate) refused: Option<JobFailure>,
@@ -62,7 +62,7 @@ pub(crate) struct QueuedJob<'a> {
 }
 
 impl<'a> QueuedJob<'a> {
-    /// Creates an entry for a job without further information.
+    /// Creates an entry for a job that is not part of a plan.
     pub(crate) fn new(index: usize, job: &'a Job, session: &Session) -> Self {
         Self::with_bytes(index, job, job.input_stamp(session).bytes)
     }
@@ -115,7 +115,7 @@ struct PendingJob<'a> {
 
 impl WorkerPool<'_> {
     pub(crate) fn run(&self, mut jobs: Vec<QueuedJob<'_>>, on_finished: &OnFinished<'_>) {
-        // The biggest jobs come last, because jobs are taken from the end.
+        // The biggest jobs are at the end of the list, because jobs are taken from the end.
         jobs.sort_by(|a, b| a.bytes.cmp(&b.bytes).then(b.index.cmp(&a.index)));
         let threads = self.budget.places().min(jobs.len());
         let pending = |queued| PendingJob { queued, attempt: 1, not_before: None, began: None };
@@ -137,7 +137,7 @@ impl WorkerPool<'_> {
         }
     }
 
-    /// The loop of one thread, which has its own worker process.
+    /// Runs the loop of one thread of the pool, which uses its own worker process.
     fn work<'q>(&self, queue: &Mutex<Queue<'q>>, changed: &Condvar, on_finished: &OnFinished<'_>) {
         let mut process: Option<WorkerProcess> = None;
         self.work_with(&mut process, queue, changed, on_finished);
@@ -173,7 +173,7 @@ impl WorkerPool<'_> {
             let finished = if retry_at.is_some() {
                 pending.attempt += 1;
                 pending.not_before = retry_at;
-                // The retry comes after all jobs that have not been tried yet.
+                // The job is retried after all jobs that have not been tried yet.
                 locked.waiting.insert(0, pending);
                 None
             } else {
@@ -234,18 +234,19 @@ impl WorkerPool<'_> {
         }
     }
 
-    /// Returns the other jobs that run or wait, from the viewpoint of a job that has just received
-    /// `own` slots.
+    /// Returns the other running or waiting jobs, from the viewpoint of a job that has just been
+    /// assigned `own` slots.
     fn others(&self, queue: &Queue<'_>, own: usize) -> Others {
         let all = self.budget.places();
         let running = all.saturating_sub(queue.free_places + own);
-        // It is enough to look at as many waiting jobs as there are slots.
+        // Each job needs at least one slot, so only as many waiting jobs as there are slots need to
+        // be examined.
         let waiting = queue.waiting.iter().take(all).map(|other| self.budget.places_of(other.queued.bytes));
         Others { jobs: queue.running + queue.waiting.len(), places: running + waiting.sum::<usize>() }
     }
 
     /// Returns the next job that may begin, its number of slots, and the other jobs that run or
-    /// wait. Returns `None` if there is nothing left for this thread to do.
+    /// wait. Returns `None` if this thread has no more work.
     fn next<'q>(
         &self,
         queue: &Mutex<Queue<'q>>,
@@ -258,8 +259,8 @@ impl WorkerPool<'_> {
             }
             let now = Instant::now();
             let is_due = |pending: &PendingJob<'_>| pending.not_before.is_none_or(|time| time <= now);
-            // A smaller job does not overtake the next job, because otherwise a big job might never
-            // find enough free slots.
+            // A smaller job must not start before the next job in the queue. Otherwise, a big job
+            // might never find enough free slots.
             if let Some(at) = locked.waiting.iter().rposition(is_due) {
                 let places = self.budget.places_of(locked.waiting[at].queued.bytes);
                 if places <= locked.free_places {

@@ -39,8 +39,8 @@ use tensorferry_convert::receipt::now;
 use tensorferry_core::context::fault;
 use tensorferry_sdk::Result;
 
-/// Runs the jobs that must run. If a job fails, the run itself does not return an error. If another
-/// run is using the journal, returns a temporary failure.
+/// Runs the jobs that must run. The failure of a job is not an error of the run. If a different run
+/// is using the journal, returns a temporary failure.
 pub fn run(
     jobs: &[Job],
     registry: &Registry,
@@ -77,7 +77,7 @@ struct Run<'a> {
     cancelled: &'a AtomicBool,
     journal: Journal,
     history: History,
-    /// The piece that the jobs belong to, if they are part of a plan.
+    /// The piece to which the jobs belong, if they are part of a plan.
     piece: Option<Piece<'a>>,
     started: Instant,
     at: String,
@@ -88,7 +88,7 @@ struct Piece<'a> {
     number: u64,
     /// The plan's entries for the piece's jobs.
     work: &'a [PlannedWork],
-    /// Worker processes of previous pieces, which are reused.
+    /// The worker processes of previous pieces, which can be reused.
     idle: &'a IdleWorkers,
 }
 
@@ -103,7 +103,7 @@ impl Run<'_> {
         self.journal.sync()
     }
 
-    /// Returns the key of a planned job.
+    /// Returns the key of a job, if the job is part of a plan.
     fn key(&self, index: usize) -> Option<String> {
         self.piece.as_ref().map(|piece| piece.work[index].key.clone())
     }
@@ -116,8 +116,8 @@ impl Run<'_> {
         schemas::find(jobs, &is_wanted, &self.history, registry, &store, &scan_missing)
     }
 
-    /// Decides which jobs must run. The decision is `None` for jobs that are not selected or have
-    /// already failed.
+    /// Decides for each job whether it must run. The decision is `None` for a job that is not
+    /// selected or has already failed.
     fn decide_all(
         &self,
         jobs: &[Job],
@@ -145,8 +145,9 @@ impl Run<'_> {
     }
 
     /// Records in this run's journal that a commit was completed, because the run that made the
-    /// commit could not record it. If the commit was made by another worker of a plan, the commit
-    /// itself is also recorded, because that worker's journal does not say that it was completed.
+    /// commit could not record this. In a plan, a different worker may have made the commit. In
+    /// that case, the commit itself is also recorded, because the journal of that worker does not
+    /// state that it was completed.
     fn note_done(&self, index: usize, job: &Job, commit: &Commit) -> Result<()> {
         let output = job.output().to_owned();
         if self.piece.is_some() {
@@ -162,7 +163,8 @@ impl Run<'_> {
         self.journal.append_done(&output, self.key(index), self.stamps(&commit.made.outputs))
     }
 
-    /// Returns the current state of objects in a store. Only their lengths were known before.
+    /// Returns the current state of those objects in a store for which only the length was
+    /// recorded.
     fn stamps(&self, outputs: &[StampedFile]) -> Vec<StampedFile> {
         let unknown = outputs.iter().filter(|file| file.identity.is_of_len_alone());
         unknown.map(|file| file.seen(self.session)).collect()

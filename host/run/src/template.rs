@@ -1,4 +1,4 @@
-//! A template is a path with fields such as `{path}` and `{stem}`.
+//! Fills in templates. A template is a path with fields such as `{path}` and `{stem}`.
 
 /// The names of a template's fields, with their values for one input.
 pub type Fields = Vec<(&'static str, String)>;

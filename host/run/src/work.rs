@@ -1,5 +1,5 @@
-//! `ferry work`: runs pieces of a plan until none are left. The pieces are either passed on the
-//! standard input, or claimed with leases.
+//! `ferry work`: runs pieces of a plan until none are left. The worker reads the numbers of pieces
+//! from the standard input, or claims pieces with leases.
 //!
 //! A driver (an actor framework or a scheduler) writes lines such as `{"piece":17}` to the standard
 //! input and reads the results as events: [`Event::PieceBegan`], [`Event::PieceMoved`] once per
@@ -24,10 +24,10 @@ use tensorferry_sdk::{Error, Result};
 const TICK: Duration = Duration::from_millis(100);
 /// Interval of progress events.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long to wait if other workers run the remaining pieces.
+/// Time to wait before the next claim if other workers run the remaining pieces.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The source of pieces.
+/// The source from which a worker receives pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkSource {
     /// The standard input lists the pieces.
@@ -36,7 +36,7 @@ pub enum WorkSource {
     Claimed,
 }
 
-/// A request from the standard input, which is one line.
+/// A request, which is one line of the standard input.
 #[derive(Deserialize)]
 struct Request {
     piece: u64,
@@ -140,8 +140,8 @@ fn claimed(
                 if outcome.totals.cancelled > 0 {
                     continue;
                 }
-                // Temporary failures have already been retried here. The next run of the plan
-                // retries them again.
+                // Temporary failures have already been retried in this run. The next run of the
+                // plan retries the jobs again.
                 leases.finish(piece)?;
                 if options.fail_fast && outcome.totals.failed > 0 {
                     break;

@@ -1,6 +1,7 @@
-//! A worker is a process that runs jobs one after another, with the internal command `ferry job`.
+//! A worker is a process that runs one job at a time. It is started with the internal command
+//! `ferry job`.
 //!
-//! The runner has a [`WorkerProcess`], and the process itself runs [`serve`]. They exchange the
+//! The runner uses a [`WorkerProcess`], and the process itself runs [`serve`]. They exchange the
 //! messages in `protocol` over the process's standard input and output, one JSON document per line.
 
 mod idle;

@@ -1,5 +1,5 @@
-//! The JSON Schema of manifests, generated from the manifest types. Editors and programs that write
-//! manifests use it.
+//! Generates the JSON Schema of manifests from the manifest types. Editors use the schema, and so
+//! do programs that write manifests.
 
 use super::types::Manifest;
 
@@ -13,7 +13,7 @@ pub fn schema() -> String {
 
 #[cfg(test)]
 mod tests {
-    /// Set `FERRY_UPDATE_SCHEMA` to update the published file.
+    /// Set the variable `FERRY_UPDATE_SCHEMA` to update the published file.
     #[test]
     fn the_published_schema_is_fresh() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/manifest.schema.json");

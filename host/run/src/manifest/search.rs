@@ -1,5 +1,5 @@
-//! A search visits a root and its sub-folders. It records which entries it skips, so that nothing
-//! is left out silently.
+//! A search visits a root folder and its sub-folders. It records the entries that it skips, so that
+//! ferry can report them.
 
 use super::folder_names::FolderNames;
 use super::input_path::join;
@@ -19,15 +19,16 @@ const MAX_NAMED: usize = 3;
 pub(super) struct Search<'a> {
     root: &'a InputFolder,
     closed: ClosedFolders,
-    /// Entries that were skipped.
+    /// The entries that the search skipped.
     pub(super) passed_over: Vec<PassedOver>,
-    /// Outputs that have a receipt, as the paths of the receipts without their ending.
+    /// The outputs that have a receipt, as the paths of the receipts without their ending.
     pub(super) receipts: HashSet<String>,
-    /// Folders that contain a table's log next to its files.
+    /// Folders that contain the files of a table and the log of the table, each with the kind of
+    /// log.
     pub(super) tables: Vec<(String, &'static TableLog)>,
 }
 
-/// Folders that are not visited.
+/// The folders that the search does not visit.
 #[derive(Default)]
 pub(super) struct ClosedFolders {
     /// Folders of outputs, relative to the root.
@@ -52,9 +53,9 @@ pub(super) enum Why {
     LeadsOut,
     /// An entry whose name is not UTF-8. It may be a folder.
     Unnameable,
-    /// A folder that the current user may not read.
+    /// A folder that the current user has no permission to read.
     Unreadable,
-    /// An index that matches several sets next to it.
+    /// An index that matches several sets of shards in its folder.
     SeveralSets,
 }
 
@@ -68,8 +69,8 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the names in a folder inside the root. If a local folder cannot be read, returns no
-    /// names. An entry that is not a file is recorded as skipped if `is_meant` returns true for its
-    /// name.
+    /// names. If an entry is not a file, but `is_meant` returns true for its name, the entry is
+    /// recorded as skipped.
     pub(super) fn read(&mut self, folder: &str, is_meant: &dyn Fn(&str) -> bool) -> Result<FolderNames> {
         let entries = match self.root.in_folder(folder).entries("", "", u64::MAX) {
             Ok(entries) => entries,
@@ -113,8 +114,9 @@ impl<'a> Search<'a> {
 }
 
 impl PassedOver {
-    /// Returns whether the globs would have included the entry. If the entry may be a folder, its
-    /// contents are unknown, so it counts as included unless a glob excludes it.
+    /// Returns whether the globs would have included the skipped entry. The contents of an entry
+    /// that may be a folder are unknown. Such an entry counts as included unless a glob excludes
+    /// it.
     pub(super) fn is_wanted(&self, include: Option<&GlobSet>, exclude: Option<&GlobSet>) -> bool {
         let may_be_folder = matches!(self.why, Why::Unnameable | Why::Unreadable);
         include.is_none_or(|globs| may_be_folder || globs.is_match(&self.path))

@@ -1,5 +1,5 @@
-//! The content of a manifest. The published JSON Schema is generated from these types and their
-//! comments.
+//! The types that represent the content of a manifest. The published JSON Schema is generated from
+//! these types and their comments.
 
 use crate::job::Force;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -380,7 +380,7 @@ impl<'de> Deserialize<'de> for StepText {
     }
 }
 
-/// Quotes a field as in CSV.
+/// Quotes a field in the same way as CSV.
 fn quoted(field: &str) -> String {
     if !field.contains([',', '"', '\n']) {
         return field.to_owned();

@@ -1,7 +1,7 @@
-//! Variables: in a manifest's strings, `${NAME}` is replaced by the variable's value, and `$${` is
-//! replaced by `${`.
+//! Replaces variables in the strings of a manifest. `${NAME}` is replaced by the value of the
+//! variable, and `$${` is replaced by `${`.
 //!
-//! `$1` and `${1}`, which regular expressions use, are kept.
+//! `$1` and `${1}` are not replaced, because regular expressions use them.
 
 use super::mistakes::{Mistakes, suggest};
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ impl Variables {
         Self { given: given.into_iter().collect(), environment: environment.collect(), own: BTreeMap::new() }
     }
 
-    /// Adds the manifest's own values.
+    /// Adds the default values that the manifest contains.
     pub(super) fn with_own(&self, own: BTreeMap<String, String>) -> Self {
         Self { own, ..self.clone() }
     }
@@ -43,8 +43,8 @@ impl Variables {
         self.given.keys().chain(self.own.keys()).map(String::as_str)
     }
 
-    /// Replaces variables in all strings of a document. If a variable from the command line is not
-    /// used, that is a mistake.
+    /// Replaces variables in all strings of a document. If the manifest does not use a variable
+    /// from the command line, reports a mistake.
     pub(super) fn expand_document(&self, table: &mut DeTable<'_>, mistakes: &mut Mistakes) {
         let mut used = BTreeSet::new();
         self.expand_table(table, &mut used, mistakes);

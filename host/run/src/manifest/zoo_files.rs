@@ -1,13 +1,14 @@
-//! Finds the models of a zoo by name: the files and folders in its root that contain one model
-//! each.
+//! Finds the models of a zoo by their names. Each model is a file or a folder in the root of the
+//! zoo.
 //!
-//! Formats declare names and endings of files. No file is opened.
+//! Formats declare the names and endings of their files. This module does not open any file.
 //!
-//! - A folder is a model if it contains a file whose exact name a format declares
-//!   (`saved_model.pb`, `.metadata`), a file of a format without endings of its own, or one of
+//! - A folder is a model in three cases. It contains a file whose exact name a format declares
+//!   (`saved_model.pb`, `.metadata`), a file of a format that declares no endings, or one of
 //!   `MARKS` next to weights.
-//! - An index or a map is a model, and the shards that it lists are not. Shards without an index
-//!   form one model if their format has sets of shards. In other formats, each shard is a model.
+//! - An index or a map is a model, and the shards that it lists are not separate models. Shards
+//!   without an index form one model if their format has sets of shards. In other formats, each
+//!   shard is a model.
 //! - Any other file with an ending of a format is a model.
 
 use super::folder_names::FolderNames;
@@ -101,11 +102,11 @@ fn is_model(
         }
 }
 
-/// The models that the files of a folder form.
+/// The models that consist of files in the same folder.
 #[derive(Default)]
 struct Among<'n> {
     models: Vec<InputPath>,
-    /// Indexes that match several sets.
+    /// Indexes that match several sets of shards.
     torn: Vec<&'n str>,
 }
 
@@ -142,8 +143,8 @@ impl<'n> Among<'n> {
             }
         }
         among.models.extend(sets.into_iter().map(|(set, shards)| set.model(&shards)));
-        // While a run replaces a set, the old and the new set both exist. The names of the new set
-        // have a tag, so it does not count.
+        // While a run replaces a set of shards, the old set and the new set both exist. The names
+        // in the new set contain a tag, so the new set is not counted here.
         let is_torn = |indexed: &IndexedSets<'_>| {
             indexed.sets.iter().filter(|(stem, _)| ShardTag::stem_without(stem) == *stem).count() > 1
         };
@@ -152,8 +153,8 @@ impl<'n> Among<'n> {
     }
 }
 
-/// Returns the name of the map that makes a file a Keras shard: `m.weights.json` for
-/// `m_00003.weights.h5`.
+/// Returns the name of the map file that lists a Keras shard. For example, this is `m.weights.json`
+/// for the file `m_00003.weights.h5`.
 fn map_of(name: &str) -> Option<String> {
     let (stem, rest) = name.rsplit_once('_')?;
     let (number, ending) = rest.split_once('.')?;
@@ -162,8 +163,8 @@ fn map_of(name: &str) -> Option<String> {
     Some(format!("{stem}.{ending}.json"))
 }
 
-/// An index, and the sets that match it. A set is identified by the stem and the count in its
-/// shards' names.
+/// An index, and the sets of shards that match it. A set is identified by the stem and the count in
+/// the names of its shards.
 struct IndexedSets<'n> {
     index: &'n str,
     sets: BTreeSet<(&'n str, u64)>,
@@ -174,8 +175,8 @@ struct IndexedSets<'n> {
 struct SetName<'n> {
     stem: &'n str,
     ending: &'n str,
-    /// The name without the number. It distinguishes sets that have equal counts but format their
-    /// numbers differently.
+    /// The name without the number of the shard. It distinguishes sets that have equal counts but
+    /// format the numbers differently.
     pattern: String,
 }
 
@@ -197,8 +198,8 @@ impl<'n> SetName<'n> {
     }
 }
 
-/// Escapes a string for a glob as far as possible. Special characters become `*`. If the glob then
-/// matches other models, this is reported when the input is read.
+/// Escapes a string for a glob as far as possible. Special characters become `*`. If the resulting
+/// glob also matches other models, the error is reported when the input is read.
 fn literal(text: &str) -> String {
     text.replace(['*', '?', '[', ']', '{', '}', '\\'], "*")
 }

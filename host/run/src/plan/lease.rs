@@ -1,10 +1,10 @@
-//! A lease records which worker runs a piece. Leases are used if workers claim pieces themselves. A
-//! lease is a file that its worker touches regularly.
+//! A lease records which worker runs a piece. Leases are used if the workers themselves claim
+//! pieces. A lease is a file that the worker touches at regular intervals.
 //!
 //! If a lease has not been touched for some time, another worker takes it over. The time is
-//! measured by the file system's clock. If the first worker is only slow or frozen, no harm is
-//! done: two workers may run the same piece, but its outputs become visible only once. Leases avoid
-//! duplicate work and are not locks.
+//! measured by the file system's clock. If the first worker is only slow or frozen, two workers may
+//! run the same piece. This does no harm, because the outputs of the piece become visible only
+//! once. Leases are not locks: they only avoid duplicate work.
 
 use crate::journal::this_host;
 use crate::place::check_no_link;
@@ -31,25 +31,25 @@ pub(crate) struct Leases {
     folder: PathBuf,
     pieces: u64,
     worker: String,
-    /// The next piece to try. Different workers start at different pieces, so that they do not
-    /// compete.
+    /// The next piece that this worker tries to claim. Different workers start at different pieces,
+    /// so that they do not compete.
     next: u64,
     /// Number of pieces that this worker has examined.
     passed: u64,
     done: HashSet<u64>,
 }
 
-/// The next work to do.
+/// The next action of a worker.
 pub(crate) enum Claim {
     /// Run this piece.
     Piece(u64, Lease),
-    /// Wait: other workers run the remaining pieces, but may not finish them.
+    /// Wait. Other workers run the remaining pieces, but may not finish them.
     Wait,
     /// No work is left.
     Over,
 }
 
-/// Until it is dropped, marks a piece as claimed by this worker.
+/// Marks a piece as claimed by this worker until this value is dropped.
 pub(crate) struct Lease {
     path: PathBuf,
     inode: u64,
@@ -65,7 +65,7 @@ impl Leases {
         Self { folder, pieces, worker: worker.to_owned(), next, passed: 0, done: HashSet::new() }
     }
 
-    /// Claims a free piece.
+    /// Claims a piece that no other worker runs.
     pub(crate) fn claim(&mut self) -> Result<Claim> {
         check_no_link(&self.folder)?;
         while self.passed < self.pieces {
@@ -110,7 +110,7 @@ impl Leases {
         is_done
     }
 
-    /// Takes the lease of a piece, if it is free.
+    /// Creates the lease of a piece, if no worker has a lease for the piece.
     fn take(&self, piece: u64) -> Result<Option<Lease>> {
         let path = self.path(piece);
         let mut file = match create(&path) {
@@ -137,8 +137,8 @@ impl Leases {
         }
     }
 
-    /// Returns the current time of the clock that timestamps the leases, because the clocks of
-    /// machines differ.
+    /// Returns the current time of the clock that timestamps the leases. The clock of this machine
+    /// may differ from that clock.
     fn now(&self) -> Result<SystemTime> {
         let path = self.folder.join(format!(".now-{}", self.worker));
         // A killed worker with the same name may have left this file.
@@ -165,8 +165,8 @@ impl Lease {
             let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
             while !seen.load(Ordering::Relaxed) {
                 std::thread::park_timeout(TOUCH);
-                // Another worker may have taken over the lease, in which case touching it does no
-                // harm.
+                // A different worker may have taken over the lease. In that case, touching the
+                // lease does no harm.
                 let _ = futimens(&file, &Timestamps { last_access: now, last_modification: now });
             }
         });
@@ -181,7 +181,8 @@ impl Drop for Lease {
             Thread::unpark(toucher.thread());
             let _ = toucher.join();
         }
-        // Another worker may have taken over the lease, in which case it must not be removed.
+        // A different worker may have taken over the lease. In that case, the lease must not be
+        // removed.
         if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }

@@ -1,4 +1,4 @@
-//! The pieces of a plan: how jobs are grouped into pieces, and the files that contain them.
+//! Groups the jobs of a plan into pieces, and writes the files that contain the pieces.
 
 use super::{HEADER, PlanHeader, VERSION};
 use crate::budget::Budget;
@@ -17,27 +17,29 @@ use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result, Side};
 
 pub(super) const FOLDER: &str = "pieces";
-/// Number of inputs that are examined together.
+/// Number of inputs that are examined in parallel.
 const BATCH: usize = 1024;
 /// Name prefix of plans that are not complete yet.
 const UNFINISHED: &str = ".ferry-plan-";
-/// An unfinished plan younger than this is not removed, because it may not be locked yet.
+/// An unfinished plan that is younger than this is not removed, because it may not be locked yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// A line of a piece: a job with everything that a worker needs to run it.
+/// A line in the file of a piece. It contains a job and all data that a worker needs to run the
+/// job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PlannedJob {
     #[serde(flatten)]
     pub(crate) work: PlannedWork,
     pub(crate) job: Job,
-    /// The reason why the job cannot run, which is that its dataset's schema cannot be found.
+    /// The reason why the job cannot run. Set if the schema of the job's dataset cannot be
+    /// determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) failure: Option<JobFailure>,
-    /// The reason why the job must not produce an output. It is reported unless the job fails with
-    /// a different error.
+    /// The reason why the job must not produce an output. This reason is reported unless the job
+    /// fails with a different error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<JobFailure>,
-    /// The state of the file group's files when the schema was found.
+    /// The state of the files in the job's file group when the schema was determined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) scanned: Vec<StampedFile>,
 }
@@ -47,8 +49,8 @@ pub(crate) struct PlannedJob {
 pub(crate) struct PieceWriter<'a> {
     registry: &'a Registry,
     folder: TempDir,
-    /// Held while the plan is being made, so that other processes can tell an abandoned plan from
-    /// one in progress.
+    /// A lock that is held while the plan is being made. With this lock, other processes can
+    /// distinguish an abandoned plan from a plan in progress.
     _lock: Option<File>,
     target: Place,
     piece_jobs: usize,
@@ -63,8 +65,8 @@ pub(crate) struct PieceWriter<'a> {
 }
 
 impl<'a> PieceWriter<'a> {
-    /// Starts a plan at `place`. A piece has at most `piece_jobs` jobs. Unless it has only one job,
-    /// it has at most `piece_bytes` bytes of input.
+    /// Starts a plan at `place`. A piece has at most `piece_jobs` jobs. If it has more than one
+    /// job, it has at most `piece_bytes` bytes of input.
     pub(crate) fn new(
         registry: &'a Registry,
         place: &Path,
@@ -82,7 +84,8 @@ impl<'a> PieceWriter<'a> {
             return Err(error.hint("remove it, or pass a different path"));
         }
         let temporary = std::env::temp_dir();
-        // The unfinished plan is in the parent folder, so that it can be renamed.
+        // The unfinished plan is in the same parent folder as the final path, so that it can be
+        // renamed.
         let above = match &target {
             Place::Local(folder) => folder.parent().unwrap_or(Path::new("/")),
             Place::Remote(..) => &temporary,
@@ -120,25 +123,25 @@ impl<'a> PieceWriter<'a> {
         })
     }
 
-    /// Sets a worker's memory, which applies to jobs that are added later.
+    /// Sets the memory of a worker. The value applies to the jobs that are added later.
     pub(crate) fn set_memory(&mut self, memory: u64) {
         self.header.memory = memory;
     }
 
-    /// Adds a job without further information.
+    /// Adds a job that has no failure and no recorded file states.
     pub(crate) fn add(&mut self, job: Job) -> Result<()> {
         let work = PlannedWork { key: String::new(), bytes: 0, memory: 0 };
         self.add_planned(PlannedJob { work, job, failure: None, refused: None, scanned: Vec::new() })
     }
 
-    /// Adds a job. Its field `work` is computed here.
+    /// Adds a job. The field `work` of the job is computed later.
     pub(crate) fn add_planned(&mut self, job: PlannedJob) -> Result<()> {
         self.waiting.push(job);
         if self.waiting.len() < BATCH { Ok(()) } else { self.look() }
     }
 
-    /// Examines the inputs of waiting jobs. Many are examined in parallel, because each may be in a
-    /// store.
+    /// Examines the inputs of waiting jobs. Many inputs are examined in parallel, because each of
+    /// them may be in a store.
     fn look(&mut self) -> Result<()> {
         let mut jobs = std::mem::take(&mut self.waiting);
         let (registry, memory) = (self.registry, self.header.memory);
@@ -201,7 +204,7 @@ impl<'a> PieceWriter<'a> {
     }
 }
 
-/// Removes unfinished plans that killed processes have left in a folder. Failures are ignored.
+/// Removes the unfinished plans of killed processes from a folder. Errors are ignored.
 fn remove_left_behind(above: &Path) {
     let is_old = |folder: &Path| {
         let modified = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir)?.modified().ok()?;

@@ -1,8 +1,8 @@
-//! `report.html` is a summary for people. It is a single file that works without a network, without
-//! other files, and with scripts disabled.
+//! Renders `report.html`, which is a summary of the run for people. The page is a single file. It
+//! works without a network, and also with scripts disabled.
 //!
-//! The page shows strings that come from files, which may be hostile. Each string is escaped. The
-//! page's security policy permits only its own script and style.
+//! The page shows strings from files, and these strings may be hostile. Therefore, each string is
+//! escaped. The content security policy of the page permits only the page's own script and style.
 
 mod jobs;
 mod markup;
@@ -23,7 +23,7 @@ use tensorferry::LossRecord;
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
 
-/// Maximum number of failures that are shown at first. The others can be expanded.
+/// Maximum number of failures that are shown at first. The user can expand the list.
 const MAX_FAILURES: usize = 12;
 /// Maximum number of groups of losses that are shown. The table of jobs lists the losses of each
 /// job.
@@ -82,8 +82,8 @@ fn head(page: &mut String, summary: &Summary) {
     );
 }
 
-/// Returns the maximum number of concurrent small jobs as text, if it is higher than that of other
-/// jobs.
+/// Returns the maximum number of concurrent small jobs as text. Returns an empty string unless it
+/// is higher than the maximum number of other jobs.
 fn small_jobs(budget: &BudgetSummary) -> String {
     let more = budget.small_jobs > budget.jobs;
     if more { format!(" (or {} small ones)", budget.small_jobs) } else { String::new() }
@@ -94,7 +94,7 @@ fn capital(sentence: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// Formats a time for people and for programs: `2026-11-21 17:20:00 UTC`.
+/// Formats a time so that both people and programs can read it, as in `2026-11-21 17:20:00 UTC`.
 fn time(rfc3339: &str) -> String {
     let shown = rfc3339.replace('T', " ").replace('Z', " UTC");
     format!("<time datetime=\"{}\">{}</time>", escape(rfc3339), escape(&shown))

@@ -1,7 +1,8 @@
-//! The result of a run, which is the document `report.json`. `report.html` is rendered from it.
+//! The result of a run, as stored in `report.json`. `report.html` is rendered from the same data.
 //!
-//! Paths are absolute strings, in which bytes that are not UTF-8 are replaced. Programs that read
-//! the document ignore unknown fields. [`VERSION`] changes when the meaning of a field changes.
+//! All paths are absolute. Bytes in a path that are not valid UTF-8 are replaced. Programs that
+//! read the document ignore unknown fields. [`VERSION`] changes when the meaning of a field
+//! changes.
 
 use crate::exit::{ENVIRONMENT, REFUSED, TRANSIENT, exit_code};
 use crate::hint::hint;
@@ -11,7 +12,7 @@ use tensorferry::LossRecord;
 use tensorferry::inspect::AccountRecord;
 use tensorferry_sdk::{Error, ErrorKind};
 
-/// Version of the document's layout.
+/// Version of the format of `report.json`.
 pub const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -91,13 +92,13 @@ pub struct JobSummary {
     pub reason: Option<String>,
     /// The reason why the job failed, and a hint.
     pub failure: Option<JobFailure>,
-    /// Number of attempts.
+    /// Number of attempts to run the job.
     pub attempts: u32,
     /// Seconds from the start of the run to the start of the job's first attempt. `None` if the job
     /// was not started.
     pub started: Option<f64>,
-    /// Seconds from the start of the first attempt to the end of the job, including waits between
-    /// attempts.
+    /// Seconds from the start of the first attempt to the end of the job, including the waits
+    /// between attempts.
     pub seconds: f64,
     /// Size of the input's files.
     pub bytes_in: u64,
@@ -109,8 +110,8 @@ pub struct JobSummary {
     pub account: Option<AccountRecord>,
     pub losses: Vec<LossRecord<'static>>,
     pub notes: Vec<String>,
-    /// Number of tensors or records that were read back and compared before the commit, if `verify`
-    /// is set.
+    /// If `verify` is set, the number of tensors or records that were read back and compared before
+    /// the commit.
     pub verified: Option<u64>,
     /// The path of the output's receipt.
     pub receipt: Option<String>,
@@ -134,7 +135,7 @@ pub enum JobState {
 }
 
 impl JobState {
-    /// All states. The states that need attention come first.
+    /// All states. The states that need the user's attention are first.
     pub const ALL: [Self; 5] = [Self::Failed, Self::Cancelled, Self::Done, Self::Unchanged, Self::LeftOut];
 
     /// Returns the state's name as shown to people.

@@ -1,4 +1,4 @@
-//! Decides whether a job must run, by comparing it with the journal and the disk.
+//! Decides whether a job must run, by comparing the job with the journal and the disk.
 
 use crate::job::{Job, difference};
 use crate::journal::{Commit, History, OutputHistory, OutputRecord, StampedFile, list_names};
@@ -8,13 +8,13 @@ use tensorferry::places::recover;
 use tensorferry::{Registry, UsedFormat};
 use tensorferry_convert::receipt;
 
-/// Whether a job must run, and the reason.
+/// The decision whether a job must run, and the reason.
 #[derive(Debug, Clone)]
 pub(super) enum Decision<'h> {
     /// The job must run, for this reason.
     Run(String),
-    /// The job's output was made by this commit and is up to date. If the commit is not known to be
-    /// completed, its run was killed before it could record the completion.
+    /// The job's output was made by this commit and is up to date. If the completion of the commit
+    /// is not recorded, its run was killed before it could record the completion.
     Unchanged(&'h Commit),
 }
 
@@ -31,8 +31,8 @@ impl Decision<'_> {
     }
 }
 
-/// Decides whether a job must run. If `may_finish` is set, first completes a commit that was
-/// started but not completed, which changes the disk.
+/// Decides whether a job must run. If `may_finish` is true, first completes a commit that was
+/// started but not completed. This changes files on the disk.
 pub(super) fn decide<'h>(
     job: &Job,
     history: &'h History,
@@ -42,11 +42,11 @@ pub(super) fn decide<'h>(
     let known = history.of(job.output());
     let mut reason = None;
     // Several machines may have started the same job. The disk shows which of them has completed
-    // it.
+    // the job.
     for commit in known.into_iter().flat_map(OutputHistory::commits) {
         if !commit.done && may_finish {
-            // If the recovery fails, the comparison below finds a difference. Its notes are
-            // reported when the job runs.
+            // If the recovery fails, the comparison below finds a difference, and the job runs. The
+            // notes of the recovery are reported at that time.
             let _ = recover(&commit.made.destination());
         }
         match check(job, commit, registry) {
@@ -95,7 +95,7 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
 }
 
 /// Checks that the output revision of a format has not changed. If the format is no longer loaded,
-/// the check succeeds, because the output could not be written again.
+/// the check succeeds, because a new run of the job could not write the output either.
 fn check_revision(used: &UsedFormat, registry: &Registry) -> Result<(), String> {
     let format = registry.formats().iter().find(|format| format.description.id == used.id);
     match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {

@@ -30,7 +30,7 @@ pub struct RunPlan {
     pub jobs: Vec<JobPlan>,
     /// The file systems that the outputs are written to.
     pub space: Vec<DiskSpace>,
-    /// Reasons why the run could not complete.
+    /// The reasons why a run could not be completed.
     pub conflicts: Vec<Conflict>,
 }
 
@@ -42,7 +42,7 @@ pub struct JobPlan {
     pub runs: bool,
     /// The reason why the job would run or would not run.
     pub reason: String,
-    /// The output files with their lengths, as far as they are known in advance.
+    /// The output files and their lengths, if these are known in advance.
     pub files: Vec<(PathBuf, u64)>,
     #[serde(flatten)]
     pub output_plan: Option<OutputPlan>,
@@ -65,10 +65,10 @@ pub struct OutputPlan {
     pub losses: Vec<LossRecord<'static>>,
 }
 
-/// The space on a file system.
+/// The required and free space on a file system.
 #[derive(Debug, Serialize)]
 pub struct DiskSpace {
-    /// An output folder on the file system.
+    /// One of the output folders on the file system.
     pub folder: PathBuf,
     /// Number of bytes that the run needs.
     pub needed: u64,
@@ -94,7 +94,7 @@ pub fn dry_run(
 ) -> RunPlan {
     let history = Journal::read(&options.journal);
     let mut jobs = jobs.to_vec();
-    // A dry run does not scan file groups, so schemas that are not in the journal stay unknown.
+    // A dry run does not scan file groups, so schemas that are not in the journal remain unknown.
     let scan_nothing = |groups: &[Job]| Ok(vec![None; groups.len()]);
     let store = SchemaStore { journal: &options.journal, writes: false };
     let is_wanted = |job: &Job| options.wants(job);
@@ -165,7 +165,8 @@ fn conflicts<'a>(
         for (path, _) in &plan.files {
             makers.entry(path.as_path()).or_default().push(&plan.name);
             let is_ours = owned(job).is_some_and(|owned| owned.contains_key(path));
-            // A receipt is enough here. Only a real run checks the output against it.
+            // For a dry run, it is enough that a receipt exists. Only a real run checks the output
+            // against the receipt.
             let may_be_ours = || receipt::path_for(Path::new(&plan.output)).is_file();
             let may_replace = match job.policy.force {
                 Force::Own => is_ours || may_be_ours(),
@@ -205,7 +206,7 @@ fn space(planned: &[JobPlan]) -> Vec<DiskSpace> {
 }
 
 impl RunPlan {
-    /// Returns the program's exit code, which is 0 if a run could complete.
+    /// Returns the exit code of the program, which is 0 if a run could be completed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         if !self.conflicts.is_empty() {

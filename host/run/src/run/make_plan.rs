@@ -41,8 +41,8 @@ pub struct MadePlan {
 }
 
 /// Makes a plan. The schemas of datasets are determined here, once for all workers, and are
-/// recorded in the manifest's journal. If this is interrupted, the next attempt uses the recorded
-/// schemas. The inner error contains all mistakes in the manifest.
+/// recorded in the manifest's journal. If the function is interrupted, the next attempt uses the
+/// recorded schemas. The inner result contains an error with all mistakes if the manifest has any.
 pub fn make_plan(
     options: PlanOptions,
     variables: &Variables,
@@ -101,8 +101,8 @@ pub fn make_plan(
     Ok(Ok(MadePlan { header, notes: notes.into_iter().chain(left_to_workers(&table)).collect() }))
 }
 
-/// Returns a note about settings that apply to all jobs together. Workers cannot enforce them,
-/// because they do not know of each other.
+/// Returns a note about settings that apply to all jobs together. Workers cannot enforce these
+/// settings, because they run independently of each other.
 fn left_to_workers(table: &RunTable) -> Option<String> {
     let keys = [
         ("jobs", table.jobs.is_some()),

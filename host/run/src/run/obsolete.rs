@@ -1,4 +1,4 @@
-//! Finds outputs of earlier runs that no job of the manifest writes any more.
+//! Finds outputs of earlier runs that no job of the current manifest writes.
 
 use crate::job::Job;
 use crate::journal::History;

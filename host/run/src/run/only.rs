@@ -1,4 +1,4 @@
-//! `--only`: selects jobs by name.
+//! Implements `--only`, which selects jobs by name.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use tensorferry::suggest;
@@ -12,12 +12,12 @@ const MAX_LISTED: usize = 10;
 #[derive(Debug)]
 pub struct Only {
     patterns: Vec<String>,
-    /// Two globs for each pattern: the pattern itself, and an escaped version that matches a job
-    /// whose name looks like the pattern.
+    /// Two globs for each pattern: the pattern itself, and an escaped version. The escaped version
+    /// matches a job whose name is identical to the pattern.
     globs: GlobSet,
 }
 
-/// Records which patterns have matched one of the jobs seen so far.
+/// Records which patterns have matched at least one of the jobs that have been checked so far.
 pub(crate) struct OnlyCheck<'o> {
     only: Option<&'o Only>,
     is_matched: Vec<bool>,

@@ -16,16 +16,16 @@ use tensorferry_sdk::{Error, Result};
 
 #[derive(Debug)]
 pub struct RunOptions {
-    /// The path of the manifest, for messages.
+    /// The path of the manifest, which is used in messages.
     pub manifest: PathBuf,
     pub journal: PathBuf,
-    /// `--only`.
+    /// The patterns of `--only`, if it was passed.
     pub only: Option<Only>,
-    /// `--shard`.
+    /// The value of `--shard`, if it was passed.
     pub shard: Option<Shard>,
-    /// `--explain`.
+    /// Whether `--explain` was passed.
     pub explain: bool,
-    /// `--fail-fast`.
+    /// Whether `--fail-fast` was passed.
     pub fail_fast: bool,
     /// The resources that the jobs share.
     pub budget: Budget,
@@ -38,7 +38,7 @@ pub struct RunOutcome {
     pub summary: Summary,
     pub exit_code: u8,
     pub notes: Vec<String>,
-    /// The error if the run ended early because its journal could not be written.
+    /// If the run ended early because its journal could not be written, the error.
     pub error: Option<Error>,
 }
 
@@ -50,8 +50,8 @@ impl RunOptions {
     }
 
     /// Returns the default folder of the report: `NAME.report` next to the journal
-    /// `NAME.journal.jsonl`. If that folder is a link, returns an error, because the link may have
-    /// been copied with the manifest and may lead anywhere.
+    /// `NAME.journal.jsonl`. If that folder is a link, returns an error. Such a link may have been
+    /// copied along with the manifest, and its target may be anywhere.
     pub fn report_folder(&self) -> Result<PathBuf> {
         let shard = self.shard.map(|shard| format!(".{}", shard.word())).unwrap_or_default();
         let folder = self.journal.with_file_name(format!("{}{shard}.report", journal::stem(&self.journal)));
@@ -63,7 +63,7 @@ impl RunOptions {
         }
     }
 
-    /// Returns whether a job is selected.
+    /// Returns whether `--only` and `--shard` select a job.
     #[must_use]
     pub fn wants(&self, job: &Job) -> bool {
         self.only.as_ref().is_none_or(|only| only.is_match(&job.name))

@@ -22,15 +22,15 @@ use tensorferry::Registry;
 use tensorferry_convert::receipt::now;
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum number of jobs in a report. If there are more, the report contains the failed jobs and
-/// as many other jobs as a browser can show.
+/// Maximum number of jobs in a report. If there are more jobs, the report contains the failed jobs,
+/// and as many other jobs as a browser can show.
 const MAX_REPORTED: usize = 10_000;
-/// Maximum number of failures in the event that ends a piece. It keeps messages to a scheduler
-/// small.
+/// Maximum number of failures in the event that ends a piece. The limit keeps messages to a
+/// scheduler small.
 const MAX_TOLD: usize = 20;
 
-/// Runs the pieces of a plan that belong to a shard. If a job fails, the run itself does not return
-/// an error.
+/// Runs the pieces of a plan that belong to a shard. The failure of a job is not an error of the
+/// run.
 pub fn run_plan(
     plan: &Plan,
     shard: Option<Shard>,
@@ -85,8 +85,9 @@ pub fn run_plan(
     Ok(RunOutcome { exit_code, summary, notes, error })
 }
 
-/// Checks that the selected jobs exist. A shard reads only its own pieces, so it cannot tell
-/// whether a job exists in another shard's piece, and returns a note instead of an error.
+/// Checks that the selected jobs exist. A shard reads only its own pieces, so a missing job may be
+/// in a piece of a different shard. For a shard, the function therefore returns a note instead of
+/// an error.
 fn check_only(plan: &Plan, shard: Option<Shard>, only: &Only) -> Result<Option<String>> {
     let mut check = OnlyCheck::of(Some(only));
     for piece in (0..plan.header().pieces).filter(|&piece| shard.is_none_or(|shard| shard.has_piece(piece))) {
@@ -99,7 +100,7 @@ fn check_only(plan: &Plan, shard: Option<Shard>, only: &Only) -> Result<Option<S
     }
 }
 
-/// Combines two exit codes: an interruption takes precedence over a permanent failure, and a
+/// Combines two exit codes. An interruption takes precedence over a permanent failure, and a
 /// permanent failure takes precedence over a temporary failure.
 pub(crate) fn worse(one: u8, other: u8) -> u8 {
     let rank = |code: u8| match code {
@@ -129,7 +130,7 @@ pub(crate) struct PieceOutcome {
     pub(crate) jobs: Vec<JobSummary>,
     /// Number of damaged lines in the piece's journals.
     pub(crate) damaged: usize,
-    /// The reason why the piece ended early, which is that its journal could not be written.
+    /// The error if the piece ended early because its journal could not be written.
     pub(crate) error: Option<Error>,
 }
 
@@ -162,7 +163,7 @@ impl<'a> PieceRunner<'a> {
         let (started, at) = (Instant::now(), now());
         let planned = self.plan.piece(number)?;
         let folder = self.plan.journal(number)?;
-        // A worker may run the same piece several times, so each time has its own journal.
+        // A worker may run the same piece several times. Each of these runs has its own journal.
         let own = format!("{}-{}", self.worker, self.begun.fetch_add(1, Ordering::Relaxed));
         let first = Record::begin(&at, &self.plan.header().manifest);
         let (journal, history) = Journal::of_piece(&folder, &own, &first, self.registry.session())?;
@@ -211,8 +212,8 @@ impl<'a> PieceRunner<'a> {
     }
 
     /// Returns the outcome of a job that failed in this worker. Another worker may have received
-    /// the same job, because this worker was slow or presumed dead. If the keys match, the other
-    /// worker has written the same output that this worker would have written.
+    /// the same job, because this worker was slow or presumed dead. If the keys match, the output
+    /// of the other worker is the same as the output that this worker would have written.
     fn elsewhere(
         &self,
         folder: &Place,
@@ -271,8 +272,8 @@ fn told(job: &JobSummary) -> Option<PieceFailure<'_>> {
     })
 }
 
-/// Returns a name such as `host-1234-5f3a`. The random part is needed because several machines may
-/// have the same name, and several processes may have the same number.
+/// Returns a name such as `host-1234-5f3a`. The random part is necessary because several machines
+/// may have the same name, and several processes may have the same ID.
 fn worker_name() -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
     let host: String = this_host().chars().take(40).map(plain).collect();

@@ -1,4 +1,5 @@
-//! The result of a job for the report, the events and the journal, and the exit code for all jobs.
+//! Determines the result of a job for the report, the events and the journal. Also determines the
+//! exit code for all jobs.
 
 use super::Run;
 use super::decide::Decision;
@@ -12,7 +13,8 @@ use crate::report::{JobFailure, JobState, JobSummary};
 use crate::worker::JobOutcome;
 use tensorferry_convert::receipt::now;
 
-/// Returns the result of a job before it runs. If the job does not run, this result is final.
+/// Returns the result of a job before it runs. If the job does not have to run, this result is
+/// final.
 pub(super) fn before(job: &Job, decision: Option<&Decision<'_>>) -> JobSummary {
     let (state, earlier) = match decision {
         None => (JobState::LeftOut, None),
@@ -43,9 +45,9 @@ pub(super) fn after(job: &Job, finished: FinishedJob, key: Option<String>, run: 
     };
     match finished.outcome {
         JobOutcome::Done { summary: done, outputs, .. } => {
-            // The output exists, and its commit is in the journal. If the completion cannot be
-            // recorded, the job still counts as done. If the journal cannot be written, the run
-            // ends at the next record.
+            // At this point, the output exists, and its commit is in the journal. The job counts as
+            // done even if its completion cannot be recorded. If the journal cannot be written, the
+            // run ends at the next record.
             let _ = journal.append_done(output, key, outputs);
             summary = JobSummary { output: output.to_owned(), ..*done };
         }
@@ -81,11 +83,10 @@ pub(super) fn exit_code(jobs: &[JobSummary], interrupted: bool) -> u8 {
     } else if failures.is_empty() {
         0
     } else if failures.iter().all(|failure| failure.is_passing()) {
-        // The jobs themselves have no errors, so the same run may succeed later.
+        // All failures are temporary, so the same run may succeed later.
         TRANSIENT
     } else if failures.iter().all(|failure| failure.is_passing() || failure.is_of_environment()) {
-        // The jobs themselves have no errors. The cause is, for example, a full disk or a broken
-        // plugin.
+        // The inputs are not at fault. The cause is, for example, a full disk or a broken plugin.
         ENVIRONMENT
     } else {
         REFUSED

@@ -1,14 +1,14 @@
 //! Determines the schema of a dataset over all its file groups before the first group is converted.
 //!
-//! As a result, later runs that continue the conversion write the same table.
+//! As a result, a later run that continues the conversion writes files with the same schema.
 //!
 //! ```text
 //! file groups --scan, each--> schemas --the reader's own scan of one group of each--> one schema --> its file
 //! ```
 //!
 //! The host never guesses which schema a format would choose. Every group is scanned separately and
-//! only once, and the journal keeps the result. After a run was killed, the next run continues with
-//! the recorded scans, and only changed files are read again. If the schemas differ, the reader
+//! only once, and the result is recorded in the journal. If a run is killed, the next run continues
+//! with the recorded scans and reads only changed files again. If the schemas differ, the reader
 //! scans one group of each schema together as one input. If the reader does not accept a schema as
 //! an option, the most frequent schema is used.
 
@@ -26,22 +26,22 @@ use tensorferry::request::FileGroup;
 use tensorferry_core::read::file_group::first_difference;
 use tensorferry_sdk::{Error, Result};
 
-/// The schema of a file group, or the reason why it is missing.
+/// The scan of a file group, or the reason why the scan failed.
 pub(super) type ScanResult = std::result::Result<GroupScan, JobFailure>;
 
 /// A function that scans groups that are not in the journal, and returns the results in order. A
-/// result is `None` if the group was not reached.
+/// result is `None` if the group was not scanned because the run ended early.
 pub(super) type ScanMissing<'a> = dyn Fn(&[Job]) -> Result<Vec<Option<ScanResult>>> + 'a;
 
-/// The result for all datasets. The keys are job indices.
+/// The result for all datasets. The keys of the maps are job indices.
 #[derive(Debug, Default)]
 pub(super) struct DatasetSchemas {
-    /// Groups that cannot be converted.
+    /// The groups that cannot be converted.
     pub(super) failures: HashMap<usize, JobFailure>,
-    /// Groups whose records contradict the records of other groups. These groups are still read
-    /// with the schema, so that the reader reports where exactly they differ.
+    /// Groups whose records contradict the records of other groups. ferry still reads these groups
+    /// with the common schema, so that the reader reports where they differ.
     pub(super) refused: HashMap<usize, JobFailure>,
-    /// For all other groups, the state of their files when they were scanned.
+    /// For each of the other groups, the state of its files when they were scanned.
     pub(super) scanned: HashMap<usize, Vec<StampedFile>>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Takes scans from the journal, and runs the scans that are not there.
+/// Reads scans from the journal, and runs the scans that the journal does not contain.
 struct Scanner<'a> {
     history: &'a History,
     registry: &'a Registry,
@@ -124,7 +124,7 @@ struct Dataset<'a> {
     scans: Vec<(usize, GroupScan)>,
 }
 
-/// A schema, and the groups that have it. There is at least one group.
+/// A schema, and the groups that have this schema. There is at least one group.
 struct Variant {
     schema: Value,
     groups: Vec<usize>,
@@ -135,9 +135,9 @@ impl Dataset<'_> {
     /// schema is known.
     fn schema(&mut self, results: Vec<(usize, ScanResult)>) -> Result<Option<Value>> {
         let all: Vec<usize> = results.iter().map(|(group, _)| *group).collect();
-        // If a file is malformed, only its own group fails. But if a group could not be read for
-        // another reason, its columns are unknown, and a schema without them would drop these
-        // columns.
+        // If a file is malformed, only its own group fails. If a group could not be read for a
+        // different reason, its columns are unknown. A schema without these columns would drop them
+        // from the output.
         let unknown = results.iter().filter_map(|(group, scan)| Some((*group, scan.as_ref().err()?)));
         if let Some((group, failure)) =
             unknown.filter(|(_, failure)| !failure.is_refusal()).min_by_key(|(group, _)| *group)
@@ -177,14 +177,14 @@ impl Dataset<'_> {
         Ok(schema)
     }
 
-    /// Returns the schema that the reader finds in one group of each variant together. A variant
-    /// that contradicts more frequent variants is refused.
+    /// Returns the schema that the reader determines if it reads one group of each variant
+    /// together. Refuses a variant that contradicts more frequent variants.
     fn merged(&mut self, variants: Vec<Variant>) -> Result<Option<Value>> {
         let first = |variant: &Variant| variant.groups[0];
         match self.scan_together(&variants.iter().map(first).collect::<Vec<_>>())? {
             Some(Ok(scan)) => return Ok(Some(scan.schema)),
             Some(Err(failure)) if failure.is_refusal() => {}
-            // The scan was not reached, or failed for a reason other than the files.
+            // The scan was not started, or it failed for a reason that is not in the files.
             other => return Ok(self.fail_all(other)),
         }
         let mut variants = variants.into_iter();
@@ -205,7 +205,7 @@ impl Dataset<'_> {
         Ok(Some(schema))
     }
 
-    /// If the scan has an error, all groups fail with it. Returns no schema.
+    /// If the scan failed, makes all groups fail with its error. Always returns `None`.
     fn fail_all(&mut self, scan: Option<ScanResult>) -> Option<Value> {
         if let Some(Err(failure)) = scan {
             let groups = self.scans.iter().map(|(group, _)| *group);

@@ -5,7 +5,7 @@
 use std::env::var;
 use tensorferry_sdk::{Error, Result};
 
-/// Part number `index` of `count` parts, starting at 1.
+/// One of `count` parts. The number of the part is `index`, which starts at 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     index: u64,
@@ -60,7 +60,7 @@ impl Shard {
         number % self.count == self.index - 1
     }
 
-    /// Returns the shard as it is written in the journal's name, such as `2-of-8`.
+    /// Returns the shard in the form that is used in names of journals, such as `2-of-8`.
     #[must_use]
     pub fn word(self) -> String {
         format!("{}-of-{}", self.index, self.count)

@@ -85,13 +85,13 @@ fn convert_input(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> R
     Ok(WorkerEvent::Done { summary, files: report.files, outputs })
 }
 
-/// Returns the files of earlier runs. If a file has not changed since, it is returned with its
-/// current identity.
+/// Returns the files that earlier runs wrote. If a file has not changed since then, it is returned
+/// with its current identity.
 fn earlier(task: &WorkerTask, session: &Session) -> Vec<(PathBuf, FileIdentity)> {
     let mut files: BTreeMap<&Path, FileIdentity> = BTreeMap::new();
     for file in &task.earlier {
-        // Objects in a store are not examined here, because that is rarely needed. Their recorded
-        // identity is used.
+        // Objects in a store are not examined here, because this is rarely necessary. For objects,
+        // the recorded identity is returned.
         if file.path.to_str().is_some_and(is_url) {
             files.insert(&file.path, file.identity);
         } else if file.check_output(session).is_ok() {
@@ -114,7 +114,8 @@ fn ask(pipe: &RunnerPipe, event: &WorkerEvent) -> Result<()> {
     }
 }
 
-/// If an error refuses to overwrite a file, replaces its hint by a hint for manifests.
+/// If an error reports that a file must not be overwritten, replaces its hint with a hint for
+/// manifests.
 fn advised(error: Error, force: Force) -> Error {
     let path = error.message().strip_suffix(USE_FORCE).filter(|_| error.kind() == ErrorKind::Usage);
     let (what, hint) = in_the_way(force);
@@ -185,9 +186,10 @@ struct RunnerWatch<'a> {
     session: &'a Session,
     pipe: &'a RunnerPipe,
     bytes_in: AtomicU64,
-    /// Whether the conversion was stopped because the task must not produce an output.
+    /// Whether this watch has stopped the conversion because the task must not produce an output.
     refused: AtomicBool,
-    /// Output objects in a store, with the identities that they got when they became visible.
+    /// The output objects in a store, with the identities that the store assigned when they became
+    /// visible.
     objects: Mutex<Vec<StampedFile>>,
 }
 
@@ -219,7 +221,8 @@ impl RunnerWatch<'_> {
             if moved != last_moved {
                 news.push(WorkerEvent::Moved { bytes: moved });
             }
-            // Sending fails if the runner has ended. The system then also ends this process.
+            // Sending fails if the runner has ended. In this case, the system also ends this
+            // process.
             let is_gone = |event: &WorkerEvent| self.pipe.send(event).is_err();
             if !is_over.load(Ordering::Relaxed) && news.iter().any(is_gone) {
                 break;
@@ -259,7 +262,7 @@ fn stamped(list: &[(PathBuf, FileIdentity)]) -> Result<Vec<StampedFile>> {
     list.iter().map(|(path, identity)| file(path, *identity)).collect()
 }
 
-/// Creates the record of an output. `visible` contains the output's files that are already visible.
+/// Creates the record of an output. `visible` contains the output files that are already visible.
 fn output_record(
     task: &WorkerTask,
     ready: &Ready<'_>,
@@ -274,7 +277,7 @@ fn output_record(
         return Err(Error::transient("the file has changed since the dataset's schema was determined")
             .file(was.path.display().to_string()));
     }
-    // The schema file was written by the host. It is not an input to check, because a different
+    // The schema file was written by the host, so it is not recorded as an input. A different
     // schema would have a different file name.
     let schema = task.job.request.input.file_group.as_ref().and_then(|group| group.schema.as_ref());
     inputs.retain(|file| Some(&file.path) != schema);
@@ -301,7 +304,7 @@ fn output_record(
     })
 }
 
-/// Checks that every file that will be replaced was written by an earlier run.
+/// Checks that an earlier run wrote every file that will be replaced.
 fn check_owned(task: &WorkerTask, outputs: &[StampedFile], session: &Session) -> Result<()> {
     let overtaken = |file: &&StampedFile| {
         let seen = task.seen.iter().find(|seen| seen.path == file.path);

@@ -8,8 +8,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::sync::Mutex;
 use tensorferry_sdk::{Error, Result};
 
-/// The connection to the runner. Other output of the process, such as that of plugins, goes to the
-/// standard error.
+/// The connection to the runner. Other output of the process, such as output from plugins, is
+/// redirected to the standard error.
 pub(super) struct RunnerPipe {
     input: Mutex<BufReader<File>>,
     output: Mutex<File>,
@@ -26,7 +26,7 @@ impl RunnerPipe {
         Ok(Self { input: Mutex::new(BufReader::new(input.into())), output: Mutex::new(output.into()) })
     }
 
-    /// Receives a document. Returns `None` if the runner sends no more documents.
+    /// Receives a JSON document. Returns `None` if the runner sends no more documents.
     pub(super) fn receive<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let mut line = String::new();
         let mut input = self.input.lock().map_err(|_| Error::io("the runner's pipe"))?;

@@ -1,7 +1,7 @@
-//! A worker process as the runner sees it. The process is started when it is first needed, and
-//! performs one job at a time.
+//! A worker process from the viewpoint of the runner. The process is started when it is first
+//! needed, and performs one job at a time.
 //!
-//! If one of its jobs has crashed, hung or been cancelled, the process is ended and not reused.
+//! If a job crashes, hangs or is cancelled, its process is ended and not reused.
 
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
 use crate::events::{Event, EventListener};
@@ -28,11 +28,12 @@ use tensorferry_sdk::{Error, Result};
 const MAX_JOBS: u32 = 256;
 /// Interval at which the runner checks whether it has been cancelled.
 const TICK: Duration = Duration::from_millis(100);
-/// Time that a job has to end after the run is cancelled.
+/// Time within which a job must end after the run is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 /// Part of the message that Rust's allocator prints when memory is exhausted.
 const OUT_OF_MEMORY: &str = "memory allocation of";
-/// How many bytes of a process's last output are kept, to determine why it crashed.
+/// Number of bytes of a process's last output that are kept. They are used to determine why the
+/// process crashed.
 const TAIL: usize = 4096;
 
 /// A process that performs jobs.
@@ -62,7 +63,7 @@ pub(crate) enum JobOutcome {
 
 /// The runner's context while a process performs a job.
 pub(crate) struct Supervision<'a> {
-    /// The journal. `None` if nothing will be committed.
+    /// The journal of the run, or `None` if no output will be committed.
     pub(crate) journal: Option<&'a Journal>,
     pub(crate) listener: &'a dyn EventListener,
     pub(crate) cancelled: &'a AtomicBool,
@@ -77,7 +78,8 @@ pub struct WorkerCommand {
     pub program: PathBuf,
     /// Arguments that come before the argument `job`.
     pub arguments: Vec<OsString>,
-    /// Settings of stores. They are passed in the environment, because some are secret.
+    /// The settings for stores. They are passed in environment variables, because some of them are
+    /// secret.
     pub stores: Vec<String>,
 }
 
@@ -104,14 +106,16 @@ impl WorkerProcess {
         Ok(Self { process, input, events, tail, tail_reader, jobs: 0 })
     }
 
-    /// Lets the process perform a job. Also returns the process if it can perform another job.
+    /// Lets the process perform a job, and returns the outcome. Also returns the process if it can
+    /// perform more jobs.
     pub(crate) fn perform(mut self, task: &WorkerTask, by: &Supervision<'_>) -> (JobOutcome, Option<Self>) {
         self.jobs += 1;
         if self.send(task).is_err() {
             return (self.crash(None), None);
         }
         let deadline = by.timeout.map(|time| Instant::now() + time);
-        // Set when the run is cancelled. If the process has not ended by this time, it is killed.
+        // This time is set when the run is cancelled. If the process has not ended by then, it is
+        // killed.
         let mut kill_at: Option<Instant> = None;
         // The reason why the job's commit could not be recorded.
         let mut given_up: Option<JobFailure> = None;
@@ -170,7 +174,7 @@ impl WorkerProcess {
                         Err(error) => {
                             let exit_code = Some(i32::from(ENVIRONMENT));
                             given_up = Some(JobFailure { exit_code, ..JobFailure::of(&error) });
-                            // Gives the process time to remove its staged files.
+                            // The process has some time to remove its staged files.
                             kill_at = Some(Instant::now() + GRACE);
                             match self.send(&CommitReply::Stop) {
                                 Ok(()) => continue,
@@ -212,8 +216,8 @@ impl WorkerProcess {
 
     /// Determines why the process ended before it reported the result of the job.
     fn crash(mut self, limit: Option<u64>) -> JobOutcome {
-        // The pipe is closed. If the process is already ending, a kill does not change its exit
-        // status. Otherwise the process no longer reads from the pipe.
+        // The pipe is closed, so the process is ending or no longer reads from the pipe. If the
+        // process is already ending, the kill does not change its exit status.
         let status = self.kill();
         // Waits only for a limited time, because a child of the process may keep the pipe open.
         let until = Instant::now() + TICK;
@@ -223,7 +227,7 @@ impl WorkerProcess {
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail);
         let mut lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
-        // Other lines about the abort follow the allocator's line.
+        // The process prints more lines about the abort after the line of the allocator.
         let of_memory = lines.clone().find(|line| line.contains(OUT_OF_MEMORY));
         let last = of_memory.or_else(|| lines.next()).unwrap_or_default();
         JobOutcome::Failed(crashed(status, last, limit))
@@ -247,7 +251,7 @@ fn allow_commit(by: &Supervision<'_>, record: &Record) -> Result<CommitReply> {
     Ok(CommitReply::Commit)
 }
 
-/// Returns the outcome of a job that was stopped, which is a failure if there is a reason.
+/// Returns the outcome of a job that was stopped. If a reason is known, the outcome is a failure.
 fn stopped(why: Option<JobFailure>) -> JobOutcome {
     why.map_or(JobOutcome::Cancelled, JobOutcome::Failed)
 }

@@ -14,16 +14,16 @@ pub(crate) struct WorkerTask {
     pub(crate) scan_only: bool,
     /// The state of the file group's files when they were scanned.
     pub(crate) scanned: Vec<StampedFile>,
-    /// The reason why the job must not produce an output. It is reported unless the conversion
-    /// fails with a different error.
+    /// The reason why the job must not produce an output. This reason is reported unless the
+    /// conversion fails with a different error.
     pub(crate) refused: Option<JobFailure>,
-    /// Whether to plan the job without writing anything.
+    /// Whether to only plan the job, without writing anything.
     pub(crate) dry_run: bool,
     /// Files of the output that earlier runs have written and that may be replaced.
     pub(crate) owned: Vec<PathBuf>,
-    /// For a plan: the state of the files in `owned` when it was decided that they may be replaced.
+    /// For a plan, the state of the files in `owned` when ferry decided that they may be replaced.
     pub(crate) seen: Vec<StampedFile>,
-    /// Files that earlier runs wrote for this output, with their state at that time.
+    /// The files that earlier runs wrote for this output, each with its state at that time.
     pub(crate) earlier: Vec<StampedFile>,
     pub(crate) share: Share,
     /// Number of bytes that the process may allocate in addition to the memory that it has at the
@@ -35,7 +35,7 @@ pub(crate) struct WorkerTask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum CommitReply {
-    /// The commit is recorded in the journal: make the output visible.
+    /// Make the output visible. The commit has been recorded in the journal.
     Commit,
     /// Stop the job.
     Stop,
@@ -58,17 +58,17 @@ pub(super) enum WorkerEvent {
     Moved {
         bytes: u64,
     },
-    /// These objects have to become visible before everything is staged. The worker waits for
+    /// These objects have to become visible before the whole output is staged. The worker waits for
     /// permission.
     Visible {
         outputs: Vec<StampedFile>,
     },
-    /// Everything is staged. The worker waits for permission to commit.
+    /// The whole output is staged. The worker waits for permission to commit.
     Ready {
         made: Box<OutputRecord>,
     },
-    /// The output is visible. In a dry run, the output is planned. `outputs` are its objects in a
-    /// store, with their identities.
+    /// The output is visible. In a dry run, the output is planned. If the output is in a store,
+    /// `outputs` are its objects with their identities.
     Done {
         summary: Box<JobSummary>,
         files: Vec<(PathBuf, u64)>,

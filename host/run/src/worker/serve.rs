@@ -1,5 +1,5 @@
-//! The worker's side: receives tasks from the runner and performs them. The worker ends when the
-//! runner ends.
+//! The code that runs in a worker process. It receives tasks from the runner and performs them. The
+//! worker ends when the runner ends.
 
 use super::perform::perform;
 use super::pipe::RunnerPipe;
@@ -15,7 +15,7 @@ use tensorferry_sdk::{Error, Result};
 /// process that started this process. This process ends when the runner ends.
 pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> {
     end_with(runner)?;
-    // If the system runs out of memory, the kernel should kill a job and not the runner.
+    // If the system runs out of memory, the kernel should kill a worker process and not the runner.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     let pipe = RunnerPipe::take()?;
     // The threads are reused if the next job needs the same number.
@@ -36,8 +36,8 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
     Ok(())
 }
 
-/// Converts an error to a failure. If the memory limit is too low, often the first symptom is that
-/// threads cannot be started. Therefore, the limit is added to the failure as a detail.
+/// Converts an error to a failure. If the memory limit is too low, the first symptom is often that
+/// threads cannot be started. For this error, the limit is added to the failure as a detail.
 fn within_limit(error: &Error, limit: u64) -> JobFailure {
     let mut failure = JobFailure::of(error);
     if error.message().starts_with("cannot start threads") {
@@ -51,7 +51,7 @@ pub(crate) fn end_with(runner: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
     let parent = getppid().map(|pid| pid.as_raw_pid());
     if parent.and_then(|pid| u32::try_from(pid).ok()) != Some(runner) {
-        // The runner ended before the signal was set up.
+        // The runner ended before the signal was set up, so the signal will not be sent.
         return Err(Error::cancelled("the runner has ended"));
     }
     Ok(())

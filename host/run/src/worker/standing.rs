@@ -1,9 +1,9 @@
-//! Uses the receipt of an existing output to determine whether the output is what a job would
-//! write. This is needed if the output is not in the journal: journals get lost, folders are moved,
-//! and two plans of the same manifest have different journals.
+//! Determines from the receipt of an existing output whether a job would write the same output.
+//! This is necessary if the journal does not contain the output. For example, the journal was lost,
+//! a folder was moved, or a different plan of the same manifest wrote the output.
 //!
-//! Settings and lengths are compared first, because this is quick. Files are read only if settings
-//! and lengths match.
+//! Settings and lengths are compared first, because this is quick. Files are read only if the
+//! settings and lengths match.
 
 use super::protocol::WorkerTask;
 use crate::job::{Force, Job};
@@ -19,15 +19,15 @@ use tensorferry_convert::receipt::{self, FileRecord, Files, FormatRecord};
 use tensorferry_core::read::folder;
 use tensorferry_sdk::{Context, Result, Side, check_name};
 
-/// How an existing output relates to a job.
+/// The relation of an existing output to a job.
 pub(super) enum Standing {
-    /// The relation cannot be determined from a receipt, or need not be, because the output is in
-    /// the journal.
+    /// The relation was not determined. Either the receipt is not sufficient for this, or the
+    /// journal already contains the output.
     Unknown,
     /// ferry wrote the output from a different input or with different settings, and the output is
     /// unchanged. It may be replaced.
     Own(Vec<StampedFile>),
-    /// The output is what the job would write.
+    /// The output is the same as the output that the job would write.
     Made(Box<OutputRecord>),
 }
 
@@ -75,14 +75,14 @@ pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> R
     Ok(made.map_or(Standing::Own(outputs), |made| Standing::Made(Box::new(made))))
 }
 
-/// The current folder of the input that a receipt describes.
+/// The folder in which the input of a receipt is now.
 struct FoundInput {
     folder: PathBuf,
 }
 
 impl FoundInput {
-    /// Finds the input. Returns `None` if the job would read different files or use different
-    /// settings.
+    /// Finds the input that a receipt describes. Returns `None` if the job would read different
+    /// files or use different settings.
     fn of(
         job: &Job,
         receipt: &Receipt,
@@ -101,7 +101,7 @@ impl FoundInput {
         if !Path::new(input).ends_with(way) {
             return None;
         }
-        // If a folder contains new files, they may belong to the input.
+        // If the input folder contains new files, these may belong to the input.
         let without = outputs.iter().map(|file| &*file.path).collect();
         let names = names_below(Path::new(input), &without, session).unwrap_or_default();
         let is_known = |name: &PathBuf| {
@@ -135,8 +135,8 @@ fn has_settings(job: &Job, receipt: &Receipt, registry: &Registry) -> bool {
         Some(id) => registry.format(id, side).is_ok_and(|format| format.description.id == made.id),
         None => true,
     };
-    // The receipt of a dataset's output does not contain the origin of the schema, and no receipt
-    // contains the globs of files that are copied along.
+    // The receipt of a dataset's output does not contain the origin of the schema. No receipt
+    // contains the globs of the sidecar files that are copied along.
     input.file_group.is_none()
         && input.companions.is_none()
         && receipt.input.additional_inputs.is_empty()
@@ -153,7 +153,7 @@ fn readers(receipt: &Receipt) -> impl Iterator<Item = &FormatRecord> {
     receipt.models.iter().map(|model| &model.from).chain(of_records)
 }
 
-/// Returns the format of a receipt, if it still reads or writes in the same way.
+/// Returns the format that a receipt names, if the format still reads or writes in the same way.
 fn used(made: &FormatRecord, registry: &Registry) -> Option<UsedFormat> {
     let format = registry.formats().iter().find(|format| format.description.id == made.id)?;
     (format.description.output_revision == made.output_revision).then(|| UsedFormat::of(format))

@@ -1,4 +1,5 @@
-//! The table of all jobs. It is readable without the script, which only adds sorting and filtering.
+//! Renders the table of all jobs. The table is readable without the script, which only adds sorting
+//! and filtering.
 
 use super::super::{JobState, JobSummary, Summary};
 use super::class;
@@ -47,8 +48,8 @@ fn controls(page: &mut String, summary: &Summary) {
     page.push_str("</fieldset>\n<output id=\"shown\" aria-live=\"polite\"></output>\n</form>\n");
 }
 
-/// Renders a row. If the text of a cell does not sort correctly, the cell also has a value to sort
-/// by.
+/// Renders a row. If the text of a cell cannot be used for sorting, the cell also contains a sort
+/// value.
 fn row(page: &mut String, index: usize, job: &JobSummary) {
     let _ = write!(page, "<tr id=\"job-{index}\" class=\"{}\"><th scope=\"row\">", class(job.state));
     details(page, job);

@@ -1,10 +1,10 @@
-//! Building blocks of the page: escaped text, headings and table heads.
+//! Functions for parts of the page: escaped text, headings and table heads.
 
 use crate::human::count;
 use std::fmt::{self, Write};
 
-/// Escapes text between tags or in a quoted attribute, so that a name cannot become markup and
-/// cannot be invisible.
+/// Escapes text for use between tags or in a quoted attribute. A name can then neither become
+/// markup nor be invisible.
 pub(super) fn escape(text: &str) -> Escaped<'_> {
     Escaped(text)
 }
@@ -31,8 +31,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Returns whether a character changes how the characters around it are displayed: their direction,
-/// or whether they are visible.
+/// Returns whether a character is invisible, or changes the direction of the characters around it.
 /// <https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters>
 fn steers(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{ffff}')
@@ -43,7 +42,8 @@ pub(super) fn open_section(page: &mut String, id: &str, heading: &str) {
     let _ = writeln!(page, "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{heading}</h2>");
 }
 
-/// Starts a section's table in a scrollable region. `table` is appended to `<table` in the tag.
+/// Starts a section's table in a scrollable region. `table` is the text that follows `<table` in
+/// the opening tag.
 pub(super) fn open_table(page: &mut String, section: &str, table: &str, columns: &[(&str, Column)]) {
     let _ = write!(
         page,

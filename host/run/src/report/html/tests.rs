@@ -7,8 +7,8 @@ use tensorferry::inspect::AccountRecord;
 const HOSTILE: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" onload=\"x' & \u{202e}gnp\n\0";
 
-/// Creates the summary of a run of `count` jobs in all states. If `hostile` is set, every string in
-/// it is hostile.
+/// Creates the summary of a run of `count` jobs in all states. If `hostile` is true, every string
+/// in the summary is hostile.
 fn summary(count: usize, hostile: bool) -> Summary {
     let name = |text: &str| if hostile { format!("{text}{HOSTILE}") } else { text.to_owned() };
     let job = |index: usize| {

@@ -1,5 +1,5 @@
-//! The timeline: a bar for each job, in as many lanes as jobs ran concurrently, and a curve of the
-//! bytes read per second.
+//! Draws the timeline of a run. It has a bar for each job, in as many lanes as there were
+//! concurrent jobs, and a curve of the bytes read per second.
 //!
 //! The timeline is an SVG drawing in the page. The table of jobs contains the same values as
 //! numbers.
@@ -142,8 +142,8 @@ fn mark(at: f64, step: f64) -> String {
     }
 }
 
-/// Draws the number of bytes read in each time step. The bytes of a job are spread evenly over its
-/// duration.
+/// Draws a curve of the number of bytes read in each time step. The curve assumes that each job
+/// reads its bytes at a constant rate.
 fn curve(page: &mut String, spans: &[JobSpan<'_>], total: f64) {
     let width = total / STEPS as f64;
     let mut steps = [0.0_f64; STEPS];

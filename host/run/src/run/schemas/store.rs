@@ -11,7 +11,7 @@ use tensorferry_sdk::{Error, Result};
 /// The folder of a journal, in which schemas are stored.
 pub(in crate::run) struct SchemaStore<'a> {
     pub(in crate::run) journal: &'a Path,
-    /// Whether schemas that have no file yet are written.
+    /// Whether to write a file for each schema that does not have one yet.
     pub(in crate::run) writes: bool,
 }
 
