@@ -1,8 +1,8 @@
 //! Configures the C library's memory allocator, which ferry and its plugins share.
 //!
 //! Batches of records occupy several mebibytes. ferry allocates each batch on one thread and frees
-//! it on another, thousands of times. By default, the C library returns such memory to the system
-//! each time, and the system clears every page before it hands out the memory again.
+//! it on another, thousands of times. By default, the C library returns freed batches to the system
+//! each time. The system then clears every page before it hands out the memory again.
 
 #![expect(unsafe_code, reason = "allocator settings need a foreign function")]
 

@@ -54,9 +54,9 @@ fn prepared(mut search: PluginSearch) -> PluginSearch {
     search
 }
 
-/// Returns the plugin folders in search order: those from `--plugin-dir`, those from
-/// `FERRY_PLUGIN_PATH`, those next to the executable, the folder of the installation, and the
-/// folder in the user's data folder.
+/// Returns the plugin folders in search order. The folders in `--plugin-dir` are first, followed by
+/// those in `FERRY_PLUGIN_PATH` and those next to the executable. The last two are the folder of
+/// the installation, and the folder in the user's data folder.
 pub(crate) fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     let mut folders: Vec<PluginFolder> = given.iter().map(PluginFolder::new).collect();
     if let Some(paths) = std::env::var_os("FERRY_PLUGIN_PATH") {

@@ -2,7 +2,7 @@
 //! from the standard input, or claims pieces with leases.
 //!
 //! A driver (an actor framework or a scheduler) writes lines such as `{"piece":17}` to the standard
-//! input and reads the results as events: [`Event::PieceBegan`], [`Event::PieceMoved`] once per
+//! input. It reads the results as events: [`Event::PieceBegan`], [`Event::PieceMoved`] once per
 //! second, [`Event::PieceDone`] or [`Event::PieceFailed`].
 
 use crate::events::{Event, EventListener};

@@ -49,9 +49,9 @@ fn is_name(text: &str) -> bool {
     matches!(Path::new(text).components().collect::<Vec<_>>()[..], [Component::Normal(name)] if name == text)
 }
 
-/// Returns the template fields of an input. `{name}` is its file name, `{stem}` is the file name
-/// without the extension of the input's format (the extension is kept if only dots would remain),
-/// and `{parent}` is its folder.
+/// Returns the template fields of an input. `{name}` is the file name of the input, and `{parent}`
+/// is its folder. `{stem}` is the file name without the extension of the input's format. If only
+/// dots would remain, `{stem}` keeps the extension.
 fn fields(input: &Path, registry: &Registry) -> Fields {
     let text = |part: Option<&std::ffi::OsStr>| {
         part.map_or(String::new(), |part| part.to_string_lossy().into_owned())

@@ -1,5 +1,5 @@
-//! Builds the page document of a dataset: a survey of all rows, distributions of values in the
-//! first rows, and a few rows as a table.
+//! Builds the page document of a dataset. It contains a survey of all rows, distributions of the
+//! values in the first rows, and a few rows as a table.
 
 use super::sample::{Sample, sample};
 use super::whole;

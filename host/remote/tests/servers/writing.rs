@@ -26,9 +26,9 @@ pub(crate) fn sent(place: &Arc<dyn RemotePlace>, key: &str, bytes: &[u8]) -> Res
     Ok(upload)
 }
 
-/// Writes small and multipart objects in three situations: no object has the name, the expected
-/// object has the name, or a different object has the name. `knows_all` is false for a store that
-/// does not support conditions for multipart uploads.
+/// Writes small and multipart objects in three situations: the name is unused, the expected object
+/// has the name, or a different object has the name. `knows_all` is false for a store that does not
+/// support conditions for multipart uploads.
 pub(crate) fn objects_are_written(remotes: &Remotes, root: &str, knows_all: bool) {
     let (place, _) = remotes.place(root).unwrap().unwrap();
     for len in [0, 100, 40 * MIB + 5] {

@@ -1,6 +1,5 @@
-//! A shard is one of N parts of a manifest's jobs or of a plan's pieces. Whether a job is in a
-//! shard depends only on the job's output, and whether a piece is in a shard depends only on the
-//! piece's number.
+//! A shard is one of N parts of a manifest's jobs or of a plan's pieces. The shard of a job depends
+//! only on the output of the job. The shard of a piece depends only on the number of the piece.
 
 use std::env::var;
 use tensorferry_sdk::{Error, Result};

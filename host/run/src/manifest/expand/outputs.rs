@@ -3,9 +3,10 @@
 //!
 //! - A template may contain the path of a folder before its first field. If this folder is inside
 //!   the root, it is not searched.
-//! - In other folders, an input counts as an output in two cases: a different input of the manifest
-//!   is written to its path, or its own job writes to its path. In both cases, there must also be a
-//!   receipt next to the input, unless the manifest's outputs have no receipts.
+//! - In other folders, an input counts as an output in two cases. Either a different input of the
+//!   manifest is written to the path of this input, or its own job writes to this path. In both
+//!   cases, there must also be a receipt next to the input, unless the manifest's outputs have no
+//!   receipts.
 //! - A root inside a folder of outputs is intended: the root contains the outputs of a different
 //!   entry.
 
