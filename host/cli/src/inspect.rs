@@ -480,8 +480,8 @@ fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = 
 
 enum TensorRow<'a> {
     Tensor(usize, &'a Tensor),
-    /// A weight made of several tensors. Its tensors have separate lines only if the user requests
-    /// all tensors.
+    /// A weight that consists of several tensors. Its tensors have separate lines only if the user
+    /// requests all tensors.
     Weight(&'a Composite),
 }
 

@@ -94,8 +94,8 @@ impl Held {
         }
     }
 
-    /// Marks the reserved bytes as waiting for the commit. Returns false if this would let more
-    /// than a quarter of the budget wait for commits.
+    /// Marks the reserved bytes as waiting for the commit. Returns false, without marking them, if
+    /// more than a quarter of the budget would then be waiting for commits.
     pub(crate) fn keep(&mut self, bytes: u64) -> bool {
         let budget = Arc::clone(&self.budget);
         let mut state = budget.state();

@@ -115,7 +115,7 @@ impl Cache {
         self.pump(&mut state);
     }
 
-    /// If the fault says that the file has changed, makes all further reads of the file fail.
+    /// If the fault reports that the file has changed, makes all further reads of the file fail.
     pub(crate) fn note(&self, file: FileId, fault: &Fault) {
         if fault.remedy == Remedy::Changed {
             self.lock().pages.fail(file, &fault.error);

@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::{Error, Result};
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) method: Method,

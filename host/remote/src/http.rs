@@ -151,7 +151,7 @@ fn headers(engine: &Engine, url: &Url) -> Result<HeaderMap> {
     Ok(headers)
 }
 
-/// Decodes percent-encoding. If the decoded bytes are not UTF-8, the text stays encoded.
+/// Decodes percent-encoding. If the decoded bytes are not UTF-8, the text is returned unchanged.
 pub(crate) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -63,8 +63,8 @@ impl Version {
         if differs(etag, &found.etag) {
             return Err(Fault::changed(name, &tag("ETag", etag), &tag("ETag", &found.etag)));
         }
-        // Several servers behind one name may report different modification times for a file.
-        // Therefore, if both responses have an ETag, only the ETag is compared.
+        // Several servers that share one host name may report different modification times for a
+        // file. Therefore, if both responses have an ETag, only the ETag is compared.
         if (etag.is_none() || found.etag.is_none()) && differs(modified, &found.modified) {
             return Err(Fault::changed(name, &tag("written", modified), &tag("written", &found.modified)));
         }

@@ -195,7 +195,7 @@ mod tests {
         let beside = |jobs, places| Others { jobs, places };
         assert_eq!(budget.share(small, beside(100, 100)), share(1, 8, Some(25)));
         assert_eq!(budget.share(big, beside(100, 100)), share(1, 64, Some(200)));
-        // The last job gets all threads.
+        // The last job is assigned all threads.
         assert_eq!(budget.share(big, beside(0, 0)).threads, 4);
         let two = Budget::new(Some(2), 4, 256 << 20, None);
         assert_eq!((two.places(), two.places_of(1), two.share(1, beside(9, 9))), (2, 1, share(2, 128, None)));

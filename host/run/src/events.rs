@@ -94,7 +94,7 @@ pub enum Event<'a> {
         message: &'a str,
         exit_code: u8,
     },
-    /// A run ends after this many seconds.
+    /// A run ends. Contains the duration of the run in seconds.
     RunEnded {
         #[serde(flatten)]
         totals: &'a Totals,

@@ -49,8 +49,8 @@ use tensorferry_core::context::{fault, regular_file};
 use tensorferry_publish::disk;
 use tensorferry_sdk::{Error, Result};
 
-/// A journal that this run appends to. It stays locked as long as the run, or any job process that
-/// the run started, exists.
+/// The journal to which this run appends. It remains locked until the run, and all job processes
+/// that the run started, have ended.
 pub(crate) struct Journal {
     path: PathBuf,
     log: Log,

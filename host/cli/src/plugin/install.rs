@@ -31,8 +31,8 @@ pub(super) fn install(library: &Path, force: bool) -> Result<()> {
             .file(target.display().to_string())
             .hint("pass --force to replace it"));
     }
-    // ferry ignores a plugin folder that other users can write to. With this mode, they cannot,
-    // whatever the umask is.
+    // ferry ignores a plugin folder that other users can write to. This mode denies them write
+    // access with any umask.
     DirBuilder::new().recursive(true).mode(0o755).create(&folder).map_err(|e| failed(&folder, e))?;
     let mut file =
         tempfile::Builder::new().prefix(".new-").tempfile_in(&folder).map_err(|e| failed(&folder, e))?;

@@ -25,7 +25,7 @@ fn a_small_file_takes_one_request() {
     assert_eq!(requests[0].target, "/models/a%20b.bin");
     assert_eq!(requests[0].header("range"), Some("bytes=0-131071"));
     assert_eq!(requests[0].header("accept-encoding"), Some("identity"));
-    // Only the first response was read, so all bytes come from one version of the file.
+    // Only the first response was read, so all bytes are from one version of the file.
     file.check_unchanged().unwrap();
     assert_eq!(server.requests().len(), 1);
     place.will_open(&["other", "other"]);

@@ -21,8 +21,8 @@ use tensorferry::places::InputFolder;
 use tensorferry_core::read::folder::{EntryKind, FolderEntry};
 use tensorferry_sdk::{Result, ShardName, ShardTag};
 
-/// Files that libraries use to load a model. If a folder contains one of them next to weights, it
-/// is a model.
+/// Files that libraries use to load a model. If a folder contains one of these files next to
+/// weights, the folder is a model.
 const MARKS: [&str; 2] = ["config.json", "adapter_config.json"];
 /// Marks a folder as a model with weights in its sub-folders.
 const MARK_OF_PARTS: &str = "model_index.json";

@@ -1,5 +1,5 @@
-//! Runs pieces of a plan one after another. Each piece has its own journals, and other workers may
-//! run the same piece.
+//! Runs pieces of a plan in sequence. Each piece has its own journals, and other workers may run
+//! the same piece.
 
 use super::decide::{Decision, decide};
 use super::only::{Only, OnlyCheck};

@@ -46,7 +46,7 @@ pub(super) struct DatasetSchemas {
 }
 
 /// Determines the schema of each dataset that has a selected job, and stores it in the dataset's
-/// jobs. If `scan_missing` does not scan all groups of a dataset, the dataset's jobs stay
+/// jobs. If `scan_missing` does not scan all groups of a dataset, the dataset's jobs remain
 /// unchanged.
 pub(super) fn find(
     jobs: &mut [Job],

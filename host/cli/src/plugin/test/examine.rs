@@ -63,7 +63,7 @@ pub(crate) fn run(command: &TestPlugin, stop_at: Option<&str>) -> u8 {
 fn say(answers: &Mutex<File>, line: &ExamineMessage) {
     let mut text = serde_json::to_vec(line).unwrap_or_default();
     text.push(b'\n');
-    // If nothing reads the messages any more, the process has nothing left to do.
+    // If the parent process no longer reads the messages, this process has nothing left to do.
     if answers.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text).is_err() {
         std::process::exit(1);
     }

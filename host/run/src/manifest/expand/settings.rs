@@ -6,8 +6,8 @@ use tensorferry::places::InputFolder;
 use tensorferry::values::Algorithm;
 
 impl Settings {
-    /// Merges these settings with `others`. These settings take precedence. The options in
-    /// `input_options` and `output_options` are merged one by one.
+    /// Merges these settings with `others`. These settings take precedence over `others`. The
+    /// options in `input_options` and `output_options` are merged one by one.
     pub(super) fn over(&self, others: &Self) -> Self {
         let (new, old) = (self.clone(), others.clone());
         Self {
