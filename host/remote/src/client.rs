@@ -36,7 +36,6 @@ impl Ask {
     }
 }
 
-/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,

@@ -65,7 +65,7 @@ typedef struct {
   size_t len, room;
 } Buffer;
 
-/* Returns 0 if memory ran out. */
+/* Returns 0 if there is not enough memory. */
 static inline int append(Buffer *buffer, const void *bytes, size_t len) {
   if (len > buffer->room - buffer->len) {
     size_t room = (buffer->len + len) * 2 + 64;
@@ -93,7 +93,7 @@ static inline void release_schema(struct ArrowSchema *schema) {
   schema->release = NULL;
 }
 
-/* Begins a schema, whose children the caller creates. If memory runs out, releases it and returns 0. */
+/* Begins a schema. The caller creates its children. If memory runs out, releases it and returns 0. */
 static inline int make_schema(struct ArrowSchema *out, const char *format, const char *name, size_t children) {
   memset(out, 0, sizeof *out);
   out->format = format;
@@ -125,7 +125,7 @@ static inline void release_array(struct ArrowArray *array) {
   array->release = NULL;
 }
 
-/* Begins an array, whose buffers and children the caller sets. If memory runs out, releases it and returns 0. */
+/* Begins an array. The caller sets its buffers and children. If memory runs out, releases it and returns 0. */
 static inline int make_array(struct ArrowArray *out, int64_t length, size_t buffers, size_t children) {
   memset(out, 0, sizeof *out);
   out->length = length;
@@ -142,7 +142,8 @@ static inline int make_array(struct ArrowArray *out, int64_t length, size_t buff
   return is_made;
 }
 
-/* A column that grows. All zeros is an empty column of numbers; `begin_texts` turns it into a column of text. */
+/* A column to which values are appended. A value of all zeros is an empty column of numbers, which `begin_texts` turns into
+ * a column of text. */
 typedef struct {
   Buffer validity; /* a bit per row, lowest first: 0 for null */
   Buffer values;   /* eight bytes per row; for text, 32-bit offsets of each start and of the last end */
@@ -179,7 +180,7 @@ static inline void free_column(Column *column) {
   memset(column, 0, sizeof *column);
 }
 
-/* Turns a column into an array, which takes over its bytes. */
+/* Converts a column to an array, which becomes the owner of the column's bytes. */
 static inline int finish_column(Column *column, struct ArrowArray *out) {
   if (!make_array(out, column->rows, column->is_texts ? 3 : 2, 0)) return 0;
   out->null_count = column->nulls;

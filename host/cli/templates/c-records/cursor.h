@@ -1,5 +1,5 @@
-/* A position in a file, the bytes that follow it, and failures there. An Arrow stream returns only a number and a text for an
- * error. A `Failure` keeps the other facts until the host asks for them.
+/* A position in a file, the bytes that follow it, and failures at this position. For an error, an Arrow stream returns only a
+ * number and a text. A `Failure` stores the other facts until the host requests them.
  */
 #ifndef CURSOR_H
 #define CURSOR_H
@@ -40,7 +40,7 @@ static inline int32_t keep_detail(void *self, FerryText name, FerryText value) {
 
 static const FerryErrorSinkTable KEEP = {.size = sizeof KEEP, .message = keep_message, .detail = keep_detail};
 
-/* An error sink for calls that get none from the host. */
+/* An error sink for calls to which the host does not pass one. */
 static inline FerryErrorSink sink_of(Failure *failure) {
   FerryErrorSink sink = {&KEEP, failure};
   return sink;
@@ -83,7 +83,7 @@ static inline int32_t skip(Cursor *at, uint64_t len) {
   return FERRY_DONE;
 }
 
-/* Returns the next bytes, which stay in memory until the next call. Lengths that the file claims are checked against its size
+/* Returns the next bytes, which remain in memory until the next call. Lengths that the file claims are checked against its size
  * and the limit before anything is allocated. */
 static inline int32_t take(Cursor *at, uint64_t len, const uint8_t **bytes) {
   uint64_t start = at->offset;
@@ -115,7 +115,7 @@ static inline uint64_t number(const uint8_t *bytes, int len) {
   return value;
 }
 
-/* Arrow strings must be UTF-8. A string that is not UTF-8 is a fault of the file. */
+/* Returns whether the bytes are valid UTF-8, as Arrow requires. A file with a different string is malformed. */
 static inline int is_utf8(const uint8_t *at, size_t len) {
   const uint8_t *end = at + len;
   while (at < end) {

@@ -1,5 +1,5 @@
-/* The reader: a header, then one row after another. Opening a file finds the rows. Their values are decoded when the stream of a
- * split is pulled, each on its own thread.
+/* The reader. A file consists of a header and a sequence of rows. Opening a file finds the rows. Each split has a stream, which
+ * decodes the values when the host pulls it. The host pulls each stream in a separate thread.
  */
 #include "cursor.h"
 #include <pthread.h>
@@ -12,7 +12,7 @@ typedef struct {
   uint64_t first; /* the number of its first row in the file */
 } Split;
 
-/* The failure of a stream, with its ticket. */
+/* The failure of a stream, and the ticket of the stream. */
 typedef struct Kept {
   uint64_t ticket;
   Failure failure;
@@ -135,7 +135,7 @@ static int32_t open_set(void *self, FerrySource source, FerryLossSink losses, Fe
   pthread_mutex_init(&set->lock, NULL);
   int32_t status = open_file(set, context, err);
   if (status) {
-    /* A message of `drop` must not replace the reason. */
+    /* A message from `drop` must not replace the reason for the failure. */
     Failure ignored = {0};
     drop_set(set, sink_of(&ignored));
     return status;
@@ -147,7 +147,7 @@ static int32_t open_set(void *self, FerrySource source, FerryLossSink losses, Fe
 
 const FerryRecordReaderTable READER = {.size = sizeof READER, .open = open_set};
 
-/* Builds the schema of these columns of a set, in this order. */
+/* Builds the schema of the given columns of a set, in the given order. */
 static int schema_of(const Set *set, const uint32_t *columns, size_t count, struct ArrowSchema *out) {
   if (!make_schema(out, ROWS, "", count)) return 0;
   for (size_t i = 0; i < count; i++) {
@@ -160,7 +160,7 @@ static int schema_of(const Set *set, const uint32_t *columns, size_t count, stru
   return 1;
 }
 
-/* Finds the requested columns: their indexes and their number. */
+/* Finds the indexes and the number of the requested columns. */
 static int32_t wanted(const Set *set, const FerryScan *scan, uint32_t **columns, size_t *count, FerryErrorSink err) {
   *count = 0;
   if (!(*columns = calloc(set->fields.count + 1, sizeof **columns))) return no_memory(err);
@@ -168,7 +168,7 @@ static int32_t wanted(const Set *set, const FerryScan *scan, uint32_t **columns,
     for (; *count < set->fields.count; (*count)++) (*columns)[*count] = (uint32_t)*count;
     return FERRY_DONE;
   }
-  /* A path is its length, then a column. Columns have no nested fields here. */
+  /* A path consists of its length and a column. Columns of a tray do not have nested fields. */
   for (size_t i = 0; i < scan->columns.len; i += 2) {
     if (scan->columns.len - i < 2 || scan->columns.ptr[i] != 1 || scan->columns.ptr[i + 1] >= set->fields.count ||
         *count == set->fields.count)
@@ -287,7 +287,7 @@ static int get_schema(struct ArrowArrayStream *self, struct ArrowSchema *out) {
   return schema_of(stream->set, stream->columns, stream->count, out) ? 0 : 12 /* ENOMEM */;
 }
 
-/* Keeps why a stream failed, for `fault`. */
+/* Records the reason why a stream failed, which `fault` returns. */
 static void keep(Stream *stream, int32_t status) {
   stream->failure.status = status;
   stream->left = 0; /* nothing follows */
@@ -378,6 +378,6 @@ static int32_t fault(void *self, uint64_t ticket, FerryErrorSink err) {
   return status;
 }
 
-/* The slots for skipping rows and for narrowing are null: this set does neither. */
+/* The functions for skipping rows and for narrowing are null, because this set supports neither. */
 static const FerryRecordSetTable SET = {.size = sizeof SET, .drop = drop_set, .schema = schema, .splits = splits,
                                         .scan = scan, .fault = fault};

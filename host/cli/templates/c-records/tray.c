@@ -1,4 +1,4 @@
-/* Tray, a format of rows, as a plugin of ferry. All numbers are little-endian:
+/* A ferry plugin for tray, a format for rows. All numbers are little-endian:
  *
  *   0      m bytes   the magic: 0x89, "TRAY", 0x0d, 0x0a, 0x1a, 0x0a
  *   m      u16       number of columns, then for each:
@@ -9,8 +9,8 @@
  *                      u32      bytes of the row, except these four
  *                      for each column: u8, 0 null or 1 a value; if 1, eight bytes, or of a text u32 and its bytes
  *
- * The magic begins with a byte that is not text, and contains both kinds of line ends. So no other format begins with it,
- * and a file that was transferred as text is detected.
+ * The magic bytes begin with a byte that is not text, so text files never match. They contain both kinds of line endings,
+ * so a file that was damaged by a transfer as text is detected.
  */
 #include "tray.h"
 
@@ -84,7 +84,7 @@ static int32_t record_writer(void *self, FerryPairs options, FerryRecordWriter *
   return FERRY_DONE;
 }
 
-/* Null slots are not offered: a probe, since the magic is enough, and tensors. */
+/* Functions that the plugin does not offer are null: a probe, because the magic is enough, and tensors. */
 static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = describe,
                                         .record_reader = record_reader, .record_writer = record_writer};
 

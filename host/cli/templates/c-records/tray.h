@@ -1,4 +1,4 @@
-/* Shared by the parts of the plugin: the columns of a file, and reports of failures. */
+/* Declarations that all parts of the plugin use: the columns of a file, and reports of failures. */
 #ifndef TRAY_H
 #define TRAY_H
 #include "ferry_plugin.h"
@@ -20,9 +20,9 @@ typedef struct {
   size_t count;
 } Fields;
 
-/* Returns the Arrow format of a code, or null for an unknown kind. */
+/* Returns the Arrow format for the code of a kind, or null if the code is unknown. */
 const char *format_of(uint8_t code);
-/* Returns the code of an Arrow format, or 0 if a tray cannot hold it. */
+/* Returns the code for an Arrow format, or 0 if a tray cannot store such a column. */
 uint8_t code_of(const char *format);
 void free_fields(Fields *fields);
 /* Returns 0 if memory ran out. */
@@ -37,13 +37,13 @@ static inline FerryText text_of(const char *text) {
   return it;
 }
 
-/* Reports why a call fails, and returns its status. */
+/* Reports the reason for a failed call, and returns the status of the call. */
 static inline int32_t fail(FerryErrorSink err, int32_t status, const char *message) {
   if (FERRY_HAS(err, message)) err.table->message(err.self, text_of(message));
   return status;
 }
 
-/* Adds a fact about the place: `file`, `column`, `offset`. */
+/* Adds a fact about the location of the failure: `file`, `column` or `offset`. */
 static inline void add_detail(FerryErrorSink err, const char *name, const char *value) {
   if (FERRY_HAS(err, detail)) err.table->detail(err.self, text_of(name), text_of(value));
 }

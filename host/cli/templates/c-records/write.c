@@ -1,4 +1,4 @@
-/* The writer. The header starts a file. Each piece is a run of rows that depends on no other piece. */
+/* The writer. Each file starts with the header. Each piece is a sequence of rows that does not depend on other pieces. */
 #include "tray.h"
 #include <stdio.h>
 
@@ -63,7 +63,7 @@ static int32_t drop_plan(void *self, FerryErrorSink err) {
 
 static const FerryRecordPlanTable PLAN;
 
-/* The host keeps ownership of the schema, since the plan stores nothing of it. */
+/* The host keeps ownership of the schema, because the plan does not store any part of it. */
 static int32_t plan(void *self, struct ArrowSchema *schema, const FerryRecordOutput *output, FerryLossSink losses,
                     FerryContext context, FerryRecordPlan *out, FerryErrorSink err) {
   (void)self, (void)context;
@@ -133,10 +133,10 @@ static int32_t append_rows(const Plan *plan, const struct ArrowArray *batch, Buf
   return FERRY_DONE;
 }
 
-/* The host keeps ownership of the stream, since it is not moved. Each batch belongs to the code that pulled it. */
+/* The host keeps ownership of the stream, because this function does not move it. The function owns each batch that it pulls. */
 static int32_t encode(void *self, struct ArrowArrayStream *batches, FerryByteSink output, FerryLossSink losses,
                       FerryByteSink note, FerryErrorSink err) {
-  (void)losses, (void)note; /* `finish` needs no information about the piece */
+  (void)losses, (void)note; /* `finish` does not need any information about the piece */
   const Plan *plan = self;
   Buffer bytes = {0};
   int32_t status = FERRY_DONE;
@@ -157,6 +157,6 @@ static int32_t encode(void *self, struct ArrowArrayStream *batches, FerryByteSin
   return status;
 }
 
-/* Null slots are not offered: a tail, files about other files, notes, and a limit on the rows of a piece. */
+/* Functions that the writer does not offer are null: a tail, files about other files, notes, and a limit on the rows of a piece. */
 static const FerryRecordPlanTable PLAN = {.size = sizeof PLAN, .drop = drop_plan, .files = files, .begin = begin,
                                           .encode = encode};

@@ -1,4 +1,4 @@
-/* Tray, a format of tensors, as a plugin of ferry. All numbers are little-endian:
+/* A ferry plugin for tray, a format for tensors. All numbers are little-endian:
  *
  *   0      m bytes   the magic: 0x89, "TRAY", 0x0d, 0x0a, 0x1a, 0x0a
  *   m      u32       number of tensors
@@ -11,8 +11,8 @@
  *                      b bytes  the name in UTF-8
  *   then             the tensors' elements, in the order of the entries, row-major, without gaps, up to the end of the file
  *
- * The magic begins with a byte that is not text, and contains both kinds of line ends. So no other format begins with it,
- * and a file that was transferred as text is detected.
+ * The magic bytes begin with a byte that is not text, so text files never match. They contain both kinds of line endings,
+ * so a file that was damaged by a transfer as text is detected.
  */
 #include "ferry_plugin.h"
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const char MAGIC[] = "\x89" "TRAY" "\r\n\x1a\n";
 #define HEAD_LEN (MAGIC_LEN + 8)
 #define MAX_RANK 255
 
-/* The dtypes of entries. A code is never reused for a different dtype. */
+/* The dtypes of tensors with their codes. A code is never reused for a different dtype. */
 static const struct {
   uint8_t code;
   const char *name;
@@ -40,15 +40,15 @@ static FerryText text_of(const char *text) {
   return it;
 }
 
-/* Reports why a call fails, and returns its status. */
+/* Reports the reason for a failed call, and returns the status of the call. */
 static int32_t fail(FerryErrorSink err, int32_t status, const char *message) {
   if (FERRY_HAS(err, message)) err.table->message(err.self, text_of(message));
   return status;
 }
 
-/* ---- the reader describes where the bytes of tensors are; the host moves them ---- */
+/* ---- the reader, which describes where the bytes of tensors are ---- */
 
-/* The unread rest of a part of the file that is in memory. */
+/* The bytes of a part of the file that have not been parsed yet. The part is in memory. */
 typedef struct {
   const uint8_t *at;
   uint64_t left;
@@ -69,7 +69,7 @@ static int32_t malformed(const Bytes *bytes, const char *message) {
   return FERRY_MALFORMED;
 }
 
-/* Returns the next bytes, or null. */
+/* Returns the next `len` bytes, or null if fewer bytes remain. */
 static const uint8_t *take(Bytes *bytes, uint64_t len) {
   if (len > bytes->left) return NULL;
   const uint8_t *taken = bytes->at;
@@ -85,7 +85,7 @@ static uint64_t number(const uint8_t *bytes, int len) {
   return value;
 }
 
-/* Text that is passed to ferry must be UTF-8. A name that is not UTF-8 is a fault of the file. */
+/* Returns whether the bytes are valid UTF-8, as ferry requires. A file with a different name is malformed. */
 static int is_utf8(const uint8_t *at, size_t len) {
   const uint8_t *end = at + len;
   while (at < end) {
@@ -148,7 +148,7 @@ static int32_t describe_tensor(FerryCatalogSink catalog, Bytes *entries, uint32_
   FerryStorage bytes = {.size = sizeof bytes, .file = file, .offset = *place, .len = count * DTYPES[type].bytes};
   FerryTensor tensor = {.size = sizeof tensor, .name = {name, (size_t)name_len}, .shape = {shape, (size_t)rank}};
   uint32_t id;
-  /* The host checks that the file has the bytes, and that names are unique. */
+  /* The host checks that the bytes are inside the file, and that names are unique. */
   int32_t status = catalog.table->dtype(catalog.self, &facts, &tensor.dtype, entries->err);
   if (!status) status = catalog.table->storage(catalog.self, &bytes, &tensor.storage, entries->err);
   if (!status) status = catalog.table->tensor(catalog.self, &tensor, &id, entries->err);
@@ -205,7 +205,7 @@ static int32_t read(void *self, FerrySource source, FerryCatalogSink catalog, Fe
 
 static const FerryTensorReaderTable READER = {.size = sizeof READER, .read = read};
 
-/* ---- the writer plans where bytes go, and reports content that a tray cannot hold ---- */
+/* ---- the writer, which plans where bytes are written, and reports content that a tray cannot store ---- */
 
 typedef struct {
   uint8_t *bytes;
@@ -231,7 +231,7 @@ static int append_number(Buffer *buffer, uint64_t value, int len) {
   return append(buffer, bytes, (size_t)len);
 }
 
-/* Keeps the name of a dtype, up to 7 bytes. A tray has no dtype with a longer name. */
+/* Copies up to 7 bytes of a dtype's name. No dtype of a tray has a longer name. */
 static int32_t keep_name(void *self, FerryText name, FerryErrorSink err) {
   (void)err;
   snprintf(self, 8, "%.*s", (int)(name.len < 7 ? name.len : 7), (const char *)name.ptr);
@@ -240,7 +240,7 @@ static int32_t keep_name(void *self, FerryText name, FerryErrorSink err) {
 
 static const FerryNameSinkTable NAME = {.size = sizeof NAME, .name = keep_name};
 
-/* Appends the entry of a tensor, or leaves the tensor out, which is reported to the user. */
+/* Appends the entry of a tensor. If a tray cannot store the tensor, leaves it out and reports a loss to the user. */
 static int32_t add_entry(FerryCatalogView view, FerryLayoutSink layout, uint32_t id, Buffer *entries, int *is_kept,
                          FerryErrorSink err) {
   FerryText name = {0};
@@ -299,7 +299,7 @@ static int32_t lay_out(FerryCatalogView view, uint32_t target_kind, FerryText ta
   return status;
 }
 
-/* Nothing remains to be done after the copy. */
+/* Does nothing, because no bytes depend on the digests. */
 static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryContext context,
                     FerryErrorSink err) {
   (void)self, (void)digests, (void)output, (void)context, (void)err;
@@ -349,7 +349,7 @@ static int32_t tensor_writer(void *self, FerryPairs options, FerryTensorWriter *
   return FERRY_DONE;
 }
 
-/* Null slots are not offered: a probe, since the magic is enough, and records. */
+/* Functions that the plugin does not offer are null: a probe, because the magic is enough, and records. */
 static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = describe,
                                         .tensor_reader = tensor_reader, .tensor_writer = tensor_writer};
 

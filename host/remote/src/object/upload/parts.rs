@@ -1,6 +1,6 @@
 //! Tracks the parts of an object that is being written. The module records which bytes of each part
-//! have been written, and buffers these bytes. Late bytes are bytes that the writer can write only
-//! after all others.
+//! have been written, and buffers these bytes. Late bytes are those that are written after
+//! all other bytes of the object.
 
 use crate::budget::Held;
 use std::collections::BTreeMap;
