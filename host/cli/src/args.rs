@@ -109,7 +109,8 @@ impl Arguments {
             }
             groups.push(text);
         }
-        // The placeholder `{all-args}` would list the hidden commands a second time, unsorted.
+        // If the commands were not hidden, the placeholder `{all-args}` would list them a second
+        // time.
         command = command.mut_subcommands(|command| command.hide(true)).before_help(groups.join("\n"));
         let template = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
         Self::from_arg_matches(&command.help_template(template).try_get_matches()?)
@@ -130,8 +131,8 @@ impl Arguments {
         limits
     }
 
-    /// Returns the limits that differ from the defaults. The limits derived from `memory` come
-    /// first, if the user set it; the limits that the user set by name follow.
+    /// Returns the limits that differ from the defaults. If the user set `memory`, the limits
+    /// derived from it are first. The limits that the user set by name follow.
     pub(crate) fn changed_limits(&self, memory: Option<u64>) -> impl Iterator<Item = (String, u64)> {
         let whole = memory.map(|memory| ("memory_bytes".to_owned(), memory));
         let memory = memory.map(|memory| memory.max(MIN_MEMORY));
