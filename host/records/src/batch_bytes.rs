@@ -11,14 +11,14 @@ use tensorferry_sdk::{arrow_array, arrow_schema};
 pub(crate) type Measure = fn(&RecordBatch) -> u64;
 
 /// Returns the size in bytes of a batch's rows. For a sliced array, only the values of the slice
-/// count, not its whole buffers.
+/// count, not the whole buffers of the array.
 #[must_use]
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, false)).sum()
 }
 
-/// Does the same as [`batch_bytes`] for rows that are written as text. In memory, many rows may
-/// share one value, but text repeats the value for each row.
+/// Returns the size in bytes of a batch's rows for a format that writes text. In memory, many rows
+/// may share one value, but text repeats the value for each row.
 #[must_use]
 pub(crate) fn repeated_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, true)).sum()
@@ -69,7 +69,7 @@ fn array_bytes(array: &dyn Array, repeats: bool) -> u64 {
             DataType::Int32 => of_runs(array.as_any().downcast_ref::<RunArray<Int32Type>>()),
             _ => of_runs(array.as_any().downcast_ref::<RunArray<Int64Type>>()),
         },
-        // The remaining types have no children.
+        // The remaining types do not contain other arrays.
         _ => return array.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64),
     };
     nulls + own
@@ -90,7 +90,7 @@ fn of_row(list: Option<ArrayRef>) -> u64 {
     list.map_or(0, |list| array_bytes(&list, true))
 }
 
-/// Returns the size in bytes of a run array, with each value repeated for its rows.
+/// Returns the size in bytes of a run array if each value is repeated for every row of its run.
 fn of_runs<E: RunEndIndexType>(runs: Option<&RunArray<E>>) -> u64 {
     let Some(runs) = runs.filter(|runs| !runs.is_empty()) else { return 0 };
     let ends = runs.run_ends();
@@ -104,7 +104,7 @@ fn of_runs<E: RunEndIndexType>(runs: Option<&RunArray<E>>) -> u64 {
     bytes
 }
 
-/// Returns the values that the lists refer to.
+/// Returns only the part of the child array that the lists of this array refer to.
 fn shown<O: OffsetSizeTrait>(offsets: &[O], values: &dyn Array) -> ArrayRef {
     let place = |offset: Option<&O>| offset.map_or(0, |offset| offset.as_usize());
     let (first, end) = (place(offsets.first()), place(offsets.last()));

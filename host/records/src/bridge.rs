@@ -1,4 +1,5 @@
-//! The bridge converts records to tensors and back, so that every format converts to every other.
+//! The bridge converts records to tensors and back, so that ferry can convert every format to every
+//! other format.
 //!
 //! | Records | Tensors |
 //! |---|---|
@@ -10,16 +11,16 @@
 //! | a field of a struct | `x.field` |
 //! | strings, bytes | STR; with `strings=bytes`, lists of bytes |
 //!
-//! Whether all lists have one length is known only after all records are read. It is the case if
-//! the schema fixes the length, or if all lists have the same length, which must not be 0. If one
-//! of the values is missing, their lists become values and row splits, whatever their length. If
-//! the target format has metadata, the name, type and lists of each column are kept there
-//! ([`column_metadata::KEY`]) for a conversion back to records.
+//! Lists have one length if the schema fixes the length, or if all lists have the same length,
+//! which must not be 0. The second case is known only after all records are read. If a value in a
+//! list is missing, the column's lists become values and row splits, whatever their length. If the
+//! target format supports metadata, a metadata entry ([`column_metadata::KEY`]) stores the name,
+//! type and lists of each column. A conversion back to records uses this entry.
 //!
 //! To convert records to tensors, the records are read once into unnamed files (`spool.rs`). A
-//! catalog describes these files like any other input, and from there on the conversion is one of
-//! tensors. To convert tensors to records, the tensors are read in windows of rows and become a
-//! flow.
+//! catalog describes these files like any other input, and the rest of the conversion handles
+//! tensors. To convert tensors to records, the tensors are read in windows of rows, which form a
+//! flow of batches.
 
 pub mod column_metadata;
 pub mod column_names;

@@ -1,6 +1,6 @@
 //! Casts columns to other types. This module casts text and numbers, including numbers in lists.
-//! arrow-cast does the rest. It supports every pair of types, so it is large and is compiled
-//! without optimization.
+//! All other casts use the crate arrow-cast, which is large because it supports every pair of
+//! types, and is therefore compiled without optimization.
 
 use crate::lists::lists;
 use arrow_array::cast::AsArray;
@@ -74,7 +74,7 @@ pub fn fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
     found.map(text)
 }
 
-/// Returns dates, times of day and durations in the text form that writers use.
+/// Returns dates, times of day and durations as text, in the form that writers use.
 fn time_texts(array: &ArrayRef, to: &DataType, strict: bool) -> Option<Result<ArrayRef, ArrowError>> {
     use DataType::{Date32, Date64, Duration, LargeUtf8, Time32, Time64, Utf8, Utf8View};
     if !matches!(array.data_type(), Date32 | Date64 | Time32(_) | Time64(_) | Duration(_))
@@ -106,7 +106,7 @@ pub(super) fn item_type(list: &DataType) -> Option<&DataType> {
     }
 }
 
-/// Returns text and bytes as bytes with wider offsets, without copying the values.
+/// Converts text and bytes to bytes with wider offsets, without copying the values.
 fn large_bytes(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     let bytes = match array.data_type() {
         _ if *to != DataType::LargeBinary => return None,
@@ -119,8 +119,8 @@ fn large_bytes(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     Some(Arc::new(LargeBinaryArray::new(OffsetBuffer::new(offsets), bytes.values().clone(), nulls)))
 }
 
-/// Casts numbers to another type of numbers. Returns `None` if a type is not numeric or if a number
-/// does not fit.
+/// Casts numbers to a different numeric type. Returns `None` if a type is not numeric or if a
+/// number does not fit.
 fn numbers(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (from, to) if from == to => return Some(array.clone()),
@@ -155,7 +155,7 @@ fn lists_of_numbers(array: &ArrayRef, to: &DataType, item: &DataType) -> Option<
     data.into_builder().data_type(to.clone()).child_data(vec![items.to_data()]).build().ok().map(make_array)
 }
 
-/// Numbers in a wider type that represents each of them exactly.
+/// Numbers that were widened to a type that represents each of them exactly.
 enum Wide {
     Integers(Vec<i64>),
     Floats(Vec<f64>),
@@ -184,7 +184,7 @@ impl Wide {
         })
     }
 
-    /// Truncates floats toward zero. Null values do not have to fit.
+    /// Truncates floats toward zero. Values that are null do not have to fit.
     fn integers<T: ArrowPrimitiveType<Native: TryFrom<i64>>>(&self, array: &ArrayRef) -> Option<ArrayRef> {
         let value = |(row, value): (usize, Option<i64>)| {
             let value = value.and_then(|value| T::Native::try_from(value).ok());
@@ -287,7 +287,7 @@ mod tests {
         ]));
         for first in [small, large, unsigned, floats, odd] {
             for from in &NUMBERS {
-                // Only those values of `first` that this type can represent.
+                // The values of `first` that this type can represent; other values become null.
                 let array = cast(&first, from, false).unwrap();
                 NUMBERS.iter().for_each(|to| agrees(&array, to));
             }

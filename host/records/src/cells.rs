@@ -11,7 +11,7 @@ use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
-/// Maximum number of bytes that are shown of a binary value.
+/// Maximum number of bytes of a binary value that a cell shows.
 const PREVIEW: usize = 8;
 
 /// A column of a table.
@@ -22,7 +22,7 @@ pub struct CellColumn {
     pub is_number: bool,
     /// Whether a shortened value would be misleading, as for numbers and times.
     pub is_whole: bool,
-    /// The column's values as strings. `None` for a missing value.
+    /// The column's values as strings; `None` for a missing value.
     pub cells: Vec<Option<String>>,
 }
 
@@ -57,7 +57,8 @@ pub fn cells(flow: &mut dyn Flow, most: usize, session: &Session) -> Result<Vec<
     Ok(columns)
 }
 
-/// Converts times to time zones that can be written as text.
+/// Converts times with a named time zone to UTC, because the zone's local time cannot be written as
+/// text.
 fn in_zones(array: &ArrayRef) -> Result<ArrayRef> {
     let known = in_known_zones(array.data_type());
     if known == *array.data_type() {
@@ -72,7 +73,8 @@ fn cell(array: &dyn Array, row: usize, most: usize) -> String {
     text
 }
 
-/// Appends a value, until the text has reached its maximum length. The value must not be null.
+/// Appends a value to `text`, and stops when the text has about `most` characters. The value must
+/// not be null.
 fn push(array: &dyn Array, row: usize, most: usize, text: &mut String) {
     match array.data_type() {
         DataType::Null => text.push_str("null"),
@@ -133,7 +135,7 @@ fn push_or_null(array: &dyn Array, row: usize, most: usize, text: &mut String) {
     }
 }
 
-/// Appends as many of the `count` items as fit, in brackets.
+/// Appends as many of the `count` items as fit in the maximum length, in brackets.
 fn push_some(
     count: usize,
     most: usize,
@@ -162,7 +164,7 @@ fn push_text(value: &str, most: usize, text: &mut String) {
     }
 }
 
-/// Appends the number of bytes, and the first few bytes.
+/// Appends the number of bytes in a binary value, and the first few bytes.
 fn push_bytes(value: &[u8], text: &mut String) {
     let _ = write!(text, "{} bytes", value.len());
     for byte in value.iter().take(PREVIEW) {

@@ -1,9 +1,9 @@
-//! A checksum of the rows of a flow. It is used to compare an output that was read back with the
-//! rows that were sent to the writer. It does not depend on how rows are divided into batches and
-//! files.
+//! A checksum of the rows of a flow. The checksum is used to compare an output that was read back
+//! with the rows that were sent to the writer. It does not depend on the division of the rows into
+//! batches and files.
 //!
 //! The checksum of a row covers the values of its columns, [flattened](super::encoding) and cast to
-//! the type that was read back. A null counts the same as a missing column.
+//! the type that was read back. A null has the same encoding as a value of a missing column.
 
 use super::encoding::{RowEncoder, is_bytes, is_text};
 use super::flow::Flow;
@@ -25,14 +25,14 @@ pub struct RowsChecksum {
     sum: u128,
 }
 
-/// For each column, the type that values are cast to for the comparison. Columns that are not in
+/// For each column, the type to which values are cast for the comparison. Columns that are not in
 /// the map are not compared.
 pub(crate) type ComparedTypes = BTreeMap<String, DataType>;
 
 /// Returns the types in which the columns of `sent` are compared with the columns of `found`, and
 /// the names of the columns that cannot be compared. A column cannot be compared if it is read back
-/// as a type with a different meaning, or if `losses` report that it is written as something else.
-/// A column that is only in `sent` is compared with nulls: either it consists of nulls, or its
+/// as a type with a different meaning, or if `losses` report that its values are changed. A column
+/// that is only in `sent` is compared with nulls: either the column consists of nulls, or its
 /// values are missing from the output.
 #[must_use]
 pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (ComparedTypes, Vec<String>) {
@@ -50,10 +50,10 @@ pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> 
     (compared, left_out)
 }
 
-/// Returns whether a loss means that a column's values are not written unchanged. This is the case
-/// if rows are joined or left out, if the column becomes several columns, if it is a decimal (which
-/// may be rounded more than once), or if its lists become text. A loss of only the type does not
-/// count.
+/// Returns whether a loss means that a column's values change when they are written. Values change
+/// if rows are joined or left out, or if the column becomes several columns. They also change if
+/// lists become text, or if decimals lose precision, because decimals may be rounded more than
+/// once. A loss of only the type does not count.
 fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
     let (sent, found) = (&compared(sent), &compared(found));
     let is_float = leaf_type(sent).is_floating();
@@ -62,10 +62,10 @@ fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
         || (depth(sent) > depth(found) && is_text(leaf_type(found)))
 }
 
-/// Returns the type in which sent values are compared with the values that are read back. It is the
-/// type that is read back, with these exceptions:
-/// - Floats that are read back wider were written as text, whose digits only distinguish values of
-///   the original width.
+/// Returns the type in which sent values are compared with the values that are read back. This type
+/// is the one that is read back, with these exceptions:
+/// - Floats that are read back in a wider type are compared in the original type. They were written
+///   as text, and the digits of the text distinguish only values of the original type.
 /// - Numbers that are read back as text are compared as numbers.
 /// - Bytes that are read back as text are not compared: they were written in an encoding that the
 ///   reader does not know.
@@ -81,7 +81,8 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     if is_bytes(from) && is_text(to) && !is_bytes(to) {
         return None;
     }
-    // If only nulls were read back in lists, the sent nulls may have been lists.
+    // If lists of only nulls are read back at a different nesting depth, the nulls may stand for
+    // missing lists.
     if *to == DataType::Null && depth(&found) > 0 && depth(&found) != depth(&sent) {
         return None;
     }
@@ -99,8 +100,8 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     can_be_cast(from, to).then(|| to.clone())
 }
 
-/// Does the same as [`verified_type`] for a field of a struct, but keeps its lists, which are not
-/// flattened.
+/// Returns the type in which a field of a struct is compared, as [`verified_type`] does for a
+/// column. Lists in the field are not flattened.
 fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
     match (sent, found) {
         (_, DataType::Null) => Some(sent.clone()),
@@ -112,7 +113,7 @@ fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
     }
 }
 
-/// Returns whether the values of a column are bytes that may not be text.
+/// Returns whether the values of a column have a binary type, so that they may not be text.
 pub(crate) fn is_of_bytes(data_type: &DataType) -> bool {
     is_bytes(leaf_type(data_type))
 }
@@ -183,7 +184,8 @@ mod tests {
     };
     use arrow_buffer::OffsetBuffer;
 
-    /// Returns whether the sent values equal the values found, or `None` if they are not compared.
+    /// Returns whether the values that were sent equal the values that were read back, or `None` if
+    /// they are not compared.
     fn is_same(sent: ArrayRef, found: ArrayRef) -> Option<bool> {
         let batch =
             |column: ArrayRef| RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();

@@ -1,11 +1,12 @@
-//! Differences between two flows of records: the number of records, the columns, and the values,
-//! which are compared row by row and may come from different formats.
+//! Differences between two flows of records: the number of records, the columns, and the values.
+//! Values are compared row by row, and the two flows may have different formats.
 //!
-//! Values of different types can be equal. A 32-bit integer equals the same 64-bit integer, text
-//! equals the number or time that it denotes, and a list of one value equals that value. If the two
-//! sides have a different number of list levels, the lists are flattened (see
-//! [`encoding`](super::encoding)). The two sides are compared in the type of one of them. A value
-//! that this type cannot represent counts as different. A null is the same as a missing column.
+//! Values of different types can be equal. For example, a 32-bit integer equals a 64-bit integer of
+//! the same value. Text equals the number or time that it denotes, and a list of one value equals
+//! that value. If the two sides have a different number of list levels, the lists are flattened
+//! (see [`encoding`](super::encoding)). The two values are compared in the type of one of them. A
+//! value that this type cannot represent counts as different. A null equals a value of a missing
+//! column.
 
 use super::cast::cast;
 use super::checksum::can_be_cast;
@@ -21,7 +22,7 @@ use tensorferry_convert::comparison::{ColumnDifference, ColumnDifferenceKind, Re
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-/// Maximum number of characters of a value that are shown.
+/// Maximum number of characters of a value in a report.
 const MAX_SHOWN: usize = 60;
 
 /// Compares the records of two flows in order.
@@ -84,7 +85,7 @@ impl Rest {
 struct ComparedColumn {
     name: String,
     places: [Option<usize>; 2],
-    /// The type in which values are compared. `None` if they cannot be compared.
+    /// The type in which values are compared; `None` if they cannot be compared.
     compared: Option<DataType>,
     types: [DataType; 2],
     differing: u64,
@@ -151,15 +152,15 @@ impl ComparedColumn {
     }
 }
 
-/// Returns the type in which values inside all lists are compared. `a` and `b` may be exchanged.
-/// Returns `None` if the values cannot be compared.
+/// Returns the type in which values inside all lists are compared. The order of `a` and `b` does
+/// not matter. Returns `None` if the values cannot be compared.
 fn compared_type(a: &DataType, b: &DataType) -> Option<DataType> {
     let (a, b) = (plain::compared(a), plain::compared(b));
     let (a, b) = (leaf_type(&a), leaf_type(&b));
     let (from, to) = match (a, b) {
         (DataType::Null, b) => (a, b),
         (a, DataType::Null) => (b, a),
-        // The wider floats may come from text, which has only the digits of the narrower type.
+        // Wider floats may have been read from text that has only the digits of the narrower type.
         (a, b) if a.is_floating() && b.is_floating() => {
             if a.primitive_width() < b.primitive_width() {
                 (b, a)
@@ -281,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Compares two columns in both directions.
+    /// Compares two columns in both orders, and checks that the results are the same.
     fn is_equal(a: &ArrayRef, b: &ArrayRef) -> bool {
         let (a, b) = (rows(vec![("x", a.clone())]), rows(vec![("x", b.clone())]));
         let found = compared(&a, &b).is_equal();

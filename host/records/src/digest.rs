@@ -18,27 +18,26 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::content::ContentDigest;
 
 const COLUMN: &[u8] = b"tensorferry column 1\n";
-/// Number of bytes that are hashed at once.
+/// Number of bytes that are hashed at a time.
 const WINDOW: usize = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HashedColumn {
     pub name: String,
-    /// The name of the values' type, without the lists around them.
+    /// The name of the type of the values inside all lists.
     pub word: String,
     leaf: DataType,
 }
 
 impl HashedColumn {
-    /// Creates a column with values of the type `word`. Returns `None` if values of this type are
-    /// not hashed.
+    /// Creates a hashed column whose values have the type named `word`. Returns `None` if values of
+    /// this type are not hashed.
     #[must_use]
     pub(crate) fn new(name: &str, word: &str) -> Option<Self> {
         Some(Self { name: name.to_owned(), word: word.to_owned(), leaf: leaf_of(word)? })
     }
 
-    /// Returns whether values of type `found`, as a format reads them back, can be hashed as this
-    /// column.
+    /// Returns whether values that were read back with type `found` can be hashed as this column.
     #[must_use]
     pub(crate) fn takes(&self, found: &DataType) -> bool {
         let is_bytes = |of: &DataType| of.is_binary() || *of == DataType::BinaryView;
@@ -50,21 +49,22 @@ impl HashedColumn {
             DataType::LargeUtf8 => is_text(found),
             leaf if leaf.is_floating() => found.is_floating() || found.is_integer(),
             leaf if is_whole(leaf) => is_whole(found),
-            // Some formats write times as numbers, and others write them as text.
+            // Some formats write times as numbers, and other formats write times as text.
             leaf => arrow_cast::can_cast_types(found, leaf),
         }
     }
 }
 
-/// Returns how each column of a schema is hashed. `None` for a column that is not hashed.
+/// Returns the settings for hashing each column of a schema, or `None` for a column that is not
+/// hashed.
 #[must_use]
 pub fn hashed(schema: &Schema) -> Vec<Option<HashedColumn>> {
     let of = |field: &arrow_schema::FieldRef| HashedColumn::new(field.name(), &word(field.data_type()));
     schema.fields().iter().map(of).collect()
 }
 
-/// Returns the name of the type of a column's values. It does not depend on how the values are
-/// stored.
+/// Returns the name of the type of a column's values. The name does not depend on how the values
+/// are stored.
 #[must_use]
 pub fn word(data_type: &DataType) -> String {
     type_word(type_and_shape(innermost(data_type)).0)
@@ -99,7 +99,7 @@ pub(crate) struct FileRows {
     pub columns: Vec<ContentDigest>,
 }
 
-/// Hashes rows while they are written or read.
+/// A hasher of rows while they are written or read.
 #[derive(Debug)]
 pub struct RowHasher {
     columns: Vec<HashedColumn>,
@@ -233,7 +233,8 @@ mod tests {
         assert_eq!(of(&small), of(&wide));
         let other: ArrayRef = Arc::new(Int64Array::from(vec![Some(-1), None, Some(8)]));
         assert_ne!(of(&small), of(&other));
-        // A value equals a list of one value, and a missing column equals a column of nulls.
+        // A value has the same digest as a list of one value, and a missing column has the same
+        // digest as a column of nulls.
         let lists = [Some(vec![Some(-1)]), None, Some(vec![Some(7)])];
         let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
         assert_eq!(of(&small), of(&lists));

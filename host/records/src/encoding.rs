@@ -1,5 +1,6 @@
-//! The canonical encoding of a column's rows. It depends only on the values, not on the batches or
-//! the Arrow types that contain them. It is the input for digests, and rows are compared by it.
+//! The canonical encoding of a column's rows. The encoding depends only on the values, not on the
+//! batches or the Arrow types that contain them. Digests are computed from the encoding, and
+//! comparisons of rows use it.
 //!
 //! ```text
 //! row    = u64 LE: number of values; 2^64-1 if the row is missing, and nothing follows
@@ -14,9 +15,9 @@
 //!
 //! A format may read a column back as a different type. For example, TFRecord returns 64-bit
 //! integers in place of 32-bit integers, and a value in place of a list of one value. Rows can
-//! therefore also be encoded flat: the values inside all nested lists are cast to one type and
-//! become one row. A cast may change a value. An exact encoding marks such a value, so that it
-//! differs from every other value.
+//! therefore also be encoded in flat form: for each row, the values inside all nested lists are
+//! cast to one type and joined. A cast may change a value. An exact encoding marks a changed value,
+//! so that it differs from every other value.
 
 use super::cast::{cast, item_type};
 use super::lists::{lists, lists_or_maps};
@@ -33,10 +34,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// In place of the number of values: marks a row that is missing, as opposed to an empty list.
+/// Marks a missing row. This constant replaces the number of values, so that a missing row differs
+/// from an empty list.
 pub(super) const MISSING: u64 = u64::MAX;
 
-/// Encodes the rows of a column one by one.
+/// An encoder for single rows of a column.
 pub(super) struct RowEncoder {
     values: Encoded,
     /// The index of each row's first value, and the end of the last row.
@@ -45,8 +47,8 @@ pub(super) struct RowEncoder {
 }
 
 impl RowEncoder {
-    /// Encodes a column flat, with its values cast to `leaf`. A value that does not fit is an error
-    /// if `strict` is set, and becomes null otherwise.
+    /// Encodes a column in flat form, with its values cast to `leaf`. A value that does not fit is
+    /// an error if `strict` is set, and becomes null otherwise.
     pub(super) fn flat(column: &ArrayRef, leaf: &DataType, strict: bool) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         let (values, begins) = flat(column);
@@ -55,7 +57,7 @@ impl RowEncoder {
     }
 
     /// Encodes a column with its values cast to `leaf`, and marks each value that the cast changes.
-    /// If `nested` is set, lists are kept and not flattened.
+    /// If `nested` is set, lists are not flattened.
     pub(super) fn exact(column: &ArrayRef, leaf: &DataType, nested: bool) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         let (values, begins) = if nested { (column.clone(), rows(column)) } else { flat(column) };
@@ -83,35 +85,35 @@ impl RowEncoder {
     }
 }
 
-/// Returns whether a type is bytes of any length that may not be text.
+/// Returns whether a type is a byte-string type of variable length, whose values may not be text.
 pub(crate) fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// Returns whether a type is text or bytes of any length.
+/// Returns whether a type is a text or byte-string type of variable length.
 pub fn is_text(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     matches!(data_type, Binary | LargeBinary | BinaryView | Utf8 | LargeUtf8 | Utf8View)
 }
 
-/// Encoded values, and which of them are null.
+/// Encoded values, and a mask of those that are null.
 struct Encoded {
     bytes: ValueBytes,
     nulls: Option<NullBuffer>,
-    /// The values that a cast has changed.
+    /// A mask of the values that a cast has changed.
     changed: Option<BooleanBuffer>,
 }
 
 enum ValueBytes {
-    /// Values that all have the same length.
+    /// Values that have the same length in bytes.
     Fixed(usize, Buffer),
-    /// Values of varying lengths.
+    /// Values of varying length.
     Variable(LargeBinaryArray),
-    /// The start of each list, and the values of all lists.
+    /// Lists: the start of each list, and the values of all lists.
     Lists(Vec<usize>, Box<Encoded>),
     Structs(Vec<Encoded>),
-    /// The type of each value with its index among the values of that type, and the values of each
-    /// type.
+    /// Values of a union: each value's type ID and its index among the values of that type, and the
+    /// values of each type.
     Unions(Vec<(i8, usize)>, BTreeMap<i8, Encoded>),
     /// Only nulls.
     Nothing,
@@ -145,8 +147,8 @@ impl Encoded {
         Ok(Self { bytes, nulls: present_nulls(values), changed: None })
     }
 
-    /// Encodes the values inside all lists, cast to `leaf`, and marks the values that the cast
-    /// changes.
+    /// Casts the values inside all lists to `leaf`, encodes them, and marks the values that the
+    /// cast changes.
     fn exact(values: &ArrayRef, leaf: &DataType) -> Result<Self, ArrowError> {
         if let Some((begins, items)) = lists(values) {
             let bytes = ValueBytes::Lists(begins, Box::new(Self::exact(&items, leaf)?));
@@ -156,7 +158,7 @@ impl Encoded {
         Ok(Self { changed: changed_by_cast(values, &cast)?, ..Self::of(&cast)? })
     }
 
-    /// Appends a range of values as one row.
+    /// Appends the encoding of a range of values as one row.
     fn append(&self, range: Range<usize>, to: &mut Vec<u8>) {
         to.extend((range.len() as u64).to_le_bytes());
         let is_null = |place: usize| self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(place));
@@ -199,7 +201,8 @@ impl Encoded {
         }
     }
 
-    /// Returns which of the first `len` values differ from those of `other`.
+    /// Returns a mask of the values that differ from those of `other`, among the first `len`
+    /// values.
     fn differing(&self, other: &Self, len: usize) -> BooleanBuffer {
         let (mut one, mut two) = (Vec::new(), Vec::new());
         BooleanBuffer::collect_bool(len, |place| {
@@ -254,8 +257,8 @@ fn is_list(data_type: &DataType) -> bool {
 /// stored as bytes.
 fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     let leaf = match leaf {
-        // UTC represents the same times as any zone. Text states its offset from UTC, and
-        // arrow-cast does not know zone names.
+        // UTC represents the same times as any zone. Text contains its offset from UTC, and
+        // arrow-cast does not support zone names.
         DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
         leaf => leaf,
     };
@@ -275,8 +278,9 @@ fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRe
     }
 }
 
-/// Returns which values a cast changes: those that a cast back does not restore. If the values are
-/// text, only what they denote counts, because the same value can be written in several ways.
+/// Returns a mask of the values that a cast changes. A value is changed if casting back does not
+/// restore it. Text never counts as changed, because a value can be written as text in several
+/// ways.
 fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<BooleanBuffer>, ArrowError> {
     let from = &in_known_zones(values.data_type());
     if is_text(from) || from.is_nested() || from.is_null() || from == cast_values.data_type() {
@@ -287,13 +291,12 @@ fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<B
     if !(from.is_floating() && cast_values.data_type().is_floating()) {
         return Ok(Some(changed));
     }
-    // In a text file, the number 0.1 has the same digits whether it was written from 64 bits or
-    // from 32 bits.
+    // In a text file, the number 0.1 has the same digits for a 64-bit float and for a 32-bit float.
     let digits = cast(&cast(cast_values, &DataType::Utf8, false)?, from, false)?;
     Ok(Some(&changed & &values.differing(&Encoded::of(&digits)?, cast_values.len())))
 }
 
-/// Returns fixed-width values as they are in memory, which is little-endian on every machine that
+/// Returns the bytes of fixed-width values in memory, which are little-endian on every machine that
 /// ferry supports.
 fn fixed(array: &ArrayRef) -> ValueBytes {
     let width = array.data_type().primitive_width().unwrap_or(0);
@@ -315,7 +318,7 @@ fn with_one_nan(values: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Replaces every NaN by the same NaN, because not every format distinguishes them.
+/// Replaces every NaN with the same NaN, because some formats do not distinguish NaN values.
 fn one_nan<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     nan: T::Native,
@@ -328,7 +331,7 @@ fn one_nan<T: ArrowPrimitiveType>(
     Arc::new(floats.unary::<_, T>(|value| if is_nan(value) { nan } else { value }))
 }
 
-/// Returns the row starts for rows that contain one value each.
+/// Returns the start of each row if every row contains one value.
 fn rows(column: &ArrayRef) -> Vec<usize> {
     (0..=column.len()).collect()
 }

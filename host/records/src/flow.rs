@@ -1,6 +1,6 @@
-//! A flow is a sequence of batches with one schema, which are pulled one after another. Its readers
-//! run ahead on their own threads, limited by the memory budget. A step turns one flow into
-//! another.
+//! A flow is a sequence of batches with one schema, which a consumer pulls one by one. The readers
+//! behind a flow run ahead on separate threads, and the memory budget limits how far. A step
+//! converts one flow to another flow.
 
 use super::progress::{self, SplitProgress};
 use super::rows::Rows;
@@ -13,9 +13,9 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::records::{self, Comparison, FieldPath, Projection, ScanRequest, from_stream};
 use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
-/// Maximum number of rows in a batch. Batch sizes do not depend on the memory budget, because the
-/// ends of batches determine where an output's pieces end, and the same input must give the same
-/// bytes.
+/// Maximum number of rows in a batch. The ends of batches determine where an output's pieces end,
+/// and the same input must result in the same bytes. Batch sizes therefore do not depend on the
+/// memory budget.
 pub(crate) const BATCH_ROWS: usize = 8192;
 pub(crate) const BATCH_BYTES: u64 = 2 << 20;
 
@@ -27,7 +27,7 @@ pub trait Flow: Send {
     fn next(&mut self) -> Result<Option<RecordBatch>>;
 }
 
-/// Returns a flow that calls `next` for each batch until it returns `None`.
+/// Returns a flow that gets each batch from `next`. The flow ends when `next` returns `None`.
 pub fn from_fn<'a>(
     schema: SchemaRef,
     next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'a,
@@ -67,10 +67,10 @@ pub fn batches() -> records::Batches {
     records::Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES }
 }
 
-/// What to read of every split.
+/// The fields and rows to read from every split.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// The fields, as in a [`ScanRequest`]; `None` for all.
+    /// The fields to read, as in a [`ScanRequest`]; `None` for all fields.
     pub columns: Option<Vec<FieldPath>>,
     /// Conditions that are true for every row that is needed. A reader may leave out all other
     /// rows.
@@ -82,19 +82,20 @@ pub struct Wanted {
 pub struct SplitRows {
     pub split: usize,
     pub(crate) first_row: u64,
-    /// Maximum number of rows. `None` for all rows from `first_row` on.
+    /// Maximum number of rows to read; `None` for all rows from `first_row` to the end of the
+    /// split.
     pub limit: Option<u64>,
 }
 
 impl SplitRows {
-    /// Returns all rows of a split.
+    /// Returns the range of all rows of a split.
     #[must_use]
     pub(crate) fn whole(split: usize) -> Self {
         Self { split, first_row: 0, limit: None }
     }
 }
 
-/// Returns the rows of a flow without the first `skip` rows, at most `take` of them.
+/// Skips the first `skip` rows of a flow, and returns at most `take` of the remaining rows.
 pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>) -> Box<dyn Flow + 'a> {
     let mut take = take.unwrap_or(u64::MAX);
     from_fn(flow.schema(), move || {
@@ -106,8 +107,8 @@ pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>
             let taken = take.min(rows - skipped);
             if taken > 0 {
                 take -= taken;
-                // The conversions cannot fail, because the two numbers are at most the batch's
-                // number of rows.
+                // The conversions cannot fail, because neither number exceeds the number of rows in
+                // the batch.
                 let (from, len) =
                     (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
                 return Ok(Some(batch.slice(from, len)));
@@ -119,8 +120,8 @@ pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>
 
 type Batches = Receiver<Result<RecordBatch>>;
 
-/// Returns the rows of some of an input's splits, in this order. Reading starts with the first
-/// pull, on as many threads as the session has, and runs ahead.
+/// Returns the rows of some of an input's splits, in this order. Reading starts when the first
+/// batch is pulled. The readers run ahead on as many threads as the session has.
 pub fn read<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
@@ -129,7 +130,7 @@ pub fn read<'a>(
     session: &'a Session,
 ) -> Box<dyn Flow + 'a> {
     let schema = rows.set.schema();
-    // If a path is invalid, the streams report it.
+    // If a field path is invalid, the readers' streams report the error.
     let projected = wanted.columns.as_ref().and_then(|paths| Projection::new(&schema, paths).ok());
     let schema = projected.map_or(schema, |projection| projection.schema());
     let mut waiting = Some((splits, wanted));
@@ -148,7 +149,7 @@ pub fn read<'a>(
                     (reading, current) = (None, None);
                     return Err(error);
                 }
-                // Either the current split has ended, or no split has been started yet.
+                // The current split has ended, or the first split has not been started.
                 Some(Err(_)) | None => match splits.recv() {
                     Ok(next) => current = Some(next),
                     Err(_) => reading = None,
@@ -159,8 +160,9 @@ pub fn read<'a>(
     })
 }
 
-/// Starts the reader threads. Each thread takes the next split and announces its channel under one
-/// lock, so that the channels arrive in order. A thread that is too far ahead waits.
+/// Starts the reader threads. Under a lock, each thread takes the next split and sends the receiver
+/// of the split's batches. The receivers therefore arrive in the order of the splits. A thread that
+/// is too far ahead waits.
 fn start<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
@@ -190,8 +192,8 @@ fn start<'a>(
     announced
 }
 
-/// Returns how many batches a reader may be ahead. All readers together use at most a sixteenth of
-/// the memory budget.
+/// Returns the number of batches that a reader may be ahead of the consumer. All readers together
+/// use at most a sixteenth of the memory budget.
 fn ahead(session: &Session) -> usize {
     let batches = session.memory / 16 / BATCH_BYTES / session.threads as u64;
     usize::try_from(batches).unwrap_or(usize::MAX).clamp(1, 8)
@@ -217,7 +219,7 @@ fn pull(
     let stream = match rows.set.scan(split, &scan) {
         Ok(stream) => stream,
         Err(error) => {
-            // If the receiver is gone, the error is not needed.
+            // If the receiver has been dropped, no one needs the error.
             let _ = send.send(Err(rows.place(error)));
             return;
         }
@@ -235,8 +237,8 @@ fn pull(
         }
     }
     progress.end();
-    // The scan itself leaves out the rows before `first_row` and after `limit`, so `found` does not
-    // include them.
+    // The scan omits the rows before `first_row` and after `limit`, so `found` does not include
+    // these rows.
     if let Some(expected) = expected.filter(|&expected| expected != found) {
         let error = Error::plugin("the number of rows of a split differs from what its reader declared");
         let _ = send.send(Err(rows.place(error.expected(expected).found(found))));

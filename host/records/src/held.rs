@@ -1,4 +1,4 @@
-//! Metadata of the schema and its columns that a target format for rows cannot store.
+//! Losses of metadata of the schema and its columns that a target format for records cannot store.
 
 use tensorferry_sdk::arrow_schema::{DataType, Field, Metadata, Schema};
 use tensorferry_sdk::{Capabilities, Loss, LossKind};
@@ -6,8 +6,8 @@ use tensorferry_sdk::{Capabilities, Loss, LossKind};
 /// Maximum number of losses that are listed one by one. Any further losses are only counted.
 const MAX_LISTED: usize = 200;
 
-/// Prefixes of entries that describe the layout of rows in a file: ferry's own entries, Parquet's
-/// field numbers, Arrow's types.
+/// Prefixes of metadata entries that only describe the layout of rows in a file: ferry's own
+/// entries, Parquet's field numbers, and Arrow's types.
 const OF_FILES: [&str; 3] = ["ferry.", "PARQUET:", "ARROW:"];
 
 /// Returns losses for the metadata entries that a format with these capabilities cannot store.
@@ -25,7 +25,7 @@ pub(crate) fn left_behind(schema: &Schema, capabilities: Capabilities) -> Vec<Lo
     left.into_iter().map(|what| Loss::new(LossKind::Metadata, what, why)).collect()
 }
 
-/// Adds the entries of a column and of the fields within it.
+/// Adds the metadata entries of a column and of the fields within it.
 fn column(path: &str, field: &Field, left: &mut Vec<String>) {
     entries(path, field.metadata(), left);
     if let DataType::Struct(fields) = field.data_type() {

@@ -1,6 +1,6 @@
-//! Writes the index of an input of records. The format's reader checks every record's framing and
-//! returns the record's position. The index is a file next to the input. If writing fails, no
-//! partial index is left behind.
+//! Writes the index of an input of records. The index is a file next to the input that contains the
+//! positions of the records. The format's reader checks every record's framing and returns the
+//! record's position. If writing fails, no partial index is left behind.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, Stage, 
 use tensorferry_sdk::records::Indexed;
 use tensorferry_sdk::{ByteSink, Capabilities, Entry, Error, FileId, Purpose, Result, Source};
 
-/// Creates the index of a source in the file `output`, which must not exist. Not every format has
-/// an index.
+/// Creates the index of a source in the file `output`, which must not exist. Some formats do not
+/// have an index.
 pub fn index(
     source: &FileSource,
     format: &RegisteredFormat,

@@ -1,4 +1,4 @@
-//! A layer of `tensorferry`; its API makes no stability promises.
+//! A layer of `tensorferry`, whose API has no stability guarantee.
 //!
 //! Records are the rows of datasets, in Arrow batches. They are converted in the same stages as
 //! tensors:
@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A [`Flow`](flow::Flow) is a sequence of batches that the writer pulls. Readers run ahead of the
-//! flow, and encoders run behind it. The memory budget limits how far they are apart.
+//! writer, and encoders run behind it. The memory budget limits the number of batches between
+//! readers and encoders.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Writes records as lines of JSON. If the input's format has its own JSON mapping, it is used.
-//! Otherwise each record is a plain object, as in a conversion to JSON lines.
+//! Writes records as lines of JSON. If the input's format defines a JSON form for its records, that
+//! form is used. Otherwise each record is a plain object, as in a conversion to JSON lines.
 
 use super::flow::{Flow, batches};
 use super::rows::Rows;
@@ -76,7 +76,7 @@ pub fn write_flow(flow: &mut dyn Flow, output: &mut dyn Write, session: &Session
 
 struct Objects<'a> {
     output: &'a mut dyn Write,
-    /// Contains the text of the current batch.
+    /// Buffer for the text of the current batch.
     writer: Writer<Vec<u8>, LineDelimited>,
     encoders: JsonEncoders,
 }
@@ -108,7 +108,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Adds a line break after each record that a format writes.
+/// A sink that adds a line break after each record that a format writes.
 struct Lines<'a> {
     output: &'a mut dyn Write,
     session: &'a Session,

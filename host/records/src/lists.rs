@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Returns the type of a column's values, inside all lists.
+/// Returns the type of a column's values inside all lists.
 pub(crate) fn leaf_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
@@ -54,12 +54,13 @@ fn items_of_fixed(lists: &FixedSizeListArray, len: usize) -> ArrayRef {
     let items = lists.values();
     let Some(nulls) = lists.nulls().filter(|nulls| nulls.null_count() > 0) else { return items.clone() };
     let is_missing = BooleanBuffer::collect_bool(items.len(), |item| nulls.is_null(item / len));
-    // This fails only for unions and runs, which have no nulls of their own.
+    // Creating an array with these nulls fails only for unions and runs, which do not have a null
+    // mask.
     arrow_select::nullif::nullif(items, &BooleanArray::new(is_missing, None))
         .unwrap_or_else(|_| items.clone())
 }
 
-/// Does the same as [`lists`], but treats maps as lists of entries.
+/// Returns the same result as [`lists`], but treats maps as lists of entries.
 pub(crate) fn lists_or_maps(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
     let of_maps =
         |maps: &MapArray| (places(maps.value_offsets()), Arc::new(maps.entries().clone()) as ArrayRef);

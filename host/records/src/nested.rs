@@ -1,5 +1,5 @@
-//! Finds fields of structs by name: `person.age` is the field `age` of the column `person`, unless
-//! a column is named `person.age`.
+//! Finds fields of structs by name. For example, `person.age` is the field `age` of the column
+//! `person`, unless a column is named `person.age`.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Fields, Schema};
 use tensorferry_sdk::records::FieldPath;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-/// Returns the path of the first field with this name, in a schema or in its structs.
+/// Returns the path of the first field with this name in a schema or its structs.
 pub(crate) fn find(schema: &Schema, name: &str) -> Result<FieldPath> {
     path(schema.fields(), name).ok_or_else(|| {
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -39,8 +39,8 @@ pub(crate) fn data_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a Da
     Some(data_type)
 }
 
-/// Returns the values of a field. If a struct that contains the field is missing, the value is
-/// missing.
+/// Returns the values of a field. If a struct that contains the field is missing, the field's value
+/// is also missing.
 pub(crate) fn values(batch: &RecordBatch, path: &[usize]) -> Result<ArrayRef> {
     let nowhere = || Error::usage("no such column");
     let (&first, rest) = path.split_first().ok_or_else(nowhere)?;

@@ -6,11 +6,11 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// A function that returns the type to use in place of a dictionary with these keys and plain
-/// values.
+/// A function that returns the type to use in place of a dictionary type. Its arguments are the key
+/// type and the plain value type.
 pub(crate) type OfDictionary<'a> = &'a dyn Fn(&DataType, DataType) -> DataType;
 
-/// Returns the type without views and runs.
+/// Replaces views and runs in a type with plain types.
 pub(crate) fn plain_type(data_type: &DataType, dictionary: OfDictionary<'_>) -> DataType {
     let field = |field: &FieldRef| plain_field(field, dictionary);
     match data_type {
@@ -34,9 +34,10 @@ pub(crate) fn plain_field(field: &FieldRef, dictionary: OfDictionary<'_>) -> Fie
     if is_same { field.clone() } else { Arc::new(Field::clone(field).with_data_type(plain)) }
 }
 
-/// Returns the type in which a column's values are compared. It has no runs and no dictionaries.
+/// Returns the type in which a column's values are compared. The type does not contain runs or
+/// dictionaries.
 pub(super) fn compared(data_type: &DataType) -> DataType {
-    // Views are compared as they are.
+    // Views can be compared without conversion.
     match data_type {
         DataType::Utf8View | DataType::BinaryView => data_type.clone(),
         other => plain_type(other, &|_, values| values),

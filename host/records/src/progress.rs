@@ -1,11 +1,12 @@
 //! The progress of reading rows, in bytes of their files. After each batch of a split, the progress
-//! grows by the bytes that any split has read from the source since the last batch. A split never
-//! counts more bytes than its own size.
+//! grows by the number of bytes that all splits have read from the source since the last batch. A
+//! split never counts more bytes than its size.
 
 use super::rows::Rows;
 use tensorferry_core::context::session::Session;
 
-/// Announces that these splits will be read. Bytes that were read to open the input do not count.
+/// Adds the sizes of these splits to the session's total. Bytes that were read to open the input do
+/// not count as progress.
 pub(super) fn begin(rows: &Rows<'_>, splits: impl Iterator<Item = usize>, session: &Session) {
     let _ = rows.source.take_read();
     session.will_read(splits.map(|split| bytes_of(rows, split)).sum());
@@ -15,7 +16,7 @@ pub(super) fn begin(rows: &Rows<'_>, splits: impl Iterator<Item = usize>, sessio
 pub(super) struct SplitProgress<'a> {
     rows: &'a Rows<'a>,
     session: &'a Session,
-    /// Bytes of the split that have not been counted.
+    /// Number of bytes of the split that have not been counted.
     left: u64,
 }
 
@@ -24,13 +25,13 @@ impl<'a> SplitProgress<'a> {
         Self { rows, session, left: bytes_of(rows, split) }
     }
 
-    /// Counts the bytes that all splits have read since the last call.
+    /// Counts the bytes that have been read for all splits since the last call.
     pub(super) fn update(&mut self) {
         self.count(self.rows.source.take_read());
     }
 
-    /// Counts the bytes that are left. They were in unused columns, or another split has counted
-    /// them.
+    /// Counts the remaining bytes of the split. These bytes are in unused columns, or were counted
+    /// for a different split.
     pub(super) fn end(mut self) {
         self.count(u64::MAX);
     }

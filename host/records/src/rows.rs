@@ -17,9 +17,9 @@ pub struct Rows<'a> {
     pub format: &'a RegisteredFormat,
     /// The schema and splits.
     pub set: Arc<dyn RecordSet>,
-    /// Losses that were found when the input was opened.
+    /// The losses that were found when the input was opened.
     pub opened: Vec<Loss>,
-    /// The reader. `None` if it is shared and its owner keeps it.
+    /// The reader of the input; `None` if a different owner keeps the reader.
     pub reader: Option<Box<dyn RecordReader>>,
 }
 
@@ -45,7 +45,7 @@ pub fn open<'a>(
     Ok(Rows { source, format, set: set.into(), opened, reader: Some(reader) })
 }
 
-/// Returns an input that another owner has opened and keeps open.
+/// Returns an input that a different owner has opened and keeps open.
 #[must_use]
 pub fn shared<'a>(
     source: Arc<FileSource>,
@@ -55,9 +55,9 @@ pub fn shared<'a>(
     Rows { source, format, set, opened: Vec::new(), reader: None }
 }
 
-/// Calls `read` once with a purpose that allows the reader to make guesses about the input. If a
-/// guess is wrong, or if it may be the reason why a value was refused, calls `read` again with the
-/// purpose `otherwise`, which does not allow guesses.
+/// Calls `read` with a purpose that allows the reader to make guesses about the input. If a guess
+/// is wrong or may have caused an error, calls `read` again with the purpose `otherwise`, which
+/// does not allow guesses.
 pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
     let noted = session.noted();
     match read(Purpose::ONCE) {
@@ -69,7 +69,7 @@ pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose
     }
 }
 
-/// Returns the error for a refused schema. If the schema may be based on a guess, the error says
+/// Returns the error for a refused schema. If the schema may be based on a guess, the error reports
 /// that the guess was wrong.
 #[must_use]
 pub fn refusal(error: Error, purpose: Purpose) -> Error {
@@ -79,27 +79,27 @@ pub fn refusal(error: Error, purpose: Purpose) -> Error {
     error
 }
 
-/// Adds the input to an error that does not name a file. If the file cannot be read, also adds a
-/// description of it.
+/// Adds the name of the input to an error that does not name a file. If the file cannot be read,
+/// also adds a description of the file.
 fn place(error: Error, source: &FileSource) -> Error {
     source.attribute_error(explain(source, error)).file(source.entry_path().display().to_string())
 }
 
 impl Rows<'_> {
-    /// Adds the input to a stream's error that does not name a file.
+    /// Adds the name of the input to a stream's error that does not name a file.
     #[must_use]
     pub fn place(&self, error: Error) -> Error {
         place(error, &self.source)
     }
 
-    /// Returns the number of rows, if it is known without reading them.
+    /// Returns the number of rows, if the number is known without reading the rows.
     #[must_use]
     pub fn known_records(&self) -> Option<u64> {
         self.set.splits().iter().map(|split| split.records).sum()
     }
 
-    /// Checks that the input has at least one row before any steps are applied. Reads batches until
-    /// one has a row.
+    /// Checks that the input has at least one row before steps are applied. Reads batches until a
+    /// batch contains a row.
     pub fn check_any(&self) -> Result<()> {
         for split in 0..self.set.splits().len() {
             for batch in self.set.stream(split, &Batches::default()).map_err(|error| self.place(error))? {
@@ -121,7 +121,7 @@ impl Rows<'_> {
     }
 
     /// Returns the losses that were found when the input was opened, and losses for the records
-    /// that streams have left out so far.
+    /// that the streams have skipped so far.
     pub fn losses(&self) -> Result<Vec<Loss>> {
         let mut losses = self.opened.clone();
         self.set.losses(&mut losses)?;

@@ -1,4 +1,4 @@
-//! A schema as a file that lists columns. Readers and writers of records accept such a file as
+//! A schema file, which lists columns. Readers and writers of records accept a schema file as
 //! `schema=FILE`.
 //!
 //! ```json
@@ -23,7 +23,7 @@ pub fn schema_file(schema: &Schema) -> Value {
     Value::Object(file)
 }
 
-/// Returns the name, type and shape of a column.
+/// Returns the entry for a column: its name, type and shape.
 #[must_use]
 pub fn column(field: &Field) -> Value {
     let (data_type, shape) = type_and_shape(field.data_type());
@@ -36,7 +36,7 @@ pub fn column(field: &Field) -> Value {
     Value::Object(column)
 }
 
-/// Returns the type of a column's values, and their shape in each row.
+/// Returns the type of a column's values, and the shape of the values in each row.
 #[must_use]
 pub fn type_and_shape(data_type: &DataType) -> (&DataType, Vec<Option<u64>>) {
     let mut shape = Vec::new();

@@ -1,4 +1,4 @@
-//! Shows a column's numbers in readable form, for example as a time or a decimal.
+//! Formats a column's numbers in readable form, for example as a time or a decimal.
 
 use super::lists::leaf_type;
 use super::zones::in_known_zones;
@@ -9,8 +9,8 @@ use arrow_schema::DataType;
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Returns what a column's number means, as text. Returns `None` for a plain number, and for a time
-/// that cannot be shown as text.
+/// Returns the meaning of a column's number as text. Returns `None` for a plain number, and for a
+/// time that has no text form.
 #[must_use]
 pub fn shown(data_type: &DataType, number: i128) -> Option<String> {
     let data_type = in_known_zones(leaf_type(data_type));

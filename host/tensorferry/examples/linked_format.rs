@@ -28,7 +28,7 @@ impl TensorReader for Numbers {
     ) -> Result<Box<dyn TensorDecoder>> {
         let path = source.entry().name();
         let file = source.open(path)?;
-        // Bounded: a file longer than the limit for headers is refused.
+        // `read_vec` refuses a file longer than the limit for headers.
         let text = source.read_vec(file, 0, source.len(file), context.limits())?;
         let text = String::from_utf8(text).map_err(|_| Error::malformed("not UTF-8").file(path))?;
         let numbers = text.lines().map(|line| {

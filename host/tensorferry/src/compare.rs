@@ -1,5 +1,4 @@
-//! Comparison of two inputs: whether they have the same tensors or records, and which of these
-//! differ.
+//! Comparison of two inputs, which reports the tensors or records that differ.
 
 use crate::{RECORDS, Registry};
 use tensorferry_convert::compare::compare;

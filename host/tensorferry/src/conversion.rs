@@ -19,7 +19,7 @@ impl Registry {
     }
 }
 
-/// A conversion that has not run yet. Its methods correspond to the options of `ferry convert`.
+/// A conversion that has not run yet. The methods correspond to the options of `ferry convert`.
 ///
 /// ```no_run
 /// # fn main() -> tensorferry::Result<()> {
@@ -47,7 +47,7 @@ impl Conversion<'_> {
         self
     }
 
-    /// Writes the format with this ID instead of the one that the output's name implies.
+    /// Writes the format with this ID instead of the format that the output's name implies.
     pub fn to(mut self, format: impl Into<String>) -> Self {
         self.request.output.format = Some(format.into());
         self
@@ -66,8 +66,8 @@ impl Conversion<'_> {
     }
 
     /// Converts only this branch of the input: a path such as `model.encoder`, or `.` for the whole
-    /// input. By default, if the output format cannot store a tree, only the model of a checkpoint
-    /// with optimizer state is converted.
+    /// input. By default, if the output format cannot store a tree, ferry converts only the model
+    /// of a checkpoint with optimizer state.
     pub fn part(mut self, part: &str) -> Self {
         self.request.input.part = Part::parse(part);
         self
@@ -80,7 +80,7 @@ impl Conversion<'_> {
         self
     }
 
-    /// Sets whether the output is read back and every value compared before the output becomes
+    /// Sets whether to read the output back and compare every value before the output becomes
     /// visible.
     pub fn verify(mut self, verify: bool) -> Self {
         self.request.output.verify = verify;
@@ -94,8 +94,8 @@ impl Conversion<'_> {
         self
     }
 
-    /// Sets whether to fail on the first loss of data or unrequested change of representation,
-    /// unless its kind is [allowed](Self::allow).
+    /// Sets whether the conversion fails on the first loss of data or unrequested change of
+    /// representation. Losses of an [allowed](Self::allow) kind do not count.
     pub fn strict(mut self, strict: bool) -> Self {
         self.request.losses.strict = strict;
         self
@@ -115,20 +115,20 @@ impl Conversion<'_> {
         self
     }
 
-    /// Allows a kind of loss in spite of [`strict`](Self::strict).
+    /// Allows a kind of loss even if [`strict`](Self::strict) is set.
     pub fn allow(mut self, kind: LossKind) -> Self {
         self.request.losses.allowed.push(kind);
         self
     }
 
-    /// Sets whether an existing output is replaced.
+    /// Sets whether to replace an existing output.
     pub fn force(mut self, force: bool) -> Self {
         self.request.output.commit.force = force;
         self
     }
 
-    /// Sets whether the files and their folder are synced, so that the output survives a power
-    /// failure.
+    /// Sets whether to sync the output files and their folder to disk, so that the output survives
+    /// a power failure.
     pub fn sync(mut self, sync: bool) -> Self {
         self.request.output.commit.sync = sync;
         self

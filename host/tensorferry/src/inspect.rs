@@ -13,7 +13,7 @@ pub use tensorferry_core::read::{outline, part};
 use tensorferry_sdk::Result;
 
 impl Registry {
-    /// Finds an input and detects its format and which of its files belong to it.
+    /// Finds an input, and detects its format and the files that it consists of.
     ///
     /// # Errors
     /// Returns an error if the path does not exist, if no format reads the input, or if the input
@@ -22,8 +22,8 @@ impl Registry {
         record_files::find(path.as_ref(), choice, self.as_ref(), self.session())
     }
 
-    /// Opens an input and describes the part that `look` selects. Records are described as the
-    /// tensors that they would become.
+    /// Opens an input and describes the part that `look` selects. For an input of records,
+    /// describes the tensors that a conversion of the records would create.
     ///
     /// # Errors
     /// Returns an error for any reason that [`find`](Self::find) lists.
@@ -39,8 +39,8 @@ impl Registry {
         inspect_found(found, look, self.session(), RECORDS)
     }
 
-    /// Inspects the models in the subfolders of a folder that is not a model itself. Each comes
-    /// with the name of its folder.
+    /// Inspects the models in the subfolders of a folder that is not a model itself. Returns the
+    /// name of each subfolder with its model.
     ///
     /// # Errors
     /// Returns an error if one of the models is malformed or cannot be read.

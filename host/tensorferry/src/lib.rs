@@ -1,7 +1,7 @@
 //! Converts tensors and records between file formats. This library is the engine of `ferry`.
 //!
-//! A [`Registry`] contains the formats that a program can use: those linked into it, and those of the
-//! plugin libraries that it loads. Everything else starts from the registry.
+//! A [`Registry`] contains the formats that a program can use: formats linked into the program, and
+//! formats from the plugin libraries that it loads. All other operations start from the registry.
 //!
 //! ```
 //! use tensorferry::{Dtype, NewTensor, Registry};
@@ -35,10 +35,10 @@
 //!
 //! The library does not search for or load plugins unless the program asks for it. It does not
 //! change signals, limits, the allocator or the global thread pool of the process. A [`Session`]
-//! owns the threads, the memory budget, the limits for hostile input and the cancel token. The only
-//! environment variables that it reads are the system's folder for temporary files and, if a URL is
-//! opened, the [settings for URLs](remote). Opened inputs are owned values: `Send`, `Sync` and
-//! `'static`.
+//! owns the threads, the memory budget, the limits for hostile input and the cancel token. The
+//! library reads only two kinds of environment variables: the system's folder for temporary files
+//! and, if a URL is opened, the [settings for URLs](remote). Opened inputs are owned values:
+//! `Send`, `Sync` and `'static`.
 //!
 //! # Features
 //!
@@ -107,7 +107,7 @@ pub use tensorferry_sdk::{
     Side, Value,
 };
 
-/// Support for records. Without the feature `records`, it refuses them.
+/// Support for records. Without the feature `records`, the library refuses inputs of records.
 #[cfg(feature = "records")]
 const RECORDS: &dyn tensorferry_convert::record_support::RecordSupport =
     &tensorferry_records::conversion::Records;

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use tensorferry_sdk::{Error, Result};
 
 /// A read-only mapping of a tensor's bytes in its file, as [`Tensor::map`](crate::Tensor::map)
-/// returns it. It stays valid after the tensor and its model are dropped.
+/// returns it. The mapping remains valid after the tensor and its model are dropped.
 #[derive(Debug)]
 pub struct Mapped(memmap2::Mmap);
 
@@ -32,8 +32,8 @@ impl Deref for Mapped {
 }
 
 /// A private mapping of a tensor's bytes in its file, as
-/// [`Tensor::map_private`](crate::Tensor::map_private) returns it. Writes to it do not change the
-/// file. It stays valid after the tensor and its model are dropped.
+/// [`Tensor::map_private`](crate::Tensor::map_private) returns it. Writes to the mapping do not
+/// change the file. The mapping remains valid after the tensor and its model are dropped.
 #[derive(Debug)]
 pub struct MappedPrivate(memmap2::MmapMut);
 

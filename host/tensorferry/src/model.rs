@@ -28,7 +28,7 @@ use tensorferry_sdk::{
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::stored::{DecodedStorages, Stored};
 
-/// Bytes of a large tensor that one thread reads at a time.
+/// Number of bytes of a large tensor that one thread reads at a time.
 const CHUNK: usize = 8 << 20;
 
 /// Options for opening an input. [`Registry::open`] uses the defaults.
@@ -54,8 +54,8 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Creates default options: the format is detected, and the model is picked out of a checkpoint
-    /// automatically.
+    /// Creates default options. The format is detected, and a checkpoint with optimizer state is
+    /// opened as its model.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -75,28 +75,28 @@ impl OpenOptions {
     }
 
     /// Opens only this branch of the input: a path such as `model.encoder`, or `.` for the whole
-    /// input. By default, a checkpoint with optimizer state is opened as its model.
+    /// input. By default, only the model of a checkpoint with optimizer state is opened.
     #[must_use]
     pub fn part(self, part: &str) -> Self {
         Self { part: Part::parse(part), ..self }
     }
 
-    /// Skips the comparison of tensors with the checksums that are stored in the input.
+    /// Skips the comparison of tensors with the checksums stored in the input.
     #[must_use]
     pub fn unchecked(self) -> Self {
         Self { unchecked: true, ..self }
     }
 
-    /// Sets whether a loss that is found on opening is an error, unless its kind is
-    /// [allowed](Self::allow).
+    /// Sets whether opening fails on a loss of data. Losses of an [allowed](Self::allow) kind do
+    /// not count.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.losses.strict = strict;
         self
     }
 
-    /// Allows a kind of loss. With [`LossKind::Input`](sdk::LossKind::Input), entries of a folder
-    /// that cannot be read are left out.
+    /// Allows a kind of loss. If [`LossKind::Input`](sdk::LossKind::Input) is allowed, folder
+    /// entries that cannot be read are skipped.
     #[must_use]
     pub fn allow(mut self, kind: sdk::LossKind) -> Self {
         self.losses.allowed.push(kind);
@@ -178,12 +178,13 @@ struct OpenedModel {
     by_name: BTreeMap<String, TensorId>,
     /// For each tensor, the first tensor that it is tied to. Computed on first use.
     ties: OnceLock<Vec<TensorId>>,
-    /// Storages that were compared with their checksums; `None` if they are not compared at all.
+    /// The storages that have been compared with their checksums; `None` if the comparison is
+    /// disabled.
     compared: Option<Mutex<HashSet<StorageId>>>,
 }
 
 impl Model {
-    /// Creates a model from an inspected input, whose catalog may be the result of steps.
+    /// Creates a model from an inspected input, to which steps may have been applied.
     #[must_use]
     pub fn of(inspected: Inspected, session: Arc<Session>, options: OpenOptions) -> Self {
         let decoded = Arc::new(DecodedStorages::new(&inspected.catalog));
@@ -204,8 +205,8 @@ impl Model {
         Self { opened: Arc::new(opened), session }
     }
 
-    /// Returns the number of bytes read from the input's files since it was opened or since the
-    /// last call, and resets it.
+    /// Returns the number of bytes read from the input's files since the input was opened or since
+    /// the last call, and resets the count.
     #[must_use]
     pub fn take_read(&self) -> u64 {
         self.opened.input.source.take_read()
@@ -244,21 +245,21 @@ impl Model {
         self.opened.catalog.metadata()
     }
 
-    /// Returns the content of the input that this model leaves out.
+    /// Returns the losses: content of the input that is not part of this model.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.opened.losses
     }
 
-    /// Returns the catalog behind this model. It also has the state tree, the ties, and the calls
-    /// that pickles would make.
+    /// Returns the catalog behind this model. The catalog also contains the state tree, the ties,
+    /// and the calls that pickles would make.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.opened.catalog
     }
 
-    /// Computes summary statistics of all tensors, or of those whose names match one of the globs.
-    /// Quantized tensors are dequantized first.
+    /// Computes summary statistics of all tensors, or only of tensors whose names match one of the
+    /// globs. Quantized tensors are dequantized first.
     ///
     /// # Errors
     /// Returns an error if a glob is invalid or matches no name, or if the input cannot be read.
@@ -276,8 +277,8 @@ impl Model {
         self.opened.input.source.check_unchanged()
     }
 
-    /// Returns the same model, to be read with the threads, memory and cancel token of another
-    /// session. This makes it possible to cancel a single call.
+    /// Returns this model with a different session, whose threads, memory and cancel token reads
+    /// then use. With a separate session, a program can cancel a single call.
     #[must_use]
     pub fn with_session(&self, session: Arc<Session>) -> Self {
         Self { opened: self.opened.clone(), session }
@@ -298,8 +299,8 @@ impl Model {
         Logical::new(Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone()))
     }
 
-    /// Runs `read`, and then returns an error if a file of the input has changed, because the bytes
-    /// may be wrong.
+    /// Runs `read`. If a file of the input has changed afterwards, returns an error, because the
+    /// bytes that `read` returned may be wrong.
     fn checked<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         let source = &self.opened.input.source;
         let done = read().map_err(|error| source.attribute_error(error))?;
@@ -336,7 +337,7 @@ pub struct Tensor {
 
 impl Tensor {
     fn facts(&self) -> &sdk::Tensor {
-        // IDs are created from the length of the catalog.
+        // The index is in bounds, because IDs are created from the length of the catalog.
         &self.model.opened.catalog.tensors()[self.id.0 as usize]
     }
 
@@ -357,8 +358,8 @@ impl Tensor {
         self.facts().dtype
     }
 
-    /// Returns the name of the dtype, such as `F32` or `BF16`; also for dtypes that the format
-    /// defines.
+    /// Returns the name of the dtype, such as `F32` or `BF16`. Dtypes that the format defines also
+    /// have names.
     #[must_use]
     pub fn dtype_name(&self) -> &str {
         self.dtype_info().map_or("?", DtypeInfo::name)
@@ -370,7 +371,7 @@ impl Tensor {
         &self.facts().attributes
     }
 
-    /// Returns the dimensions, in elements; empty for a scalar.
+    /// Returns the dimensions, in elements. A scalar has no dimensions.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.facts().shape
@@ -382,11 +383,11 @@ impl Tensor {
         self.facts().bytes
     }
 
-    /// Returns the tensor's bytes: row-major, little-endian. Each string is stored as its length (a
-    /// little-endian `u64`), followed by its bytes.
+    /// Returns the tensor's bytes in row-major, little-endian order. Each string is stored as its
+    /// length (a little-endian `u64`), followed by its bytes.
     ///
-    /// The first read compares the bytes with the checksums that are stored in the input. Reads of
-    /// [rows](Self::read_rows) and regions, and mappings, are not compared.
+    /// The first read compares the bytes with the checksums that are stored in the input. Mappings,
+    /// and reads of [rows](Self::read_rows) and regions, do not compare checksums.
     ///
     /// # Errors
     /// Returns an error if a checksum does not match, if the input cannot be read, or if there is
@@ -408,12 +409,13 @@ impl Tensor {
         self.model.with_bytes(|logical| self.model.read_whole(logical, self.id, buffer))
     }
 
-    /// Returns the bytes of a range of rows, which are the indices of the first dimension. They are
-    /// laid out as in [`read`](Self::read).
+    /// Returns the bytes of a range of rows. Rows are the indices of the first dimension. The bytes
+    /// have the same layout as the result of [`read`](Self::read).
     ///
     /// # Errors
-    /// Returns an error if the tensor is a scalar or contains strings, if the rows are out of
-    /// range, if rows of a packed dtype do not start at a byte, or if the input cannot be read.
+    /// Returns an error if the tensor is a scalar or contains strings, or if the rows are out of
+    /// range. Also returns an error if rows of a packed dtype do not start at a byte boundary, or
+    /// if the input cannot be read.
     pub fn read_rows(&self, rows: Range<u64>) -> Result<Vec<u8>> {
         let (start, end) = self.byte_range(&rows)?;
         let mut bytes = self.room(end - start)?;
@@ -445,7 +447,7 @@ impl Tensor {
         self.model.with_bytes(|logical| logical.read_part(&part, buffer))
     }
 
-    /// Maps the tensor's bytes into memory, without a copy.
+    /// Maps the tensor's bytes into memory without copying them.
     ///
     /// # Safety
     /// The file must not change or shrink during the lifetime of the mapping. If another process
@@ -453,8 +455,8 @@ impl Tensor {
     /// past its end terminates the process with SIGBUS.
     ///
     /// # Errors
-    /// Returns an error if the file does not contain the bytes as [`read`](Self::read) would return
-    /// them, or if mapping fails.
+    /// Returns an error if the bytes in the file differ from the bytes that [`read`](Self::read)
+    /// would return, or if mapping fails.
     #[cfg(feature = "mmap")]
     #[expect(unsafe_code, reason = "the caller makes the promise that the mapping needs")]
     pub unsafe fn map(&self) -> Result<crate::mapped::Mapped> {
@@ -465,10 +467,10 @@ impl Tensor {
     }
 
     /// Maps the tensor's bytes into memory for private writes. Writes are visible only in this
-    /// mapping, and each copies the page that it changes.
+    /// mapping. The first write to a page copies the page.
     ///
     /// # Safety
-    /// The same as for [`map`](Self::map).
+    /// The requirements are those of [`map`](Self::map).
     ///
     /// # Errors
     /// Returns an error for any reason that [`map`](Self::map) lists.
@@ -481,7 +483,8 @@ impl Tensor {
         })
     }
 
-    /// Calls `map` with the file that contains the bytes unchanged, their offset, and their length.
+    /// Calls `map` with the file that contains the tensor's bytes unchanged, the offset of the
+    /// bytes, and their length.
     #[cfg(feature = "mmap")]
     fn in_its_file<T>(&self, map: impl FnOnce(&std::fs::File, u64, u64) -> Result<T>) -> Result<T> {
         let facts = self.facts();
@@ -501,7 +504,7 @@ impl Tensor {
         map(&file, start + offset, facts.bytes).map_err(|error| error.tensor(&facts.name))
     }
 
-    /// Returns where the rows start and end within the tensor's bytes.
+    /// Returns the start and the end of the rows within the tensor's bytes.
     fn byte_range(&self, rows: &Range<u64>) -> Result<(u64, u64)> {
         let shape = self.shape();
         let Some((&count, row)) = shape.split_first() else {

@@ -1,4 +1,5 @@
-//! Receipts record what an output was made from and how. Outputs can be verified against them.
+//! Receipts record the sources, options and digests of an output. A program can verify outputs
+//! against their receipts.
 
 use crate::{RECORDS, Registry};
 use std::path::PathBuf;
@@ -8,12 +9,12 @@ use tensorferry_convert::receipts::verify::verify_all;
 use tensorferry_sdk::Result;
 
 impl Registry {
-    /// Compares outputs with their receipts, several at once. `each` is called with the verdicts in
-    /// the order of the receipts.
+    /// Compares outputs with their receipts, several outputs in parallel. Calls `each` with the
+    /// verdicts, in the order of the receipts.
     ///
     /// # Errors
-    /// Returns an error if the session is cancelled or if `each` returns an error. A problem with
-    /// an output is part of its verdict.
+    /// Returns an error if the session is canceled or if `each` returns an error. A problem with an
+    /// output is part of its verdict.
     pub fn verify(
         &self,
         receipts: &[PathBuf],

@@ -7,9 +7,9 @@ use tensorferry_core::formats::plugin::{PluginIdentity, PluginLibrary};
 use tensorferry_core::formats::registry::Formats;
 use tensorferry_sdk::{Format, Result, Side};
 
-/// The formats that a program can use: those linked into it, and those of the plugin libraries that
-/// it loads. A registry does not search for or open a library unless the program asks for it.
-/// Clones share the libraries.
+/// The formats that a program can use: formats linked into the program, and formats from the plugin
+/// libraries that it loads. A registry searches for and opens libraries only if the program
+/// requests it. Clones share the libraries.
 ///
 /// ```
 /// use tensorferry::Registry;
@@ -24,30 +24,29 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Creates a registry without formats, with a session of its own.
+    /// Creates a registry without formats and with a new session.
     #[must_use]
     pub fn new() -> Self {
         Self { formats: Formats::new(), session: opening_urls(Arc::default()) }
     }
 
     /// Adds a format that is linked into the program. If two formats have the same ID, the registry
-    /// keeps the first one.
+    /// keeps the first format.
     #[must_use]
     pub fn with(mut self, format: Box<dyn Format>) -> Self {
         self.formats = self.formats.with(format);
         self
     }
 
-    /// Adds several formats, such as those that the function `formats()` of a format's crate
-    /// returns.
+    /// Adds several formats, for example the result of `formats()` of a format's crate.
     #[must_use]
     pub fn with_all(self, formats: impl IntoIterator<Item = Box<dyn Format>>) -> Self {
         formats.into_iter().fold(self, Self::with)
     }
 
     /// Loads the formats of the libraries that a search finds. A library that cannot be used does
-    /// not end the search: [`libraries`](Self::libraries) has the reason, and
-    /// [`notes`](Self::notes) has the folders that were skipped.
+    /// not end the search: [`libraries`](Self::libraries) returns the reason, and
+    /// [`notes`](Self::notes) returns the folders that were skipped.
     ///
     /// ```
     /// use tensorferry::{PluginFolder, PluginSearch, Registry, scan_plugins};
@@ -73,9 +72,9 @@ impl Registry {
         Self { formats: search.load(), ..Self::new() }
     }
 
-    /// Loads every plugin library of these folders; [`search`](Self::search) has more options. If
-    /// two formats have the same ID, the registry keeps the first one. Opening a library runs its
-    /// code.
+    /// Loads every plugin library in these folders. [`search`](Self::search) has more options. If
+    /// two formats have the same ID, the registry keeps the first format. Opening a library runs
+    /// its code.
     #[cfg(feature = "dynamic")]
     #[must_use]
     pub fn load<F: Into<crate::PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {
@@ -89,22 +88,22 @@ impl Registry {
         Self::search(&crate::PluginSearch::default().file(path))
     }
 
-    /// Returns this registry with another session: threads, memory, limits and cancel token. With
-    /// the feature `remote`, a session without a `remote` of its own gets one for HTTP servers,
-    /// object stores and the Hugging Face Hub.
+    /// Returns this registry with a different session, which owns threads, memory, limits and a
+    /// cancel token. With the feature `remote`, if the session's `remote` is not set, it is set to
+    /// one for HTTP servers, object stores and the Hugging Face Hub.
     #[must_use]
     pub fn with_session(self, session: impl Into<Arc<Session>>) -> Self {
         Self { session: opening_urls(session.into()), ..self }
     }
 
-    /// Returns the session, which owns the threads, memory, limits and cancel token of everything
-    /// that this registry does.
+    /// Returns the session, which owns the threads, memory, limits and cancel token for all
+    /// operations of this registry.
     #[must_use]
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// Returns every plugin library that was examined, in order.
+    /// Returns every plugin library that was examined, in the order of examination.
     #[must_use]
     pub fn libraries(&self) -> &[PluginLibrary] {
         self.formats.libraries()
@@ -122,7 +121,8 @@ impl Registry {
         self.formats.formats()
     }
 
-    /// Returns notes on the search for users: folders that were skipped, and duplicate format IDs.
+    /// Returns notes for users about the search for libraries: skipped folders and duplicate format
+    /// IDs.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         self.formats.notes()
@@ -137,11 +137,11 @@ impl Registry {
         self.formats.check_any()
     }
 
-    /// Returns the format with this ID, if it supports this side (reading or writing).
+    /// Returns the format with this ID, if the format supports `side` (reading or writing).
     ///
     /// # Errors
-    /// Returns an I/O error if there is no format at all, and a usage error that lists the known
-    /// IDs if this one is unknown.
+    /// Returns an I/O error if the registry has no formats. Returns a usage error that lists the
+    /// known IDs if `id` is unknown.
     pub fn format(&self, id: &str, side: Side) -> Result<&RegisteredFormat> {
         self.formats.format(id, side)
     }
@@ -153,7 +153,8 @@ impl Default for Registry {
     }
 }
 
-/// For programs that also use the crates below this one, which have no stability guarantee.
+/// Gives access to the formats for programs that also use the lower-level crates, which have no
+/// stability guarantee.
 impl AsRef<Formats> for Registry {
     fn as_ref(&self) -> &Formats {
         &self.formats

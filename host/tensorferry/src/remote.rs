@@ -1,8 +1,8 @@
 //! Inputs and outputs that are URLs: HTTP servers, object stores and the Hugging Face Hub.
 //!
-//! With the feature `remote`, a registry opens URLs with the settings of the environment, and
-//! [`connect`] adds settings of your own. Without the feature, a session opens only the URLs that
-//! its [`Session::remote`] can open.
+//! With the feature `remote`, a registry opens URLs with the settings from the environment, and
+//! [`connect`] adds further settings. Without the feature, a session opens only the URLs that its
+//! [`Session::remote`] supports.
 
 #[cfg(feature = "remote")]
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::Result;
 
 /// Settings for this process and the processes that it starts, one `KEY=VALUE` per line. Unlike
-/// command-line arguments, other users cannot read them. They override the user's file, and
-/// arguments override them.
+/// command-line arguments, these settings are not visible to other users. They override the user's
+/// settings file, and command-line arguments override them.
 const VARIABLE: &str = "FERRY_STORE";
 
 /// The user's settings file, within the configuration folder: one setting per line, and `#` starts
@@ -23,9 +23,10 @@ const VARIABLE: &str = "FERRY_STORE";
 #[cfg(feature = "remote")]
 const FILE: &str = "ferry/stores";
 
-/// Creates the [`Remote`] that opens URLs for a session. It uses the user's settings file, the
-/// environment, and then `settings` (each `KEY=VALUE`); later values take precedence. Prefetching
-/// uses up to half of the session's memory. When the session is cancelled, transfers end too.
+/// Creates the [`Remote`] that opens URLs for a session. The settings come from the user's settings
+/// file, the environment, and `settings` (each `KEY=VALUE`). Later values take precedence.
+/// Prefetching uses up to half of the session's memory. When the session is canceled, transfers
+/// also end.
 ///
 /// # Errors
 /// Returns an error if a setting does not exist or has an invalid value, or if the settings file
@@ -43,7 +44,7 @@ fn open(settings: &[String], memory: u64, cancelled: Arc<AtomicBool>) -> Result<
     Ok(Arc::new(tensorferry_remote::Remotes::cancelled_by(settings, memory / 2, is_cancelled)))
 }
 
-/// Enables URLs in a session that is not shared yet and has no `remote`.
+/// Enables URLs in a session that is not shared yet and whose `remote` is not set.
 #[cfg_attr(not(feature = "remote"), expect(unused_mut, reason = "only the feature `remote` changes it"))]
 pub(crate) fn opening_urls(mut session: Arc<Session>) -> Arc<Session> {
     #[cfg(feature = "remote")]
@@ -72,7 +73,8 @@ fn of_file() -> Result<Vec<String>> {
         |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
     let path = folder.map(|folder| folder.join(FILE));
-    // A service may have no permission to enter its home folder: treat that as no settings.
+    // A service may have no permission to enter its home folder. In that case, there are no
+    // settings.
     let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { return Ok(Vec::new()) };
     match std::fs::read_to_string(&path) {
         Ok(text) => {
@@ -88,8 +90,9 @@ fn with_variable(settings: &[String]) -> Vec<String> {
     said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).chain(settings.to_vec()).collect()
 }
 
-/// Returns the name and value of the environment variable that passes these settings to a child
-/// process, in addition to those that this process got the same way.
+/// Returns the name and value of the environment variable that passes settings to a child process.
+/// The value contains `settings` and the settings that this process received through the same
+/// variable.
 #[must_use]
 pub fn variable(settings: &[String]) -> (&'static str, String) {
     (VARIABLE, with_variable(settings).join("\n"))

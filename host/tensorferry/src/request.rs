@@ -1,4 +1,4 @@
-//! Conversions that a document describes. [`Conversion`](crate::Conversion) is a builder for the
+//! Conversions that a [`Request`] describes. [`Conversion`](crate::Conversion) is a builder for the
 //! same conversions.
 
 use crate::{RECORDS, Registry, Report};
@@ -13,7 +13,8 @@ use tensorferry_sdk::Result;
 
 impl Registry {
     /// Runs the conversion that `request` describes. `watch` receives the total number of bytes
-    /// before the first one is copied, and can stop the conversion before the output becomes visible.
+    /// before the first byte is copied. It can stop the conversion before the output becomes
+    /// visible.
     ///
     /// # Errors
     /// Returns an error if the conversion fails; no partial output is left behind.

@@ -1,4 +1,4 @@
-//! Records: reading in batches, display as cells or JSON lines, surveys and indexes.
+//! Records: readers of batches, displays as cells or JSON lines, surveys and indexes.
 
 use crate::steps;
 pub use tensorferry_records::cells::{CellColumn, cells};
@@ -24,7 +24,8 @@ pub fn steps_on_records(texts: &[String]) -> Result<Vec<Step<RecordAction>>> {
     tensorferry_records::conversion::on_records(steps::parse(texts)?)
 }
 
-/// Checks that a step gives the same result on each file of a dataset as on the whole dataset.
+/// Checks that applying a step to each file of a dataset gives the same result as applying it to
+/// the whole dataset.
 ///
 /// # Errors
 /// Returns an error for any reason that [`steps::parse`] lists, or if the step depends on other records.

@@ -32,15 +32,15 @@ pub struct NewTensor {
 #[derive(Debug, Clone)]
 enum Content {
     Bytes(SharedBytes),
-    /// The content of an earlier tensor, by name.
+    /// The content of an earlier tensor, which has this name.
     Of(String),
-    /// A tensor of an opened input, read while it is written.
+    /// A tensor of an opened input, which is read while the output is written.
     Opened(Tensor),
 }
 
 impl NewTensor {
-    /// Creates a tensor from its bytes, which are row-major and little-endian. Their number must
-    /// match the dtype and shape. A vector is moved, a slice is copied.
+    /// Creates a tensor from bytes in row-major, little-endian order. The number of bytes must
+    /// match the dtype and shape. A vector is moved, and a slice is copied.
     pub fn new(
         name: impl Into<String>,
         dtype: Dtype,
@@ -60,8 +60,9 @@ impl NewTensor {
         Self { name: name.into(), dtype, shape: shape.into(), content: Content::Bytes(bytes) }
     }
 
-    /// Creates a tensor that shares its bytes with the tensor `first`, which must come earlier and
-    /// have the same dtype and shape. The bytes are written once if the format supports it.
+    /// Creates a tensor that shares its bytes with the tensor `first`. The tensor `first` must come
+    /// earlier and have the same dtype and shape. The bytes are written only once if the format
+    /// supports shared bytes.
     pub fn tied(
         name: impl Into<String>,
         dtype: Dtype,
@@ -71,8 +72,9 @@ impl NewTensor {
         Self { name: name.into(), dtype, shape: shape.into(), content: Content::Of(first.into()) }
     }
 
-    /// Creates a tensor from one of an opened input. It is read window by window while it is
-    /// written. Tensors that are tied in the input stay tied if the format supports it.
+    /// Creates a tensor from a tensor of an opened input. The bytes are read window by window while
+    /// the output is written. Tensors that are tied in the input remain tied if the format supports
+    /// ties.
     pub fn opened(name: impl Into<String>, tensor: &Tensor) -> Self {
         let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
         Self { name: name.into(), dtype, shape, content: Content::Opened(tensor.clone()) }
@@ -103,8 +105,8 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    /// Creates default options: the format follows from the output's name, and an existing output
-    /// is not replaced.
+    /// Creates default options. The output's name implies the format, and an existing output is not
+    /// replaced.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -130,23 +132,23 @@ impl SaveOptions {
         self
     }
 
-    /// Also writes the metadata of a model and its state other than tensors. The tensors of the
-    /// state are the output's tensors with the same names. The report lists anything that the
-    /// format cannot store as a loss.
+    /// Also writes a model's metadata and its non-tensor state. Where the state refers to a tensor,
+    /// it refers to the output's tensor with the same name. The report lists content that the
+    /// format cannot store as losses.
     #[must_use]
     pub fn state_of(self, model: &Model) -> Self {
         Self { state_of: Some(model.clone()), ..self }
     }
 
-    /// Sets whether an existing output is replaced.
+    /// Sets whether to replace an existing output.
     #[must_use]
     pub fn force(mut self, force: bool) -> Self {
         self.commit.force = force;
         self
     }
 
-    /// Sets whether the files and their folder are synced, so that the output survives a power
-    /// failure.
+    /// Sets whether to sync the output files and their folder to disk, so that the output survives
+    /// a power failure.
     #[must_use]
     pub fn sync(mut self, sync: bool) -> Self {
         self.commit.sync = sync;
@@ -169,8 +171,9 @@ impl Registry {
     /// complete or absent.
     ///
     /// # Errors
-    /// Returns an error if the name implies no format, if two tensors have the same name, if the
-    /// bytes of a tensor do not fit its dtype and shape, if the output exists, or if writing fails.
+    /// Returns an error if the output's name does not imply a format, if the output exists, or if
+    /// writing fails. Also returns an error if two tensors have the same name, or if the bytes of a
+    /// tensor do not fit its dtype and shape.
     pub fn save(
         &self,
         path: impl AsRef<Path>,
@@ -190,7 +193,7 @@ impl Registry {
         tensors: impl IntoIterator<Item = NewTensor>,
         options: &SaveOptions,
     ) -> Result<Report> {
-        // The bytes are already in memory, so the limits for hostile files do not apply to them.
+        // The tensors' bytes are already in memory, so the limits for hostile files do not apply.
         let mut limits = self.session().limits.clone();
         limits.header_bytes = u64::MAX;
         limits.shared_bytes = u64::MAX;
@@ -248,7 +251,8 @@ impl Registry {
     }
 }
 
-/// Adds the model's metadata for keys that are not set yet, its tree, and the losses of its reader.
+/// Adds the model's tree, the losses of its reader, and its metadata entries whose keys are not set
+/// yet.
 fn add_state(
     model: &Model,
     ids: &HashMap<String, TensorId>,
@@ -273,7 +277,7 @@ fn add_state(
             };
             node = Node { class: node.class, ..Node::tensor(id) };
         }
-        // Children come before their parents.
+        // In the list of nodes, children come before their parents.
         node.children =
             node.children.iter().filter_map(|child| nodes.get(child.0 as usize).copied()).collect();
         nodes.push(catalog.node(node)?);
@@ -281,12 +285,13 @@ fn add_state(
     nodes.get(root.0 as usize).map_or(Ok(()), |&root| catalog.root(root))
 }
 
-/// A tensor of an opened input as an encoded storage. The handle of the storage is the index of the
-/// tensor in the list of all of them.
+/// A tensor of an opened input as an encoded storage. The storage's handle is the tensor's index in
+/// the list of all tensors of opened inputs.
 struct OpenedTensor(Tensor);
 
 impl OpenedTensor {
-    /// Adds the storage. Short tensors are decoded on each read instead of being cached.
+    /// Adds a storage for the tensor to `catalog`. Short tensors are decoded on each read instead
+    /// of being cached.
     fn add(
         tensor: &Tensor,
         session: &Arc<Session>,
@@ -309,8 +314,8 @@ impl EncodedStorage for OpenedTensor {
     }
 }
 
-/// Checks the length of a tensor's bytes. Strings contain their lengths, and are checked when they
-/// are read.
+/// Checks the length of a tensor's bytes. Tensors of strings are checked when they are read,
+/// because each string contains its length.
 fn check_len(dtype: Dtype, shape: &[u64], len: u64) -> Result<()> {
     let info = dtype.info().ok_or_else(|| Error::usage("the dtype belongs to a single format"))?;
     let expected = if info.is_variable() { len } else { info.bytes_of(element_count(shape)?)? };

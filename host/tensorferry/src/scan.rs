@@ -39,14 +39,14 @@ impl Registry {
     /// Opens a file, folder or URL of records, such as TFRecord, Parquet or JSON lines.
     ///
     /// # Errors
-    /// Returns an error if the input's format has no records, or if the input is missing, malformed
-    /// or unsupported.
+    /// Returns an error if the input's format does not contain records, or if the input is missing,
+    /// malformed or unsupported.
     pub fn scan(&self, path: impl AsRef<Path>) -> Result<Scan> {
         self.scan_with(path, &OpenOptions::new())
     }
 
     /// Opens a file, folder or URL of records with `options`. For a folder with splits,
-    /// [`OpenOptions::part`] names a split.
+    /// [`OpenOptions::part`] selects a split by name.
     ///
     /// # Errors
     /// Returns an error if the format or an option does not exist, or for any reason that
@@ -60,8 +60,8 @@ impl Registry {
         Ok(Scan::of(rows, takes_schema, self))
     }
 
-    /// Opens some of the files of an input that [`scan_with`](Self::scan_with) opened. Pass the
-    /// same `options`, with the format that was detected.
+    /// Opens some of the files of an input that was opened by [`scan_with`](Self::scan_with). Pass
+    /// the `options` of that call, with the format that it detected.
     ///
     /// # Errors
     /// Returns an error for any reason that [`scan_with`](Self::scan_with) lists.
@@ -94,11 +94,11 @@ pub struct Scan {
     schema: SchemaRef,
 }
 
-/// An opened input of records. Rust drops fields in the order of their declaration: the record set
-/// before the reader that created it.
+/// An opened input of records. Rust drops fields in the order of their declaration, so the record
+/// set is dropped before the reader that created it.
 struct OpenedScan {
     set: Arc<dyn RecordSet>,
-    /// Losses on opening.
+    /// Losses that were found when the input was opened.
     losses: Vec<Loss>,
     _readers: Readers,
     source: Arc<FileSource>,
@@ -138,8 +138,8 @@ impl Scan {
         &self.opened.format
     }
 
-    /// Returns the same input with steps on its records, in the syntax of `--step`:
-    /// `map:select,columns=id`, `take:10`. All steps must be passed in one call.
+    /// Returns this input with steps on its records. Steps have the syntax of `--step`, such as
+    /// `map:select,columns=id` or `take:10`. All steps must be passed in one call.
     ///
     /// # Errors
     /// Returns an error if a step does not exist, does not fit the columns or would never end, or
@@ -163,22 +163,22 @@ impl Scan {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// Returns the number of records, if it is known without reading them.
+    /// Returns the number of records, if the number is known without reading the records.
     #[must_use]
     pub fn known_records(&self) -> Option<u64> {
         let known = self.opened.set.splits().iter().map(|split| split.records).sum();
         steps::count(&self.steps, known)
     }
 
-    /// Returns the number of splits. A split is a range of records that can be read in parallel
-    /// with the others, by a stream of its own. A scan with steps has one split.
+    /// Returns the number of splits. A split is a range of records that a separate stream can read
+    /// in parallel with other splits. A scan with steps has one split.
     #[must_use]
     pub fn splits(&self) -> usize {
         if self.steps.is_empty() { self.opened.set.splits().len() } else { 1 }
     }
 
-    /// Returns the ranges of files that the input is read in, regardless of steps. File names are
-    /// relative to [`folder`](Self::folder).
+    /// Returns the file ranges in which the input is read. Steps do not affect these ranges. File
+    /// names are relative to [`folder`](Self::folder).
     #[must_use]
     pub fn stretches(&self) -> &[Split] {
         self.opened.set.splits()
@@ -190,21 +190,21 @@ impl Scan {
         self.opened.source.folder()
     }
 
-    /// Returns whether the steps treat each record independently of the others. If so, ranges of
-    /// records can go through the steps separately.
+    /// Returns whether the steps process each record independently of other records. If so, the
+    /// steps can be applied to ranges of records separately.
     #[must_use]
     pub fn is_row_wise(&self) -> bool {
         self.steps.iter().all(|step| step.action.is_row_wise())
     }
 
-    /// Returns the schema before the steps, as a schema file for the reader's option; `None` if the
-    /// reader has no such option.
+    /// Returns the schema before the steps, as the content of a schema file. Returns `None` if the
+    /// reader has no option for a schema file.
     #[must_use]
     pub fn schema_file(&self) -> Option<serde_json::Value> {
         self.opened.takes_schema.then(|| schema_file(&self.opened.set.schema()))
     }
 
-    /// Returns a scan of only these [stretches](Self::stretches), with the same steps.
+    /// Returns a scan that reads only these [stretches](Self::stretches) and has the same steps.
     ///
     /// # Errors
     /// Returns an error if the range is out of bounds, or if the steps depend on other records.
@@ -242,9 +242,9 @@ impl Scan {
         Ok(losses)
     }
 
-    /// Returns all records in order, as a C data stream. When the first batch is requested, reading
-    /// ahead starts on all threads of the session and within its memory. It continues until the
-    /// stream is released.
+    /// Returns all records in order, as a C data stream. When the first batch is requested, the
+    /// session's threads start to read ahead within its memory budget. Reading ahead continues
+    /// until the stream is released.
     #[must_use]
     pub fn stream(&self) -> c_stream::ArrowArrayStream {
         c_stream::ArrowArrayStream::new(ahead::batches(self.clone()))
@@ -257,16 +257,16 @@ impl Scan {
         c_stream::ArrowArrayStream::new(self.reader(splits))
     }
 
-    /// Returns all records in order, as batches of the crate `arrow-array`, version 60. They are
-    /// read ahead like those of [`stream`](Self::stream).
+    /// Returns all records in order, as batches from version 60 of the crate `arrow-array`. The
+    /// batches are read ahead as in [`stream`](Self::stream).
     #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn batches(&self) -> impl arrow_array::RecordBatchReader + Send + 'static {
         ahead::batches(self.clone())
     }
 
-    /// Returns the records of these splits in order, as batches of the crate `arrow-array`, version
-    /// 60; see [`stream_of`](Self::stream_of).
+    /// Returns the records of these splits in order, as batches from version 60 of the crate
+    /// `arrow-array`. See [`stream_of`](Self::stream_of).
     #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn batches_of(&self, splits: Range<usize>) -> impl arrow_array::RecordBatchReader + Send + 'static {
@@ -301,9 +301,9 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-/// The batches of several splits, one split after the other.
+/// The batches of several splits, in the order of the splits.
 struct Records {
-    /// Dropped before its scan.
+    /// The batches of the current split. This field is dropped before `scan`.
     current: Option<Batched>,
     scan: Scan,
     splits: Range<usize>,

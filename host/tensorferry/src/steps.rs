@@ -1,4 +1,4 @@
-//! Steps of conversions: their signatures, and the parser for the values of `--step`.
+//! Steps of conversions: the signatures of the steps, and the parser for values of `--step`.
 
 use crate::RECORDS;
 pub use tensorferry_convert::steps::recipe;

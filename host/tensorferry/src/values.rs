@@ -1,4 +1,4 @@
-//! Values of tensors: bytes as numbers, slices and digests.
+//! Values of tensors: decoded elements, slices and digests.
 
 pub use tensorferry_tensors::content::{Algorithm, ContentDigest, catalog as catalog_digest, digests};
 pub use tensorferry_tensors::elements::{Elements, Precision, bits, decode, has_values, unpacked};

@@ -1,5 +1,5 @@
-//! The metadata entry [`KEY`] keeps properties of columns that tensors cannot express: their order,
-//! types and lists, and the schema's own hints. The entry is JSON:
+//! The metadata entry [`KEY`] stores properties of columns that tensors cannot express: the order,
+//! types and lists of the columns, and the schema's own hints. The entry is JSON:
 //!
 //! ```json
 //! {"metadata": {"ferry.message": "example"},
@@ -16,13 +16,14 @@ use tensorferry_sdk::{Result, arrow_schema};
 
 pub const KEY: &str = "ferry.columns";
 
-/// Prefix of the schema metadata entries that are kept here, which are the hints of ferry's own
-/// readers. All other entries become entries of the tensors' metadata.
+/// Prefix of the schema metadata entries that contain the hints of ferry's own readers. These
+/// entries are stored in [`KEY`]. All other schema entries become separate metadata entries of the
+/// tensors.
 const OWN: &str = "ferry.";
-/// Maximum length in bytes of a type's name. Its longest part is a time zone.
+/// Maximum length in bytes of a type's name. The longest part of such a name is a time zone.
 const MAX_TYPE_BYTES: usize = 128;
 
-/// The properties of a schema that are kept in the metadata.
+/// The properties of a schema that the metadata entry stores.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnsMetadata {
     /// The hints of the schema itself, rather than of a column.
@@ -31,7 +32,7 @@ pub(crate) struct ColumnsMetadata {
     pub columns: Vec<ColumnMetadata>,
 }
 
-/// The properties of a column that are kept in the metadata.
+/// The properties of a column that the metadata entry stores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnMetadata {
     pub name: String,
@@ -40,7 +41,8 @@ pub(crate) struct ColumnMetadata {
     pub data_type: String,
     #[serde(default)]
     pub(crate) nullable: bool,
-    /// The length of the lists at each level, outermost first. `None` if the length varies.
+    /// The length of the lists at each level of nesting, outermost first; `None` if the length
+    /// varies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<Option<u64>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -59,7 +61,7 @@ impl ColumnsMetadata {
         serde_json::from_str(text).unwrap_or_default()
     }
 
-    /// Returns the columns by name, each with its position.
+    /// Returns a map from the name of each column to its position and properties.
     #[must_use]
     pub(crate) fn by_name(&self) -> HashMap<&str, (usize, &ColumnMetadata)> {
         self.columns
@@ -71,15 +73,15 @@ impl ColumnsMetadata {
 }
 
 impl ColumnMetadata {
-    /// Returns the type of the values inside all lists, if Arrow knows the type.
+    /// Returns the type of the values inside all lists, if Arrow has a type of this name.
     #[must_use]
     pub(crate) fn leaf(&self) -> Option<DataType> {
-        // The text comes from a file, and Arrow's parser recurses once for each level of nesting.
+        // The text is from a file, and Arrow's parser recurses once for each level of nesting.
         if self.data_type.len() > MAX_TYPE_BYTES { None } else { self.data_type.parse().ok() }
     }
 }
 
-/// Returns the metadata entries that are ferry's hints.
+/// Returns the metadata entries that contain hints of ferry's readers.
 #[must_use]
 pub fn hints(metadata: &Metadata) -> BTreeMap<String, String> {
     let own = metadata.iter().filter(|(key, _)| key.starts_with(OWN));

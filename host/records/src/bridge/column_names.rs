@@ -1,21 +1,21 @@
-//! Finds the tensors of a column by their names: `x.values` and `x.row_splits` are lists, and
+//! Finds the tensors of a column by their names: `x.values` and `x.row_splits` describe lists, and
 //! `x.valid` marks the values of `x` that are present. If the name of a tensor matches but its
 //! dtype or shape does not, the tensor is a separate column.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 
-/// The tensors of a column, as indices into the catalog.
+/// The tensors of a column, as indices in the catalog's list of tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ColumnTensors {
     pub(super) name: String,
-    /// The row splits of the column's lists, outermost first, each with the tensor that marks which
-    /// lists are present.
+    /// For each level of lists, outermost first: the tensor with the row splits, and the tensor
+    /// that marks which lists are present.
     pub(super) lists: Vec<(usize, Option<usize>)>,
     pub(super) values: usize,
     /// The tensor that marks which values are present.
     pub(super) valid: Option<usize>,
-    /// Number of rows. `None` if the tensor has no leading dimension.
+    /// Number of rows; `None` if the tensor is a scalar, which has no leading dimension.
     pub(super) rows: Option<u64>,
 }
 
@@ -37,7 +37,8 @@ pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
             taken.extend(parts);
         }
     }
-    // A tensor with the validity of another tensor is not a column, even if it comes first.
+    // A tensor that marks the present values of another tensor is not a column, even if it comes
+    // before that tensor.
     let dense = |place: &usize| !taken.contains(place);
     let masks: BTreeSet<usize> = (0..tensors.len())
         .filter(dense)
@@ -80,13 +81,14 @@ struct TensorsByName<'a> {
 }
 
 impl TensorsByName<'_> {
-    /// Returns whether the dtype and shape of a tensor are possible for row splits.
+    /// Returns whether a tensor can contain row splits, judging by its dtype and shape.
     fn splits(&self, place: usize) -> bool {
         let tensor = &self.tensors[place];
         matches!(tensor.dtype, Dtype::I64 | Dtype::I32) && matches!(tensor.shape[..], [places] if places > 0)
     }
 
-    /// Returns the tensor that marks which of `rows` rows are present.
+    /// Returns the tensor that marks which values of the tensor `name` are present. `rows` is the
+    /// number of values.
     fn valid(&self, name: &str, rows: u64) -> Option<usize> {
         let place = *self.places.get(format!("{name}{VALID}").as_str())?;
         let tensor = &self.tensors[place];

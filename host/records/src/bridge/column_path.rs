@@ -1,6 +1,6 @@
-//! The path of a column leads from a field of a schema through lists and structs to values of one
-//! type. A struct becomes one column per field. A list of structs becomes one column of lists per
-//! field.
+//! The path of a column starts at a field of a schema and leads through lists and structs to values
+//! of one type. Each field of a struct becomes a column. For a list of structs, each field becomes
+//! a column of lists.
 
 use super::value_types;
 use arrow_schema::{DataType, Schema};
@@ -18,7 +18,7 @@ pub(super) struct ColumnPath {
     /// The index of the schema's field that contains the column.
     pub(super) field: usize,
     pub(super) hops: Vec<Hop>,
-    /// The lengths of the lists on the path, outermost first. `None` if the schema does not fix the
+    /// The lengths of the lists on the path, outermost first; `None` if the schema does not fix the
     /// length.
     pub(super) levels: Vec<Option<u64>>,
     /// The type of the column's values in the schema.
@@ -27,20 +27,20 @@ pub(super) struct ColumnPath {
     pub(super) dtype: Dtype,
 }
 
-/// One step on the path to a column's values.
+/// A step on the path from a field of a schema to a column's values.
 #[derive(Debug, Clone)]
 pub(super) enum Hop {
-    /// Into lists, or the entries of maps.
+    /// The step from lists to their items, or from maps to their entries.
     List,
-    /// Into lists of a fixed length.
+    /// The step from lists of this fixed length to their items.
     Fixed(u64),
-    /// Into the field of a struct.
+    /// The step from a struct to the field with this index.
     Field(usize),
-    /// The same values in a different type, such as the values of a dictionary.
+    /// A conversion of the values to this type, for example to the value type of a dictionary.
     Cast(DataType),
-    /// Into the bytes of strings, as lists.
+    /// The step from strings to their bytes, which are treated as lists.
     Bytes,
-    /// Into the bytes of strings that all have this length.
+    /// The step from strings that all have this length to their bytes.
     FixedBytes(u64),
 }
 
@@ -140,7 +140,8 @@ impl SchemaColumns {
 }
 
 impl ColumnPath {
-    /// Returns the lengths of the lists in the schema, without the lists that strings become.
+    /// Returns the lengths of the lists in the schema. Lists of bytes that strings become are not
+    /// included.
     pub(super) fn shape(&self) -> Vec<Option<u64>> {
         let is_text = matches!(self.hops.last(), Some(Hop::Bytes | Hop::FixedBytes(_)));
         self.levels[..self.levels.len() - usize::from(is_text)].to_vec()

@@ -1,6 +1,6 @@
-//! Spools a column in parts: one spool for its values, one for the row splits of each list level,
-//! and one for the validity of each level at which something is missing. Only after the last row is
-//! it known which tensors the column becomes.
+//! Spools a column in parts, each in a separate spool: the values, the row splits of each list
+//! level, and the validity of each level with missing entries. The tensors that the column becomes
+//! are known only after the last row.
 
 use super::column_path::{ColumnPath, Hop};
 use super::spool::{Spool, SpooledTensor, Spools};
@@ -19,25 +19,26 @@ pub(super) struct ColumnSpooler<'a> {
     path: &'a ColumnPath,
     levels: Vec<ListLevel<'a>>,
     values: Spool<'a>,
-    /// Which of the values are present.
+    /// Marks which of the values are present.
     valid: Validity<'a>,
 }
 
 /// The lists at one level of nesting.
 struct ListLevel<'a> {
-    /// The length of the lists, if the schema fixes it.
+    /// The length of the lists, if the schema fixes the length.
     fixed: Option<u64>,
     /// The row splits of the lists, if the schema does not fix the length.
     splits: Option<Spool<'a>>,
     end: u64,
-    /// The length of the first list. `differ` is set if a later list has a different length.
+    /// The length of the first list. The field `differ` is set if a later list has a different
+    /// length.
     same: Option<u64>,
     differ: bool,
     valid: Validity<'a>,
 }
 
-/// The number of elements, and which of them are present. The spool is created when the first
-/// element is missing.
+/// The number of elements, and a spool that marks which elements are present. The spool is created
+/// at the first missing element.
 #[derive(Default)]
 struct Validity<'a> {
     places: u64,
@@ -78,8 +79,9 @@ impl ListLevel<'_> {
         Ok(())
     }
 
-    /// Returns the length of the lists if they can become a dimension of a tensor. Lists of length
-    /// 0 cannot, because a tensor without elements would not show the structure of the lists.
+    /// Returns the length of the lists if the lists can become a dimension of a tensor. Lists of
+    /// length 0 cannot become a dimension, because a tensor without elements would not show the
+    /// structure of the lists.
     fn dimension(&self) -> Option<u64> {
         self.fixed.or(self.same.filter(|_| !self.differ)).filter(|&len| len > 0)
     }
@@ -112,8 +114,8 @@ impl<'a> ColumnSpooler<'a> {
         self.descend(0, 0, rows, None)
     }
 
-    /// Follows the path from this hop on, and adds the values at its end. `above` marks values that
-    /// are missing because the struct that contains them is missing.
+    /// Follows the path from step `hop` to its end, and adds the values there. `above` marks values
+    /// that are missing because the struct that contains them is missing.
     fn descend(
         &mut self,
         hop: usize,
@@ -167,8 +169,8 @@ impl<'a> ColumnSpooler<'a> {
                     self.values.push(bytes)?;
                     self.valid.places += bytes.len() as u64;
                 }
-                // Even if all strings happen to have the same length, their bytes do not become a
-                // dimension.
+                // Even if all strings have the same length, their bytes do not become a dimension
+                // of a tensor.
                 self.levels[level].differ = true;
                 Ok(())
             }
@@ -188,7 +190,7 @@ impl<'a> ColumnSpooler<'a> {
         }
     }
 
-    /// Calls `each` for each run of present or missing rows, in order.
+    /// Calls `each` for each run of consecutive present rows or consecutive missing rows, in order.
     fn each_run(
         &mut self,
         nulls: Option<&NullBuffer>,
@@ -220,11 +222,12 @@ impl<'a> ColumnSpooler<'a> {
         Ok(())
     }
 
-    /// Adds the zeros that represent missing lists of a fixed length.
+    /// Adds the zeros that stand for the values of missing lists of a fixed length.
     fn push_zeros(&mut self, level: usize, times: u64) -> Result<()> {
         let Some(lists) = self.levels.get_mut(level) else {
             self.valid.push(None, usize::try_from(times).unwrap_or(usize::MAX), self.spools)?;
-            // A missing string is written as the length prefix of an empty string.
+            // A missing string is stored as an empty string, which consists of only its length
+            // prefix.
             let width = self.path.dtype.info().and_then(|info| info.element_bytes()).unwrap_or(8);
             return self.values.fill(&[0; 16][..width as usize], times);
         };
@@ -288,7 +291,7 @@ impl<'a> ColumnSpooler<'a> {
         let ragged = levels.len() - dimensions.len();
         let mut tensors = Vec::new();
         let mut name = path.name.clone();
-        // The validity of the next tensor to be named.
+        // The validity that applies to the next tensor to be named.
         let mut missing = Some(valid);
         for (place, mut level) in levels.into_iter().enumerate() {
             if place > ragged {

@@ -1,6 +1,7 @@
-//! The steps that convert records to tensors or back. This conversion is called the crossing. Steps
-//! before the crossing apply to the input's side, and steps after it apply to the output's side. If
-//! the crossing is not explicit, it comes after the leading steps that apply to the input's side.
+//! The steps that convert records to tensors or tensors to records. This conversion is called the
+//! crossing. Steps before the crossing apply to the input's side, and steps after it apply to the
+//! output's side. If the user does not specify the crossing, it is placed after the leading steps
+//! that apply to the input's side.
 
 use tensorferry_sdk::Result;
 use tensorferry_tensors::steps::StepKind;
@@ -49,23 +50,23 @@ pub enum Crossing {
     ToTensors(TensorOf),
 }
 
-/// What each record is made of.
+/// The content of each record in a conversion of tensors to records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RecordOf {
-    /// A row, which is an index into the leading dimension of all tensors.
+    /// The values of all tensors at one index of the leading dimension.
     #[default]
     Row,
     Tensor,
 }
 
-/// What each tensor is made of.
+/// The content of each tensor in a conversion of records to tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TensorOf {
     Column {
         /// Whether strings become lists of bytes.
         splits_strings: bool,
     },
-    /// A record as created by [`RecordOf::Tensor`].
+    /// A record that contains one tensor, as created by [`RecordOf::Tensor`].
     Record,
 }
 

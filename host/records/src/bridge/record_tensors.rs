@@ -1,5 +1,5 @@
-//! Converts records that contain one tensor each, as `records:tensor` creates them, back to these
-//! tensors.
+//! Converts records that contain one tensor each back to tensors. The step `records:tensor` creates
+//! such records.
 
 use super::spool::{Spooled, SpooledTensor, Spools};
 use super::tensor_records::{DATA, DTYPE, NAME, SHAPE};
@@ -72,7 +72,7 @@ impl TensorColumns {
         }
         let item = std::sync::Arc::new(arrow_schema::Field::new_list_field(DataType::Int64, true));
         let shapes = match batch.column_by_name(SHAPE).map(|shapes| shapes.data_type().clone()) {
-            // A format may read the shapes of one-dimensional tensors back as single numbers.
+            // A format may read the shape of a one-dimensional tensor back as a single number.
             Some(one) if one.is_integer() => as_type(batch, SHAPE, &DataType::Int64)?,
             _ => as_type(batch, SHAPE, &DataType::List(item))?,
         };
@@ -115,7 +115,7 @@ impl TensorColumns {
     }
 
     /// Returns the shape of the tensor in a row. A missing shape counts as the shape of a scalar,
-    /// because a format may read an empty list back as a missing one.
+    /// because a format may read an empty list back as a missing list.
     fn shape(&self, row: usize) -> Option<Vec<u64>> {
         if self.shapes.is_null(row) {
             return Some(Vec::new());
@@ -141,7 +141,8 @@ fn as_type(batch: &RecordBatch, name: &'static str, to: &DataType) -> Result<Arr
     })
 }
 
-/// Checks that the bytes are `elements` strings, each with its length before it.
+/// Checks that the bytes consist of `elements` strings, each stored as its length followed by its
+/// bytes.
 fn check_strings(mut data: &[u8], elements: u64) -> Result<()> {
     let wrong = || Error::malformed("the number of strings in the data does not match the shape");
     for _ in 0..elements {

@@ -1,4 +1,4 @@
-//! A column that is made of tensors: its type, and the tensors with its values.
+//! A column that is created from tensors: its type, and the tensors that contain its values.
 
 use super::column_metadata::ColumnMetadata;
 use super::column_names::ColumnTensors;
@@ -15,17 +15,17 @@ use tensorferry_sdk::{Dtype, Error, Result, Tensor, arrow_array, arrow_schema};
 use tensorferry_tensors::cast::is_castable;
 
 pub(super) struct RowColumn {
-    /// Name, type and hints.
+    /// The column's name, type and metadata hints.
     pub(super) field: Field,
-    /// The lists around the values, outermost first.
+    /// The lists that contain the values, outermost first.
     pub(super) lists: Vec<RowList>,
     /// The values in the innermost lists.
     pub(super) values: RowValues,
 }
 
-/// One level of lists.
+/// The lists at one level of nesting.
 pub(super) enum RowList {
-    /// Lists of any length, with row splits.
+    /// Lists whose lengths vary, so that they need row splits.
     Ragged {
         /// The tensor with the row splits.
         splits: usize,
@@ -34,7 +34,7 @@ pub(super) enum RowList {
         /// The tensor that marks which lists are present.
         valid: Option<usize>,
     },
-    /// Lists that are a dimension of the tensor.
+    /// Lists of equal length, which are a dimension of the tensor.
     Dimension {
         len: u64,
         /// Whether the Arrow type fixes the length.
@@ -45,8 +45,8 @@ pub(super) enum RowList {
 }
 
 impl RowColumn {
-    /// Creates the column of these tensors. `kept` describes the record column that they were made
-    /// from.
+    /// Creates a column from tensors. `kept` describes the record column from which the tensors
+    /// were created.
     pub(super) fn new(
         found: &ColumnTensors,
         tensors: &[Tensor],
@@ -150,7 +150,7 @@ impl RowColumn {
         of_lists.chain(self.values.splits())
     }
 
-    /// Estimates the size in bytes of all values before a row.
+    /// Estimates the total size in bytes of the column's values in the rows before `row`.
     pub(super) fn bytes_before(&self, row: u64, windows: &TensorWindows<'_>) -> Result<u64> {
         let mut at = row;
         for list in &self.lists {
@@ -162,7 +162,7 @@ impl RowColumn {
         self.values.bytes_before(at, windows)
     }
 
-    /// Reads the lists from `begin` to `end` at level `depth` and below.
+    /// Reads the lists from `begin` to `end` at level `depth`, and all lists and values in them.
     pub(super) fn read(
         &self,
         depth: usize,
@@ -205,7 +205,7 @@ impl RowColumn {
 }
 
 impl RowList {
-    /// Returns the type of lists with this item type.
+    /// Returns the list type with this item type.
     fn data_type(&self, item: DataType) -> Result<DataType> {
         let item = Arc::new(Field::new_list_field(item, true));
         Ok(match self {

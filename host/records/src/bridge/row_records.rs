@@ -15,10 +15,10 @@ use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, Tensor, arrow_array, arrow_schema};
 use tensorferry_tensors::logical::Logical;
 
-/// Maximum number of leading dimensions that an error lists.
+/// Maximum number of different leading dimensions that an error message lists.
 const MAX_LISTED: usize = 8;
-/// Limits for lists without values: how many one row may have, and how many rows may contain only
-/// such lists.
+/// Limits for lists without values: the number of such lists in one row, and the number of rows
+/// that contain only such lists.
 const MAX_EMPTY_LISTS: u64 = 256;
 const MAX_EMPTY_ROWS: u64 = 1 << 20;
 
@@ -31,8 +31,8 @@ pub(crate) struct RowRecords<'a> {
 }
 
 impl<'a> RowRecords<'a> {
-    /// Creates the records of a catalog's tensors. `kept` describes the record columns that the
-    /// tensors were made from.
+    /// Creates the records of a catalog's tensors. `kept` describes the record columns from which
+    /// the tensors were created.
     pub(crate) fn new(logical: &'a Logical<'a>, kept: &ColumnsMetadata) -> Result<Self> {
         let tensors = logical.catalog().tensors();
         let mut found = column_names::columns(tensors)?;
@@ -64,7 +64,7 @@ impl<'a> RowRecords<'a> {
         self.rows
     }
 
-    /// Returns how many rows the batch that starts at `begin` has.
+    /// Returns the number of rows in the batch that starts at row `begin`.
     fn batch(&self, begin: u64) -> Result<u64> {
         let bytes = |rows: u64| -> Result<u64> {
             let of = |column: &RowColumn| -> Result<u64> {
@@ -113,8 +113,8 @@ fn check_rows(found: &[ColumnTensors], tensors: &[Tensor]) -> Result<u64> {
         .hint("use --step records:tensor to make a record of each tensor"))
 }
 
-/// Checks tensors whose shape has no elements. Such a tensor takes no space in a file, however many
-/// rows it declares, but each row or list takes space in a batch.
+/// Checks tensors without elements, which have a dimension of length 0. Such a tensor takes no
+/// space in a file, however many rows it declares, but each row or list takes space in a batch.
 fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result<()> {
     let mut has_values = false;
     for column in found {

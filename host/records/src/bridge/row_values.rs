@@ -1,4 +1,4 @@
-//! The values of a column, read from their tensor in windows.
+//! The values of a column, which are read in windows from the tensor that contains them.
 
 use super::tensor_windows::TensorWindows;
 use crate::cast::cast;
@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, arrow_array, arrow_schema, element_count};
 
-/// Number of bytes of strings that are read at once.
+/// Number of bytes of strings that are read at a time.
 const WINDOW: u64 = 64 << 10;
 
 pub(super) struct RowValues {
@@ -22,16 +22,16 @@ pub(super) struct RowValues {
     pub(super) valid: Option<usize>,
 }
 
-/// The layout of values in their tensor.
+/// The layout of a column's values in the tensor.
 pub(super) enum ValueLayout {
-    /// Elements of this dtype, each with this number of bytes.
+    /// Numbers: their dtype, and the number of bytes of each number.
     Numbers(Dtype, u64),
-    /// Elements of STR.
+    /// Elements of the dtype STR.
     Strings,
     /// Contiguous bytes of strings: the tensor with the ends of the strings, and the total number
     /// of bytes.
     Bytes(usize, u64),
-    /// Strings that all have this length.
+    /// Strings, all of which have this length in bytes.
     FixedBytes(i32),
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Cursor {
 }
 
 impl RowValues {
-    /// Returns the elements of a tensor as values of this type.
+    /// Creates values of type `data_type` from the elements of a tensor.
     pub(super) fn of(tensor: usize, dtype: Dtype, data_type: DataType, valid: Option<usize>) -> Self {
         let layout = match dtype {
             Dtype::STR => ValueLayout::Strings,
@@ -55,8 +55,8 @@ impl RowValues {
         Self { tensor, layout, data_type, valid }
     }
 
-    /// Returns the tensor that contains the ends of strings, if there is one, and the total number
-    /// of bytes.
+    /// Returns the tensor that contains the ends of strings, if the layout has one, and the total
+    /// number of bytes.
     pub(super) fn splits(&self) -> Option<(usize, u64)> {
         match self.layout {
             ValueLayout::Bytes(splits, bytes) => Some((splits, bytes)),
@@ -69,7 +69,7 @@ impl RowValues {
         [Some(self.tensor), self.valid, self.splits().map(|(splits, _)| splits)].into_iter().flatten()
     }
 
-    /// Estimates the size in bytes of the first `element` elements.
+    /// Estimates the total size in bytes of the first `element` elements.
     pub(super) fn bytes_before(&self, element: u64, windows: &TensorWindows<'_>) -> Result<u64> {
         Ok(match self.layout {
             ValueLayout::Numbers(_, width) => element.saturating_mul(width),
@@ -164,7 +164,7 @@ pub(super) fn are_utf8(tensor: usize, windows: &TensorWindows<'_>) -> Result<boo
     Ok(true)
 }
 
-/// Reads the strings of a tensor one after another.
+/// Reads the strings of a tensor sequentially.
 struct StringReader<'a> {
     tensor: usize,
     cursor: Cursor,
@@ -208,7 +208,7 @@ impl<'a> StringReader<'a> {
     }
 }
 
-/// Converts positions in a tensor to Arrow offsets, which start at 0.
+/// Converts positions in a tensor to Arrow offsets, the first of which is 0.
 pub(super) fn offsets(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
     let first = ends.first().copied().unwrap_or(0);
     let offset = |&end: &u64| {

@@ -1,10 +1,10 @@
-//! A spool receives the bytes of a tensor in small parts, while other spools receive theirs. When a
-//! spool ends, its bytes are contiguous in an unnamed file.
+//! A spool receives the bytes of one tensor in small parts. Many spools can receive bytes in turn.
+//! When a spool ends, its bytes are contiguous in an unnamed file.
 //!
 //! A table may have any number of columns, but a program may open only a limited number of files.
-//! The first spools that outgrow their buffers each get their own file. The other spools append
-//! their full buffers to one shared log. At the end, each copies its buffers from the log into a
-//! common file, where they are contiguous.
+//! The first spools that outgrow their buffers each get a separate file. The other spools append
+//! their full buffers to one shared log. When such a spool ends, it copies its buffers from the log
+//! to a common file, where they are contiguous.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -13,7 +13,7 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_tensors::stored::Spill;
 
-/// Maximum number of spools that get their own file.
+/// Maximum number of spools that each get a separate file.
 const MAX_OWN_FILES: usize = 128;
 
 /// Creates spools and owns their files.
@@ -28,10 +28,12 @@ pub(super) struct Spools<'a> {
 struct SpoolFiles {
     /// Files that contain the bytes of ended spools.
     ended: Vec<File>,
-    /// The file for spools without their own file: its index in `ended`, and its length.
+    /// The common file for spools that do not have a separate file: its index in `ended`, and its
+    /// length.
     common: Option<(usize, u64)>,
-    /// The log for spools without their own file, and its length. It contains their full buffers.
-    /// Before each buffer is the position of the same spool's previous buffer.
+    /// The log for spools that do not have a separate file, and the length of the log. The log
+    /// contains full buffers. Each buffer follows the log position of the same spool's previous
+    /// buffer.
     log: Option<(File, u64)>,
 }
 
@@ -43,10 +45,10 @@ pub(super) struct Spool<'a> {
     len: u64,
 }
 
-/// The location of the bytes of a spool that are no longer in its buffer. They are `times` full
+/// The location of the bytes that a spool has moved out of its buffer. These bytes are `times` full
 /// buffers.
 enum SpoolPlace {
-    /// In the spool's own file.
+    /// In the spool's separate file.
     Own { file: usize, times: u64 },
     /// In the log, where the spool's last buffer starts at `last`.
     Logged { last: u64, times: u64 },
@@ -70,7 +72,8 @@ pub(super) struct SpooledTensor {
 }
 
 impl<'a> Spools<'a> {
-    /// Creates at most `count` spools, whose buffers share an eighth of the run's memory.
+    /// Creates a set for at most `count` spools, whose buffers share an eighth of the session's
+    /// memory.
     pub(super) fn new(spill: &'a Spill, count: usize, session: &Session) -> Self {
         let share = session.memory / 8 / (count.max(1) as u64);
         let buffer = usize::try_from(share).unwrap_or(usize::MAX).clamp(4 << 10, 1 << 20);
@@ -82,7 +85,7 @@ impl<'a> Spools<'a> {
         Spool { spools: self, buffer: Vec::new(), place: SpoolPlace::Logged { last: 0, times: 0 }, len: 0 }
     }
 
-    /// Returns the files of all spools after they have ended.
+    /// Returns the files that contain the bytes of all spools. All spools must have ended.
     pub(super) fn into_files(self) -> Vec<File> {
         self.files.into_inner().ended
     }
@@ -210,8 +213,8 @@ mod tests {
         });
         let spools = Spools::new(&spill, 1500, &Session::new(1, 1 << 20));
         let mut open: Vec<Spool<'_>> = (0..1500).map(|_| spools.open()).collect();
-        // Some spools fit in their buffers, some end within a buffer, and some fill several buffers
-        // exactly.
+        // Some spools are shorter than their buffers, some end within a later buffer, and some fill
+        // several buffers exactly.
         let bytes = |spool: usize, round: usize| vec![(7 * spool + round).to_le_bytes()[0]; spool * 3 % 5000];
         for round in 0..5 {
             for (number, spool) in open.iter_mut().enumerate() {

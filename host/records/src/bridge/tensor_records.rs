@@ -9,13 +9,13 @@ use std::sync::Arc;
 use tensorferry_sdk::{CatalogView, Context, Error, Result, TensorId, arrow_array, arrow_schema};
 use tensorferry_tensors::logical::Logical;
 
-/// Name of the column with the tensors' names.
+/// Name of the column that contains the tensors' names.
 pub const NAME: &str = "name";
-/// Name of the column with the tensors' dtypes.
+/// Name of the column that contains the tensors' dtypes.
 pub const DTYPE: &str = "dtype";
-/// Name of the column with the tensors' shapes.
+/// Name of the column that contains the tensors' shapes.
 pub const SHAPE: &str = "shape";
-/// Name of the column with the tensors' bytes.
+/// Name of the column that contains the tensors' bytes.
 pub const DATA: &str = "data";
 
 /// Tensors, each of which becomes one record.

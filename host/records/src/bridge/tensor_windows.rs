@@ -11,8 +11,8 @@ use tensorferry_tensors::logical::Logical;
 /// The tensors of a catalog, read by position.
 pub(super) struct TensorWindows<'a> {
     logical: &'a Logical<'a>,
-    /// Tensors that are stored in pieces. They are copied to a file once, because they are read in
-    /// many windows. Each entry is the tensor's index and its offset in the file.
+    /// Tensors that are stored in several pieces. They are copied to a file once, because they are
+    /// read in many windows. Each entry contains the tensor's index and its offset in the file.
     held: BTreeMap<usize, u64>,
     file: Option<File>,
     end: u64,
@@ -36,7 +36,7 @@ impl<'a> TensorWindows<'a> {
         self.logical.stored().session().held_bytes().max(BATCH_BYTES)
     }
 
-    /// Checks that this many bytes of a tensor may be kept in memory.
+    /// Checks that `bytes` bytes of a tensor fit in the allowed memory.
     pub(super) fn check_held(&self, place: usize, bytes: u64) -> Result<()> {
         let most = self.most_held();
         if bytes <= most {
@@ -46,7 +46,7 @@ impl<'a> TensorWindows<'a> {
         Err(error.tensor(&self.tensor(place).name).expected(format!("at most {most} bytes")).found(bytes))
     }
 
-    /// Copies those of the specified tensors that are stored in pieces into one file.
+    /// Copies the specified tensors into one file if they are stored in several pieces.
     pub(super) fn hold(&mut self, places: &BTreeSet<usize>) -> Result<()> {
         for &place in places {
             if !matches!(self.tensor(place).data, Data::Blocks(_) | Data::Grid(_))
@@ -76,7 +76,7 @@ impl<'a> TensorWindows<'a> {
         }
     }
 
-    /// Returns bytes of a tensor in a buffer that is aligned for Arrow.
+    /// Returns a range of a tensor's bytes in a buffer that is aligned for Arrow.
     pub(super) fn bytes(&self, place: usize, offset: u64, len: u64) -> Result<MutableBuffer> {
         let len =
             usize::try_from(len).map_err(|_| Error::limit("more bytes than this machine can address"))?;
@@ -85,7 +85,8 @@ impl<'a> TensorWindows<'a> {
         Ok(bytes)
     }
 
-    /// Returns which elements from `begin` to `end` are present, or `None` if all of them are.
+    /// Returns a mask of the present elements from `begin` to `end`, or `None` if all of them are
+    /// present.
     pub(super) fn nulls(&self, place: usize, begin: u64, end: u64) -> Result<Option<NullBuffer>> {
         let bytes = self.bytes(place, begin, end - begin)?;
         let nulls = NullBuffer::new(BooleanBuffer::collect_bool(bytes.len(), |row| bytes[row] != 0));

@@ -26,24 +26,24 @@ use tensorferry_sdk::{
 use tensorferry_tensors::steps::Step;
 use tensorferry_tensors::stored::Spill;
 
-/// How records become tensors.
+/// The settings for a conversion of records to tensors.
 #[derive(Clone, Copy)]
 pub struct RecordsAsTensors<'a> {
-    /// The input options.
+    /// The options for the input format.
     pub options: &'a [(String, String)],
     /// The steps on records before the conversion.
     pub steps: &'a [Step<RecordAction>],
-    /// What each tensor is made of.
+    /// The content of each tensor.
     pub tensor_of: TensorOf,
-    /// Whether the target can store metadata.
+    /// Whether the target format can store metadata.
     pub keeps_metadata: bool,
-    /// Creates temporary files.
+    /// The function that creates temporary files.
     pub spill: &'a Spill,
-    /// Whether the input may have no records.
+    /// Whether an input without records is allowed.
     pub may_be_empty: bool,
 }
 
-/// The tensors that a flow was converted to.
+/// The tensors to which a flow of records was converted.
 struct SpooledCatalog {
     files: Vec<File>,
     tensors: Vec<SpooledTensor>,
@@ -142,8 +142,8 @@ fn kept(schema: &SchemaRef, paths: &[ColumnPath]) -> ColumnsMetadata {
             data_type: path.leaf.to_string(),
             nullable: field.is_nullable(),
             shape: path.shape(),
-            // All metadata of the column is kept here, because tensors have no other location for
-            // it. It is restored with the column.
+            // The entry stores all metadata of the column, because tensors have no other location
+            // for it. A conversion back to records restores it.
             metadata: field.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         }
     };
@@ -163,8 +163,8 @@ fn check_names(tensors: &[SpooledTensor]) -> Result<()> {
         .found(names.join(", ")))
 }
 
-/// Checks that no column has a tensor whose name is also that of a part of another column, because
-/// the tensor would be read back as that part. `owners` contains the column of each tensor.
+/// Checks that no tensor of a column has a name that denotes a part of another column. Such a
+/// tensor would be read back as that part. `owners` contains the column of each tensor.
 fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
     let owned: BTreeMap<&str, usize> =
         tensors.iter().map(|tensor| &*tensor.name).zip(owners.iter().copied()).collect();
@@ -186,7 +186,7 @@ fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Creates the catalog of spooled tensors. `source` takes ownership of their files.
+/// Creates the catalog of spooled tensors. `source` takes ownership of the files that contain them.
 fn catalog(
     spooled: SpooledCatalog,
     source: &FileSource,

@@ -1,4 +1,4 @@
-//! Tensor dtypes for the Arrow types of columns, and the reverse.
+//! Tensor dtypes for the Arrow types of columns, and Arrow types for dtypes.
 
 use crate::encoding::is_text;
 use arrow_schema::{DataType, IntervalUnit};
@@ -8,7 +8,7 @@ use tensorferry_sdk::{Dtype, arrow_schema};
 #[must_use]
 pub(super) fn dtype(leaf: &DataType) -> Option<Dtype> {
     Some(match leaf {
-        // In a column of nulls, all values are false and missing.
+        // A column of nulls becomes false values, all of which are marked as missing.
         DataType::Boolean | DataType::Null => Dtype::BOOL,
         DataType::Int8 => Dtype::I8,
         DataType::Int16 => Dtype::I16,
@@ -33,7 +33,7 @@ pub(super) fn dtype(leaf: &DataType) -> Option<Dtype> {
     })
 }
 
-/// Returns whether the values have a meaning that their dtype does not express.
+/// Returns whether values of an Arrow type have a meaning that their dtype does not express.
 #[must_use]
 pub(super) fn is_more_than_its_dtype(leaf: &DataType) -> bool {
     let dtype = dtype(leaf);

@@ -12,7 +12,7 @@ use tensorferry_tensors::steps::{Step, TensorAction};
 #[derive(Debug)]
 pub(crate) struct CrossingSteps<C> {
     pub records: Vec<Step<RecordAction>>,
-    /// How records become tensors, or tensors become records.
+    /// The conversion between records and tensors.
     pub crossing: C,
     pub tensors: Vec<Step<TensorAction>>,
 }
@@ -59,8 +59,8 @@ pub(crate) fn to_records(steps: Vec<AnyStep>) -> Result<CrossingSteps<RecordOf>>
 const SECOND: &str = "only one step can convert between records and tensors";
 
 /// Returns the steps before the crossing, the crossing if there is one, and the steps after it. If
-/// there is no crossing, the leading steps that apply to the first side are returned as the steps
-/// before it.
+/// there is no crossing, the leading steps that apply to the input's side count as the steps before
+/// it.
 fn divide(
     mut steps: Vec<AnyStep>,
     is_of_first: impl Fn(&StepAction) -> bool,

@@ -1,5 +1,5 @@
-//! Drafts the receipt of records. As for tensors, this is done while the source is open and the
-//! output is staged.
+//! Drafts the receipt of an output of records. The receipt is drafted while the source is open and
+//! the output is staged, as for tensors.
 
 use crate::digest::{FileRows, RowHasher, word};
 use crate::schema_file::type_and_shape;
@@ -20,21 +20,21 @@ pub(crate) struct WrittenRecords<'a> {
     pub format: &'a RegisteredFormat,
     /// The files of the input.
     pub source: &'a FileSource,
-    /// Additional inputs that input options name.
+    /// Additional input files that the input options name.
     pub additional: &'a [Arc<FileSource>],
     /// The output's files that contain rows.
     pub files: &'a [String],
-    /// How many rows are missing from each of `files`, according to the writer's losses.
+    /// The number of rows that are missing from each of `files`, according to the writer's losses.
     pub(crate) lost_rows: &'a [u64],
     /// The output's other files, such as its index.
     pub sealed: &'a [String],
     /// The columns that were written.
     pub schema: &'a Schema,
-    /// The digests of the rows of each file.
+    /// The row hasher, which has a digest of each column of each file.
     pub hasher: Option<&'a RowHasher>,
 }
 
-/// Returns the receipt of records.
+/// Returns the receipt of the output.
 pub(crate) fn draft_records(
     context: &ConversionContext<'_>,
     written: &WrittenRecords<'_>,
@@ -61,8 +61,8 @@ fn records(
 ) -> RecordsRecord {
     let WrittenRecords { format, schema, files, .. } = written;
     let found = hasher.finish();
-    // A loss that names a column means that not all of the column was written, so it gets no
-    // digest.
+    // A loss that names a column means that the column was not written completely. Such a column
+    // does not get a digest.
     let is_lost =
         |name: &str| report.losses.iter().any(|loss| loss.what == name && loss.severity != Severity::Note);
     let digest = |of: &FileRows, field: &FieldRef| {

@@ -1,5 +1,5 @@
-//! Records for an output. They are read from an input or made from tensors, and then changed by
-//! steps.
+//! Records for an output. The records are read from an input or created from tensors, and steps are
+//! applied to them.
 
 use crate::flow::Flow;
 use crate::rows::Rows;
@@ -14,7 +14,7 @@ use tensorferry_tensors::steps::Step;
 /// Records that can be read several times.
 pub(crate) struct RecordInput<'a> {
     pub origin: Origin<'a>,
-    /// Number of records before the steps, if known.
+    /// Number of records before the steps, if the number is known.
     pub records: Option<u64>,
     pub steps: &'a [Step<RecordAction>],
     /// The format of the input.
@@ -40,7 +40,7 @@ impl<'a> RecordInput<'a> {
         }
     }
 
-    /// Calls `read` with a flow of all records, starting with the first.
+    /// Calls `read` with a flow of all records, beginning with the first record.
     pub(crate) fn flow<T>(&self, read: impl FnOnce(&mut dyn Flow) -> Result<T>) -> Result<T> {
         std::thread::scope(|scope| read(&mut *steps::make(scope, self.origin, self.steps, self.session)?))
     }
@@ -51,12 +51,12 @@ impl<'a> RecordInput<'a> {
         steps::schema(self.origin.schema(), self.steps)
     }
 
-    /// Returns the number of records after the steps, if known.
+    /// Returns the number of records after the steps, if the number is known.
     pub(crate) fn count(&self) -> Option<u64> {
         steps::count(self.steps, self.records)
     }
 
-    /// Returns the losses so far. Reading records may add more.
+    /// Returns the losses that have been found so far. Reading records may add more losses.
     pub(crate) fn losses(&self) -> Result<Vec<Loss>> {
         match self.origin {
             Origin::Rows(rows) => rows.losses(),

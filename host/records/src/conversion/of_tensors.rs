@@ -1,4 +1,4 @@
-//! Converts tensors to records: makes records from a model's tensors and writes them.
+//! Converts tensors to records: creates records from a model's tensors and writes them.
 
 use crate::bridge::column_metadata::{ColumnsMetadata, KEY};
 use crate::bridge::crossing::RecordOf;
@@ -34,7 +34,8 @@ pub fn convert(
     let part = &context.part;
     let of_reader = steps::of_format(model.input.catalog.steps())?;
     let facts = context.facts(&model, &divided.tensors)?;
-    // Even if the format can store attributes of tensors, it cannot store them for rows.
+    // A format that can store attributes of tensors cannot store them when the tensors are written
+    // as rows.
     let mut of_rows = Description::clone(&target.format.description);
     of_rows.capabilities = Capabilities(of_rows.capabilities.0 & !Capabilities::ATTRIBUTES.0);
     let Adapted { catalog, mut losses, notes, codes, .. } =

@@ -1,4 +1,4 @@
-//! An output of records: its planned files, and the records that are written to them.
+//! An output of records: its planned files, and the records that are written to these files.
 
 use crate::batch_bytes::{Measure, batch_bytes, repeated_bytes};
 use crate::checksum::{ComparedTypes, RowsChecksum, as_json, checksum, compared_types, is_of_bytes};
@@ -34,7 +34,8 @@ use tensorferry_sdk::{
     Capabilities, Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, arrow_schema,
 };
 
-/// Plans the output of records and writes it into a stage. `bytes` is the length of the input.
+/// Plans an output of records and writes the records to a stage. `bytes` is the length of the
+/// input.
 pub(crate) fn write_records<'a>(
     context: &'a ConversionContext<'a>,
     reading: &ReadContext<'_>,
@@ -72,27 +73,28 @@ impl WrittenOutput<'_> {
 /// Records whose files are planned.
 struct RecordOutput<'a> {
     context: &'a ConversionContext<'a>,
-    /// The context for the plugins, which includes the additional inputs that they have opened.
+    /// The read context for the plugins, which includes the additional inputs that the plugins have
+    /// opened.
     reading: &'a ReadContext<'a>,
     input: &'a RecordInput<'a>,
     bytes: u64,
     schema: SchemaRef,
     /// The plan, which is dropped before the writer that created it.
     plan: Box<dyn RecordPlan>,
-    /// The names of the files of rows. Files that roll are named after they are written. Until
-    /// then, this contains one such name.
+    /// The names of the files that contain rows. Rolled files get their final names after they are
+    /// written. Until then, this list contains the name of one of them.
     names: Vec<String>,
     /// Losses that are known from the schema before any row is written.
     planned_losses: Vec<Loss>,
     _writer: Box<dyn RecordWriter>,
-    /// Computes digests of the written rows, if a receipt is requested.
+    /// The hasher that computes digests of the written rows, if a receipt is requested.
     hasher: Option<RowHasher>,
     /// For each file, the number of rows that the writer reported as lost.
     lost_rows: Vec<u64>,
 }
 
 impl<'a> RecordOutput<'a> {
-    /// Asks the target's writer for the files of the output.
+    /// Plans the files of the output with the target's writer.
     fn plan(
         context: &'a ConversionContext<'a>,
         reading: &'a ReadContext<'a>,
@@ -133,7 +135,7 @@ impl<'a> RecordOutput<'a> {
         })
     }
 
-    /// Returns the report with everything that is known before writing.
+    /// Returns a report that contains everything that is known before writing.
     fn report(&self) -> Result<Report> {
         let mut report = Report::new(self.context.request, &self.context.target, self.losses()?);
         report.holds_records = true;
@@ -145,8 +147,8 @@ impl<'a> RecordOutput<'a> {
         Ok(report)
     }
 
-    /// Completes the report of a dry run. The lengths of the files are unknown. If files roll,
-    /// their number is also unknown.
+    /// Completes the report of a dry run. The lengths of the files are unknown. If the writer rolls
+    /// files, the number of files is also unknown.
     fn foresee(&self, mut report: Report) -> Report {
         let mut names = &*self.names;
         if self.is_named_late() {
@@ -160,7 +162,8 @@ impl<'a> RecordOutput<'a> {
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
 
-    /// Does the same as [`compare_back`](Self::compare_back), but reads with the types of `schema`.
+    /// Compares the output as [`compare_back`](Self::compare_back) does, but reads it back with the
+    /// types of `schema`.
     fn compare_by_schema(
         &self,
         stage: &dyn Staging,
@@ -194,7 +197,7 @@ impl<'a> RecordOutput<'a> {
         let reading = ReadContext::new(session, Purpose::COMPARE);
         let written = rows::open(&written, target.format, options, &reading)?;
         let (compared, mut left_out) = compared_types(schema, &written.set.schema(), losses);
-        // Rows that are distributed over several files are read back in a different order.
+        // If rows are distributed over several files, they are read back in a different order.
         let ordered = files.len() == 1;
         let back = RecordInput::of_rows(&written, &[], session);
         let both = |compared: &ComparedTypes| -> Result<[RowsChecksum; 2]> {
@@ -224,7 +227,7 @@ impl<'a> RecordOutput<'a> {
         let back_schema = written.set.schema();
         let is_read_as_text =
             |name: &str| back_schema.field_with_name(name).is_ok_and(|field| is_text(field.data_type()));
-        // `None`: the values cannot be compared.
+        // The result is `None` if the values cannot be compared.
         let is_same = |compared: &ComparedTypes| match both(compared) {
             Ok([sent, found]) => Ok(Some(sent == found)),
             Err(error) if is_uncast(&error) => Ok(None),
@@ -256,9 +259,9 @@ impl<'a> RecordOutput<'a> {
         Ok(left_out)
     }
 
-    /// Compares the non-null values of each column. This is done if the writer has left rows out
-    /// and reported them. Returns the columns without nulls: they have values in the missing rows,
-    /// so they cannot be compared.
+    /// Compares the non-null values of each column if the writer has left rows out and reported
+    /// them. Returns the columns without nulls. The missing rows contain values of these columns,
+    /// so the columns cannot be compared.
     fn compare_present(
         &self,
         back: &RecordInput<'_>,
@@ -308,7 +311,7 @@ impl<'a> RecordOutput<'a> {
     }
 
     /// Drops the writer, and checks that the input has not changed. Returns every file that was
-    /// read, with its identity at that time.
+    /// read, with the file's identity when it was read.
     fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let Self { context, reading, input, .. } = self;
         drop(self.plan);
@@ -350,7 +353,8 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>> {
         let (plan, session, count) = (&*self.plan, self.context.session, self.input.count());
-        // A format that keeps metadata of columns also keeps their types, including dictionaries.
+        // A format that stores metadata of columns also stores their types, including dictionary
+        // types.
         let keeps_types = self.context.target.format.description.capabilities.has(Capabilities::METADATA);
         let measure: Measure = if keeps_types { batch_bytes } else { repeated_bytes };
         let hasher = self.hasher.as_mut();
@@ -377,19 +381,19 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn verify(&self, stage: &dyn Staging, report: &mut Report) -> Result<()> {
         let sent = self.input.schema()?;
-        // The input's losses come first and are skipped: the values that its reader could not
-        // represent were never sent to the writer.
+        // The input's losses are first in the list. They are skipped, because values that the
+        // reader could not represent were never sent to the writer.
         let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
         let description = &self.context.target.format.description;
         let told = options::text_options(description, &self.context.request.output.options);
-        // Without a header, the columns would be read back under different names, so a schema names
-        // them.
+        // If the output has no header, the columns would be read back with different names, so a
+        // schema provides the names.
         let mut left_out = if options::has_header(&told) {
             self.compare_back(stage, &sent, &told, losses)?
         } else {
             match self.compare_by_schema(stage, &sent, &told, losses) {
-                // A schema file cannot express some types. Columns are then left out of the
-                // comparison.
+                // A schema file cannot express some types. If the columns have such types, they are
+                // not compared.
                 Err(error) if matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported) => {
                     sent.fields().iter().map(|field| field.name().clone()).collect()
                 }
@@ -398,7 +402,7 @@ impl PlannedOutput for RecordOutput<'_> {
         };
         // Bytes that are written as text are read back as bytes if a schema declares them.
         let is_bytes = |field: &&FieldRef| left_out.contains(field.name()) && is_of_bytes(field.data_type());
-        // Omits metadata that other formats attach to a column.
+        // Returns the field without metadata that other formats attach to a column.
         let plain = |field: &FieldRef| Field::new(field.name(), field.data_type().clone(), true);
         let bytes: Vec<Field> = sent.fields().iter().filter(is_bytes).map(plain).collect();
         if !bytes.is_empty() && accepts_schema(self.context.target.format, &[]) {

@@ -1,4 +1,5 @@
-//! Writes the records of a calling program: a stream of batches that can be read only once.
+//! Writes records that the calling program provides as a stream of batches. The stream can be read
+//! only once.
 
 use crate::conversion::input::RecordInput;
 use crate::conversion::output::write_records;
@@ -72,7 +73,7 @@ impl FlowSource for OneStream {
         let mut rest: Option<RecordBatch> = None;
         Ok(from_fn(self.schema.clone(), move || {
             loop {
-                // A stream may yield one batch of any size, so the batch is divided.
+                // A stream may yield a batch of any size, so large batches are divided.
                 if let Some(batch) = rest.take().filter(|batch| batch.num_rows() > 0) {
                     let now = batch.num_rows().min(BATCH_ROWS);
                     rest = Some(batch.slice(now, batch.num_rows() - now));
@@ -100,8 +101,8 @@ impl OneStream {
     }
 }
 
-/// Returns the error of a failed stream. A stream through the Arrow C interface provides only a
-/// message, and the failure does not mean that a file is malformed.
+/// Returns the error of a failed stream. A stream from the Arrow C interface provides only a
+/// message. The failure does not mean that a file is malformed.
 fn failed(error: ArrowError) -> Error {
     match error {
         ArrowError::CDataInterface(text) => Error::usage(format!("the stream of records failed: {text}")),
@@ -109,17 +110,17 @@ fn failed(error: ArrowError) -> Error {
     }
 }
 
-/// Returns the columns with the types that files use for them. Views and runs are only in-memory
-/// representations, so they are replaced. A dictionary is kept, because it may be part of the
-/// column's meaning, as for categories.
+/// Returns a schema in which each column has the type that files use. Views and runs are replaced,
+/// because they are only in-memory representations. A dictionary is kept, because it may be part of
+/// the column's meaning, as for categories.
 fn plain_schema(schema: &Schema) -> SchemaRef {
     let fields: Vec<FieldRef> =
         schema.fields().iter().map(|field| plain_field(field, &kept_dictionary)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Returns the dictionary type. Writers without dictionaries expand it, and report values that they
-/// cannot store.
+/// Returns the dictionary type to write. Writers without support for dictionaries expand it, and
+/// report values that they cannot store.
 fn kept_dictionary(keys: &DataType, values: DataType) -> DataType {
     if is_scalar(&values) { DataType::Dictionary(wide_enough(keys), Box::new(values)) } else { values }
 }

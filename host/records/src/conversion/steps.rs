@@ -31,7 +31,7 @@ fn action<A>(kinds: &[StepKind<A>], spec: &Spec) -> Option<Result<A>> {
     kinds.iter().find_map(|kind| kind.action(spec))
 }
 
-/// Creates the action of a step. That such a step exists was checked when its side was determined.
+/// Creates the action of a step. The caller has already checked that a step of this name exists.
 fn made<A>(kinds: &[StepKind<A>], step: AnyStep) -> Result<Step<A>> {
     let none = || Err(Error::plugin(format!("no step {:?}", step.spec.name)));
     let action = action(kinds, &step.spec).unwrap_or_else(none)?;
@@ -61,8 +61,8 @@ pub fn check_row_wise(step: AnyStep) -> Result<()> {
     Err(Error::usage(why).context(step))
 }
 
-/// Returns the step if it is on records. `on_tensors` is the error message for a step on tensors,
-/// and `crossing` is the error message for a step that converts between tensors and records.
+/// Returns the step if it works on records. `on_tensors` is the error message for a step on
+/// tensors. `crossing` is the error message for a step that converts between tensors and records.
 pub(super) fn record_step(step: AnyStep, on_tensors: &str, crossing: &str) -> Result<Step<RecordAction>> {
     match step.action {
         StepAction::Other(OtherSide::Records) => made(RECORD_KINDS, step),

@@ -1,4 +1,4 @@
-//! The functions on records that `tensorferry-convert` needs.
+//! The functions on records that `tensorferry-convert` calls.
 
 use crate::conversion::steps::Records;
 use crate::conversion::{compare, convert, of_tensors, to_tensors, verify};

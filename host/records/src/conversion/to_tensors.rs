@@ -17,7 +17,7 @@ use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Capabilities, Result, Side};
 use tensorferry_tensors::steps::{Step, TensorAction};
 
-/// Reads an input of records as a model whose tensors are made from the records.
+/// Reads an input of records as a model whose tensors are created from the records.
 pub(super) fn as_model<'a>(
     context: &ConversionContext<'a>,
     format: &RegisteredFormat,
@@ -27,7 +27,8 @@ pub(super) fn as_model<'a>(
     let (request, target) = (context.request, &context.target);
     let description = &target.format.description;
     check_sides(request, &format.description, description)?;
-    // The writer also checks its options, but only after all records have been read.
+    // This check reports wrong writer options early. The writer also checks its options, but only
+    // after all records have been read.
     options::check(description, Side::Writer, &request.output.options)?;
     let reading = context.reading(context.purpose(format));
     let how = RecordsAsTensors {

@@ -52,7 +52,7 @@ pub(super) fn rows(
         let compared = match has_digest {
             _ if !has_header => Err("the file has no header with the names of its columns"),
             true => compared(column, &schema).ok_or("it is read back as a different type"),
-            // Some types of values have no digest.
+            // Receipts do not contain digests for some types of values.
             false => Err("the receipt has no digest of it"),
         };
         if let Err(why) = &compared {
@@ -94,7 +94,7 @@ pub(super) fn rows(
     rows.close()
 }
 
-/// Returns the receipt's columns that have a different name in the output, or that became several
+/// Returns the receipt's columns that have different names in the output, or that became several
 /// columns.
 fn renamed<'a>(records: &'a RecordsRecord, losses: &'a [LossRecord<'_>]) -> impl Iterator<Item = &'a str> {
     let is_name =
@@ -102,8 +102,8 @@ fn renamed<'a>(records: &'a RecordsRecord, losses: &'a [LossRecord<'_>]) -> impl
     records.columns.iter().map(|column| column.name.as_str()).filter(move |name| is_name(name))
 }
 
-/// Returns whether a loss is one of records rather than of a column. Older receipts have no count
-/// of lost records per file, and describe lost records only in this way.
+/// Returns whether a loss is about lost records rather than about a column. Older receipts do not
+/// count lost records per file, and record them only as such losses.
 fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     losses.iter().any(|loss| {
         loss.kind == LossKind::Record.word()
@@ -112,15 +112,16 @@ fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     })
 }
 
-/// Returns how to hash a column in its original type, or `None` if the type that is read back does
-/// not allow that. A column that is not found counts as a column of missing values.
+/// Returns how to hash a column in its original type, or `None` if its values cannot be hashed or
+/// if the type that is read back does not allow it. A column that is missing from the output counts
+/// as a column of missing values.
 fn compared(column: &ColumnRecord, schema: &Schema) -> Option<HashedColumn> {
     let hashed = HashedColumn::new(&column.name, &column.word)?;
     let found = schema.field_with_name(&column.name);
     found.map_or(true, |found| hashed.takes(found.data_type())).then_some(hashed)
 }
 
-/// Returns the number of records in a file, and the digests of its columns.
+/// Returns the number of records in a file, and the digests of the file's columns.
 fn hash(
     rows: &Rows<'_>,
     file: &RowsRecord,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Data, Error, Order, Region, Result, TensorPart, element_count};
 
 impl Tensor {
-    /// Returns the length of a region in bytes. `origin` and `shape` are in elements, with one
+    /// Returns the length of a region in bytes. `origin` and `shape` are in elements and have one
     /// number for each dimension.
     ///
     /// # Errors
@@ -18,13 +18,13 @@ impl Tensor {
         len.map_err(|error| error.tensor(self.name()))
     }
 
-    /// Fills `buffer` with a hyper-rectangle of the tensor: row-major, little-endian, read on all
-    /// threads of the session.
+    /// Fills `buffer` with a hyper-rectangle of the tensor in row-major, little-endian order. All
+    /// threads of the session take part in the read.
     ///
     /// # Errors
-    /// Returns an error for any reason that [`region_len`](Self::region_len) lists, if elements of a packed
-    /// dtype are not contiguous, if the buffer has the wrong length, or if the input cannot be
-    /// read.
+    /// Returns an error for any reason that [`region_len`](Self::region_len) lists, or if elements
+    /// of a packed dtype are not contiguous. Also returns an error if the buffer has the wrong
+    /// length, or if the input cannot be read.
     pub fn read_region_into(&self, origin: &[u64], shape: &[u64], buffer: &mut [u8]) -> Result<()> {
         let len = self.region_len(origin, shape)?;
         self.check_len(buffer.len(), len)?;
@@ -43,7 +43,7 @@ impl Tensor {
             let problem = Error::unsupported("packed elements that are not contiguous cannot be read");
             return Err(problem.tensor(self.name()).hint("read whole rows"));
         }
-        // Rows of the region are contiguous in the buffer, so each thread reads some of them.
+        // Rows of the region are contiguous in the buffer, so each thread reads a range of rows.
         let rows = shape.first().copied().unwrap_or(1);
         let row = buffer.len() as u64 / rows;
         let together = (CHUNK as u64 / row.max(1)).clamp(1, rows);
@@ -85,8 +85,8 @@ impl Model {
     /// for one. The tensors are distributed over the session's threads.
     ///
     /// # Errors
-    /// Returns an error if a tensor belongs to a different model, if a buffer does not have the
-    /// length of its tensor's bytes, or if the input cannot be read.
+    /// Returns an error if a tensor is from a different model, if the length of a buffer differs
+    /// from the length of its tensor's bytes, or if the input cannot be read.
     pub fn read_many<'b>(&self, parts: impl IntoIterator<Item = (&'b Tensor, &'b mut [u8])>) -> Result<()> {
         let parts: Vec<_> = parts.into_iter().collect();
         for (tensor, buffer) in &parts {

@@ -7,17 +7,17 @@ use tensorferry_sdk::{CatalogView, Context, Dtype, Error, Result, element_count}
 use tensorferry_tensors::elements::{Elements, bits, decode, texts, unpacked};
 use tensorferry_tensors::slice::{AxisSlice, read_slice};
 
-/// Minimum bytes of memory for one decoded element.
+/// Minimum memory, in bytes, that one decoded element takes.
 const ELEMENT: u64 = 32;
 
 impl Tensor {
-    /// Fills `buffer` with a slice of each axis: row-major, little-endian, read on all threads of
-    /// the session.
+    /// Fills `buffer` with the elements at the selected indices of each axis, in row-major,
+    /// little-endian order. All threads of the session take part in the read.
     ///
     /// # Errors
-    /// Returns an error if the tensor contains strings or elements that are not whole bytes, if
-    /// `axes` do not match the tensor's shape, if the buffer has the wrong length, or if the input
-    /// cannot be read.
+    /// Returns an error if the tensor contains strings or elements that are not whole bytes, or if
+    /// `axes` does not match the tensor's shape. Also returns an error if the buffer has the wrong
+    /// length, or if the input cannot be read.
     pub fn read_slice_into(&self, axes: &[AxisSlice], buffer: &mut [u8]) -> Result<()> {
         let rows = axes.first().map_or(1, |axis| axis.len);
         let row = (buffer.len() as u64).checked_div(rows).unwrap_or(0);
@@ -38,12 +38,13 @@ impl Tensor {
         })
     }
 
-    /// Returns the values of a slice, row-major; `axes` has one entry for each axis. Reads only the
-    /// bytes that it needs, except for strings, which are read whole.
+    /// Returns the values of a slice in row-major order. `axes` has one entry for each axis. Reads
+    /// only the bytes of the slice, except that tensors of strings are read completely.
     ///
     /// # Errors
-    /// Returns an error if the dtype is a format's own block dtype without values, if the values do
-    /// not fit in the session's memory budget, or if the input cannot be read.
+    /// Returns an error if the dtype is a format's own block dtype, which has no individual values.
+    /// Also returns an error if the values do not fit in the session's memory budget, or if the
+    /// input cannot be read.
     pub fn elements(&self, axes: &[AxisSlice]) -> Result<Elements> {
         let shape: Vec<u64> = axes.iter().map(|axis| axis.len).collect();
         let count = element_count(&shape)?;
@@ -118,8 +119,8 @@ impl Tensor {
         Ok(Elements::Text((0..count as u64).map(text).collect()))
     }
 
-    /// Converts the index of an element within the slice of the leading axes to its row-major index
-    /// within these axes.
+    /// Converts an element's row-major index within the slice of the leading axes to its row-major
+    /// index within the complete leading axes.
     fn linear(&self, axes: &[AxisSlice], place: u64) -> u64 {
         let (mut rest, mut stride, mut linear) = (place, 1, 0);
         for (axis, dim) in axes.iter().zip(self.shape()).rev() {

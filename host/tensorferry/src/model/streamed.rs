@@ -1,4 +1,4 @@
-//! Streams a tensor window by window while it is written, in a session other than the model's.
+//! Streams a tensor to a writer window by window, in a session other than the model's.
 
 use super::Tensor;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use tensorferry_core::context::session::Session;
 use tensorferry_sdk::{Result, TensorId};
 
 impl Tensor {
-    /// Identifies the tensor within its model. Tensors that are tied in the input have the same
-    /// identity.
+    /// Returns a value that identifies the tensor and its model. Tensors that are tied in the input
+    /// have the same identity.
     pub(crate) fn identity(&self) -> (usize, TensorId) {
         let opened = &self.model.opened;
         let ties = opened.ties.get_or_init(|| opened.catalog.ties());
@@ -15,13 +15,14 @@ impl Tensor {
         (Arc::as_ptr(opened) as usize, first.unwrap_or(self.id))
     }
 
-    /// Returns the same tensor, to be read in another session.
+    /// Returns this tensor with a different session, which then reads the tensor.
     pub(crate) fn with_session(&self, session: &Arc<Session>) -> Self {
         Self { model: self.model.with_session(session.clone()), id: self.id }
     }
 
-    /// Passes the bytes that [`read`](Self::read) returns to `each`: in order, in windows, in the
-    /// calling thread. At the end, compares the bytes with the checksums stored in the input.
+    /// Passes the bytes that [`read`](Self::read) returns to `each`, window by window and in order.
+    /// All work is done in the calling thread. At the end, compares the bytes with the checksums
+    /// stored in the input.
     pub(crate) fn each_window(&self, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let logical = self.model.logical().in_one_thread();
         let read = self.model.checked(|| {

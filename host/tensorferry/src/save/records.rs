@@ -9,13 +9,14 @@ use tensorferry_records::conversion::saved::save_records;
 use tensorferry_sdk::{Error, Result, arrow_array};
 
 impl Registry {
-    /// Writes a stream of batches of the crate `arrow-array`, version 60, to a file or folder of
-    /// records. The stream is read once, to its end. The output is complete or absent.
+    /// Writes a stream of record batches to a file or folder of records. The batches have the type
+    /// from version 60 of the crate `arrow-array`. The stream is read once, to its end. The output
+    /// is complete or absent.
     ///
     /// # Errors
-    /// Returns an error if the name implies no format of records, if `options` have metadata or an
-    /// unknown format or option, if the output exists, if the stream returns an error, or if
-    /// writing fails.
+    /// Returns an error if the output's name does not imply a format of records, or if `options`
+    /// contain metadata or an unknown format or option. Also returns an error if the output exists,
+    /// if the stream returns an error, or if writing fails.
     pub fn save_records(
         &self,
         path: impl AsRef<Path>,

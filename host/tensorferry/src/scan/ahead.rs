@@ -12,10 +12,10 @@ use tensorferry_sdk::records::Batched;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema, records};
 use tensorferry_tensors::steps::Step;
 
-/// Batches in the queue after the steps. The readers have queues of their own.
+/// Maximum number of batches in the queue after the steps. The readers have separate queues.
 const WAITING: usize = 2;
 
-/// Returns the schema after the steps. No record is read for it.
+/// Returns the schema after the steps, without reading any record.
 pub(super) fn schema(opened: &OpenedScan, on_records: &[Step<RecordAction>]) -> Result<SchemaRef> {
     let rows = rows::shared(opened.source.clone(), &opened.format, opened.set.clone());
     Origin::Rows(&rows).check(on_records)?;
@@ -24,7 +24,8 @@ pub(super) fn schema(opened: &OpenedScan, on_records: &[Step<RecordAction>]) -> 
 
 /// Returns all records of a scan after its steps. Reading starts when the first batch is requested.
 pub(super) fn batches(scan: Scan) -> Batched {
-    // The ID of the process in which the thread runs, and the receiver of its batches.
+    // The ID of the process in which the reading thread runs, and the receiver of that thread's
+    // batches.
     let mut running = None;
     records::batches(scan.schema.clone(), move || {
         let (process, batches) = match &mut running {
@@ -35,7 +36,8 @@ pub(super) fn batches(scan: Scan) -> Batched {
             let problem = Error::usage("the stream was started before this process was forked");
             return Err(problem.hint("start a new stream in this process"));
         }
-        // Before the thread closes the channel, it has sent an error or the last batch.
+        // The thread sends the last batch or an error before it closes the channel, so a closed
+        // channel means the end.
         batches.recv().map_or(Ok(None), |batch| batch.map(Some))
     })
 }
@@ -65,7 +67,7 @@ fn read(scan: &Scan, send: &SyncSender<Result<RecordBatch>>) {
         Ok(Err(error)) => error,
         Err(_) => Error::plugin("the reader of the records panicked"),
     };
-    // Sending fails if the receiver is gone, and then the error is not needed.
+    // If the receiver has been dropped, sending fails, and no one needs the error.
     let _ = send.send(Err(failed));
 }
 

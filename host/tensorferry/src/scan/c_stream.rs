@@ -16,15 +16,15 @@ use tensorferry_sdk::arrow_array;
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowArrayStream {
-    /// Fills the `struct ArrowSchema` at the second argument. Returns 0 or an `errno`.
+    /// Fills the `struct ArrowSchema` to which the second argument points. Returns 0 or an `errno`.
     pub get_schema: Option<unsafe extern "C" fn(*mut Self, *mut c_void) -> c_int>,
-    /// Fills the `struct ArrowArray` at the second argument. Returns 0 or an `errno`.
+    /// Fills the `struct ArrowArray` to which the second argument points. Returns 0 or an `errno`.
     pub get_next: Option<unsafe extern "C" fn(*mut Self, *mut c_void) -> c_int>,
     /// Returns the last error as a C string that is valid until the next call, or null.
     pub get_last_error: Option<unsafe extern "C" fn(*mut Self) -> *const c_char>,
     /// Releases the stream and sets this field to null.
     pub release: Option<unsafe extern "C" fn(*mut Self)>,
-    /// State of the functions.
+    /// The private state of the functions.
     pub private_data: *mut c_void,
 }
 

@@ -1,25 +1,25 @@
-//! A range of the splits of a record set, as a record set.
+//! A record set that contains a range of the splits of a different record set.
 
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Batched, Batches, RecordSet, ScanRequest, Skipped, Split};
 use tensorferry_sdk::{ByteSink, Error, LossSink, Result, arrow_schema};
 
-/// Consecutive splits of another set.
+/// Consecutive splits of the record set `set`.
 pub(super) struct Narrowed {
     set: Arc<dyn RecordSet>,
-    /// Index of the first split in the other set.
+    /// Index in `set` of the first split.
     first: usize,
     splits: Vec<Split>,
 }
 
 impl Narrowed {
-    /// Selects `splits`, which start at index `first` of `set`.
+    /// Creates a record set of `splits`, which start at index `first` of `set`.
     pub(super) fn new(set: Arc<dyn RecordSet>, first: usize, splits: Vec<Split>) -> Self {
         Self { set, first, splits }
     }
 
-    /// Converts the index of a split to its index in the other set.
+    /// Converts a split's index in this record set to its index in `set`.
     fn number(&self, split: usize) -> Result<usize> {
         if split < self.splits.len() {
             Ok(self.first + split)

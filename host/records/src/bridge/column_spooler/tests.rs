@@ -1,4 +1,4 @@
-//! Tests which tensors a column becomes.
+//! Tests of the tensors that a column becomes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 use super::super::column_path::column_paths;
 use super::*;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tensorferry_core::context::session::Session;
 use tensorferry_tensors::stored::Spill;
 
-/// Adds the rows of an array in two batches. Returns the names, shapes and bytes of the resulting
+/// Spools the rows of an array in two batches. Returns the names, shapes and bytes of the resulting
 /// tensors.
 fn tensors(array: &dyn Array, splits_strings: bool) -> Vec<(String, Vec<u64>, Vec<u8>)> {
     let schema = Schema::new(vec![Field::new("x", array.data_type().clone(), true)]);
@@ -75,7 +75,7 @@ fn lists_of_one_length_are_a_dimension() {
         tensor("x.values.valid", &[6], vec![1, 1, 1, 0, 1, 1]),
     ];
     assert_eq!(tensors(&holes, false), expected);
-    // If the schema has a fixed length, a missing list also has this length.
+    // If the schema fixes the length of lists, a missing list also has this length.
     let rows = [Some(vec![Some(1.0), Some(2.0)]), None, Some(vec![Some(3.0), Some(4.0)])];
     let fixed = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(rows, 2);
     let values = le([1_f32, 2.0, 0.0, 0.0, 3.0, 4.0].map(f32::to_le_bytes));
@@ -92,7 +92,7 @@ fn strings_and_structs_are_taken_apart() {
         tensor("x.values", &[4], b"abcd".to_vec()),
     ];
     assert_eq!(tensors(&words, true), expected);
-    // If a struct is missing, its fields are missing.
+    // If a struct is missing, its fields are also missing.
     let field = Arc::new(Field::new("n", DataType::Int32, true));
     let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3]));
     let nulls = NullBuffer::from(vec![true, false, true]);
