@@ -1,7 +1,7 @@
 //! Steps on records have the same names and meanings as the operations of tf.data
-//! (<https://www.tensorflow.org/api_docs/python/tf/data/Dataset>). Each step turns one flow into
-//! another and is in its own file. One chain of steps is pulled batch by batch, whatever the number
-//! of threads.
+//! (<https://www.tensorflow.org/api_docs/python/tf/data/Dataset>). Each step converts a flow to a
+//! new flow, and is in a separate file. A chain of steps is pulled batch by batch, regardless of
+//! the number of threads.
 //!
 //! The output depends only on the input, the steps and their seeds.
 
@@ -42,10 +42,10 @@ pub(crate) static RECORD_KINDS: &[StepKind<RecordAction>] = &[
 
 /// The action of a step on records.
 pub trait RecordStep: fmt::Debug + Send + Sync {
-    /// Returns the flow after this step.
+    /// Applies the step, and returns the resulting flow.
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>>;
 
-    /// Returns the output columns for these input columns.
+    /// Returns the schema of the step's output for an input with the schema `upstream`.
     fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
         Ok(upstream.clone())
     }
@@ -55,8 +55,8 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the number of output rows for `rows` input rows. Returns `None` if it is not known
-    /// in advance. By default, a step does not change the number of rows.
+    /// Returns the number of output rows for `rows` input rows, or `None` if the number is not
+    /// known in advance. By default, a step does not change the number of rows.
     fn count(&self, rows: Option<u64>) -> Option<u64> {
         rows
     }
@@ -67,12 +67,13 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns what a reader may leave out before this step.
+    /// Returns the rows and columns that a reader may leave out before this step.
     fn narrows(&self) -> Narrows<'_> {
         Narrows::All
     }
 
-    /// Returns whether the step's output has no end. `upstream` is true if its input has none.
+    /// Returns whether the step's output is endless. `upstream` is true if the step's input is
+    /// endless.
     fn is_endless(&self, upstream: bool) -> bool {
         upstream
     }
@@ -80,15 +81,16 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
 
 pub type RecordAction = Box<dyn RecordStep>;
 
-/// The part of a chain before a step. The step can create this flow once or several times.
+/// The part of a chain of steps that precedes a step. The step can create the flow of this part
+/// once or several times.
 #[derive(Clone, Copy)]
 pub struct Upstream<'a> {
     threads: &'a dyn Threads<'a>,
     origin: Origin<'a>,
     before: &'a [Step<RecordAction>],
-    /// All steps of the chain: the steps before this one, this one, and the steps after it.
+    /// All steps of the chain, including the current step and the steps after it.
     all: &'a [Step<RecordAction>],
-    /// How many times a later `repeat` has already gone through all records.
+    /// Number of times that a later `repeat` step has already gone through all records.
     epoch: u64,
     session: &'a Session,
 }
@@ -105,7 +107,7 @@ pub enum Origin<'a> {
 pub trait FlowSource: Sync {
     fn schema(&self) -> SchemaRef;
 
-    /// Returns a flow that starts at the first row.
+    /// Returns a new flow that starts at the first row.
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>>;
 }
 
@@ -118,7 +120,7 @@ impl Origin<'_> {
         }
     }
 
-    /// Checks that these steps can be applied to this origin.
+    /// Checks that steps can be applied to the rows of this origin.
     pub fn check(self, steps: &[Step<RecordAction>]) -> Result<()> {
         let Some((place, step)) = steps.iter().enumerate().rfind(|(_, step)| step.action.is_first()) else {
             return Ok(());
@@ -133,7 +135,7 @@ impl Origin<'_> {
 }
 
 impl<'a> Upstream<'a> {
-    /// Returns the flow before the step.
+    /// Creates the flow that is the step's input.
     fn flow(self) -> Result<Box<dyn Flow + 'a>> {
         match (self.before, self.origin) {
             ([], Origin::Rows(rows)) => Ok(self.narrowing(rows).flow(&self, rows)),
@@ -149,7 +151,7 @@ impl<'a> Upstream<'a> {
         }
     }
 
-    /// Returns what the origin's reader may leave out.
+    /// Returns the rows and columns that the origin's reader may leave out.
     fn narrowing(&self, rows: &Rows<'_>) -> Narrowing {
         Narrowing::of(&rows.set.schema(), self.all)
     }
@@ -188,8 +190,8 @@ pub(crate) fn check_end(steps: &[Step<RecordAction>]) -> Result<()> {
     }
 }
 
-/// Returns how many rows the steps turn `rows` rows into. Returns `None` if this is not known in
-/// advance.
+/// Returns the number of rows after the steps if their input has `rows` rows, or `None` if the
+/// number is not known in advance.
 #[must_use]
 pub fn count(steps: &[Step<RecordAction>], rows: Option<u64>) -> Option<u64> {
     steps.iter().fold(rows, |rows, step| step.action.count(rows))

@@ -1,5 +1,6 @@
-//! A survey describes all rows of an input: their number, and for each column how often it is
-//! missing, how many values a row has, and the range of the values. A survey decodes every record.
+//! A survey describes all rows of an input. It reports the number of rows. For each column, it
+//! reports the number of nulls, the number of values per row, and the range of the values. A survey
+//! decodes every record.
 
 pub mod close;
 pub mod distinct;
@@ -29,22 +30,23 @@ pub struct Survey {
     pub records: u64,
     /// Size in bytes of the rows in memory.
     pub bytes: u64,
-    /// The columns in the schema's order.
+    /// The statistics of the columns, in the schema's order.
     pub columns: Vec<ColumnSurvey>,
 }
 
 /// Statistics of one column's values.
 #[derive(Debug, Clone)]
 pub struct ColumnSurvey {
-    /// Name and type.
+    /// The name and type of the column.
     pub field: FieldRef,
     /// Number of rows in which the column is null.
     pub missing: u64,
-    /// Number of values in each row that is not null. Always 1 for a column without lists.
+    /// The distribution of the number of values in a row, for rows that are not null. A row of a
+    /// column without lists always has one value.
     pub lengths: Spread,
-    /// Lengths in bytes of strings and binary values.
+    /// The distribution of the lengths in bytes, for strings and binary values.
     pub sizes: Spread,
-    /// The range of the values if they are numbers.
+    /// The range of the values, if the values are numbers.
     pub range: ValueRange,
     /// The results of a close look at the values, if one was requested.
     pub close: Option<CloseLook>,
@@ -59,14 +61,14 @@ pub struct Spread {
     pub max: u64,
     /// Sum of the lengths.
     pub total: u64,
-    /// Histogram. For each bound (0, 1, 2, 4, 8, ...), the number of lengths that are at most this
-    /// bound and above the previous bound.
+    /// The histogram. For each bound (0, 1, 2, 4, 8, ...), the number of lengths that are at most
+    /// this bound and above the previous bound.
     pub up_to: BTreeMap<u64, u64>,
 }
 
 impl Spread {
-    /// Returns the distribution of these lengths. They are counted in an array first, because a map
-    /// access for each length would take as long as decoding the row.
+    /// Returns the distribution of these lengths. The lengths are first counted in an array,
+    /// because a map access for each length would take as long as decoding the row.
     fn of(lens: impl Iterator<Item = u64>) -> Self {
         let (mut min, mut max, mut total) = (u64::MAX, 0, 0);
         let mut times = [0_u64; 66];
@@ -146,17 +148,18 @@ impl ValueRange {
     }
 }
 
-/// Approximate size in bytes of a batch. It is small enough that the batch stays in the cache until
-/// it is examined.
+/// Approximate size in bytes of a batch. A batch of this size remains in the cache until it is
+/// examined.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Decodes all rows. The splits are decoded in parallel. If `closely` is set, also takes a close
-/// look at the values. If there are several errors, returns the first in the order of the input.
+/// Decodes all rows. The splits are decoded in parallel. If `closely` is set, also computes the
+/// [`CloseLook`] of each column. If there are several errors, returns the first error in the order
+/// of the input.
 pub fn survey(rows: &Rows<'_>, closely: bool, session: &Session) -> Result<Survey> {
     let splits = 0..rows.set.splits().len();
     progress::begin(rows, splits.clone(), session);
-    // The distinct values of each split are merged as soon as the split ends, so that at most one
-    // set per thread is kept. The order of merging does not matter.
+    // The distinct values of each split are merged as soon as the split ends, so that memory
+    // contains at most one set per thread. The order of merging does not matter.
     let distinct: Mutex<Vec<CloseLook>> = Mutex::default();
     let of_split = |split| {
         let mut found = survey_split(rows, split, closely, session).map_err(|error| (split, error))?;
@@ -219,7 +222,7 @@ impl Survey {
         Self { records: 0, bytes: 0, columns }
     }
 
-    /// Adds some rows, and returns their size in bytes.
+    /// Adds the rows of a batch to the statistics, and returns their size in bytes.
     fn add(&mut self, batch: &RecordBatch) -> u64 {
         let bytes = batch_bytes(batch);
         self.records += batch.num_rows() as u64;
@@ -255,7 +258,7 @@ impl ColumnSurvey {
         }
     }
 
-    /// Adds the values inside all lists.
+    /// Adds the values inside all lists to the statistics.
     fn add_values(&mut self, values: &ArrayRef) {
         let values: &dyn Array = values.as_ref();
         if let Some(close) = &mut self.close {
@@ -290,7 +293,7 @@ impl ColumnSurvey {
     }
 }
 
-/// Returns the distribution of the row lengths in an array with these offsets. Null rows are
+/// Returns the distribution of the lengths of rows, which are given by their offsets. Null rows are
 /// excluded.
 fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> Spread {
     let len = |pair: &[O]| -> u64 {
@@ -321,13 +324,14 @@ fn range_of_values<N: RangedValue>(values: &[N]) -> ValueRange {
     let Some(&first) = values.iter().find(|value| !value.is_nan()) else {
         return ValueRange { nan: values.len() as u64, ..ValueRange::default() };
     };
-    // Eight independent lanes are used, so that no comparison waits for the previous one.
+    // The loop uses eight independent lanes, so that a comparison does not wait for the previous
+    // comparison.
     let (mut low, mut high, mut nan) = ([first; 8], [first; 8], 0);
-    // A chunk is small enough that the counts, one per lane, do not overflow.
+    // The counts of NaN, one per lane, cannot overflow in a chunk of this size.
     for values in values.chunks(1 << 20) {
         let mut nans = [0_u32; 8];
         let mut see = |lane: usize, value: N| {
-            // The comparison is false for NaN.
+            // Both comparisons are false for NaN, so NaN does not change the range.
             low[lane] = if value < low[lane] { value } else { low[lane] };
             high[lane] = if value > high[lane] { value } else { high[lane] };
             nans[lane] += u32::from(value.is_nan());
@@ -346,7 +350,7 @@ fn range_of_values<N: RangedValue>(values: &[N]) -> ValueRange {
     range
 }
 
-/// A number type that can have a range.
+/// A type of numbers for which a range may be computed.
 trait RangedValue: Copy + PartialOrd {
     fn is_nan(self) -> bool {
         false
@@ -383,8 +387,8 @@ macro_rules! floats {
 
 floats!(f32, f64, half::f16);
 
-// These types are wider than any number that is shown, or consist of several numbers, so they have
-// no range.
+// No range is computed for these types, because they are wider than any number that is shown, or
+// consist of several numbers.
 impl RangedValue for arrow_buffer::i256 {}
 impl RangedValue for arrow_buffer::IntervalDayTime {}
 impl RangedValue for arrow_buffer::IntervalMonthDayNano {}

@@ -1,7 +1,7 @@
 //! Writes records. A flow's batches are collected into pieces. The writer encodes the pieces on
-//! many threads, and the encoded pieces are written to the staged files in order. If all pieces
-//! before a piece are complete, its bytes are written to the file at once. Otherwise they wait in
-//! memory.
+//! many threads, and the encoded pieces are written to the staged files in order. If all previous
+//! pieces are complete, the bytes of a piece are written to the file immediately. Otherwise, they
+//! wait in memory.
 
 mod pieces;
 
@@ -23,40 +23,41 @@ use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Severity
 /// Maximum number of reasons for lost records that are reported separately.
 const MAX_LOST_REASONS: usize = 16;
 
-/// Maximum number of lost records that are named for each reason.
+/// Maximum number of lost records that a report names for each reason.
 const MAX_LOST_NAMED: usize = 5;
 
-/// Minimum number of bytes that are written at once. This number is small enough that the bytes are
-/// still in the cache, and large enough that writes are rare.
+/// Minimum number of bytes that are written at a time. The number is small enough that the bytes
+/// are still in the cache, and large enough that writes are rare.
 const WORTH_WRITING: usize = 128 << 10;
 
-/// Size in bytes of an encoder's stack. Libraries process types recursively. If the Parquet library
-/// is not optimized, types nested 60 levels deep need more than the usual 2 MiB. Unused stack does
-/// not take memory.
+/// Size in bytes of an encoder's stack. Format libraries process types recursively. If the Parquet
+/// library is compiled without optimization, types nested 60 levels deep need more than the usual 2
+/// MiB. Unused parts of a stack do not take memory.
 const ENCODER_STACK: usize = 16 << 20;
 
-/// Prefix for the names of files that get their final names at the end.
+/// Prefix for the temporary names of files that get their final names at the end.
 const ROLLING: &str = ".rolling-";
 
-/// The result of writing.
+/// The result of writing an output of records.
 #[derive(Debug, Default)]
 pub struct RecordsWritten {
     /// Number of rows.
     pub records: u64,
-    /// The files of rows, under their current names in the stage.
+    /// The files that contain rows, with their current names in the stage.
     pub files: Vec<WrittenFile>,
-    /// The length of each file that the plan writes after the files of rows.
+    /// The length of each file that the plan writes after the files that contain rows, such as an
+    /// index.
     pub sealed: Vec<u64>,
-    /// Losses of values.
+    /// The losses of values that the writer reported.
     pub losses: Vec<Loss>,
-    /// How many rows are missing from each file, according to the writer's losses.
+    /// The number of rows that are missing from each file, according to the writer's losses.
     pub(crate) lost_rows: Vec<u64>,
 }
 
 /// Writes all rows of a flow. `rows` is the number of rows, if it is known. If the files are named
-/// in advance, a known number is divided into equal shares for the files; if it is unknown, the
-/// files receive pieces in turn. `measure` returns the size of rows in bytes. `hasher` receives
-/// every row together with the index of its file.
+/// in advance, each file receives an equal share of a known number of rows. If the number is
+/// unknown, the files receive pieces in turn. `measure` returns the size of rows in bytes. `hasher`
+/// receives every row together with the index of its file.
 pub fn write(
     flow: &mut dyn Flow,
     plan: &dyn RecordPlan,
@@ -102,7 +103,7 @@ pub fn write(
             let thread = std::thread::Builder::new().stack_size(ENCODER_STACK);
             thread.spawn_scoped(scope, || output.encode_all(receive)).map(drop)
         });
-        // Dropping the sender makes the encoder threads end.
+        // The encoder threads end when the sender is dropped.
         let sent = match started {
             Ok(()) => collect_all(flow, &mut collector, &output, &send),
             Err(error) => Err(Error::from(error).context("cannot start an encoder thread")),
@@ -126,7 +127,8 @@ pub fn write(
     Ok(RecordsWritten { records, files, sealed, losses, lost_rows })
 }
 
-/// Writes the files that cover all files of rows, such as an index. Returns their lengths.
+/// Writes the files that describe all files of rows, such as an index. Returns the lengths of the
+/// written files.
 fn seal(
     plan: &dyn RecordPlan,
     files: &[WrittenFile],
@@ -142,7 +144,7 @@ fn seal(
     plan.sealed().iter().enumerate().map(write).collect()
 }
 
-/// Collects the bytes that `push` writes, unless the session is cancelled.
+/// Returns the bytes that `push` writes, or an error if the session is canceled.
 fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<()>) -> Result<Vec<u8>> {
     struct Pushed<'a>(Vec<u8>, &'a Session);
 
@@ -159,8 +161,8 @@ fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<(
     Ok(pushed.0)
 }
 
-/// Returns the size of the rows in one piece. It depends on the memory budget, but not on the
-/// number of threads, because it determines where the output's pieces end.
+/// Returns the size in bytes of the rows in one piece. The size depends on the memory budget. It
+/// must not depend on the number of threads, because it determines where the output's pieces end.
 fn piece_bytes(asked: Group, memory: u64) -> u64 {
     asked.bytes.clamp(1, (memory / 16).max(64 << 10))
 }
@@ -177,9 +179,9 @@ fn most_of_piece(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u64>
     Ok(Some(most.saturating_sub(head.len() as u64).max(1)))
 }
 
-/// Returns how many pieces are encoded at once. Half of the memory budget is for reading. In the
-/// other half, each piece takes space twice (as rows and as encoded bytes), and one more piece is
-/// being collected.
+/// Returns the number of pieces that are encoded at the same time. Half of the memory budget is for
+/// reading. In the other half, each piece takes space twice (as rows and as encoded bytes), and one
+/// more piece is being collected.
 fn encoders(piece: u64, session: &Session) -> usize {
     let fit = (session.memory / 2 / piece).saturating_sub(1) / 2;
     usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, session.threads)
@@ -194,7 +196,7 @@ fn collect_all(
     let mut records = 0;
     let push = |piece: Option<RecordPiece>| {
         let Some(piece) = piece else { return Ok(()) };
-        // If an encoder failed, it has stored its error.
+        // An encoder that fails stores its error, so the error here is only a placeholder.
         if output.has_failed() || send.send(piece).is_err() {
             return Err(Error::cancelled("an encoder failed"));
         }
@@ -227,12 +229,12 @@ struct PieceWriter<'a> {
     session: &'a Session,
     stage: &'a dyn Staging,
     roll: Option<Roll>,
-    /// Maximum length of an encoded piece. A longer piece is divided.
+    /// Maximum length of an encoded piece. Longer pieces are divided.
     most_of_piece: Option<u64>,
     hasher: Mutex<Option<&'a mut RowHasher>>,
     state: Mutex<WriterState>,
     turn: Condvar,
-    /// The pool of open files, if many files are named in advance.
+    /// The pool that limits the number of open files, if many files are named in advance.
     pool: Option<Arc<OpenFiles>>,
 }
 
@@ -243,7 +245,7 @@ struct WriterState {
     /// For each kind of loss in each column, the number of pieces that report it, and the first
     /// such loss.
     losses: BTreeMap<(LossKind, String), (u64, Loss)>,
-    /// For each file, the number of lost rows.
+    /// For each file, the number of rows that the writer reported as lost.
     lost_rows: Vec<u64>,
     /// For each reason, the number of rows that are missing from the output, and the first such
     /// losses.
@@ -254,8 +256,8 @@ struct WriterState {
 
 struct FileState {
     path: String,
-    /// `None` once the file is finished and closed. There may be too many rolled files to keep all
-    /// of them open.
+    /// The open file; `None` after the file is finished and closed. There may be too many rolled
+    /// files to keep all of them open.
     file: Option<Arc<OutputBytes>>,
     end: u64,
     pieces: Vec<PlacedPiece>,
@@ -293,8 +295,8 @@ fn lost_records((why, (count, mut first)): (String, (u64, Vec<Loss>))) -> Option
 }
 
 impl WriterState {
-    /// Counts a lost record. Only the first records are kept for each of the first reasons, because
-    /// there may be as many losses as rows.
+    /// Counts a lost record. Details are kept only for the first reasons and the first records of
+    /// each reason, because there may be as many losses as rows.
     fn add_lost_record(&mut self, loss: Loss) {
         let is_kept = self.lost_records.len() < MAX_LOST_REASONS || self.lost_records.contains_key(&loss.why);
         let why = if is_kept { &*loss.why } else { "for other reasons" };
@@ -340,7 +342,7 @@ impl<'a> PieceWriter<'a> {
         batches.iter().try_for_each(|batch| hasher.add(file, batch))
     }
 
-    /// Creates a file and writes its head.
+    /// Creates a file of the output, and writes the bytes that precede its rows.
     fn begin(&self, state: &mut WriterState, path: String) -> Result<()> {
         let head = collected(self.session, |output| self.plan.begin(state.files.len(), output))?;
         let shape = FileShape { is_kept: path.starts_with(ROLLING), ..FileShape::default() };
@@ -352,8 +354,8 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// Writes the tail of a file and closes it. Other threads may still be writing pieces of the
-    /// file.
+    /// Writes the bytes that follow the rows of a file, and closes the file. Other threads may
+    /// still be writing pieces of the file.
     fn finish(&self, state: &mut WriterState, number: usize) -> Result<()> {
         let Some(of) = state.files.get_mut(number) else { return Ok(()) };
         let Some(file) = of.file.take() else { return Ok(()) };
@@ -391,7 +393,7 @@ impl<'a> PieceWriter<'a> {
         Ok(written)
     }
 
-    /// Finishes the last file and begins the next one. The new file gets its final name when all
+    /// Finishes the last file and creates the next file. The new file gets its final name when all
     /// files exist.
     fn roll_on(&self, state: &mut WriterState) -> Result<()> {
         let number = state.files.len();
@@ -404,9 +406,9 @@ impl<'a> PieceWriter<'a> {
         self.begin(state, self.rolling_name(number))
     }
 
-    /// Returns the name of a rolled file until its final name is known. Objects in a store cannot
-    /// be renamed. If an object's final name does not depend on the number of files, the object has
-    /// this name from the start.
+    /// Returns the temporary name of a rolled file whose final name is not known yet. Objects in a
+    /// store cannot be renamed. If an object's final name does not depend on the number of files,
+    /// the object has its final name from the start.
     fn rolling_name(&self, number: usize) -> String {
         if self.stage.is_remote()
             && let [Ok(one), Ok(other)] = [1, 2].map(|more| self.plan.name(number, number + more))
@@ -451,8 +453,9 @@ impl<'a> PieceWriter<'a> {
         Ok(EncodedPiece { batches, len: output.len(), note, losses })
     }
 
-    /// Encodes a piece that is too long again, in parts. Each part fits in a file unless it is a
-    /// single row. This is necessary because the encoded length of rows is not known in advance.
+    /// Encodes a piece again in parts, because the encoded piece is too long. Each part fits in a
+    /// file, unless the part is a single row. This is necessary because the encoded length of rows
+    /// is not known in advance.
     fn encode_parts(
         &self,
         of: &PieceOutput<'_, '_>,
@@ -498,8 +501,8 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// Returns the position of a piece in its file, if the pieces before it are complete. In files
-    /// that roll, the position depends on the length of the piece and is not known yet.
+    /// Returns the position of a piece in its file, if all previous pieces are complete. In rolled
+    /// files, the position depends on the length of the piece and is not known yet.
     fn begin_of(&self, place: u64, file: usize) -> Option<Begin> {
         let state = self.state();
         if state.next != place || self.roll.is_some() {
@@ -509,8 +512,8 @@ impl<'a> PieceWriter<'a> {
         Some(Begin { path: of.path.clone(), file: of.file.clone()?, offset: of.end })
     }
 
-    /// Waits until all pieces before this one have a position. Then assigns positions to this piece
-    /// or to all of its parts.
+    /// Waits until all previous pieces have a position. Then assigns positions to this piece or to
+    /// all of its parts.
     fn placed(
         &self,
         place: u64,
@@ -543,7 +546,8 @@ impl<'a> PieceWriter<'a> {
                     self.roll_on(state)?;
                 }
                 let last = state.files.len() - 1;
-                // If files roll, rows are hashed now, because their file was not known earlier.
+                // The rows of rolled files are hashed now, because the file of these rows was not
+                // known earlier.
                 self.hash(last, &batches)?;
                 last
             }
@@ -580,8 +584,8 @@ impl EncodedPiece {
         self.len > most && rows_of(&self.batches) > 1
     }
 
-    /// Returns the number of rows in a part that has about a quarter of `most` bytes. Such small
-    /// parts fill files almost up to `most`.
+    /// Returns the number of rows in a part of about a quarter of `most` bytes. With such small
+    /// parts, files become almost `most` bytes long.
     fn rows_of_part(&self, most: u64) -> usize {
         let rows = rows_of(&self.batches);
         let parts = (u128::from(self.len) * 4).div_ceil(u128::from(most)).clamp(2, u128::from(rows.max(2)));
@@ -589,8 +593,8 @@ impl EncodedPiece {
     }
 }
 
-/// Returns whether a writer's loss is about a row that is missing from the output. If so, the loss
-/// does not name a column.
+/// Returns whether a writer's loss is about a row that is missing from the output. Such a loss does
+/// not name a column.
 fn is_of_row(loss: &Loss, batches: &[RecordBatch]) -> bool {
     let is_column = |batch: &RecordBatch| batch.schema_ref().column_with_name(&loss.what).is_some();
     loss.kind == LossKind::Record && loss.severity == Severity::Lost && !batches.iter().any(is_column)
@@ -609,7 +613,7 @@ struct PieceOutput<'a, 'w> {
     begin: Option<Begin>,
     /// Number of bytes of the piece that have been written.
     written: u64,
-    /// The bytes after the written ones.
+    /// The bytes of the piece that follow the written bytes.
     waiting: &'a mut Vec<u8>,
 }
 
@@ -618,8 +622,8 @@ impl PieceOutput<'_, '_> {
         self.written + self.waiting.len() as u64
     }
 
-    /// If the position is known, writes `bytes` after the bytes already written. Returns whether
-    /// the position is known.
+    /// Writes `bytes` after the bytes that were already written, if the position of the piece is
+    /// known. Returns whether the position is known.
     fn put(&mut self, bytes: &[u8]) -> Result<bool> {
         let Some(begin) = &self.begin else { return Ok(false) };
         begin.put(begin.offset + self.written, bytes)?;
@@ -628,7 +632,8 @@ impl PieceOutput<'_, '_> {
         Ok(true)
     }
 
-    /// If the position is known, writes the waiting bytes. Returns whether the position is known.
+    /// Writes the waiting bytes, if the position of the piece is known. Returns whether the
+    /// position is known.
     fn flush(&mut self) -> Result<bool> {
         let waiting = std::mem::take(self.waiting);
         let put = self.put(&waiting);

@@ -1,4 +1,5 @@
-//! `batch` combines several records into one. Each column becomes a list of its values.
+//! The step `batch` combines several records into one record. The values of each column become a
+//! list.
 
 use super::gather::join;
 use super::{RecordAction, RecordStep, Upstream};
@@ -50,7 +51,7 @@ impl RecordStep for Batch {
         let list = |field: &Arc<Field>| {
             let item = Arc::new(Field::new("item", field.data_type().clone(), field.is_nullable()));
             let data_type = if self.drops_remainder {
-                // `batch` has checked that the length fits.
+                // The function `batch` has checked that the length fits.
                 DataType::FixedSizeList(item, i32::try_from(self.rows).unwrap_or(i32::MAX))
             } else {
                 DataType::List(item)

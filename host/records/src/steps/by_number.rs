@@ -1,4 +1,4 @@
-//! `take`, `skip` and `shard` select rows by their position.
+//! The steps `take`, `skip` and `shard` select rows by their position.
 
 use super::gather::gather;
 use super::{Narrows, RecordAction, RecordStep, Upstream};
@@ -38,7 +38,7 @@ pub(super) static SHARD: Signature = Signature {
     examples: &["shard:8,index=0"],
 };
 
-/// Returns the action that takes or skips the first records.
+/// Returns the action of a step that takes or skips the first records.
 pub(super) fn window(spec: &CheckedSpec<'_>, takes: bool) -> Result<RecordAction> {
     let rows = spec.required_argument()?.number()?;
     Ok(Box::new(if takes { Window { skip: 0, take: Some(rows) } } else { Window { skip: rows, take: None } }))
@@ -57,7 +57,7 @@ pub(super) fn shard(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 #[derive(Debug)]
 struct Window {
     skip: u64,
-    /// Number of rows. `None` for all rows up to the end.
+    /// Number of rows after the skipped rows; `None` for all rows up to the end.
     take: Option<u64>,
 }
 

@@ -31,7 +31,7 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// Maximum nesting of parentheses and `not`.
 const MAX_NESTED: usize = 64;
-/// A float represents every number exactly if its text is at most this long.
+/// Maximum length of a number's text at which a float always represents the number exactly.
 const ALWAYS_HELD: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -59,10 +59,10 @@ pub enum Operand {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Literal {
     text: String,
-    /// The nearest float.
+    /// The float that is nearest to the number.
     float: f64,
-    /// The digits as one integer, and the number of digits after the point. `None` if they do not
-    /// fit in a decimal.
+    /// The digits of the number as one integer, and the number of digits after the decimal point;
+    /// `None` if the digits do not fit in a decimal.
     decimal: Option<(i256, i8)>,
 }
 
@@ -72,8 +72,8 @@ impl Literal {
         Some(Self { text: text.to_owned(), float, decimal: decimal(text) })
     }
 
-    /// Returns the number in the form in which it is compared with values of type `other`: as a
-    /// decimal if they are integers or decimals, and otherwise as a float.
+    /// Returns the number in the form in which it is compared with values of type `other`. If these
+    /// values are integers or decimals, the form is a decimal. Otherwise, it is a float.
     fn beside(&self, other: &DataType) -> Result<ArrayRef> {
         let is_exact = other.is_integer() || other.is_decimal();
         match self.decimal {
@@ -97,7 +97,7 @@ fn inexact(number: &str) -> Error {
     error.found(number)
 }
 
-/// Returns the digits of a number as an integer, and the number of digits after the point.
+/// Returns the digits of a number as an integer, and the number of digits after the decimal point.
 fn decimal(text: &str) -> Option<(i256, i8)> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) => (number, exponent.parse::<i64>().ok()?),
@@ -137,8 +137,7 @@ impl Expression {
         }
     }
 
-    /// Evaluates the expression for each row of a batch. If the result is unknown, it counts as
-    /// false.
+    /// Evaluates the expression for each row of a batch. An unknown result counts as false.
     pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let known = self.values(batch)?;
         Ok(match known.nulls() {
@@ -220,8 +219,8 @@ impl Expression {
     }
 }
 
-/// For parts that are joined by `or`: if all of them test whether one column equals a value,
-/// returns the column and these values.
+/// Returns a column and a list of values, if the parts of an `or` test whether this column equals
+/// one of these values.
 fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     let mut column = None;
     let mut values = Vec::new();
@@ -236,9 +235,9 @@ fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     Some((column?, values))
 }
 
-/// Joins conditions. For `or`, `decisive` is true: one true part makes the result true. For `and`,
-/// it is false: one false part makes the result false. Otherwise, an unknown part makes the result
-/// unknown.
+/// Joins conditions with `or` or `and`. `decisive` is true for `or` and false for `and`. If one
+/// part has the value `decisive`, so does the result. Otherwise, the result is unknown if one part
+/// is unknown.
 fn join(parts: &[Expression], batch: &RecordBatch, decisive: bool) -> Result<BooleanArray> {
     let mut parts = parts.iter().map(|part| part.values(batch));
     let first = parts.next().unwrap_or_else(|| Err(Error::usage("an empty expression")))?;
@@ -300,7 +299,7 @@ impl Operand {
         }
     }
 
-    /// Returns the column that the operand uses.
+    /// Returns the name of the column that the operand uses.
     fn looks_at(&self) -> Option<&str> {
         match self {
             Self::Column(name) | Self::Length(name) => Some(name),
@@ -308,9 +307,9 @@ impl Operand {
         }
     }
 
-    /// Returns the literal for a comparison that readers make, if they compare it with values of
-    /// this type in the same way as the expression. Readers do not support decimals, and treat
-    /// numbers with a fraction as floats.
+    /// Returns the literal in the form that readers accept in comparisons. Returns `None` if
+    /// readers would compare the literal with values of this type differently than the expression
+    /// does. Readers do not support decimals, and treat numbers with a fraction as floats.
     fn pushed(&self, data_type: &DataType) -> Option<ComparedValue> {
         Some(match self {
             Self::Integer(_) | Self::Float(_) if data_type.is_decimal() => return None,
@@ -326,7 +325,7 @@ impl Operand {
     }
 
     /// Returns the operand's values, and whether there is only one value for all rows. `other` is
-    /// the type of the column that they are compared with.
+    /// the type of the column with which the values are compared.
     fn values(&self, batch: &RecordBatch, other: Option<&DataType>) -> Result<(ArrayRef, bool)> {
         Ok(match self {
             Self::Column(name) => (column(batch, name)?, false),
@@ -337,8 +336,8 @@ impl Operand {
             }
             Self::Integer(number) if other.is_some_and(DataType::is_floating) => {
                 let float = *number as f64;
-                // The float must convert back to the same integer. Numbers of 2^127 and more do
-                // not.
+                // The float must convert back to the same integer, which is not the case for
+                // numbers of 2^127 and more.
                 #[expect(clippy::cast_possible_truncation, reason = "the comparison tells")]
                 let is_same = float.abs() < 1e38 && float as i128 == *number;
                 if !is_same {
@@ -397,7 +396,7 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
         (None, None) => return Err(Error::usage("the comparison uses no column")),
     };
     let common = common_type(a.data_type(), b.data_type())?;
-    // With `strict` set for decimals, a value that does not fit is an error and does not become
+    // For decimals, the cast is strict: a value that does not fit is an error and does not become
     // null.
     let cast = |array: &ArrayRef| cast(array, &common, common.is_decimal()).map_err(|e| failed(&e));
     let (a, b) = (cast(&a)?, cast(&b)?);
@@ -414,7 +413,7 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
     let truths = BooleanBuffer::collect_bool(batch.num_rows(), |row| {
         is_true(order(place(row, a_is_one), place(row, b_is_one)))
     });
-    // A literal in the expression is never null.
+    // Only columns can contain nulls, because a literal in the expression is never null.
     let nulls = |array: &ArrayRef, is_one: bool| if is_one { None } else { array.logical_nulls() };
     Ok(BooleanArray::new(
         truths,
@@ -435,9 +434,9 @@ fn order(a: &ArrayRef, b: &ArrayRef) -> Result<Order> {
     Ok(Box::new(move |row, other| Some(order(row, other))))
 }
 
-/// Returns the type in which the two sides are compared: integers and decimals exactly, other
-/// numbers as F64, text bytewise. Readers compare as [`tensorferry_sdk::records::Comparison`]
-/// defines, and do not receive comparisons with decimals.
+/// Returns the type in which the two sides are compared. Integers and decimals are compared
+/// exactly, other numbers as F64, and text bytewise. Readers compare as
+/// [`tensorferry_sdk::records::Comparison`] defines, and do not receive comparisons with decimals.
 fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
     if a == b && !a.is_nested() && !a.is_floating() {
         return Ok(a.clone());
@@ -448,8 +447,8 @@ fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
         return if all <= i16::from(DECIMAL128_MAX_PRECISION) {
             Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))
         } else {
-            // A literal always has the maximum precision, however many digits it has. If it does
-            // not fit, the cast fails.
+            // A literal always has the maximum precision, regardless of its number of digits. If a
+            // value does not fit, the cast fails.
             Ok(DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))
         };
     }
@@ -462,11 +461,12 @@ fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
     Err(Error::usage(format!("{a} cannot be compared with {b}")))
 }
 
-/// Returns how many digits an integer or decimal type has before and after the point.
+/// Returns the number of digits of an integer or decimal type before and after the decimal point.
 fn digits(data_type: &DataType) -> Option<(i16, i8)> {
     use DataType::{Decimal32, Decimal64, Decimal128, Decimal256};
     match data_type {
-        // I64 and U64 do not share an integer type, so they are compared as decimals.
+        // I64 and U64 are compared as decimals, because no integer type can represent the values of
+        // both.
         whole if whole.is_integer() => Some((20, 0)),
         Decimal32(precision, scale)
         | Decimal64(precision, scale)

@@ -1,4 +1,4 @@
-//! `filter` keeps the records for which an expression is true.
+//! The step `filter` keeps the records for which an expression is true.
 
 use super::by_number::kept_rows;
 use super::expression::Expression;
@@ -49,8 +49,8 @@ impl RecordStep for Filter {
     }
 
     fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
-        // Evaluates an empty batch, so that values that cannot be compared are reported before the
-        // first record is read.
+        // Evaluating the expression for an empty batch reports values that cannot be compared
+        // before the first record is read.
         self.expression.evaluate(&RecordBatch::new_empty(upstream.clone()))?;
         Ok(upstream.clone())
     }

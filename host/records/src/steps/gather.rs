@@ -6,8 +6,8 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use std::ops::Range;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Returns a batch of the specified runs of rows, in this order. Each run is a range of rows in one
-/// of the batches.
+/// Returns a batch that contains the rows of `runs` in order. Each run is a range of rows in one of
+/// the batches.
 pub(super) fn gather(
     schema: &SchemaRef,
     batches: &[RecordBatch],
@@ -16,10 +16,10 @@ pub(super) fn gather(
     if let [(batch, rows)] = runs {
         return Ok(batches[*batch].slice(rows.start, rows.len()));
     }
-    // For differing schemas and for these types, arrow-select is used. It reports differing
-    // schemas, merges dictionaries, and copies the bytes of views, so that the bytes of left-out
-    // rows are released. It is slower because it is compiled without optimization, but these cases
-    // are rare.
+    // The crate arrow-select is used if schemas differ and for some types. It reports differing
+    // schemas and merges dictionaries. It also copies the bytes of views, so that the bytes of
+    // omitted rows are released. It is slower because it is compiled without optimization, but
+    // these cases are rare.
     let is_shared = |data_type: &DataType| {
         use DataType::{BinaryView, Dictionary, RunEndEncoded, Union, Utf8View};
         matches!(data_type, Dictionary(..) | RunEndEncoded(..) | Union(..) | Utf8View | BinaryView)

@@ -1,6 +1,6 @@
-//! `interleave` reads several files in turn, like `tf.data.Dataset.interleave` over a dataset of
-//! files: a few rows of one file, then a few rows of the next. When a file ends, another file takes
-//! its position.
+//! The step `interleave` reads a few rows of each of several files in turn, like
+//! `tf.data.Dataset.interleave` over a dataset of files. When a file ends, a new file takes its
+//! position in the cycle.
 
 use super::gather::join;
 use super::{Origin, RecordAction, RecordStep, Upstream};
@@ -37,7 +37,8 @@ pub(super) fn interleave(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     if cycle == 0 || block == 0 {
         return Err(field.error("cycle and block_length must be at least 1"));
     }
-    // More files than this are never open at once, and a huge `cycle` must not be allocated.
+    // No more files than this are ever open at the same time. The limit prevents a large allocation
+    // for a huge `cycle`.
     Ok(Box::new(Interleave { cycle: cycle.min(1 << 16), block }))
 }
 
@@ -96,7 +97,7 @@ type OpenFile<'a> = Box<dyn Fn(Vec<usize>) -> Box<dyn Flow + 'a> + Send + 'a>;
 struct Interleaved<'a> {
     schema: SchemaRef,
     read: OpenFile<'a>,
-    /// The splits of each file that has not been opened yet.
+    /// For each file that has not been opened yet, the file's splits.
     files: VecDeque<Vec<usize>>,
     slots: Vec<Option<Open<'a>>>,
     block: usize,
@@ -111,7 +112,7 @@ struct Open<'a> {
 }
 
 impl Open<'_> {
-    /// Returns at most `most` rows. Returns `None` at the end of the file.
+    /// Returns at most `most` rows, or `None` at the end of the file.
     fn rows(&mut self, most: usize) -> Result<Option<RecordBatch>> {
         let batch = match self.batch.take() {
             Some(batch) => batch,
@@ -210,8 +211,8 @@ mod tests {
 
     #[test]
     fn a_file_that_ends_leaves_its_place_when_the_next_turn_comes() {
-        // The order is that of tf.data: when a file ends within its block, the next file of the
-        // cycle follows at once. The free position is filled when its turn comes again.
+        // The order is that of tf.data. When a file ends within its block, the next file of the
+        // cycle follows immediately. The free position is filled when the cycle reaches it again.
         for rows_at_once in [1, 3, 100] {
             let of = |lens: &[i64], cycle, block| order(lens, cycle, block, rows_at_once);
             assert_eq!(of(&[5, 1, 4], 2, 2), [0, 1, 10, 2, 3, 20, 21, 4, 22, 23]);

@@ -1,5 +1,5 @@
-//! `map` changes the columns of all records: which columns there are, and their names, types or
-//! shapes.
+//! The step `map` selects or drops columns of all records, or changes the names, types or shapes of
+//! columns.
 
 use super::{Narrows, RecordAction, RecordStep, Upstream};
 use crate::cast::{cast, fraction};
@@ -76,7 +76,8 @@ pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     Ok(Box::new(Map { columns, change }))
 }
 
-/// Parses names that are separated by spaces. A name that contains spaces must be in double quotes.
+/// Parses a list of names that are separated by spaces. A name that contains spaces must be in
+/// double quotes.
 fn names(text: &str) -> Result<Vec<String>> {
     let (mut names, mut rest) = (Vec::new(), text.trim_start());
     while !rest.is_empty() {
@@ -205,7 +206,8 @@ impl Map {
     }
 }
 
-/// Casts values. Precision may be lost only if floats are cast to narrower floats.
+/// Casts values. A cast may lose precision only if it converts floats to narrower floats; any other
+/// loss is an error.
 fn cast_exactly(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if let Some(fraction) = fraction(column, to) {
         let error = Error::unsupported("the cast would cut off a fraction");
@@ -227,7 +229,7 @@ fn check_names(fields: &Fields) -> Result<()> {
     Ok(())
 }
 
-/// Returns a type with the same lists around a different type of values.
+/// Returns the type `data_type` with the type of the values inside all lists replaced by `to`.
 fn with_leaf(data_type: &DataType, to: &DataType) -> DataType {
     let item = |field: &Field| Arc::new(field.clone().with_data_type(with_leaf(field.data_type(), to)));
     match data_type {
@@ -244,7 +246,7 @@ fn shaped(values: &DataType, shape: &[i32]) -> DataType {
     })
 }
 
-/// Gives the values of each row a new shape with the same number of values.
+/// Changes the shape of the values in each row. The number of values remains the same.
 fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
     let wrong = |found: String| {
         let expected = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");

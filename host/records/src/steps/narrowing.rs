@@ -1,6 +1,6 @@
-//! Narrowing determines what a reader can leave out because no step needs it. Steps still do all of
-//! their work, with one exception: windows and dropped columns that the reader has applied are not
-//! applied again.
+//! Narrowing determines the rows and columns that a reader can leave out because no step needs
+//! them. All steps are still applied to the remaining rows, with one exception. If the reader has
+//! already applied a window or dropped columns, the step does not do so again.
 
 use super::expression::Expression;
 use super::{RecordAction, Upstream};
@@ -13,25 +13,25 @@ use tensorferry_sdk::arrow_schema;
 use tensorferry_sdk::records::{Comparison, FieldPath, Split};
 use tensorferry_tensors::steps::Step;
 
-/// What a reader may leave out before a step.
+/// The rows or columns that a reader may leave out before a step.
 pub enum Narrows<'a> {
-    /// Rows outside this window, which selects rows by their position.
+    /// The reader may leave out rows outside this window, which selects rows by their position.
     Window {
         /// Number of rows to skip at the beginning.
         skip: u64,
         /// Maximum number of rows after the skipped rows.
         take: Option<u64>,
     },
-    /// Rows for which the expression is not true.
+    /// The reader may leave out rows for which the expression is not true.
     Filter(&'a Expression),
-    /// Columns that are not in this list.
+    /// The reader may leave out columns that are not in this list.
     Select(&'a [String]),
-    /// Columns in this list.
+    /// The reader may leave out the columns in this list.
     Drop(&'a [String]),
-    /// Nothing. The step keeps all rows in order, so rows outside a later window can still be left
-    /// out before it.
+    /// The reader may not leave out anything for this step. The step keeps all rows in order, so
+    /// rows outside the window of a later step can still be left out.
     KeepsRows,
-    /// Nothing: the step needs all rows and columns.
+    /// The reader may not leave out anything, because the step needs all rows and columns.
     All,
 }
 
@@ -42,14 +42,14 @@ pub(super) struct Narrowing {
     predicate: Vec<Comparison>,
     skip: u64,
     take: Option<u64>,
-    /// The windows that the reader applies are all among this number of first steps.
+    /// Number of leading steps that include all windows that the reader applies.
     windows: usize,
     /// The index of the step that drops columns, if the reader drops them.
     dropped: Option<usize>,
 }
 
 impl Narrowing {
-    /// Returns what a reader of rows with this schema may leave out for these steps.
+    /// Determines what a reader of rows with this schema must read for these steps.
     pub(super) fn of(schema: &Schema, steps: &[Step<RecordAction>]) -> Self {
         let mut narrowing = Self::default();
         let (mut has_all_rows, mut has_own_columns) = (true, true);
@@ -95,8 +95,8 @@ impl Narrowing {
         }
         if let Some((place, gone)) = dropped {
             if filtered.iter().any(|path| path.first().is_some_and(|column| gone.contains(column))) {
-                // A filter needs the dropped columns, so the reader must read them and the step
-                // must drop them.
+                // A filter needs some of the dropped columns, so the reader must read them and the
+                // step must drop them.
                 return narrowing;
             }
             narrowing.dropped = Some(place);
@@ -107,16 +107,16 @@ impl Narrowing {
         narrowing
     }
 
-    /// Returns whether the reader has already applied the step, which is at index `place`.
+    /// Returns whether the reader has already applied the step at index `place`.
     pub(super) fn has_done(&self, place: usize, step: &Step<RecordAction>) -> bool {
         self.dropped == Some(place)
             || place < self.windows && matches!(step.action.narrows(), Narrows::Window { .. })
     }
 
-    /// Returns the rows of an input that remain after narrowing.
+    /// Returns a flow of the rows of an input that remain after narrowing.
     pub(super) fn flow<'a>(self, upstream: &Upstream<'a>, rows: &'a Rows<'a>) -> Box<dyn Flow + 'a> {
         let (splits, rest) = ranges(rows.set.splits(), self.skip, self.take);
-        // If rows must be counted for a window, the reader must not leave out any of them.
+        // If the steps must count rows for a window, the reader must not leave out any rows.
         let predicate = if rest.is_some() { Vec::new() } else { self.predicate };
         let wanted = Wanted { columns: self.columns, predicate };
         let read = flow::read(upstream.threads, rows, splits, wanted, upstream.session);
@@ -131,7 +131,7 @@ fn paths<'a>(schema: &Schema, names: impl Iterator<Item = &'a str>) -> Option<BT
     names.map(|name| nested::find(schema, name).ok()).collect()
 }
 
-/// Returns the paths that do not start with another of the paths.
+/// Returns the paths that are not inside a different path of the list.
 fn shortest(paths: BTreeSet<FieldPath>) -> Vec<FieldPath> {
     let mut shortest: Vec<FieldPath> = Vec::new();
     for path in paths {
@@ -142,8 +142,8 @@ fn shortest(paths: BTreeSet<FieldPath>) -> Vec<FieldPath> {
     shortest
 }
 
-/// Returns which rows of each split to read for a window over all rows. If the number of rows in a
-/// split is unknown, also returns the window that must be applied to the rows that are read.
+/// Returns the rows to read from each split for a window over all rows. If the number of rows in a
+/// split is unknown, also returns the window to apply to the rows that are read.
 fn ranges(
     splits: &[Split],
     mut skip: u64,

@@ -1,4 +1,4 @@
-//! `prefetch` reads ahead of its consumer, within a budget of bytes.
+//! The step `prefetch` reads ahead of its consumer, limited by a number of bytes.
 
 use super::{RecordAction, RecordStep, Upstream};
 use crate::batch_bytes::batch_bytes;
@@ -62,7 +62,7 @@ impl RecordStep for Prefetch {
     }
 }
 
-/// Batches that wait for the consumer.
+/// The queue of batches that wait for the consumer.
 #[derive(Default)]
 struct Queue {
     most: u64,
@@ -82,7 +82,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for room and adds a batch. Returns false once the consumer is gone.
+    /// Waits until the queue has room, and adds a batch. Returns false if the consumer has been
+    /// dropped.
     fn push(&self, next: Result<Option<RecordBatch>>) -> bool {
         let bytes = match &next {
             Ok(Some(batch)) => batch_bytes(batch),

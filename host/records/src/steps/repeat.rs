@@ -1,4 +1,4 @@
-//! `repeat` goes through the records several times.
+//! The step `repeat` outputs all records several times.
 
 use super::{RecordAction, RecordStep, Upstream};
 use crate::flow::{self, Flow};
@@ -18,7 +18,7 @@ pub(super) static REPEAT: Signature = Signature {
 
 #[derive(Debug)]
 struct Repeat {
-    /// Number of times. `None` repeats the records without end.
+    /// Number of repetitions; `None` repeats the records without end.
     times: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl RecordStep for Repeat {
                     is_empty = false;
                     return Ok(Some(batch));
                 }
-                // An empty input stays empty, so repeating it would never end.
+                // The output of an empty input is also empty, so the loop would never end.
                 if is_empty {
                     break;
                 }

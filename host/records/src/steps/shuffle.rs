@@ -1,5 +1,5 @@
-//! `shuffle` keeps a buffer of records. For each record that it reads, it outputs a random record
-//! from the buffer.
+//! The step `shuffle` keeps a buffer of records. For each record that it reads, it outputs a random
+//! record from the buffer.
 
 use super::gather::gather;
 use super::{RecordAction, RecordStep, Upstream};
@@ -76,9 +76,11 @@ struct Shuffled<'a> {
     /// Batches that contain the buffer's rows.
     kept: Vec<RecordBatch>,
     kept_bytes: u64,
-    /// The rows in the buffer. Each is the index of a batch in `kept` and of a row in that batch.
+    /// The rows in the buffer. Each entry contains the index of a batch in `kept` and the index of
+    /// a row in that batch.
     buffer: Vec<(usize, usize)>,
-    /// The index in `kept` of the batch that is being read, and the index of its next row.
+    /// The index in `kept` of the batch that is being read, and the index of the next row in that
+    /// batch.
     incoming: Option<(usize, usize)>,
 }
 
@@ -114,7 +116,8 @@ impl Flow for Shuffled<'_> {
 }
 
 impl Shuffled<'_> {
-    /// Keeps the batch with the flow's next row, and returns the location of that row.
+    /// Returns the location of the flow's next row. If the row is in a new batch, adds the batch to
+    /// `kept`.
     fn take_in(&mut self) -> Result<Option<(usize, usize)>> {
         loop {
             if let Some((batch, row)) = self.incoming {
@@ -153,7 +156,8 @@ impl Shuffled<'_> {
             .map_err(|e| Error::unsupported(format!("these columns cannot be shuffled: {e}")))
     }
 
-    /// Releases batches of which only a few rows are still needed, by copying these rows.
+    /// Copies the rows that are still needed to new batches, so that batches with few needed rows
+    /// are released.
     fn compact(&mut self) -> Result<()> {
         let rows: usize = self.kept.iter().map(RecordBatch::num_rows).sum();
         let rest = self.incoming.map_or(0, |(batch, row)| self.kept[batch].num_rows() - row);

@@ -1,5 +1,5 @@
-//! A close look at a column's values computes the number of distinct values, their mean and their
-//! deviation. It takes more time than computing their range.
+//! A close look at a column computes the number of distinct values, and the mean and deviation of
+//! all values. It takes more time than computing the range.
 
 use super::distinct::{Distinct, mixed};
 use arrow_array::cast::AsArray;
@@ -9,13 +9,13 @@ use std::hash::{DefaultHasher, Hasher};
 use tensorferry_sdk::{arrow_array, arrow_schema};
 use tensorferry_tensors::statistics::Moments;
 
-/// Statistics of the values inside all lists, excluding nulls.
+/// Detailed statistics of the values inside all lists, excluding nulls.
 #[derive(Debug, Clone, Default)]
 pub struct CloseLook {
-    /// The distinct values. Positive and negative zero count as one value, and so do all NaNs.
-    /// `None` for a type whose values are not compared.
+    /// The distinct values; `None` for a type whose values are not compared. Positive and negative
+    /// zero count as one value, and so do all NaN values.
     pub distinct: Option<Distinct>,
-    /// Moments of the finite numbers.
+    /// The moments of the finite numbers.
     pub(super) moments: Moments,
     /// For Booleans: the number of true values and of false values.
     pub truths: Option<(u64, u64)>,
@@ -45,7 +45,7 @@ impl CloseLook {
         }
     }
 
-    /// Adds values that are not lists.
+    /// Adds values, which must not be lists.
     pub(super) fn add(&mut self, values: &dyn Array) {
         macro_rules! texts {
             ($texts:expr) => {{
@@ -99,7 +99,7 @@ impl CloseLook {
 }
 
 fn hash(bytes: &[u8]) -> u64 {
-    // The keys of this hasher are fixed, so the same input gives the same estimate.
+    // The keys of this hasher are fixed, so the same input always has the same estimate.
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
@@ -109,7 +109,7 @@ fn hash(bytes: &[u8]) -> u64 {
 trait Counted: Copy {
     fn hash(self) -> u64;
 
-    /// Returns the value as a number, if it is one.
+    /// Returns the value as a float, if the value is a number.
     fn number(self) -> Option<f64>;
 }
 

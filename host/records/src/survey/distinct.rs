@@ -1,5 +1,5 @@
 //! Estimates the number of distinct values with HyperLogLog. The first bits of each value's hash
-//! choose a register. The register keeps the largest number of leading zeros in the other bits. Up
+//! select a register. The register stores the largest number of leading zeros in the other bits. Up
 //! to `EXACT` values are counted exactly. For more values, the standard error is 1.04 / sqrt(16384)
 //! = 0.8 %, and the registers take 16 KiB.
 //!
@@ -10,18 +10,18 @@ use std::collections::HashSet;
 
 /// Maximum number of distinct values that are counted exactly.
 pub(crate) const EXACT: usize = 1024;
-/// Number of bits of a hash that choose a register.
+/// Number of bits of a hash that select a register.
 const CHOOSING: u32 = 14;
 const REGISTERS: usize = 1 << CHOOSING;
-/// Number of bits whose leading zeros are counted.
+/// Number of bits of a hash in which leading zeros are counted.
 const COUNTED: usize = (u64::BITS - CHOOSING) as usize;
 
-/// The values that have been seen.
+/// The distinct values that have been added.
 #[derive(Debug, Clone)]
 pub enum Distinct {
-    /// The hashes of up to `EXACT` values.
+    /// The hashes of the values, if there are at most `EXACT` distinct values.
     Few(HashSet<u64>),
-    /// The registers, if there are more values.
+    /// The registers, if there are more than `EXACT` distinct values.
     Many(Box<[u8]>),
 }
 
@@ -32,7 +32,8 @@ impl Default for Distinct {
 }
 
 impl Distinct {
-    /// Adds a value by its hash, each bit of which must depend on the whole value.
+    /// Adds a value, which is identified by its hash. Each bit of the hash must depend on the whole
+    /// value.
     pub(crate) fn add(&mut self, hash: u64) {
         match self {
             Self::Many(registers) => raise(registers, hash),
@@ -127,8 +128,8 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// Mixes a number so that every bit of the result depends on all bits of the number. These are the
-/// last steps of MurmurHash3.
+/// Mixes the bits of a number, so that every bit of the result depends on all bits of the number.
+/// These are the last steps of MurmurHash3.
 pub fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let number = (number ^ number >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

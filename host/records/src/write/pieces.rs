@@ -1,5 +1,5 @@
-//! Pieces are the units of encoding. Rows are collected into pieces, and the pieces are distributed
-//! over the files of an output.
+//! A piece is a group of rows that are encoded together. Rows are collected into pieces, and the
+//! pieces are distributed over the files of an output.
 
 use crate::batch_bytes::Measure;
 use arrow_array::RecordBatch;
@@ -13,15 +13,15 @@ pub(super) struct RecordPiece {
     pub(super) batches: Vec<RecordBatch>,
 }
 
-/// How rows are distributed over files.
+/// The distribution of rows over files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
     /// Each of the `files` files gets an equal, contiguous share of `rows` rows.
     Rows { files: usize, rows: u64 },
-    /// Each piece goes to the next file in turn.
+    /// The files receive pieces in turn.
     Turns { files: usize },
-    /// A new file begins after this many rows, or when the writer begins one. A piece ends wherever
-    /// a file may end.
+    /// A new file begins after this many rows, or when the writer begins a file. A piece ends at
+    /// every position where a file may end.
     Rolled(u64),
 }
 
@@ -40,7 +40,7 @@ impl Run {
 pub(super) struct PieceCollector {
     run: Run,
     group: Group,
-    /// Whether a piece must not exceed the group's bytes unless it is a single row.
+    /// Whether the group's size in bytes is a strict limit for pieces of more than one row.
     is_exact: bool,
     measure: Measure,
     /// The index of the current piece's target file, if files are named in advance.
@@ -55,7 +55,7 @@ pub(super) struct PieceCollector {
 impl PieceCollector {
     pub(super) fn new(run: Run, asked: Group, is_exact: bool, measure: Measure) -> Self {
         let rows = match run {
-            // Pieces are small, so that the files get similar lengths.
+            // Small pieces are used, so that the lengths of the files are similar.
             Run::Turns { .. } => asked.rows.min(1024),
             Run::Rows { .. } | Run::Rolled(_) => asked.rows,
         };
@@ -81,16 +81,15 @@ impl PieceCollector {
         }
     }
 
-    /// Returns how many of a batch's first rows still fit in the current piece, and the size of
-    /// these rows in bytes. Returns 0 rows if the piece should end before them.
+    /// Returns the number of a batch's first rows that still fit in the current piece, and the size
+    /// of these rows in bytes. Returns 0 rows if the piece should end before this batch.
     pub(super) fn room(&self, batch: &RecordBatch) -> (usize, u64) {
         let in_file = usize::try_from(self.rows_of_file() - self.rows_in_file).unwrap_or(usize::MAX);
         let rows = (self.group.rows - self.rows).min(in_file).max(1).min(batch.num_rows());
         let bytes_of = |rows| if rows == 0 { 0 } else { (self.measure)(&batch.slice(0, rows)) };
         let bytes = bytes_of(rows);
         let space = self.group.bytes.saturating_sub(self.bytes);
-        // If the piece may be slightly too large, a batch that is not longer than a piece is not
-        // divided.
+        // If the limit is not strict, a batch that is not larger than a piece is not divided.
         if bytes <= space || !self.is_exact && bytes <= self.group.bytes {
             return (rows, bytes);
         }
@@ -106,8 +105,8 @@ impl PieceCollector {
         (fit, bytes_of(fit))
     }
 
-    /// Adds rows for which there is [`room`](Self::room). `bytes` is their size. Returns the piece
-    /// if it is now full.
+    /// Adds rows that fit in the current piece, as returned by [`room`](Self::room). `bytes` is the
+    /// size of the rows. Returns the piece if it is now full.
     pub(super) fn add(&mut self, batch: RecordBatch, bytes: u64) -> Option<RecordPiece> {
         self.rows += batch.num_rows();
         self.rows_in_file += batch.num_rows() as u64;
@@ -172,13 +171,13 @@ mod tests {
     use arrow_array::{ArrayRef, StringArray};
     use std::sync::Arc;
 
-    /// Returns rows with one string each. The strings have these lengths.
+    /// Returns a batch of rows with one string each. `lengths` contains the lengths of the strings.
     fn texts(lengths: impl IntoIterator<Item = usize>) -> RecordBatch {
         let texts = StringArray::from_iter_values(lengths.into_iter().map(|len| "x".repeat(len)));
         RecordBatch::try_from_iter([("text", Arc::new(texts) as ArrayRef)]).unwrap()
     }
 
-    /// Returns the number of rows in each piece made of these batches.
+    /// Returns the number of rows in each piece that is collected from these batches.
     fn pieces(batches: &[RecordBatch], bytes: u64, is_exact: bool) -> Vec<usize> {
         let group = Group { rows: 1000, bytes };
         let mut collector = PieceCollector::new(Run::Rolled(u64::MAX), group, is_exact, batch_bytes);
@@ -205,12 +204,12 @@ mod tests {
         let even = [texts([100; 100])];
         assert_eq!(pieces(&even, 1044, true), [10; 10]);
         assert_eq!(pieces(&even, 1044, false), [10; 10]);
-        // A row that is too long is a separate piece.
+        // A row that is too long becomes a separate piece.
         assert_eq!(pieces(&[texts([10, 5000, 10, 5000])], 100, true), [1, 1, 1, 1]);
-        // If the first rows are short, more of them fit.
+        // Short rows are first, so the first piece contains more rows.
         let uneven = [texts((0..20).map(|row| if row < 10 { 1 } else { 500 }))];
         assert_eq!(pieces(&uneven, 1100, true), [12, 2, 2, 2, 2]);
-        // Small batches are not divided if that is allowed.
+        // Small batches are not divided if the limit is not strict.
         let small: Vec<_> = (0..10).map(|_| texts([100; 3])).collect();
         assert_eq!(pieces(&small, 1500, false), [15, 15]);
         assert_eq!(pieces(&small, 1450, false), [15, 15]);

@@ -10,12 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_publish::stage::{Destination, DestinationKind, Stage};
 use tensorferry_sdk::{ErrorKind, LossSink};
 
-/// A plan with two files. The encoding of a piece is its numbers, each repeated a number of times
-/// that depends on its value. It is written in parts of all lengths, and the note is the count of
-/// numbers.
+/// A plan with two files. The encoding of a piece consists of its numbers, each repeated a number
+/// of times that depends on its value. The writer returns the count of numbers as the piece's note.
 struct Repeated([String; 2]);
 
-/// Returns the encoding of a number.
+/// Returns the encoding of one number of a piece.
 fn bytes(number: i32) -> Vec<u8> {
     number.to_le_bytes().repeat(usize::try_from(number % 7).unwrap() * 20_000 + 3)
 }
@@ -96,7 +95,7 @@ fn files_of(
     Ok(names.chain(sealed).map(read).collect())
 }
 
-/// A plan with the same pieces in files that roll, and one more file that lists them.
+/// A plan with the same pieces in rolled files, and an additional file that lists the rolled files.
 struct Rolling(Roll, [String; 1]);
 
 impl RecordPlan for Rolling {
@@ -186,7 +185,7 @@ fn files_roll_at_the_same_rows_whoever_encodes_them() {
     let of = |roll, numbers, threads| {
         files_of(&Rolling(roll, ["list".to_owned()]), numbers, threads, None).unwrap()
     };
-    // Twelve rows per file: pieces of five, five and two.
+    // Each file has twelve rows, in pieces of five, five and two rows.
     let expected: Vec<u8> = [&b"head 1"[..], &(12..24).flat_map(bytes).collect::<Vec<_>>(), &[3]].concat();
     for threads in [1, 2, 5] {
         let files = of(Roll::Rows(12), 100, threads);
@@ -247,7 +246,7 @@ impl RecordPlan for Expanding {
 
 #[test]
 fn a_piece_that_is_encoded_to_more_than_a_file_is_divided() {
-    // The longest number takes 480,012 bytes.
+    // The encoding of the longest number takes 480,012 bytes.
     for most in [500_000, 2_000_000] {
         let plan = Expanding(Rolling(Roll::Bytes(most), [String::new()]));
         let files = files_of(&plan, 100, 1, None).unwrap();
