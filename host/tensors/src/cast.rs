@@ -1,24 +1,25 @@
-//! A cast converts numbers while they are read from a storage. The step that requests it changes a
-//! catalog ([`Catalog::cast`](tensorferry_sdk::Catalog::cast)); every reader of the tensor,
-//! including the copy, then gets the new dtype.
+//! A cast converts numbers while they are read from a storage. The step `cast` only changes the
+//! catalog ([`Catalog::cast`](tensorferry_sdk::Catalog::cast)). All code that reads the tensor,
+//! including the copy, then gets numbers of the new dtype.
 //!
 //! - *To a float*: to the nearest number, ties to even, in one step. Numbers that are too large
-//!   become infinite. In a dtype without infinity they become the largest number (F8_E4M3) or NaN
+//!   become infinite. In a dtype without infinity, they become the largest number (F8_E4M3) or NaN
 //!   (the FNUZ dtypes, E8M0). NaN stays NaN, with its sign and as much of its payload as 16 bits
 //!   can hold.
 //! - *To an integer*: the fraction of a float is dropped. A float that is out of range becomes the
-//!   nearest end of the range, and NaN becomes zero. An integer that is out of range keeps its low
-//!   bits.
-//! - *To BOOL*: whether the number is not zero.
-//! - *To F8_E8M0*: the nearest power of two of the magnitude. The dtype has neither a sign nor
-//!   zero.
+//!   nearest end of the range, and NaN becomes zero. If an integer is out of range, its low bits
+//!   are kept.
+//! - *To BOOL*: zero becomes false, and every other number becomes true.
+//! - *To F8_E8M0*: to the power of two that is nearest to the number's magnitude. The dtype has
+//!   neither a sign nor zero.
 //!
-//! The results are the same as in torch, if torch defines them, with two exceptions. From F64 and
-//! wide integers to the smaller floats, torch rounds through F32, and may be off by one in the last
-//! place. To E8M0, torch rounds up most numbers just above 2^-127.
+//! If torch defines the result of a cast, the result here is the same, with two exceptions. In
+//! casts from F64 and wide integers to smaller floats, torch rounds through F32, so its result may
+//! differ by one in the last place. In casts to E8M0, torch rounds up most numbers just above
+//! 2^-127.
 //!
-//! Values that change are counted ([`CastLosses`]): each element of the output once, during the
-//! copy ([`tally`](super::tally)). A cast that cannot lose anything is not counted.
+//! The copy counts the values that casts change ([`CastLosses`]), and counts each element of the
+//! output once ([`tally`](super::tally)). Casts that cannot change any value are not counted.
 
 mod double;
 mod float;
@@ -67,14 +68,14 @@ pub fn is_castable(dtype: Dtype) -> bool {
     NumberSet::of(dtype).is_some()
 }
 
-/// Returns whether a dtype is a float, as in torch's `is_floating_point`.
+/// Returns whether a dtype is a float dtype, as in torch's `is_floating_point`.
 #[must_use]
 pub fn is_float(dtype: Dtype) -> bool {
     matches!(NumberSet::of(dtype), Some(NumberSet::Float(_)))
 }
 
-/// Returns the castable dtype with this name. The name is either the name that `ferry inspect`
-/// shows, in upper or lower case, or torch's name.
+/// Returns the castable dtype with this name. Accepts the name that `ferry inspect` shows, in upper
+/// or lower case, and torch's name.
 #[must_use]
 pub fn dtype_called(name: &str) -> Option<Dtype> {
     let is = |dtype: &Dtype| {
@@ -84,7 +85,7 @@ pub fn dtype_called(name: &str) -> Option<Dtype> {
     dtypes().find(is)
 }
 
-/// Returns torch's name for a castable dtype, if it has one.
+/// Returns torch's name for a castable dtype, if torch has this dtype.
 #[must_use]
 pub fn torch_name(dtype: Dtype) -> Option<&'static str> {
     Some(match dtype {
@@ -116,11 +117,11 @@ pub fn dtypes() -> impl Iterator<Item = Dtype> {
 }
 
 impl Cast {
-    /// Returns the cast between two dtypes, or an error if one of them has no numbers.
+    /// Returns the cast between two dtypes, or an error if the values of one dtype are not numbers.
     pub fn between(from: Dtype, to: Dtype) -> Result<&'static Self> {
         const COUNT: usize = number::NUMBERS.len();
-        // Each cast is boxed and built on first use, because the tables of all pairs would take 3.7
-        // MB of the executable.
+        // Each cast is created on first use and boxed, because static tables for all pairs would
+        // add 3.7 MB to the executable.
         static KNOWN: [OnceLock<Box<Cast>>; COUNT * COUNT] = [const { OnceLock::new() }; COUNT * COUNT];
         let place = |dtype| dtypes().position(|known| known == dtype).ok_or_else(|| no_numbers(dtype));
         let known = &KNOWN[place(from)? * COUNT + place(to)?];
@@ -144,7 +145,7 @@ impl Cast {
         Some(Self { kernel: Kernel::Table(table), ..direct })
     }
 
-    /// Returns the cast that converts number by number, without a table.
+    /// Returns a cast that converts each number without a lookup table.
     fn direct(from: Dtype, to: Dtype) -> Option<Self> {
         let width = |dtype: Dtype| dtype.info()?.element_bytes().map(|bytes| bytes as usize);
         let (numbers, to_numbers) = (NumberSet::of(from)?, NumberSet::of(to)?);
@@ -165,7 +166,7 @@ impl Cast {
         self.exact
     }
 
-    /// Casts contiguous little-endian values, and returns the counts of values that changed.
+    /// Casts contiguous little-endian values, and returns the counts of values that change.
     pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
         debug_assert_eq!(from.len() / self.from_width, to.len() / self.to_width);
         let mut lost = CastLosses::default();
@@ -211,7 +212,7 @@ pub(crate) fn load_doubles(from: Dtype) -> Option<Load<f64>> {
 }
 
 /// Returns a loop that writes numbers as little-endian F32, F16 or BF16, and counts the numbers
-/// that changed.
+/// that change.
 #[must_use]
 pub(crate) fn store_singles(to: Dtype) -> Option<Store<f32>> {
     single::store(to)

@@ -1,4 +1,4 @@
-//! Content digests of tensors and catalogs, which are the same in every format.
+//! Content digests of tensors and catalogs. The digests do not depend on the format.
 //!
 //! ```text
 //! tensor  = BLAKE3("tensorferry tensor 1\n"
@@ -23,14 +23,14 @@ pub type ContentDigest = [u8; 32];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// SHA-256. The digest of a tensor covers only its logical bytes.
+    /// SHA-256, computed over only the tensor's logical bytes.
     Sha256,
-    /// BLAKE3. The digest of a tensor is its content digest.
+    /// BLAKE3, which computes the tensor's content digest.
     Blake3,
 }
 
-/// Returns the digests of all tensors, in order. If a format stores digests of its storages, these
-/// digests are checked first.
+/// Returns the digests of all tensors, in order. If the format stores digests of its storages, the
+/// storages are first checked against these digests.
 pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<ContentDigest>> {
     check_storages(logical)?;
     // Tied tensors are read only once.
@@ -51,7 +51,8 @@ pub fn check_storages(logical: &Logical<'_>) -> Result<()> {
     logical.stored().check_digests(&storages)
 }
 
-/// Returns a digest per tensor, computed in parallel by `digest`. Tied tensors share a digest.
+/// Returns the result of `digest` for each tensor. The digests are computed in parallel, and only
+/// once for tied tensors.
 pub fn each_of(
     logical: &Logical<'_>,
     digest: impl Fn(TensorId) -> Result<ContentDigest> + Sync,
@@ -64,7 +65,7 @@ pub fn each_of(
     Ok(ids.iter().filter_map(|&id| digests[logical.tied_to(id).0 as usize]).collect())
 }
 
-/// Reads a tensor and returns its digest.
+/// Reads a tensor, and returns the digest of its bytes.
 pub fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<ContentDigest> {
     let mut hasher = Hasher::of_bytes(algorithm);
     if algorithm == Algorithm::Blake3 {
@@ -73,7 +74,7 @@ pub fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Resu
     hash(logical, id, hasher)
 }
 
-/// Returns the content digest that a tensor would have with a different shape.
+/// Returns the content digest that a tensor would have if its shape were `shape`.
 pub fn reshaped(logical: &Logical<'_>, id: TensorId, shape: &[u64]) -> Result<ContentDigest> {
     let mut hasher = Hasher::of_bytes(Algorithm::Blake3);
     hasher.update(&header_of(logical, id, shape)?);
@@ -104,14 +105,14 @@ fn header_of(logical: &Logical<'_>, id: TensorId, shape: &[u64]) -> Result<Vec<u
     Ok(header)
 }
 
-/// Computes a digest incrementally.
+/// A digest that is computed incrementally.
 enum Hasher {
     Sha256(sha2::Sha256),
     Blake3(Box<blake3::Hasher>),
 }
 
 impl Hasher {
-    /// Starts a digest of only the bytes that follow.
+    /// Starts a digest that covers only the bytes added later.
     fn of_bytes(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
@@ -134,7 +135,7 @@ impl Hasher {
     }
 }
 
-/// Returns the digest of a catalog from the digests of its tensors.
+/// Computes the digest of a catalog from the digests of its tensors.
 #[must_use]
 pub fn catalog<'a>(tensors: impl IntoIterator<Item = (&'a str, ContentDigest)>) -> ContentDigest {
     let mut sorted: Vec<_> = tensors.into_iter().collect();

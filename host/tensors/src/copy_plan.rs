@@ -1,6 +1,6 @@
-//! A copy plan describes how the bytes of a part of a tensor are copied from storages. It consists
-//! of contiguous runs where both the storage and the part are contiguous, and of strided copies
-//! elsewhere.
+//! A copy plan describes how the bytes of a part of a tensor are copied from storages. The plan
+//! contains a contiguous copy wherever both the storage and the part are contiguous, and strided
+//! copies elsewhere.
 
 use crate::gather::StridedCopy;
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use tensorferry_sdk::{
     Block, ByteOrder, Catalog, Data, Error, Order, Region, Result, StorageId, Tensor, TensorId, TensorPart,
 };
 
-/// Minimum bytes of a run for which a separate read is worthwhile.
+/// Minimum number of bytes of a run for which a separate read is worthwhile.
 pub(super) const LONG_RUN: u64 = 16 << 10;
 
 /// Maximum number of runs of one block that become separate reads.
@@ -17,7 +17,7 @@ const MAX_RUNS: u64 = 1 << 16;
 /// Minimum number of blocks in a storage for which a search for a pattern is worthwhile.
 const MANY_BLOCKS: usize = 16;
 
-/// A copy of some of the bytes in a part of a tensor.
+/// A copy of some of the bytes of a part of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedCopy {
     /// A copy of contiguous bytes in a storage.
@@ -29,14 +29,14 @@ pub enum PlannedCopy {
         storage: StorageId,
         /// Offset of the first byte in the storage.
         from: u64,
-        /// Bytes to reverse together; 1 means none.
+        /// Number of bytes that are reversed together; 1 if no bytes are reversed.
         swap_unit: u32,
     },
     /// A copy of elements with strides.
     Strided {
         copy: StridedCopy,
         storage: StorageId,
-        /// Bytes to reverse together; 1 means none.
+        /// Number of bytes that are reversed together; 1 if no bytes are reversed.
         swap_unit: u32,
     },
 }
@@ -45,8 +45,7 @@ pub fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
     catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))
 }
 
-/// Returns the copies that make up a part, in no particular order. Together, the copies cover all
-/// bytes of the part.
+/// Returns the copies that produce all bytes of a part, in no particular order.
 pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCopy>> {
     let tensor = tensor_of(catalog, part.tensor)?;
     let info = catalog
@@ -77,8 +76,8 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
     for block in tensor.blocks_of(&region) {
         let (storage, swap_unit) = (block.storage, swap_unit(block.storage));
         let Some(width) = info.element_bytes() else {
-            // The check of the layout allows packed elements only if the part is complete and
-            // row-major.
+            // The layout check allows packed elements only if the part is the complete tensor in
+            // row-major order.
             let (to, len) = packed_run(&block, &tensor.shape, |elements| info.bytes_of(elements))?;
             planned.push(PlannedCopy::Contiguous { to, len, storage, from: block.offset, swap_unit });
             continue;
@@ -104,7 +103,7 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
     Ok(planned)
 }
 
-/// Splits a strided copy into one copy per run, if the runs are long.
+/// Splits a strided copy with long runs into one copy per run.
 pub(super) fn copies_of(
     copy: StridedCopy,
     storage: StorageId,

@@ -1,7 +1,7 @@
-//! Describes a model in addition to its list of tensors: how it was quantized, its true number of
-//! parameters, its architecture, its adapter, and the models in a single file. All of this comes
-//! from names, shapes, metadata, and the small JSON files in the model's folder. Problems with
-//! these files are reported, but are not errors.
+//! Describes a model beyond its list of tensors: the quantization, the true number of parameters,
+//! the architecture, the adapter, and the models in a single file. The sources are names, shapes,
+//! metadata, and the small JSON files in the model's folder. Problems with these files are
+//! reported, but are not errors.
 
 pub mod adapter;
 pub mod composite;
@@ -31,13 +31,13 @@ use tensorferry_core::read::part::{self, Part};
 use tensorferry_sdk::{Catalog, Dtype, Entry, Source};
 use tokenizer::Tokenizer;
 
-/// A description of a model, as far as its files provide one.
+/// A description of a model. Facts that the model's files do not contain are missing.
 #[derive(Debug, Default, Serialize)]
 pub struct ModelDescription {
     /// The class of the model, or the family of models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// The name that the model gives itself.
+    /// The model's name according to its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The library that the model was saved for.
@@ -46,19 +46,19 @@ pub struct ModelDescription {
     /// The mix of types that the file declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_type: Option<FileType>,
-    /// How the weights that consist of several tensors each were quantized.
+    /// The quantization of the weights that consist of several tensors each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
-    /// The adapter, if this is not a complete model.
+    /// The adapter, if the input is an adapter and not a complete model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<Adapter>,
-    /// The models in a single file.
+    /// The models that a single file contains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_file: Option<SingleFile>,
-    /// The tokenizer: of a folder without tensors, or from the metadata of a file.
+    /// The tokenizer, from a folder without tensors or from the metadata of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<Tokenizer>,
-    /// The number of parameters, their bits, and the sizes by dtype.
+    /// The number of parameters, the bits per parameter, and the sizes by dtype.
     #[serde(flatten)]
     pub count: Count,
     /// Weights that consist of several tensors each.
@@ -66,31 +66,31 @@ pub struct ModelDescription {
     pub weights: Vec<Composite>,
 }
 
-/// How weights were quantized.
+/// A description of how weights were quantized.
 #[derive(Debug, Serialize)]
 pub struct Quantization {
     pub method: String,
-    /// The variant of the method: bits, groups.
+    /// The variant of the method, such as the number of bits and the group size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// Number of weights.
+    /// Number of quantized weights.
     pub weights: u64,
     /// Number of elements in these weights.
     pub parameters: u64,
-    /// Bytes of these weights, including scales and zero points.
+    /// Size of these weights in bytes, including scales and zero points.
     pub bytes: u64,
     /// Bits per element, including the element's share of the scales and zero points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
-    /// The reason why some or all weights cannot be dequantized. For these weights, the number of
-    /// parameters is the number of stored elements.
+    /// The reason why some or all weights cannot be dequantized. For such weights, the stored
+    /// elements are counted as parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
 impl ModelDescription {
-    /// Returns whether the model is quantized: weights consist of several tensors each, or tensors
-    /// consist of blocks.
+    /// Returns whether the model is quantized. In a quantized model, weights consist of several
+    /// tensors each, or tensors consist of blocks.
     #[must_use]
     pub fn is_quantized(&self) -> bool {
         self.quantization.is_some() || self.count.dtypes.values().any(|dtype| dtype.is_blocks)
@@ -148,7 +148,8 @@ pub fn describe(
 
 /// Returns the weights whose parts are all shown.
 fn kept(weights: Vec<Composite>, shown: &Catalog) -> Vec<Composite> {
-    // Most models have no such weights, and may have a hundred thousand names.
+    // Most models do not have such weights, but may have a hundred thousand tensor names to
+    // collect.
     if weights.is_empty() {
         return weights;
     }
@@ -157,7 +158,7 @@ fn kept(weights: Vec<Composite>, shown: &Catalog) -> Vec<Composite> {
     weights.into_iter().filter(kept).collect()
 }
 
-/// Returns the model inside a nested checkpoint, with packed tensors unpacked.
+/// Returns the catalog of the model inside a nested checkpoint. Packed tensors are unpacked.
 fn of_model(catalog: &Catalog) -> Cow<'_, Catalog> {
     let has_tree = catalog.tree().root().is_some();
     let part = has_tree.then(|| part::take(catalog.clone(), &Part::Auto, true).ok()).flatten();
@@ -170,8 +171,8 @@ fn of_model(catalog: &Catalog) -> Cow<'_, Catalog> {
 impl Quantization {
     fn of(found: QuantizedModel, weights: &[Composite], catalog: &Catalog) -> Option<Self> {
         let QuantizedModel { method, variant, problem, .. } = found;
-        // A configuration next to a file does not apply to the file if the file contains no
-        // quantized weights.
+        // If the file does not contain quantized weights, a quantization configuration next to it
+        // does not apply.
         if weights.is_empty() && problem.is_none() {
             return None;
         }

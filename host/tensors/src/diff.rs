@@ -15,10 +15,10 @@ use tensorferry_sdk::{
     Catalog, CatalogBytes, CatalogView, Context, Data, DtypeInfo, Error, Result, Tensor, TensorId, Value,
 };
 
-/// Maximum characters of a value to show.
+/// Maximum number of characters of a value that a difference shows.
 const MAX_SHOWN: usize = 60;
 
-/// Elements that one thread reads from both sides at a time.
+/// Number of elements that one thread reads from each side at a time.
 const WINDOW: u64 = 1 << 16;
 /// Number of windows of a large tensor that one thread processes as a unit.
 const WINDOWS: u64 = 32;
@@ -28,14 +28,14 @@ pub struct Difference {
     /// The name of the tensor.
     pub name: String,
     pub kind: DifferenceKind,
-    /// The distance between the numbers, if both sides have numbers and the same shape.
+    /// The distance between the two tensors, if both contain numbers and have the same shape.
     pub distance: Option<Box<Distance>>,
 }
 
-/// The largest difference that does not count as a failure.
+/// The limit above which a difference counts as a failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MaxDiff {
-    /// The limit. Larger differences are failures.
+    /// The largest difference that does not count as a failure.
     pub limit: f64,
     /// Whether the limit applies to relative differences.
     pub is_relative: bool,
@@ -43,26 +43,26 @@ pub struct MaxDiff {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum DifferenceKind {
-    /// The tensor is missing in B.
+    /// The tensor is missing from B.
     Missing,
-    /// The tensor is missing in A.
+    /// The tensor is missing from A.
     Unexpected,
-    /// The dtypes in A and B.
+    /// The dtypes differ: the dtype in A, and the dtype in B.
     Dtype(String, String),
-    /// The shapes in A and B.
+    /// The shapes differ: the shape in A, and the shape in B.
     Shape(Vec<u64>, Vec<u64>),
-    /// The bytes differ. If there is a tolerance, numbers differ by more than the tolerance.
+    /// The bytes differ. If a tolerance is set, numbers differ by more than the tolerance.
     Content,
-    /// An attribute of the tensor: its key, and its values in A and B as JSON, or `None` if
-    /// missing.
+    /// An attribute of the tensor differs: its key, and its values in A and B as JSON, or `None` if
+    /// it is missing.
     Attribute(String, Option<String>, Option<String>),
-    /// The difference is in a metadata entry and not in a tensor: the values in A and B as JSON, or
-    /// `None` if missing.
+    /// A metadata entry differs, not a tensor: the values in A and B as JSON, or `None` if the
+    /// entry is missing.
     Metadata(Option<String>, Option<String>),
 }
 
 impl DifferenceKind {
-    /// Returns the name of the kind.
+    /// Returns the name of the kind in JSON output.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// Returns the JSON record that `--json` prints.
+    /// Returns the JSON record that `ferry diff --json` prints.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         let mut record = json!({ "kind": self.kind.word(), "name": self.name });
@@ -119,14 +119,14 @@ impl Difference {
         record
     }
 
-    /// Returns a difference without a distance.
+    /// Creates a difference without a distance.
     pub fn new(name: &str, kind: DifferenceKind) -> Self {
         Self { name: name.to_owned(), kind, distance: None }
     }
 
-    /// Returns whether the difference counts as a failure: a name on only one side, different
-    /// shapes, different contents without comparable numbers, NaN on only one side, or a distance
-    /// over the limit.
+    /// Returns whether the difference counts as a failure. Failures are a name or NaN on only one
+    /// side, different shapes, different contents without comparable numbers, and a distance over
+    /// the limit.
     #[must_use]
     pub fn is_over(&self, limit: MaxDiff) -> bool {
         match (&self.kind, &self.distance) {
@@ -136,8 +136,8 @@ impl Difference {
         }
     }
 
-    /// Returns a key that sorts the worst differences first: by kind, then those with NaN on only
-    /// one side, then by the largest distance.
+    /// Returns a sort key for which the worst differences are first. Differences are sorted by
+    /// kind, then by the presence of NaN on only one side, then by the largest distance.
     fn sort_key(&self, is_relative: bool) -> (Reverse<u8>, Reverse<bool>, Reverse<u64>) {
         let rank = match (&self.kind, &self.distance) {
             (DifferenceKind::Missing, _) => 6,
@@ -150,13 +150,13 @@ impl Difference {
         };
         let distance = self.distance.as_ref();
         let has_nan = distance.is_some_and(|distance| distance.nan > 0);
-        // For nonnegative floats, the bits have the same order as the numbers.
+        // For nonnegative floats, the order of the bits is the order of the numbers.
         let worst = distance.map_or(0, |distance| distance.worst(is_relative).to_bits());
         (Reverse(rank), Reverse(has_nan), Reverse(worst))
     }
 }
 
-/// Formats a value for a line of text.
+/// Formats a JSON value for a line of text, and shortens it if it is long.
 fn shown_value(json: Option<&String>) -> String {
     match json.map(|json| (json, json.char_indices().nth(MAX_SHOWN))) {
         None => "nothing".to_owned(),
@@ -236,7 +236,7 @@ pub fn diff(a: &Logical<'_>, b: &Logical<'_>, tolerance: Option<Tolerance>) -> R
     }
     check_storages(a)?;
     check_storages(b)?;
-    // Tied tensors are read once.
+    // Pairs of tied tensors are compared only once.
     let mut each: Vec<TensorPair> = pairs.iter().map(|(_, pair)| *pair).collect();
     each.sort_unstable();
     each.dedup();
@@ -258,7 +258,7 @@ fn by_name<'a>(view: &'a Logical<'_>) -> BTreeMap<&'a str, TensorId> {
     view.tensor_ids().map(|id| (view.tensor(id).name, id)).collect()
 }
 
-/// A tensor from each side. Both tensors have the same shape.
+/// A pair of tensors of the same shape, one from each side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct TensorPair {
     x: TensorId,
@@ -266,7 +266,7 @@ struct TensorPair {
 }
 
 impl TensorPair {
-    /// Returns how the tensors differ, or `None` if they do not.
+    /// Returns the difference between the tensors, or `None` if they are equal.
     fn compare(
         self,
         a: &Logical<'_>,
@@ -289,7 +289,7 @@ impl TensorPair {
             self.tally(a, b, &comparison, range)
         };
         let chunks = elements.div_ceil(chunk);
-        // Tensors that must be gathered are read by a single thread, so that each is gathered only
+        // A single thread reads tensors that must be gathered, so that each tensor is gathered only
         // once.
         let is_gathered = |logical: &Logical<'_>, id| {
             let data = logical.catalog().tensor(id).map(|tensor| &tensor.data);

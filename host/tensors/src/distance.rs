@@ -1,13 +1,14 @@
-//! The distance between the numbers of two tensors: the largest absolute and relative difference
-//! with their positions, how many elements differ, and the angle between the two tensors. Numbers
-//! are compared as F64. 64-bit integers, which F64 cannot always represent, are subtracted as
-//! integers.
+//! The distance between the numbers of two tensors: the largest absolute and relative differences
+//! and their positions, the number of elements that differ, and the angle between the tensors.
+//! Numbers are compared as F64. 64-bit integers, which F64 cannot always represent, are subtracted
+//! as integers.
 //!
-//! - *Relative*: a difference divided by the larger magnitude. It is at most 2 for finite numbers,
-//!   and does not change if A and B are exchanged.
-//! - *NaN* is equal to NaN. NaN on only one side has no distance and is counted separately.
-//! - *The cosine* is computed from the elements that are finite on both sides, taken as one vector
-//!   per side.
+//! - *Relative*: the difference divided by the larger magnitude. The result is at most 2 for finite
+//!   numbers, and does not change if A and B are exchanged.
+//! - *NaN* is equal to NaN. Elements that are NaN on only one side do not have a distance and are
+//!   counted separately.
+//! - *The cosine* is computed from the elements that are finite on both sides. Each side counts as
+//!   one vector.
 
 use super::elements::{Elements, bits, decode, unpacked};
 use crate::cast::{Load, load_doubles};
@@ -19,10 +20,10 @@ use tensorferry_sdk::Dtype;
 const BLOCK: usize = 1024;
 /// Number of parallel lanes in a loop.
 const LANES: usize = 8;
-/// A factor below one. The gap to one is larger than the rounding error of a product.
+/// A factor slightly below one. It differs from one by more than the rounding error of a product.
 const ALMOST: f64 = 1.0 - 4.0 * f64::EPSILON;
 
-/// Accepted difference: |a - b| <= atol + rtol × |b|.
+/// The accepted difference between two numbers: |a - b| <= atol + rtol × |b|.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
     /// The absolute tolerance.
@@ -40,7 +41,7 @@ pub struct Distance {
     pub of: u64,
     /// The accepted difference, if one was set.
     pub tolerance: Option<Tolerance>,
-    /// Number of elements, included in `elements`, that are NaN on only one side.
+    /// Number of elements that are NaN on only one side. `elements` includes these elements.
     pub nan: u64,
     /// The largest absolute difference.
     pub absolute: Option<Largest>,
@@ -52,7 +53,7 @@ pub struct Distance {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Largest {
-    /// The difference.
+    /// The difference between the two elements.
     pub value: f64,
     /// The index of the element.
     pub index: Vec<u64>,
@@ -68,7 +69,7 @@ impl Distance {
         largest.as_ref().map_or(0.0, |largest| largest.value)
     }
 
-    /// Adds the distance to a `--json` record.
+    /// Adds the distance to a JSON record of a difference.
     pub(crate) fn add_to(&self, record: &mut Value) {
         record["elements"] = json!(self.elements);
         record["of"] = json!(self.of);
@@ -88,7 +89,7 @@ impl Distance {
     }
 }
 
-/// Returns a number as JSON; infinities and NaN become strings.
+/// Returns a number as JSON. Infinities and NaN become strings.
 fn number(value: f64) -> Value {
     if value.is_finite() {
         json!(value)
@@ -146,7 +147,7 @@ fn short(value: f64, digits: usize) -> String {
 /// The largest difference so far: its size, the element's position, and both numbers.
 type LargestDifference = (f64, u64, [f64; 2]);
 
-/// The distance between the elements that were compared so far. The tallies of two consecutive
+/// The distance between the elements that have been compared so far. The tallies of two consecutive
 /// parts can be [joined](DistanceTally::join).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DistanceTally {
@@ -156,7 +157,7 @@ pub(super) struct DistanceTally {
     relative: Option<LargestDifference>,
     dot: f64,
     squares: [f64; 2],
-    /// Whether any bytes differ, or the two dtypes differ.
+    /// Whether any bytes or the two dtypes differ.
     pub(super) has_other_bits: bool,
 }
 
@@ -202,7 +203,8 @@ impl DistanceTally {
         }
     }
 
-    /// Adds one element. `apart` is the difference, and `sizes` contains both magnitudes.
+    /// Adds one pair of elements. `apart` is the difference, and `sizes` contains the two
+    /// magnitudes.
     fn add(
         &mut self,
         place: u64,
@@ -242,7 +244,7 @@ impl DistanceTally {
     }
 }
 
-/// How numbers of two dtypes are compared.
+/// A comparison of the numbers of two dtypes.
 pub(super) struct Comparison {
     dtypes: [Dtype; 2],
     kind: NumberKind,
@@ -252,14 +254,14 @@ pub(super) struct Comparison {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NumberKind {
     Real,
-    /// As pairs of F64.
+    /// Complex numbers, which are compared as pairs of F64.
     Complex,
-    /// As 64-bit integers.
+    /// Integers of 64 bits, which are compared as integers.
     Wide,
 }
 
 impl Comparison {
-    /// Returns the comparison of two dtypes, if both have numbers of the same kind.
+    /// Returns the comparison for two dtypes, if their values are numbers of the same kind.
     pub(super) fn of(a: Dtype, b: Dtype, tolerance: Option<Tolerance>) -> Option<Self> {
         let kind = |dtype: Dtype| match dtype {
             Dtype::C128 | Dtype::C64 | Dtype::C32 | Dtype::BC32 => Some(NumberKind::Complex),
@@ -332,7 +334,7 @@ impl Comparison {
                         let apart = if is_nan { f64::NAN } else { apart };
                         let sizes = [x[0].hypot(x[1]), y[0].hypot(y[1])];
                         // The values 0 and 1 are placeholders. They are neither equal nor NaN, so
-                        // that only `apart` counts.
+                        // that only `apart` affects the result.
                         tally.add(place, apart, sizes, [0.0, 1.0], self.tolerance);
                     }
                 }
@@ -346,7 +348,7 @@ impl Comparison {
                     for (place, (x, y)) in (place..).zip(pairs) {
                         let (apart, values) = ((x - y).unsigned_abs() as f64, [x as f64, y as f64]);
                         let sizes = values.map(f64::abs);
-                        // Two different integers may be equal when they are rounded to F64.
+                        // Two different integers may be equal after rounding to F64.
                         let values = if apart > 0.0 && values[0] == values[1] {
                             [values[0], values[1].next_up()]
                         } else {
@@ -391,8 +393,8 @@ impl<'a> SideNumbers<'a> {
     }
 }
 
-/// Decodes dtypes that cannot be cast: packed numbers, and integers that are codes for other
-/// numbers.
+/// Decodes elements of dtypes that cannot be cast: packed numbers, and integers that are codes for
+/// other numbers.
 fn decoded(dtype: Dtype, bytes: &[u8], count: usize) -> Vec<f64> {
     let values = match bits(dtype) {
         Some(bits) => decode(dtype, &unpacked(bytes, bits, 0, count)),
@@ -425,8 +427,9 @@ fn products(a: &[f64], b: &[f64]) -> [f64; 3] {
     sums.map(|lanes| lanes.iter().sum())
 }
 
-/// Adds finite numbers. In most blocks, no difference is larger than the largest difference so far.
-/// A fast first pass counts the differences and detects whether there is a larger one.
+/// Adds pairs of finite numbers. In most blocks, no difference is larger than the largest
+/// difference so far. A fast first pass counts the differences and detects whether a larger
+/// difference exists.
 fn quick_distances(tally: &mut DistanceTally, first: u64, a: &[f64], b: &[f64]) {
     let largest = tally.absolute.map_or(0.0, |found| found.0);
     let relative = tally.relative.map_or(0.0, |found| found.0) * ALMOST;
@@ -461,7 +464,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    /// Returns the distance, after checking it against a loop over all elements.
+    /// Computes the distance between two tensors, and checks it against a loop over all elements.
     fn of(a: &[f32], b: &[f32], step: usize) -> Distance {
         let comparison = Comparison::of(Dtype::F32, Dtype::F32, None).unwrap();
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();

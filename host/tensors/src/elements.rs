@@ -4,13 +4,13 @@ use crate::cast::{Cast, is_float};
 use half::{bf16, f16};
 use tensorferry_sdk::{Dtype, DtypeInfo};
 
-/// Values of one kind.
+/// Decoded values of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Elements {
     Bool(Vec<bool>),
     /// Integers, or bits without a numeric meaning.
     Integer(Vec<i128>),
-    /// Floats. F64 represents each of them exactly.
+    /// Floats, each of which F64 can represent exactly.
     Float(Vec<f64>, Precision),
     /// Pairs of a real and an imaginary part.
     Complex(Vec<(f64, f64)>, Precision),
@@ -23,14 +23,14 @@ pub enum Elements {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     Double,
-    /// F32, and floats of 8 bits or fewer, which are shown exactly.
+    /// The precision of F32. It also applies to floats of 8 bits or fewer, which are shown exactly.
     Single,
     Half,
     Brain,
 }
 
 impl Precision {
-    /// Rounds to the nearest float of this precision.
+    /// Rounds a number to the nearest float of this precision.
     #[must_use]
     pub fn round(self, value: f64) -> f64 {
         #[expect(clippy::cast_possible_truncation, reason = "to the nearest")]
@@ -43,10 +43,10 @@ impl Precision {
     }
 }
 
-/// Converts to an F32 whose last bit is set if the conversion dropped any bits, so that the result
-/// can be rounded again to fewer bits. The conversion from F64 in the crate `half` uses only 20
-/// bits of the mantissa, so it treats numbers near the midpoint between two floats as the midpoint
-/// itself.
+/// Converts a number to an F32 whose last bit is set if the conversion dropped any bits. The result
+/// can therefore be rounded again to fewer bits. The conversion from F64 in the crate `half` is not
+/// used, because it uses only 20 bits of the mantissa. It treats numbers near the midpoint between
+/// two floats as the midpoint itself.
 fn to_odd(value: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "the cut off part is checked below")]
     let nearest = value as f32;
@@ -76,22 +76,22 @@ impl Elements {
     }
 }
 
-/// Returns whether a dtype's bytes have individual values. The bytes of block dtypes that a format
-/// defines do not.
+/// Returns whether individual values can be decoded from a dtype's bytes. This is not possible for
+/// block dtypes that a format defines.
 #[must_use]
 pub fn has_values(dtype: Dtype) -> bool {
     dtype == Dtype::STR || bits(dtype).is_some() || decode(dtype, &[]).is_some()
 }
 
-/// Returns the number of bits of an element, if elements share bytes. The first element is in the
-/// lowest bits.
+/// Returns the number of bits of an element, if several elements share a byte. The first element is
+/// in the lowest bits.
 #[must_use]
 pub fn bits(dtype: Dtype) -> Option<u32> {
     let info: &DtypeInfo = dtype.info()?;
     (info.block_elements() > 1).then(|| info.block_bytes() * 8 / info.block_elements())
 }
 
-/// Unpacks elements `first..first + count` into the low bits of one byte each.
+/// Unpacks the elements `first..first + count`. Each element is in the low bits of one output byte.
 #[must_use]
 pub fn unpacked(bytes: &[u8], bits: u32, first: u64, count: usize) -> Vec<u8> {
     let mask = (1_u16 << bits) - 1;
@@ -106,7 +106,7 @@ pub fn unpacked(bytes: &[u8], bits: u32, first: u64, count: usize) -> Vec<u8> {
 }
 
 /// Decodes contiguous little-endian elements. Packed elements must first be unpacked to one byte
-/// each, and strings are not supported. Returns `None` for a dtype without values.
+/// each. Strings are not supported. Returns `None` for a dtype without individual values.
 #[must_use]
 pub fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Elements> {
     let precision = match dtype {
@@ -174,7 +174,7 @@ pub fn texts(mut bytes: &[u8]) -> Vec<&[u8]> {
     texts
 }
 
-/// Decodes floats to F64, which represents each of them exactly.
+/// Decodes floats to F64, which can represent each of them exactly.
 fn doubles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f64>> {
     let width = dtype.info()?.element_bytes()? as usize;
     let mut wide = vec![0; bytes.len() / width * size_of::<f64>()];
@@ -182,7 +182,8 @@ fn doubles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f64>> {
     Some(wide.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
 }
 
-/// Decodes a float with a sign, this many exponent and mantissa bits, and neither NaN nor infinity.
+/// Decodes a float with a sign and the specified numbers of exponent and mantissa bits. The dtype
+/// has neither NaN nor infinity.
 fn small(code: u8, exponent_bits: u32, mantissa_bits: u32) -> f64 {
     let mantissa = code & ((1 << mantissa_bits) - 1);
     let exponent = i32::from(code >> mantissa_bits & ((1 << exponent_bits) - 1));
@@ -216,7 +217,7 @@ mod tests {
             panic!("no floats")
         };
         assert_eq!(values, [0.125, 7.5, -7.5]);
-        // Four codes are in three bytes, so a code may span two bytes.
+        // Three bytes contain four codes, so a code may span two bytes.
         assert_eq!(unpacked(&[0b1100_0001, 0b0011_0000, 0b0000_1000], 6, 0, 4), [1, 3, 3, 2]);
         assert_eq!(unpacked(&[0x21, 0x43], 4, 1, 3), [2, 3, 4]);
     }

@@ -9,7 +9,8 @@ use tensorferry_sdk::{Catalog, Error, Result};
 
 pub(crate) type Expected = BTreeMap<String, ExpectedTensor>;
 
-/// The expected properties of one tensor. Properties that are missing are not compared.
+/// The expected properties of one tensor. Properties that the file does not specify are not
+/// compared.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ExpectedTensor {
     dtype: Option<String>,
@@ -53,7 +54,8 @@ pub fn read(path: &Path) -> Result<Expected> {
     })
 }
 
-/// Compares a catalog (side B of the differences) with the expectations (side A).
+/// Compares a catalog with the expectations. In the differences, A is the expectations and B is the
+/// catalog.
 #[must_use]
 pub fn compare(expected: &Expected, catalog: &Catalog) -> Vec<Difference> {
     let mut differences = Vec::new();

@@ -1,19 +1,21 @@
-//! A gather brings elements with strides into the order of their destination.
+//! A gather copies elements that are stored with strides, and puts them in the order of their
+//! destination.
 //!
-//! A gather works in tiles: hyper-rectangles that are long both in the direction in which the
-//! source is contiguous and in the direction in which the destination is contiguous. If a tensor
-//! that is larger than memory is transposed, ferry therefore reads and writes long runs, and copies
-//! every byte once. (If the gather followed the order of the output, it would read the source once
-//! for each piece of the output. A temporary file would mean writing the data twice.)
+//! A gather works in tiles. A tile is a hyper-rectangle that is long in two directions: the
+//! direction in which the source is contiguous, and the direction in which the destination is
+//! contiguous. To transpose a tensor that is larger than memory, ferry therefore reads and writes
+//! long runs, and copies every byte once. (If the gather followed the order of the output, it would
+//! read the source once for each piece of the output. With a temporary file, it would write the
+//! data twice.)
 //!
 //! A temporary file is needed only if a large strided tensor is read in order, to hash or stream
-//! it. Digests over ranges of tiles are computed from the output file.
+//! it. Digests of ranges that consist of tiles are computed from the output file.
 
 use std::ops::Range;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Block, Order, Region};
 
-/// One dimension of a strided copy, in bytes.
+/// One dimension of a strided copy: its length, and the strides in bytes on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Dim {
     len: u64,
@@ -21,23 +23,23 @@ struct Dim {
     to: u64,
 }
 
-/// Runs of bytes, with strides between the runs on both sides.
+/// A copy of runs of bytes, with strides between the runs in the source and in the destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StridedCopy {
     /// Offset of the first run in the source storage.
     pub from: u64,
     /// Offset of the first run in the destination.
     pub to: u64,
-    /// Bytes of a run, which is contiguous on both sides.
+    /// Number of bytes of a run, which is contiguous on both sides.
     pub run: u64,
-    /// The dimensions, from the destination's slowest to its fastest.
+    /// The dimensions, from the slowest to the fastest dimension of the destination.
     dims: Vec<Dim>,
 }
 
 impl StridedCopy {
     /// Returns the copy of the part of a block that is inside `region`. The destination contains
-    /// only the region, in this order. Returns `None` if the block and the region do not overlap.
-    /// `width` is the size of an element in bytes.
+    /// only the region, in the order `order`. Returns `None` if the block and the region do not
+    /// overlap. `width` is the size of an element in bytes.
     #[must_use]
     #[expect(clippy::needless_range_loop, reason = "one index into six slices")]
     pub fn new(block: &Block, region: &Region, order: Order, width: u32) -> Option<Self> {
@@ -90,9 +92,9 @@ impl StridedCopy {
     }
 
     /// Joins neighboring copies that have equal shapes and are evenly spaced on both sides. Some
-    /// layouts need many blocks: a transposed matrix that is stored as a vector needs one block per
-    /// row. The joined copies are a single gather whose tiles are long in both directions, instead
-    /// of one read per element.
+    /// layouts need many blocks. For example, a transposed matrix that is stored as a vector needs
+    /// one block per row. The joined copies form a single gather whose tiles are long in both
+    /// directions, which replaces one read per element.
     #[must_use]
     pub fn joined(mut copies: Vec<Self>) -> Vec<Self> {
         copies.sort_by_key(|copy| copy.to);
@@ -123,8 +125,8 @@ impl StridedCopy {
         }
     }
 
-    /// Returns the same copy for elements of a different width on both sides. `offset` converts the
-    /// source offset of the first run.
+    /// Returns the equivalent copy for elements of width `to_width` instead of `width`. `offset`
+    /// converts the source offset of the first run.
     #[must_use]
     pub fn rescaled(&self, width: u64, to_width: u64, offset: impl Fn(u64) -> u64) -> Self {
         let scaled = |bytes: u64| bytes / width * to_width;
@@ -162,7 +164,7 @@ impl StridedCopy {
         })
     }
 
-    /// Cuts the copy into tiles of about `bytes` each.
+    /// Divides the copy into tiles of about `bytes` bytes each.
     #[must_use]
     pub fn tiles(&self, bytes: usize) -> CopyTiles<'_> {
         let lens = self.tile_lens(bytes as u64);
@@ -170,8 +172,8 @@ impl StridedCopy {
         CopyTiles { copy: self, lens, counts }
     }
 
-    /// Grows a tile evenly along the two directions in which runs can be long, then along the other
-    /// directions from the fastest to the slowest.
+    /// Returns the shape of a tile. The tile is extended evenly along the two directions in which
+    /// runs can be long, and then along the other directions from the fastest to the slowest.
     fn tile_lens(&self, bytes: u64) -> Vec<u64> {
         let mut lens = vec![1_u64; self.dims.len()];
         let fits = |lens: &[u64]| lens.iter().product::<u64>().saturating_mul(self.run) <= bytes;
@@ -206,9 +208,9 @@ impl StridedCopy {
 
 /// The positions of a tile's source bytes in the buffer into which they were read.
 struct Buffered {
-    /// Bytes from one index to the next, for each dimension.
+    /// For each dimension, the distance in bytes from one index to the next.
     strides: Vec<i64>,
-    /// Offset of the tile's first run.
+    /// Offset of the tile's first run in the buffer.
     first: i64,
 }
 
@@ -263,9 +265,9 @@ impl Tile<'_> {
         (0..self.ranges.len()).map(|d| self.len(d)).product::<u64>() * self.copy.run
     }
 
-    /// Reads the tile through `read(offset, buffer)`, puts its runs in the order of the
-    /// destination, and passes them to `write(offset, bytes)`. The bytes of each `write` are
-    /// contiguous in the destination.
+    /// Reads the tile with `read(offset, buffer)`, puts its runs in the order of the destination,
+    /// and passes them to `write(offset, bytes)`. The bytes of each `write` call are contiguous in
+    /// the destination.
     pub fn copy<E>(
         &self,
         scratch: &mut Scratch,
@@ -281,8 +283,7 @@ impl Tile<'_> {
         self.write(&scratch.output, &mut write)
     }
 
-    /// Reads the tile's source bytes in a few long reads, while limiting the number of unneeded
-    /// bytes.
+    /// Reads the tile's source bytes in a few long reads, but limits the number of unneeded bytes.
     fn read<E>(
         &self,
         buffer: &mut Vec<u8>,
@@ -291,8 +292,8 @@ impl Tile<'_> {
         let dims = &self.copy.dims;
         let order = self.copy.source_order();
         let reach = |d: usize| (self.len(d) - 1) * dims[d].from.unsigned_abs();
-        // The innermost `inner` dimensions are read together, including the gaps between runs. The
-        // other dimensions are read index by index.
+        // One read covers the innermost `inner` dimensions, including the gaps between runs. There
+        // is one read for each combination of indices in the other dimensions.
         let (mut inner, mut extent, mut needed) = (0, self.copy.run, self.copy.run);
         let (mut best_inner, mut best_extent) = (0, extent);
         for &d in order.iter().rev() {
@@ -308,8 +309,8 @@ impl Tile<'_> {
         buffer.resize(size(slots * best_extent), 0);
 
         let mut strides = vec![0_i64; dims.len()];
-        // The lowest byte of an inner block. If a stride is negative, this is a byte of the last
-        // index.
+        // The lowest byte of the bytes that one read covers. If a stride is negative, this byte is
+        // at the last index of the dimension.
         let mut first = 0_i64;
         for &d in inner {
             strides[d] = dims[d].from;
@@ -427,7 +428,8 @@ struct Plane {
 }
 
 impl Plane {
-    /// Copies elements of a fixed width, so that each copy is a load and a store.
+    /// Copies elements of a constant width, so that each element is copied by one load and one
+    /// store.
     fn copy<const WIDTH: usize>(&self, source: &[u8], output: &mut [u8]) {
         self.each(|from, to| {
             let element: [u8; WIDTH] = source[from..from + WIDTH].try_into().unwrap_or([0; WIDTH]);

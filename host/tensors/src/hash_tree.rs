@@ -2,9 +2,10 @@
 //! in any order.
 //!
 //! BLAKE3 is a binary tree over chunks of 1 KiB. The value of a subtree depends on its bytes and
-//! their position, and two siblings give their parent. Adjacent pieces therefore merge into one
-//! value, and bytes that no piece contained are read at the end. The smallest subtree here is 16
-//! KiB: 16 chunks, which is the number of chunks that processors can hash at once.
+//! their position, and the values of two siblings determine the value of their parent. The values
+//! of adjacent pieces can therefore be merged. Bytes that no piece contained are read at the end.
+//! The smallest subtree here is 16 KiB, or 16 chunks, which is the number of chunks that processors
+//! can hash in parallel.
 
 use crate::content::ContentDigest;
 use blake3::Hasher;
@@ -21,11 +22,11 @@ use tensorferry_sdk::{Context, Result};
 
 const BLOCK: u64 = 16 << 10;
 
-/// Minimum bytes of a piece. For a shorter piece, the additional bytes to read would be too large a
-/// share.
+/// Minimum number of bytes of a piece. For a shorter piece, too large a share of the hashed bytes
+/// would be additional reads.
 const MIN_PIECE: usize = 64 << 10;
 
-/// The known subtrees of a byte sequence.
+/// The subtrees of a byte sequence whose hash values are known.
 pub struct HashTree {
     len: u64,
     /// Lengths and hash values of the known subtrees, by their start offsets.
@@ -44,9 +45,9 @@ impl HashTree {
         self.len
     }
 
-    /// Adds the whole blocks of a piece. The last block that begins in the piece is completed with
-    /// bytes from `read`. A block belongs to the piece that contains the block's first byte, so
-    /// that consecutive pieces together contain every block.
+    /// Adds all blocks that begin in a piece. The last of these blocks is completed with bytes from
+    /// `read`. Each block is added with the piece that contains its first byte, so that consecutive
+    /// pieces together add every block.
     pub fn add_piece(
         &self,
         at: u64,
@@ -69,7 +70,7 @@ impl HashTree {
         Ok(())
     }
 
-    /// Adds the whole blocks of a piece.
+    /// Adds the blocks that are completely inside a piece.
     pub fn add(&self, at: u64, bytes: &[u8]) {
         let end = (at + bytes.len() as u64) / BLOCK * BLOCK;
         let mut next = at.next_multiple_of(BLOCK);
@@ -77,8 +78,8 @@ impl HashTree {
             let mut len = 1 << (end - next).ilog2();
             len = max_subtree_len(next).map_or(len, |max| len.min(max));
             if len == self.len {
-                // The hash value of the root cannot be computed like that of a subtree, but only
-                // from the root's two halves.
+                // The hash value of the root can only be computed from the root's two halves,
+                // unlike the value of a subtree.
                 len /= 2;
             }
             if len < BLOCK {
@@ -91,12 +92,12 @@ impl HashTree {
         }
     }
 
-    /// Adds a subtree, and every parent whose other half is already known.
+    /// Adds a subtree, and every ancestor for which both halves are then known.
     fn join(&self, mut start: u64, mut len: u64, mut value: ChainingValue) {
         let mut known = self.known();
         let before = known.range(..start + len).next_back();
         if before.is_some_and(|(before, (len, _))| before + len > start) {
-            // These bytes were added before, in other pieces. Any additional bytes of this subtree
+            // Other pieces have already added some of these bytes. Any other bytes of this subtree
             // are read at the end.
             return;
         }
@@ -118,7 +119,8 @@ impl HashTree {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the hash of all bytes. Missing bytes are read in parallel, and counted as checked.
+    /// Returns the hash of all bytes. Missing bytes are read in parallel, and count as checked
+    /// bytes in the session's progress.
     pub fn finish(
         &self,
         session: &Session,
@@ -139,7 +141,7 @@ fn value(start: u64, bytes: &[u8]) -> ChainingValue {
     Hasher::new().set_input_offset(start).update(bytes).finalize_non_root()
 }
 
-/// The known subtrees after all pieces, and how to read the rest.
+/// The subtrees that are known after all pieces, and the function that reads the remaining bytes.
 struct Rest<'a, R> {
     known: &'a Subtrees,
     session: &'a Session,

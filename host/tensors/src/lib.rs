@@ -1,4 +1,4 @@
-//! A layer of `tensorferry`. Its API has no stability promise.
+//! A layer of `tensorferry`, whose API has no stability guarantee.
 //!
 //! This layer reads, gathers, casts, hashes and compares the bytes of tensors, regardless of where
 //! the bytes are stored.

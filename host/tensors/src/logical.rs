@@ -1,5 +1,5 @@
-//! Logical bytes: the elements of a tensor in row-major and little-endian order, regardless of how
-//! they are stored.
+//! Logical bytes: the elements of a tensor in row-major, little-endian order, regardless of how the
+//! tensor is stored.
 
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::gather::{Scratch, swap};
@@ -15,16 +15,16 @@ use tensorferry_sdk::{
     TensorPart, check_range,
 };
 
-/// A catalog with access to its bytes, in the form in which writers, digests and comparisons read
-/// them.
+/// A catalog with access to the logical bytes of its tensors, which writers, digests and
+/// comparisons read.
 pub struct Logical<'a> {
     stored: Stored<'a>,
     ties: OnceLock<Vec<TensorId>>,
     /// Recently gathered tensors. The most recently gathered tensor is last.
     gathered: Mutex<Vec<(TensorId, Arc<Gathered>)>>,
-    /// Whether all work stays in the calling thread. Needed if the caller holds a lock. A thread
-    /// that waits for parallel work runs other tasks of the thread pool, and these may wait for the
-    /// lock.
+    /// Whether all work is done in the calling thread. This is necessary if the caller holds a
+    /// lock. A thread that waits for parallel work runs other tasks of the thread pool, and these
+    /// tasks may wait for the lock.
     in_one_thread: bool,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Logical<'a> {
         Self { stored, ties: OnceLock::new(), gathered: Mutex::default(), in_one_thread: false }
     }
 
-    /// Keeps all work in the calling thread.
+    /// Limits all work to the calling thread.
     #[must_use]
     pub fn in_one_thread(self) -> Self {
         Self { in_one_thread: true, ..self }
@@ -67,17 +67,17 @@ impl<'a> Logical<'a> {
         })
     }
 
-    /// Passes all bytes of a tensor to `each`, in any order, in pieces of whole elements. Meant for
-    /// consumers that do not depend on the order, because no gather is needed. `buffer` may be
-    /// reused.
+    /// Passes all bytes of a tensor to `each`, in any order, in pieces of whole elements. Consumers
+    /// that do not depend on the order use this function, because it does not need a gather.
+    /// `buffer` may be reused.
     pub(crate) fn each_piece(
         &self,
         id: TensorId,
         buffer: &mut Vec<u8>,
         mut each: impl FnMut(&[u8]),
     ) -> Result<()> {
-        /// Bytes that are passed to `each` at a time. Runs are collected, because a run may be as
-        /// short as one element.
+        /// Number of bytes that are passed to `each` at a time. Several runs are collected, because
+        /// a run may be as short as one element.
         const PIECE: usize = 64 << 10;
         let unit = self.dtype_info(self.tensor(id).dtype)?.block_bytes().max(1) as usize;
         buffer.clear();
@@ -94,8 +94,8 @@ impl<'a> Logical<'a> {
         Ok(())
     }
 
-    /// Returns the storages that contain a tensor's bytes: the storages below casts, and the parts
-    /// of joined storages.
+    /// Returns the storages that contain a tensor's bytes, including the underlying storages of
+    /// casts and the parts of joined storages.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
         let tensor = tensor_of(self.catalog(), id)?;
         Ok(tensor.storages().flat_map(|storage| behind(self.catalog(), storage)).collect())
@@ -148,8 +148,8 @@ impl<'a> Logical<'a> {
         Ok(Gathered::Spilled(file))
     }
 
-    /// Fills `buffer` with a part of a tensor. Fails if the part does not exist or has a different
-    /// length.
+    /// Fills `buffer` with a part of a tensor. Returns an error if the part does not exist or does
+    /// not have the length of the buffer.
     pub fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
         self.place_part(part, buffer).map_err(|e| match self.catalog().tensor(part.tensor) {
             Some(tensor) => e.tensor(&tensor.name),
@@ -170,8 +170,8 @@ impl<'a> Logical<'a> {
         self.each_run(part, write)
     }
 
-    /// Passes the bytes of a part to `write`, run by run. Each run is passed with its offset in the
-    /// part.
+    /// Passes the bytes of a part to `write`, run by run. The first argument of `write` is the
+    /// offset of the run in the part.
     fn each_run(&self, part: &TensorPart, write: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         if let Some(slabs) = self.slabs(part)? {
             let mut buffers = SlabBuffers::default();
@@ -185,7 +185,8 @@ impl<'a> Logical<'a> {
         copies.iter().try_for_each(|copy| self.place(copy, &mut scratch, write))
     }
 
-    /// Passes the bytes of a copy to `write`, run by run, with the offset of each run.
+    /// Passes the bytes of a copy to `write`, run by run. The first argument of `write` is the
+    /// offset of the run.
     pub(super) fn place(
         &self,
         copy: &PlannedCopy,
@@ -218,8 +219,8 @@ impl<'a> Logical<'a> {
         }
     }
 
-    /// Reads contiguous bytes. If the range begins or ends inside a number, the whole number is
-    /// read and swapped.
+    /// Reads contiguous bytes. If the range begins or ends inside a number, reads the whole number
+    /// and swaps its bytes.
     fn read_contiguous(
         &self,
         storage: StorageId,

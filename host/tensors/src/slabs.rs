@@ -1,11 +1,11 @@
-//! Slabs are the boxes in which a tensor with many tiles is copied. A slab contains as many whole
-//! tiles as fit in the memory budget. It grows along the fastest axes of the destination first, so
-//! that the runs that are written are long. Slabs are also used for tensors whose rows are split
-//! into adjacent pieces, such as weights that are split by columns. The rows are assembled in the
-//! slab and written at once. Each slab is created when it is needed, so that memory does not grow
-//! with the number of tiles.
+//! A tensor with many tiles is copied in boxes, which are called slabs. A slab contains as many
+//! whole tiles as fit in the memory budget. It is extended along the fastest axes of the
+//! destination first, so that the written runs are long. Slabs are also used for tensors whose rows
+//! are split into adjacent pieces, such as weights that are split by columns. The rows are
+//! assembled in the slab and written together. Each slab is created when it is needed, so that
+//! memory does not grow with the number of tiles.
 //!
-//! Tiles larger than the budget are cut along the slowest axes.
+//! Tiles larger than the budget are divided along the slowest axes.
 //!
 //! The digests of tiles are checked when their slab is read, so the plan does not grow with the
 //! number of tiles.
@@ -20,8 +20,8 @@ use tensorferry_sdk::{
     Tensor, TensorPart,
 };
 
-/// Minimum number of tiles for which slabs are used. A part with fewer tiles is planned tile by
-/// tile, and its bytes are collected in windows that it shares with other small tensors.
+/// Minimum number of tiles in a part for which slabs are used. A part with fewer tiles is planned
+/// tile by tile, and shares its output windows with other small tensors.
 const MANY_TILES: u64 = 64;
 
 /// Maximum number of blocks for which slabs are used in a tensor without a grid, because every slab
@@ -35,7 +35,7 @@ pub struct Slabs<'a> {
     region: Region,
     order: Order,
     byte_order: ByteOrder,
-    /// The number of bytes of an element. The next field is the number of bytes to reverse
+    /// The number of bytes of an element. The next field is the number of bytes that are reversed
     /// together.
     width: u32,
     swap_unit: u32,
@@ -47,7 +47,7 @@ pub struct Slabs<'a> {
     counts: Vec<u64>,
 }
 
-/// Buffers that one thread reuses for its slabs.
+/// The buffers that one thread reuses for its slabs.
 #[derive(Debug, Default)]
 pub struct SlabBuffers {
     scratch: Scratch,
@@ -59,12 +59,13 @@ pub struct SlabBuffers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestPolicy {
     Checked,
-    /// The caller checks the digests separately.
+    /// The digests are not checked, because the caller checks them separately.
     Ignored,
 }
 
 impl<'a> Slabs<'a> {
-    /// Returns the slabs of `part`, of about `bytes` each, or `None` if the part has too few tiles.
+    /// Returns the slabs of `part`, each of about `bytes` bytes, or `None` if the part has too few
+    /// tiles.
     pub fn of(catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
         Self::of_at_least(MANY_TILES, catalog, part, bytes)
     }
@@ -89,8 +90,8 @@ impl<'a> Slabs<'a> {
             let tile = tile.iter().zip(&region.shape).map(|(&tile, &len)| tile.min(len)).collect();
             slab_lens(tile, &region, part.order, most(bytes))
         } else if is_in_short_runs(tensor, &region, part.order, width) {
-            // Limited to the size of a window, so that assembled rows stay in the cache until they
-            // are written.
+            // The size of a slab is limited to the size of a window, so that assembled rows remain
+            // in the cache until they are written.
             let end = region.origin.iter().zip(&region.shape).map(|(start, len)| start + len).collect();
             slab_lens(end, &region, part.order, most(bytes.min(WINDOW_BYTES)))
         } else {
@@ -107,9 +108,9 @@ impl<'a> Slabs<'a> {
         size(self.counts.iter().product())
     }
 
-    /// Reads the slab with this number, which must be less than the number of slabs, and passes its
-    /// bytes to `write(offset, bytes)` in runs that are contiguous in the part. Returns the counts
-    /// of values that casts changed.
+    /// Reads the slab with this number, which must be less than the number of slabs. Passes the
+    /// slab's bytes to `write(offset, bytes)` in runs that are contiguous in the part. Returns the
+    /// counts of values that casts change.
     pub fn copy(
         &self,
         number: usize,
@@ -132,8 +133,8 @@ impl<'a> Slabs<'a> {
         Ok(lost)
     }
 
-    /// Copies the part of a tile that is in the slab to its position in the slab's buffer. If the
-    /// bytes of storage `own` are read, they are checked against its digest.
+    /// Copies the part of a tile that is inside the slab to its position in the slab's buffer. If
+    /// `own` is set, the bytes of that storage are checked against its digest.
     fn tile(
         &self,
         block: &Block,
@@ -184,20 +185,20 @@ impl<'a> Slabs<'a> {
                 }
             }
         }
-        // If the storage was not read in one piece, it is checked now.
+        // A storage that was not read in one piece is checked now.
         stored.check_digests(&unchecked.into_iter().collect::<Vec<_>>())?;
         Ok(lost)
     }
 
-    /// Returns the storages whose digests are checked during the copy. A digest is checked if one
-    /// slab reads the whole storage.
+    /// Returns the storages whose digests are checked during the copy. The digest of a storage is
+    /// checked if one slab reads the whole storage.
     pub fn checked<'s>(&'s self, stored: &'s Stored<'_>) -> impl Iterator<Item = StorageId> + 's {
         self.tensor.blocks_of(&self.region).filter_map(|block| self.own_digest(&block, stored))
     }
 
-    /// Returns the storage of a tile, if the storage has a digest and exactly the length of the
-    /// tile, and the whole tile is in one slab. A longer storage may contain many tiles, and to
-    /// check the digest, each of these tiles would have to read the whole storage.
+    /// Returns the storage of a tile, if the storage has a digest and the length of the tile, and
+    /// the whole tile is in one slab. Longer storages are excluded. They may contain many tiles,
+    /// and each tile would have to read the whole storage to check the digest.
     fn own_digest(&self, block: &Block, stored: &Stored<'_>) -> Option<StorageId> {
         let is_in_one_slab = (0..self.lens.len()).all(|d| {
             let (start, end) = (block.region.origin[d], block.region.origin[d] + block.region.shape[d]);
@@ -212,14 +213,14 @@ impl<'a> Slabs<'a> {
             _ => (block.storage, bytes),
         };
         let storage = stored.storage(id).ok()?;
-        // Encoded storages are checked when they are decoded, and the parts of joined ones may have
-        // other users.
+        // Encoded storages are checked when they are decoded. Joined storages are excluded, because
+        // other storages may share their parts.
         let is_plain = matches!(storage.location, StorageLocation::File { .. } | StorageLocation::Inline(_));
         let is_own = is_in_one_slab && is_plain && storage.len == bytes && storage.digest.is_some();
         is_own.then_some(id)
     }
 
-    /// Returns the region of the tensor that a slab covers.
+    /// Returns the region of the tensor that the slab with this number covers.
     fn slab(&self, number: usize) -> Region {
         let mut index = number as u64;
         let rank = self.lens.len();
@@ -234,14 +235,14 @@ impl<'a> Slabs<'a> {
         slab
     }
 
-    /// Iterates over the runs of a slab that are contiguous in the part. Each run is passed to
-    /// `each` as its offset in the part, its offset in the slab, and its length, all in bytes.
+    /// Iterates over the runs of a slab that are contiguous in the part. For each run, `each`
+    /// receives the offset in the part, the offset in the slab, and the length, all in bytes.
     fn each_run(&self, slab: &Region, mut each: impl FnMut(u64, usize, usize) -> Result<()>) -> Result<()> {
         let width = u64::from(self.width);
         let (mut run, mut to, mut stride) = (width, 0, width);
         let mut is_open = true;
-        // Dimensions outside the run, fastest first. Each has its length and the distance between
-        // indices in the part.
+        // Dimensions that the run does not include, fastest first. Each entry contains the length
+        // of the dimension and the distance between indices in the part.
         let mut outer = Vec::new();
         for d in fastest_first(slab.shape.len(), self.order) {
             to += (slab.origin[d] - self.region.origin[d]) * stride;
@@ -265,9 +266,9 @@ impl<'a> Slabs<'a> {
     }
 }
 
-/// Returns whether the region covers several blocks that have the order of the destination but
-/// whose runs are too short to write one by one. Blocks in a different order are transposed in
-/// tiles instead.
+/// Returns whether the region covers several blocks whose runs are too short to be written one by
+/// one. The blocks must have the order of the destination; blocks in a different order are
+/// transposed in tiles.
 fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) -> bool {
     let bytes = region.shape.iter().product::<u64>() * u64::from(width);
     if bytes < WINDOW_BYTES as u64 || !(2..=MAX_BLOCKS).contains(&tensor.block_count()) {
@@ -296,8 +297,8 @@ fn places<'a>(region: &'a Region, lens: &'a [u64]) -> impl Iterator<Item = (u64,
     })
 }
 
-/// Returns the shape of a slab. The shape of a tile is cut along the slowest axes until it has at
-/// most `most` elements, or is extended along the fastest axes.
+/// Returns the shape of a slab. A tile that is too large is divided along the slowest axes until it
+/// has at most `most` elements. A smaller tile is extended along the fastest axes.
 fn slab_lens(tile: Vec<u64>, region: &Region, order: Order, most: u64) -> Vec<u64> {
     let mut lens = tile;
     let elements = |lens: &[u64]| lens.iter().product::<u64>();
@@ -320,12 +321,12 @@ fn slab_lens(tile: Vec<u64>, region: &Region, order: Order, most: u64) -> Vec<u6
     lens
 }
 
-/// Iterates over the dimensions of an element order, fastest first.
+/// Iterates over the dimensions, from the fastest to the slowest in the element order.
 fn fastest_first(rank: usize, order: Order) -> impl Iterator<Item = usize> {
     (0..rank).map(move |d| if order == Order::C { rank - 1 - d } else { d })
 }
 
-/// Checks all bytes of a storage against its digest.
+/// Checks the bytes of a storage, which are all in memory, against its digest.
 fn check(stored: &Stored<'_>, id: StorageId, bytes: &[u8]) -> Result<()> {
     let Some(expected) = &stored.storage(id)?.digest else { return Ok(()) };
     let mut sum = expected.algorithm.start()?;

@@ -1,6 +1,6 @@
-//! A slice takes evenly spaced indices of each axis of a tensor, like `start:stop:step` in numpy. A
-//! slice is read like any other part of a tensor. It is a block with longer strides, and only the
-//! needed bytes are read.
+//! A slice selects evenly spaced indices of each axis of a tensor, like `start:stop:step` in numpy.
+//! A slice is read like any other part of a tensor, as a block with longer strides. Only the needed
+//! bytes are read.
 
 use crate::copy_plan::{PlannedCopy, copies_of, tensor_of};
 use crate::gather::{Scratch, StridedCopy};
@@ -15,7 +15,7 @@ use tensorferry_sdk::{
 pub struct AxisSlice {
     /// The first index.
     pub start: u64,
-    /// The distance between indices. If negative, the indices go towards the beginning of the axis.
+    /// The distance between indices. If the distance is negative, the indices decrease.
     pub step: i64,
     /// Number of indices.
     pub len: u64,
@@ -28,14 +28,15 @@ impl AxisSlice {
         Self { start: 0, step: 1, len }
     }
 
-    /// Returns the index at a position in the slice, which must be less than its length.
+    /// Returns the index at a position in the slice. The position must be less than the length of
+    /// the slice.
     #[must_use]
     pub fn index(&self, place: u64) -> u64 {
         let index = i128::from(self.start) + i128::from(place) * i128::from(self.step);
         u64::try_from(index).unwrap_or(u64::MAX)
     }
 
-    /// Returns the slice between two positions of this slice.
+    /// Returns the part of this slice between two positions.
     #[must_use]
     pub fn part(&self, from: u64, to: u64) -> Self {
         Self { start: self.index(from), len: to - from, ..*self }
@@ -63,8 +64,8 @@ impl AxisSlice {
     }
 }
 
-/// Fills `buffer` with the elements of a slice: row-major, little-endian. Elements must consist of
-/// whole bytes. `axes` and the length of `buffer` must match the tensor.
+/// Fills `buffer` with the elements of a slice in row-major, little-endian order. Elements must
+/// consist of whole bytes. `axes` and the length of `buffer` must match the tensor.
 pub fn read_slice(logical: &Logical<'_>, id: TensorId, axes: &[AxisSlice], buffer: &mut [u8]) -> Result<()> {
     let tensor = tensor_of(logical.catalog(), id)?;
     let info = logical.dtype_info(tensor.dtype)?;

@@ -1,5 +1,4 @@
-//! Casts through `f64`, which can represent every number of the other dtypes except 64-bit
-//! integers.
+//! Casts through `f64`, which can represent the numbers of all other dtypes except 64-bit integers.
 
 use super::CastLosses;
 use super::float::{self, small_float, store_double, to_double};
@@ -37,19 +36,20 @@ pub(super) fn load(dtype: Dtype) -> Option<Load<f64>> {
     })
 }
 
-/// Returns the number, or, if `f64` cannot represent it, the adjacent `f64` whose last bit is set.
+/// Returns the number as `f64`. If `f64` cannot represent the number, returns the adjacent `f64`
+/// whose last bit is set.
 fn to_odd(value: u64) -> f64 {
     let excess = (u64::BITS - value.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
     let cut = (1 << excess) - 1;
     let odd = u64::from(value & cut != 0) << excess;
-    // At most 53 digits remain, so the conversion is exact.
+    // At most 53 binary digits remain, so the conversion is exact.
     ((value & !cut) | odd) as f64
 }
 
 macro_rules! integer {
     ($type:ty) => {
         store!(|value, lost| {
-            // Rounds towards zero. A number out of range becomes the nearest end of the range, and
+            // Rounds toward zero. A number out of range becomes the nearest end of the range, and
             // NaN becomes zero.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
             let integer = value as $type;

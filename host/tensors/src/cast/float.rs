@@ -1,11 +1,11 @@
-//! Floats of 8 and 16 bits: decoding their bits, and rounding to them from `f32` and `f64`.
+//! Floats of 8 and 16 bits: conversion to wider floats, and rounding from `f32` and `f64`.
 //!
-//! Numbers are rounded to the nearest, ties to even, in one step: an `f64` does not go through
-//! `f32`. The code has no branches, so that the compiler can vectorize loops over it.
+//! Numbers are rounded to the nearest float, ties to even, in one step. An `f64` is not rounded to
+//! `f32` first. The code has no branches, so that the compiler can vectorize loops over it.
 
 use super::CastLosses;
 
-/// What a number becomes if it is too large for the dtype.
+/// The result for a number that is too large for the dtype.
 #[derive(PartialEq, Eq)]
 pub(super) enum Overflow {
     Infinity,
@@ -13,7 +13,8 @@ pub(super) enum Overflow {
     Nan,
 }
 
-/// A float whose bits, from the highest to the lowest, are a sign, an exponent and a mantissa.
+/// A float of 8 or 16 bits, which consists of a sign, an exponent and a mantissa, from the highest
+/// to the lowest bits.
 pub(super) trait SmallFloat {
     const BITS: u32;
     const MANTISSA: u32;
@@ -24,10 +25,10 @@ pub(super) trait SmallFloat {
     const NAN: u32;
 
     const SIGN: u32 = 1 << (Self::BITS - 1);
-    /// Whether the bits of negative zero mean NaN. Then there is only one zero, and one NaN without
-    /// a sign.
+    /// Whether the bits of negative zero represent NaN. If so, the dtype has only one zero and one
+    /// NaN, both without a sign.
     const ONE_ZERO: bool = Self::NAN == Self::SIGN;
-    /// The bits of a NaN that are taken from the payload of the original NaN.
+    /// The mask of the NaN bits that are copied from the payload of the original NaN.
     const PAYLOAD: u32 = if Self::BITS > 8 { (1 << (Self::MANTISSA - 1)) - 1 } else { 0 };
     /// The bits of the result for a number that is too large.
     const BEYOND: u32 = match Self::OVERFLOW {
@@ -53,7 +54,7 @@ macro_rules! small {
 }
 
 // Sources: IEEE 754, the OCP 8-bit floating point specification, and for the FNUZ dtypes, arXiv
-// 2206.02915. Overflow is handled as in torch: in E4M3, numbers that are too large and infinities
+// 2206.02915. Overflow is handled as in torch. In E4M3, infinities and numbers that are too large
 // become the largest number (the saturating mode in the OCP specification). In the FNUZ dtypes,
 // they become NaN.
 small! {
@@ -66,7 +67,7 @@ small! {
     E4m3B11Fnuz: 8 bits, 3 of mantissa, bias 11, at most 0x7f, then Nan, NaN 0x80;
 }
 
-/// Evaluates to the instance of `$f` for the small float of a dtype.
+/// Evaluates to the instance of the function `$f` for a dtype of small floats.
 macro_rules! small_float {
     ($dtype:expr, $f:ident) => {
         Some(match $dtype {
@@ -83,7 +84,8 @@ macro_rules! small_float {
 }
 pub(super) use small_float;
 
-/// A rounded number and its loss: each of the three counts is 0 or 1, and at most one is 1.
+/// A rounded number, and three counts that describe its loss. Each count is 0 or 1, and at most one
+/// of them is 1.
 struct Rounded<Bits> {
     code: Bits,
     beyond: Bits,
@@ -104,8 +106,8 @@ macro_rules! rounding {
             let magnitude = bits & (<$bits>::MAX >> 1);
 
             // Adding slightly less than half of the last place, plus the lowest kept bit, rounds to
-            // nearest. Values above the half are rounded up, and ties are rounded up only if the
-            // lowest kept bit is 1.
+            // the nearest number. Remainders above one half are rounded up. Ties are rounded up
+            // only if the lowest kept bit is 1.
             let to_bias = ((F::BIAS - $bias) as $bits) << $mantissa;
             let odd = (magnitude >> shift) & 1;
             let below_half = (1 << (shift - 1)) - 1;
@@ -138,7 +140,7 @@ macro_rules! rounding {
             Rounded { code: size | sign, beyond: beyond.into(), zero: zero.into(), rounded: rounded.into() }
         }
 
-        /// Writes values as small floats, and counts the values that changed.
+        /// Writes values as small floats, and counts the values that change.
         pub(super) fn $store<F: SmallFloat, const BYTES: usize>(
             values: &[$float],
             bytes: &mut [u8],
@@ -166,14 +168,14 @@ rounding!(
     from_double, store_double, f64, u64, 52, 1023
 );
 
-/// Returns the value of a small float.
+/// Converts the bits of a small float to its value.
 pub(super) fn to_double<F: SmallFloat>(code: u32) -> f64 {
     let (size, negative) = (code & (F::SIGN - 1), code & F::SIGN != 0);
     let value = if (F::ONE_ZERO && code == F::NAN) || size > F::MAX {
         if size == F::MAX + 1 && F::OVERFLOW == Overflow::Infinity { f64::INFINITY } else { f64::NAN }
     } else {
-        // Interpreted as an f64, the same bits give a number that is too small by the difference of
-        // the exponent biases.
+        // The same bits, interpreted as an f64, represent a number whose exponent is too small by
+        // the difference of the biases.
         let unbiased = u64::try_from(2 * 1023 - F::BIAS).unwrap_or(0);
         f64::from_bits(u64::from(size) << (52 - F::MANTISSA)) * f64::from_bits(unbiased << 52)
     };
@@ -200,8 +202,8 @@ pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
         lost.nan += u64::from(!size.is_nan());
         return NAN;
     }
-    // The exponent of the number. It is increased by one if the number is at least 1.5 times its
-    // power of two.
+    // The exponent of the result. It is one more than the exponent of the number if the number is
+    // at least 1.5 times its power of two.
     let bits = size.to_bits().saturating_add(1 << 51);
     let exponent = i32::try_from(bits >> 52).unwrap_or(i32::MAX) - 1023;
     let Ok(code) = u8::try_from(exponent.max(-127) + 127) else {
@@ -217,7 +219,7 @@ pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
     code
 }
 
-/// Returns the value of an E8M0.
+/// Converts the bits of an E8M0 float to its value.
 pub(super) fn from_exponent(code: u8) -> f64 {
     if code == 0xff { f64::NAN } else { f64::from_bits((u64::from(code) + 1023 - 127) << 52) }
 }

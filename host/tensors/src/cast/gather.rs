@@ -1,6 +1,6 @@
-//! Gathering through a cast: elements are gathered in their stored form, and cast afterwards. Each
-//! element of the destination is therefore cast and counted once, even if a source tile also
-//! contains elements that are not needed.
+//! Gathers elements through a cast. The elements are first gathered in their stored dtype, and then
+//! cast. Each element of the destination is therefore cast and counted once, even if a source tile
+//! also contains unneeded elements.
 
 use super::{CastChain, CastLosses};
 use crate::gather::{Scratch, StridedCopy, Tile, swap};
@@ -8,16 +8,16 @@ use tensorferry_core::context::windows::size;
 use tensorferry_sdk::Result;
 
 impl CastChain {
-    /// Converts a copy from the cast storage into the same copy from the underlying storage, with
-    /// the sizes and offsets of stored elements.
+    /// Converts a copy from the cast storage to the equivalent copy from the underlying storage,
+    /// with the sizes and offsets of stored elements.
     #[must_use]
     pub fn rescaled(&self, copy: &StridedCopy) -> StridedCopy {
         copy.rescaled(self.to_width, self.from_width, |byte| self.below(byte))
     }
 
-    /// Copies one tile of a rescaled copy. `read_lying` reads bytes of the underlying storage.
-    /// `write` gets the offset and the cast bytes, in which each group of `swap_unit` bytes is
-    /// reversed. Returns the counts of values that changed.
+    /// Copies one tile of a copy from [`rescaled`](Self::rescaled). `read_lying` reads bytes of the
+    /// underlying storage. `write` receives an offset and cast bytes, in which each group of
+    /// `swap_unit` bytes is reversed. Returns the counts of values that change.
     pub fn copy_tile(
         &self,
         tile: &Tile<'_>,

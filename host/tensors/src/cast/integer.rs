@@ -1,5 +1,5 @@
-//! Casts between integers, and of 64-bit integers to F64. The conversion goes through `i128`, which
-//! can represent all of these integers.
+//! Casts between integers, and casts of 64-bit integers to F64. The intermediate type is `i128`,
+//! which can represent all of these integers.
 
 use super::loops::{Load, Store, load, store};
 use tensorferry_sdk::Dtype;

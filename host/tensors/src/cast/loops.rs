@@ -2,10 +2,10 @@
 
 use super::CastLosses;
 
-/// Reads values until the output is full.
+/// A loop that reads values until the output is full.
 pub type Load<V> = fn(&[u8], &mut [V]);
 
-/// Writes values, and counts the values that changed.
+/// A loop that writes values, and counts the values that change.
 pub type Store<V> = fn(&[V], &mut [u8], &mut CastLosses);
 
 /// Defines a [`Load`] that converts each number to a value.
@@ -19,7 +19,7 @@ macro_rules! load {
     };
 }
 
-/// Defines a [`Store`] that converts each value to a number, and counts the values that changed.
+/// Defines a [`Store`] that converts each value to a number, and counts the values that change.
 macro_rules! store {
     (|$value:ident, $lost:ident| $number:expr) => {
         |values, bytes, $lost| {

@@ -1,4 +1,4 @@
-//! Counts of the values that a cast has changed, by kind. Each value is counted once.
+//! Counts of the values that a cast has changed, by the kind of change. Each value is counted once.
 
 use std::ops::AddAssign;
 
@@ -6,9 +6,10 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CastLosses {
     pub infinite: u64,
-    /// Numbers that became NaN because the dtype has no infinity.
+    /// Numbers that became NaN because they are too large for a dtype without infinity.
     pub nan: u64,
-    /// Numbers out of range, if the dtype has no infinity. In casts to integers, also NaN.
+    /// Numbers that are out of range of a dtype without infinity. In casts to integers, NaN also
+    /// counts.
     pub range: u64,
     pub zero: u64,
     /// All other numbers that changed.
@@ -16,7 +17,7 @@ pub struct CastLosses {
 }
 
 impl CastLosses {
-    /// Returns the total.
+    /// Returns the total number of values that changed.
     #[must_use]
     pub fn values(&self) -> u64 {
         self.infinite + self.nan + self.range + self.zero + self.rounded
@@ -28,7 +29,7 @@ impl CastLosses {
         self.infinite + self.nan + self.range > 0
     }
 
-    /// Describes the counts in the text of a loss.
+    /// Returns the text that describes the counts in a loss.
     #[must_use]
     pub fn describe(&self) -> String {
         let kinds = [

@@ -1,9 +1,9 @@
-//! The set of numbers that a dtype can represent. It is used to decide whether another dtype
-//! contains all of these numbers.
+//! The set of numbers that a dtype can represent. A comparison of two sets shows whether a cast
+//! preserves every number.
 
 use tensorferry_sdk::Dtype;
 
-/// The numbers of a dtype.
+/// The numbers that a dtype can represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NumberSet {
     Bool,
@@ -15,20 +15,21 @@ pub(super) enum NumberSet {
     Float(FloatRange),
 }
 
-/// The numbers of a float dtype: the multiples of 2^`least` below 2^`beyond` that have at most
+/// The numbers of a float dtype: the multiples of 2^`min` below 2^`beyond` that have at most
 /// `digits` binary digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FloatRange {
-    /// Binary digits of the significand, including the implied one.
+    /// Number of binary digits of the significand, including the implied digit.
     digits: i32,
     /// The exponent of the smallest nonzero number.
     min: i32,
     /// The exponent of the first power of two that is too large.
     beyond: i32,
-    /// Number of the largest significands below 2^`beyond` that do not represent numbers.
+    /// Number of significands that do not represent numbers. These are the largest significands
+    /// below 2^`beyond`.
     missing: i32,
     infinite: bool,
-    /// Whether the dtype has zero and signs. E8M0 has neither.
+    /// Whether the dtype has zero and signs. E8M0 does not have them.
     zero: bool,
 }
 
@@ -76,8 +77,8 @@ impl NumberSet {
         NUMBERS.iter().find(|(known, _)| *known == dtype).map(|(_, number)| *number)
     }
 
-    /// Returns whether the other dtype contains every number of this one, including infinities and
-    /// NaN. Signs of zeros do not count.
+    /// Returns whether the set `other` contains every number of this set, including infinities and
+    /// NaN. The sign of zero does not count.
     pub(super) fn fits(self, other: Self) -> bool {
         match (self, other) {
             (Self::Bool, Self::Float(to)) => to.zero,
@@ -85,8 +86,8 @@ impl NumberSet {
             (Self::Integer { signed, bits }, Self::Integer { signed: to_signed, bits: to_bits }) => {
                 if signed == to_signed { bits <= to_bits } else { to_signed && bits < to_bits }
             }
-            // The smallest integer is the negative of a power of two. It fits if the largest
-            // integer fits.
+            // The magnitude of the smallest integer is a power of two, so the smallest integer fits
+            // if the largest integer fits.
             (Self::Integer { signed, bits }, Self::Float(to)) => {
                 let digits = bits - i32::from(signed);
                 to.zero && digits <= to.digits && digits < to.beyond

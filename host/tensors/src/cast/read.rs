@@ -1,5 +1,5 @@
-//! Reading through a cast: stored numbers are read in pieces that fit the L2 cache, and returned in
-//! their new dtype.
+//! Reads numbers through a cast. Stored numbers are read in pieces that fit in the L2 cache, and
+//! returned in their new dtype.
 
 use super::{Cast, CastLosses};
 use crate::gather::swap;
@@ -7,16 +7,16 @@ use std::ops::Range;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{ByteOrder, CastStorage, Error, Result, StorageId};
 
-/// Stored bytes that are cast at a time.
+/// Number of stored bytes that are cast at a time.
 const PIECE: usize = 128 << 10;
 
-/// Observes the stored bytes of a read, for example to compute digests.
+/// A callback that receives the stored bytes of a read, for example to compute digests.
 pub struct ReadObserver<'a> {
-    /// The part of the storage that belongs to this reader, as a range of bytes in the storage that
-    /// is read. A number belongs to the reader whose range contains the number's first byte.
+    /// The range of bytes that this reader owns, in the storage that is read. The reader owns a
+    /// number if the range contains the number's first byte.
     pub owned: Range<u64>,
-    /// Called with the stored bytes of the `owned` part. The arguments are the storage, the offset
-    /// in the storage, and the bytes.
+    /// The function that receives the stored bytes of the `owned` range. Its arguments are the
+    /// storage, the offset in the storage, and the bytes.
     pub see: &'a mut dyn FnMut(StorageId, u64, &[u8]) -> Result<()>,
 }
 
@@ -24,18 +24,19 @@ pub struct ReadObserver<'a> {
 pub struct CastChain {
     /// The storage that contains the stored numbers.
     pub of: StorageId,
-    /// Bytes of a stored number.
+    /// Number of bytes of a stored number.
     pub(crate) from_width: u64,
-    /// Bytes of a number as read.
+    /// Number of bytes of a number after the cast.
     pub(crate) to_width: u64,
-    /// Bytes to reverse together in the storage; 1 means none.
+    /// Number of bytes that are reversed together in the storage; 1 if no bytes are reversed.
     pub swap_unit: u32,
     start: u64,
     casts: Vec<&'static Cast>,
 }
 
 impl CastChain {
-    /// Returns the chain of a cast storage, or an error if one of its dtypes has no numbers.
+    /// Returns the conversion for a cast storage, or an error if the values of a dtype in the chain
+    /// are not numbers.
     pub fn of(cast: &CastStorage, byte_order: ByteOrder) -> Result<Self> {
         let casts = cast.dtypes.windows(2).map(|pair| Cast::between(pair[0], pair[1]));
         let stored = cast.dtypes.first().and_then(|dtype| dtype.info());
@@ -51,7 +52,7 @@ impl CastChain {
         })
     }
 
-    /// Returns whether the chain preserves every number.
+    /// Returns whether the conversion preserves every number.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.casts.iter().all(|cast| cast.is_exact())
@@ -63,7 +64,7 @@ impl CastChain {
         self.start + byte / self.to_width * self.from_width
     }
 
-    /// Casts contiguous little-endian numbers, and returns the counts of numbers that changed.
+    /// Casts contiguous little-endian numbers, and returns the counts of numbers that change.
     pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
         match &*self.casts {
             [cast] => cast.run(from, to),
@@ -84,9 +85,9 @@ impl CastChain {
         lost
     }
 
-    /// Fills `buffer` from `offset` bytes into the cast storage. `read_lying` reads bytes of the
-    /// underlying storage. Returns the counts of changed numbers, among the numbers that the
-    /// `observer` owns.
+    /// Fills `buffer` with bytes of the cast storage that start at `offset`. `read_lying` reads
+    /// bytes of the underlying storage. Returns the counts of changed numbers, among the numbers
+    /// that the `observer` owns.
     pub fn read(
         &self,
         mut read_lying: impl FnMut(u64, &mut [u8]) -> Result<()>,
@@ -117,7 +118,7 @@ impl CastChain {
                 lost +=
                     self.cast_owned(stored, &mut buffer[size(start - offset)..size(stop - offset)], &owned);
             } else {
-                // The requested range begins or ends inside a number: cast the whole number.
+                // The requested range begins or ends inside a number, so the whole number is cast.
                 cut.resize(size(stop - start), 0);
                 lost += self.cast_owned(stored, &mut cut, &owned);
                 let (from, to) = (start.max(offset), stop.min(end));
@@ -129,14 +130,14 @@ impl CastChain {
         Ok(lost)
     }
 
-    /// Returns the indices of the numbers in a piece that begin in the range `bytes` of the cast
-    /// storage.
+    /// Returns the indices of a piece's numbers whose first byte is in the range `bytes` of the
+    /// cast storage.
     fn owned(&self, piece: &Range<u64>, bytes: &Range<u64>) -> Range<usize> {
         let within = |byte: u64| byte.div_ceil(self.to_width).clamp(piece.start, piece.end) - piece.start;
         size(within(bytes.start))..size(within(bytes.end))
     }
 
-    /// Casts a piece, and returns the losses of only the owned numbers.
+    /// Casts a piece, and returns the losses only for the numbers in the range `owned`.
     fn cast_owned(&self, stored: &[u8], to: &mut [u8], owned: &Range<usize>) -> CastLosses {
         let count = stored.len() / size(self.from_width);
         let mut part = |numbers: Range<usize>| {

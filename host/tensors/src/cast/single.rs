@@ -1,5 +1,5 @@
-//! Casts through `f32`: from F32, F16 and BF16 to each other and to all other floats, at memory
-//! speed.
+//! Casts through `f32`: between F32, F16 and BF16, and from them to all other floats. These casts
+//! run at memory speed.
 
 use super::float::{self, small_float, store_single};
 use super::loops::{Load, Store, load, store};
@@ -36,17 +36,18 @@ pub(super) fn store(dtype: Dtype) -> Option<Store<f32>> {
     })
 }
 
-/// Converts to BF16. Blocks that contain none of these rare cases are converted three times as
-/// fast: infinities, NaN, the largest numbers, and numbers that BF16 rounds to zero.
+/// Converts numbers to BF16. The rare cases are infinities, NaN, the largest numbers, and numbers
+/// that BF16 rounds to zero. Blocks without rare cases are converted three times as fast as other
+/// blocks.
 fn brain(values: &[f32], bytes: &mut [u8], lost: &mut CastLosses) {
-    /// Numbers of at least this size round to infinity.
+    /// Numbers whose magnitude has at least these bits round to infinity.
     const BEYOND: u32 = 0x7f7f_8000;
     let (mut is_rare, mut exact) = (false, 0_u32);
     for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
         let bits = value.to_bits();
         let size = bits & (u32::MAX >> 1);
-        // True for numbers of at most half of the smallest BF16, except for zero, for which the
-        // subtraction wraps around.
+        // True for nonzero numbers whose magnitude is at most half of the smallest BF16. For zero,
+        // the subtraction wraps around, so the result is false.
         let vanishes = size.wrapping_sub(1) >> 15 == 0;
         is_rare |= (size >= BEYOND) | vanishes;
         exact += u32::from(bits & 0xffff == 0);

@@ -1,8 +1,8 @@
-//! Casts of one-byte dtypes, using a table with the results for all 256 values.
+//! Casts of one-byte dtypes with a table that contains the results for all 256 values.
 
 use super::CastLosses;
 
-/// The results for all values.
+/// A table of the results for all values of a one-byte dtype.
 pub(super) struct Table {
     /// The bytes of all results, contiguous.
     cast: Vec<u8>,
@@ -10,8 +10,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Builds the table. `cast` returns the bytes of the result for a value, and the counts of
-    /// values that changed.
+    /// Builds the table. `cast` returns the bytes of the result for a value, and the losses of that
+    /// value.
     pub(super) fn new(cast: impl Fn(u8) -> (Vec<u8>, CastLosses)) -> Self {
         let (mut all, mut lost) = (Vec::new(), [CastLosses::default(); 256]);
         for (value, lost) in (0..=u8::MAX).zip(&mut lost) {
@@ -22,7 +22,7 @@ impl Table {
         Self { cast: all, lost }
     }
 
-    /// Casts values. If `counts` is set, returns the counts of values that changed.
+    /// Casts values. If `counts` is set, returns the counts of values that change.
     pub(super) fn cast(&self, from: &[u8], to: &mut [u8], counts: bool) -> CastLosses {
         match self.cast.len() / 256 {
             1 => self.look_up::<1>(from, to),

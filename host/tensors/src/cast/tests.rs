@@ -3,7 +3,7 @@
 use super::*;
 use half::{bf16, f16};
 
-/// Returns the bits of the cast values as integers, and the counts of values that changed.
+/// Casts values. Returns the bits of the results as integers, and the counts of values that change.
 fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> (Vec<u64>, CastLosses) {
     let conversion = Cast::between(from, to).unwrap();
     let width = |dtype: Dtype| dtype.info().unwrap().element_bytes().unwrap() as usize;
@@ -53,8 +53,8 @@ fn halves_are_the_libraries() {
     let (halves, _) = of_f32(&values, Dtype::F16);
     let (brains, _) = of_f32(&values, Dtype::BF16);
     for ((value, half), brain) in values.iter().zip(halves).zip(brains) {
-        // `f16::from_f32_const` rounds in software; conversions of slices use the processor. Both
-        // keep the payloads of NaN.
+        // `f16::from_f32_const` rounds in software, and conversions of slices use processor
+        // instructions. Both methods keep the payloads of NaN.
         assert_eq!(u64::from(f16::from_f32_const(*value).to_bits()), half, "{value:e}");
         assert_eq!(u64::from(bf16::from_f32(*value).to_bits()), brain, "{value:e}");
     }
@@ -127,7 +127,8 @@ fn integers_keep_their_low_bits() {
     assert_eq!(cast(Dtype::U64, Dtype::F16, &wide).1.infinite, 1);
 }
 
-/// A cast reported as exact loses no value of the source dtype; any other cast loses some.
+/// Checks that a cast is reported as exact if and only if it preserves all values of the source
+/// dtype.
 #[test]
 fn casts_that_lose_nothing_are_known() {
     let mut compared = 0;
@@ -147,8 +148,8 @@ fn casts_that_lose_nothing_are_known() {
     assert_eq!(compared, 13 * 18);
 }
 
-/// Every small float survives a round trip through every larger float dtype, and has the same value
-/// when it is converted to `f64`.
+/// Checks that every small float survives a round trip through every larger float dtype, and that
+/// its conversion to `f64` has the same value.
 #[test]
 fn small_floats_come_back() {
     let mut pairs = 0;

@@ -1,5 +1,5 @@
-//! An adapter is a set of weights that was trained for a model, and is not a complete model: LoRA
-//! from PEFT, diffusers, kohya's trainers, MLX, or llama.cpp.
+//! An adapter is a set of weights that modifies a model and is not a complete model. Examples are
+//! LoRA weights from PEFT, diffusers, kohya's trainers, MLX, or llama.cpp.
 //!
 //! ```text
 //! PEFT        L.lora_A.weight [rank, in]     L.lora_B.weight [out, rank]     adapter_config.json
@@ -26,20 +26,20 @@ const HALVES: [(&str, &str); 6] = [
     (".lora_linear_layer.down.weight", ".lora_linear_layer.up.weight"),
     (".lora_a", ".lora_b"),
 ];
-/// Maximum number of modules to list.
+/// Maximum number of modules that a description lists.
 const MAX_TARGETS: usize = 64;
 
-/// An adapter of a model.
+/// The description of an adapter.
 #[derive(Debug, Serialize)]
 pub struct Adapter {
-    /// The method, by its name in PEFT: `LORA`.
+    /// The training method, by its name in PEFT, such as `LORA`.
     pub method: String,
     /// The model that the adapter was trained for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_model: Option<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub ranks: BTreeSet<u64>,
-    /// The LoRA alpha: the scale of the product of the two halves, times the rank.
+    /// The LoRA alpha: the rank times the scale of the product of the two halves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
     /// The modules that the adapter changes.
@@ -48,8 +48,8 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Recognizes an adapter from a catalog's names, the configuration in its folder, and its
-    /// metadata.
+    /// Recognizes an adapter by the tensor names in its catalog, the configuration in its folder,
+    /// and its metadata.
     pub(super) fn of(catalog: &Catalog, config: Option<&Value>, metadata: &Metadata<'_>) -> Option<Self> {
         let by_name: LazyCell<HashMap<&str, &Tensor>, _> =
             LazyCell::new(|| catalog.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor)).collect());
@@ -94,23 +94,23 @@ impl Adapter {
 }
 
 /// Returns whether a configuration describes an adapter of the tensors next to it. A configuration
-/// from PEFT names the method. A configuration from MLX counts only if there are low-rank tensors,
-/// because MLX also writes one if the whole model was tuned.
+/// from PEFT names the method. A configuration from MLX counts only if the catalog has low-rank
+/// tensors, because MLX also writes a configuration after tuning a whole model.
 fn is_of(config: &Value, ranks: &BTreeSet<u64>) -> bool {
     text(config, "peft_type").is_some() || !ranks.is_empty()
 }
 
-/// Returns the rank: the dimension that both halves share, or the smaller dimension if they share
-/// two.
+/// Returns the rank, which is the dimension that both halves share. If the halves share two
+/// dimensions, the rank is the smaller one.
 fn rank(a: &[u64], b: &[u64]) -> Option<u64> {
     let ([first, second, ..], [rows, columns, ..]) = (a, b) else { return None };
-    // Convolution kernels: [rank, in, h, w] and [out, rank, 1, 1].
+    // Convolution kernels have the shapes [rank, in, h, w] and [out, rank, 1, 1].
     let shared = [(first, columns), (second, rows)].into_iter();
     shared.filter(|(mine, theirs)| mine == theirs).map(|(mine, _)| *mine).min()
 }
 
-/// Returns the last word of a module's path. Names from kohya's trainers have no dots. For these
-/// names, returns the part of the pipeline, such as `lora_unet`.
+/// Returns the last component of a module's path. Names from kohya's trainers do not contain dots.
+/// For these names, returns the part of the pipeline, such as `lora_unet`.
 fn module(path: &str) -> &str {
     let path = path.strip_suffix(".weight").unwrap_or(path);
     match ["lora_unet", "lora_te1", "lora_te2", "lora_te3", "lora_te"]
@@ -122,8 +122,8 @@ fn module(path: &str) -> &str {
     }
 }
 
-/// Returns the modules that a configuration names. The configuration contains a list, or a single
-/// expression.
+/// Returns the modules that a configuration names. The configuration contains a list of names, or a
+/// single expression.
 fn modules(config: &Value) -> BTreeSet<String> {
     let keys = config.get("lora_parameters").and_then(|lora| lora.get("keys"));
     match config.get("target_modules").filter(|named| !named.is_null()).or(keys) {

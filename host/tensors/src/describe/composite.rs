@@ -11,9 +11,9 @@ pub struct Composite {
     pub name: String,
     /// The dimensions of the dequantized weight.
     pub shape: Vec<u64>,
-    /// Total bytes of its tensors.
+    /// Total size in bytes of the tensors that the weight consists of.
     pub bytes: u64,
-    /// Bits per number.
+    /// Number of stored bits per number of the weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
     /// The names of the tensors that the weight consists of.
@@ -43,13 +43,13 @@ impl Composite {
         }
     }
 
-    /// Returns whether the weight is not tied to an earlier weight.
+    /// Returns whether the weight has its own bytes, and is not tied to an earlier weight.
     pub(super) fn is_own(&self, ties: &[TensorId]) -> bool {
         ties.get(self.place.0 as usize).is_none_or(|first| *first == self.place)
     }
 }
 
-/// Returns the bits per number, rounded to two decimals.
+/// Returns the number of bits per number, rounded to two decimals.
 pub(super) fn bits(bytes: u64, numbers: u64) -> Option<f64> {
     (numbers > 0).then(|| (bytes as f64 * 800.0 / numbers as f64).round() / 100.0)
 }

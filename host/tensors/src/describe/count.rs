@@ -1,4 +1,4 @@
-//! Counts of a model: its true number of parameters, the bits per parameter, and the sizes by
+//! Counts for a model: the true number of parameters, the bits per parameter, and the sizes by
 //! dtype.
 
 use super::composite::{Composite, bits};
@@ -8,17 +8,18 @@ use tensorferry_sdk::{Catalog, Dtype, element_count};
 
 #[derive(Debug, Default, Serialize)]
 pub struct Count {
-    /// Number of elements in the weights. Tied weights count once, and strings do not count. For a
-    /// weight that consists of several tensors, the elements of the dequantized weight count.
+    /// Number of elements in the weights. Tied weights are counted once, and strings are not
+    /// counted. For a weight that consists of several tensors, the elements of the dequantized
+    /// weight are counted.
     pub parameters: u64,
-    /// Stored bits per parameter.
+    /// Number of stored bits per parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_parameter: Option<f64>,
-    /// Stored tensors, by the name of their dtype.
+    /// Counts of the stored tensors, by the name of the dtype.
     pub dtypes: BTreeMap<String, DtypeCount>,
 }
 
-/// The stored tensors of a dtype.
+/// Counts of the stored tensors of one dtype.
 #[derive(Debug, Default, Serialize)]
 pub struct DtypeCount {
     /// Number of tensors.
@@ -30,7 +31,7 @@ pub struct DtypeCount {
 }
 
 impl Count {
-    /// Counts a catalog in which some weights consist of several tensors.
+    /// Counts the tensors of a catalog in which some weights consist of several tensors.
     pub(super) fn of(catalog: &Catalog, weights: &[Composite]) -> Self {
         let mut dtypes: BTreeMap<String, DtypeCount> = BTreeMap::new();
         for tensor in catalog.tensors() {
@@ -45,8 +46,8 @@ impl Count {
                 of_dtype.bytes = of_dtype.bytes.saturating_add(tensor.bytes);
             }
         }
-        // For each part of a weight, the number of parameters to count for the part. The first part
-        // counts all parameters of the weight, and the other parts count none.
+        // The number of parameters to count for each part of a weight. All parameters of a weight
+        // are counted for its first part, and none for its other parts.
         let mut of_weights: HashMap<&str, Option<u64>> = HashMap::new();
         for weight in weights {
             for (number, part) in weight.parts.iter().enumerate() {

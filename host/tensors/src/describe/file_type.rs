@@ -5,12 +5,12 @@
 
 use serde::Serialize;
 
-/// The mix of types of a file.
+/// The mix of types that the metadata of a file declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FileType {
-    /// The number in the file.
+    /// The number in the file's metadata.
     pub number: u64,
-    /// The name in `llama-quantize`.
+    /// The name of the mix in `llama-quantize`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'static str>,
 }

@@ -1,4 +1,5 @@
-//! Facts from the small JSON files of a folder, such as a model's class and library.
+//! Facts from the small JSON files of a folder, such as the class of a model and the library that
+//! wrote it.
 
 use crate::steps::model_config::read_json;
 use serde_json::Value;
@@ -6,16 +7,17 @@ use tensorferry_core::read::source::FileSource;
 
 /// The configuration of an adapter from PEFT or MLX.
 pub(super) const ADAPTER: &str = "adapter_config.json";
-/// Maximum bytes of a configuration; larger files are not configurations.
+/// Maximum length in bytes of a configuration. Larger files do not count as configurations.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Reads a JSON file of an input's folder. Returns `None` if it is missing or not a JSON object.
+/// Reads a JSON file of an input's folder. Returns `None` if the file is missing or does not
+/// contain a JSON object.
 pub(super) fn json(source: &FileSource, name: &str) -> Option<Value> {
     read_json(&source.in_folder(""), name, MAX_BYTES).ok().flatten().filter(Value::is_object)
 }
 
 /// Returns the class of a model from a transformers or diffusers configuration. If the
-/// configuration has no class, returns the model family that it names.
+/// configuration does not name a class, returns the model family that it names.
 pub(super) fn architecture(config: &Value) -> Option<String> {
     let class = config.get("architectures").and_then(Value::as_array).and_then(|all| all.first()?.as_str());
     let class = class.or_else(|| text(config, "_class_name"));
@@ -34,7 +36,7 @@ pub(super) fn library(config: &Value) -> Option<String> {
     })
 }
 
-/// Returns the value of a key, if it is a string.
+/// Returns the value of a key, if the value is a string.
 pub(super) fn text<'a>(json: &'a Value, key: &str) -> Option<&'a str> {
     json.get(key)?.as_str().filter(|text| !text.is_empty())
 }

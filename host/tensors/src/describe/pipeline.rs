@@ -1,4 +1,4 @@
-//! A diffusers pipeline is a folder with several models, each in its own sub-folder, and an index
+//! A diffusers pipeline is a folder with several models, each in a separate subfolder, and an index
 //! of these models.
 
 use super::folder::{self, text};
@@ -13,9 +13,9 @@ const INDEX: &str = "model_index.json";
 #[derive(Debug, Serialize)]
 pub struct Pipeline {
     pub class: String,
-    /// The library that wrote the pipeline, with its version.
+    /// The library that wrote the pipeline, and the version of that library.
     pub library: String,
-    /// Its parts, by name.
+    /// The parts of the pipeline, sorted by name.
     pub components: Vec<Component>,
 }
 

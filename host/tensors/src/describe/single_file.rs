@@ -1,5 +1,5 @@
-//! A single file of a diffusion model contains several models, distinguished by the prefixes of
-//! their tensors' names.
+//! A single-file diffusion model is a file that contains several models. The prefixes of the tensor
+//! names distinguish these models.
 //!
 //! Source: `CHECKPOINT_KEY_NAMES` in `loaders/single_file_utils.py` of diffusers, and the names in
 //! ComfyUI's files.
@@ -10,7 +10,7 @@ use tensorferry_sdk::{Catalog, element_count};
 /// The models in a file.
 #[derive(Debug, Serialize)]
 pub struct SingleFile {
-    /// The family of the architecture.
+    /// The architecture family of the diffusion model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub family: Option<&'static str>,
     pub models: Vec<FileModel>,
@@ -27,7 +27,8 @@ pub struct FileModel {
     pub parameters: u64,
 }
 
-/// The models, by the prefix of their tensors' names. Longer prefixes come first.
+/// The possible models in a file, as pairs of tensor name prefix and role. Longer prefixes are
+/// first.
 const ROLES: [(&str, &str); 12] = [
     ("model.diffusion_model.", "diffusion model"),
     ("model_ema.", "averaged weights of the diffusion model"),
@@ -42,11 +43,12 @@ const ROLES: [(&str, &str); 12] = [
     ("control_model.", "ControlNet"),
     ("safety_checker.", "safety checker"),
 ];
-/// Prefix of the diffusion model's tensor names in a file with several models. In a separate file,
-/// the names have no such prefix.
+/// Prefix of the diffusion model's tensor names in a file with several models. If the diffusion
+/// model has a separate file, its tensor names do not have this prefix.
 const DIFFUSION: &str = "model.diffusion_model.";
 
-/// Prefixes that identify a family; `*` stands for an optional [`DIFFUSION`].
+/// Prefixes of tensor names that identify an architecture family. `*` stands for an optional
+/// [`DIFFUSION`].
 const FAMILIES: [(&str, &[&str]); 8] = [
     ("FLUX", &["*double_blocks.0.img_attn.", "*single_blocks.0."]),
     ("Stable Diffusion 3", &["*joint_blocks.0.context_block."]),
@@ -77,7 +79,7 @@ impl SingleFile {
         let found = ROLES.iter().zip(parameters).filter(|(_, parameters)| *parameters > 0);
         let models: Vec<FileModel> =
             found.map(|(&(prefix, role), parameters)| FileModel { role, prefix, parameters }).collect();
-        // A file with only an autoencoder may be unrelated to diffusion.
+        // A file with only an autoencoder does not count, because it may be unrelated to diffusion.
         let is_one = family.is_some() || models.iter().any(|model| model.prefix == DIFFUSION);
         is_one.then(|| Self { family: family.map(|(family, _)| *family), models })
     }

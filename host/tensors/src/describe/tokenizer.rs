@@ -1,4 +1,5 @@
-//! Tokenizers: a tokenizer in a folder without a model, as on the Hub, or in a file's metadata.
+//! Tokenizers. A tokenizer is in a folder without a model, as on the Hugging Face Hub, or in the
+//! metadata of a file.
 
 use super::folder::text;
 use super::metadata::Metadata;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{NodeKind, Source};
 
-/// Files that only tokenizers have.
+/// Names of files that only tokenizer folders contain.
 const FILES: [&str; 9] = [
     "tokenizer.json",
     "tokenizer_config.json",
@@ -20,16 +21,16 @@ const FILES: [&str; 9] = [
     "merges.txt",
     "special_tokens_map.json",
 ];
-/// Maximum bytes of a tokenizer file; the largest vocabularies take 40 MiB.
+/// Maximum length in bytes of a tokenizer file. The largest vocabularies take 40 MiB.
 const MAX_BYTES: u64 = 128 << 20;
 
 /// A tokenizer, which splits text into a model's input numbers.
 #[derive(Debug, Serialize)]
 pub struct Tokenizer {
-    /// Its algorithm: `BPE`, `Unigram`, `WordPiece`, or the name in the metadata.
+    /// The tokenizer's algorithm: `BPE`, `Unigram`, `WordPiece`, or the name in the metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its class in a library.
+    /// The name of the tokenizer's class in a library.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// Number of tokens.

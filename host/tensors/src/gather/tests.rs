@@ -1,4 +1,4 @@
-//! Compares the result of tiled copies with the definition of a gather, element by element.
+//! Compares the results of tiled copies with the definition of a gather, element by element.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -10,7 +10,7 @@ use super::*;
 use proptest::prelude::*;
 use tensorferry_sdk::StorageId;
 
-/// Gathers element by element, following the definition.
+/// Gathers element by element, according to the definition.
 fn plainly(block: &Block, region: &Region, order: Order, width: usize, source: &[u8]) -> Vec<u8> {
     let count: u64 = region.shape.iter().product();
     let mut output = vec![0xee; count as usize * width];
@@ -78,8 +78,8 @@ proptest! {
         tile in 1_usize..400,
     ) {
         let rank = shape.len();
-        // Use strides for a random order of the dimensions, some with gaps, some negative, some
-        // zero.
+        // The strides correspond to a random order of the dimensions. Some have gaps, some are
+        // negative, and some are zero.
         let mut order: Vec<usize> = (0..rank).collect();
         let mut seed = permutation;
         for i in (1..rank).rev() { order.swap(i, (seed % (i as u64 + 1)) as usize); seed /= 7; }
@@ -146,7 +146,7 @@ fn a_view_that_was_cut_is_one_gather_again() {
     let whole = Region::whole(&[100, 50]);
     let turned = Block { region: whole.clone(), storage: StorageId(0), offset: 0, strides: vec![1, 100] };
     assert_eq!(StridedCopy::joined(rows), [StridedCopy::new(&turned, &whole, Order::C, 4).unwrap()]);
-    // A tensor of three dimensions, with its blocks in any order.
+    // A tensor of three dimensions, whose blocks may be in any order.
     let mut planes: Vec<_> =
         (0..12).map(|row| copy(&block(row * 5, 5, row / 4 * 4 + row % 4 * 60, 12), 60)).collect();
     planes.reverse();

@@ -18,9 +18,9 @@ struct Lie {
     order: Order,
     edges: Edges,
     byte_order: ByteOrder,
-    /// One out of this many tiles is missing and filled with 7; 0 means that no tile is missing.
+    /// One of every `absent` tiles is missing and filled with 7; 0 means that no tile is missing.
     absent: u64,
-    /// The number of a tile with a wrong digest.
+    /// The number of the tile that has a wrong digest.
     wrong: Option<u64>,
 }
 
@@ -199,8 +199,8 @@ fn runs_are_as_long_as_the_budget_allows() {
         let (_, count, longest) = copied(catalog(&[64, 64], &[4, 4], PLAIN), &part, bytes).unwrap();
         (count, longest)
     };
-    // These budgets give slabs of the whole tensor, two rows of tiles, one row of tiles, a quarter
-    // of a row of tiles, and half a tile.
+    // With these budgets, a slab covers the whole tensor, two rows of tiles, one row of tiles, a
+    // quarter of a row of tiles, and half a tile.
     assert_eq!(of(64 * 64 * 4), (1, 64 * 64 * 4));
     assert_eq!(of(8 * 64 * 4), (8, 8 * 64 * 4));
     assert_eq!(of(4 * 64 * 4 + 5), (16, 4 * 64 * 4));
@@ -217,8 +217,8 @@ fn a_wrong_digest_is_found_where_the_tile_is_read() {
         assert_eq!(error.kind(), ErrorKind::Malformed);
         assert!(error.to_string().contains("crc32c"), "{error}");
     }
-    // If no slab reads a tile completely, its digest is not checked here but by readers of whole
-    // storages.
+    // If no slab reads a tile completely, slabs do not check its digest. Code that reads whole
+    // storages checks it.
     assert!(copied(wrong(50), &part, 12).is_ok());
     let catalog = wrong(50);
     let input = TensorInput::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
@@ -241,8 +241,8 @@ fn few_tiles_are_planned_one_by_one() {
     assert!(Slabs::of(&many, &part, 100).unwrap().is_none());
 }
 
-/// Returns a U32 tensor of 600 rows, whose elements are their positions, in blocks with these
-/// numbers of columns.
+/// Returns a U32 tensor of 600 rows, whose elements are their positions. The tensor consists of
+/// blocks with these numbers of columns.
 fn columns(widths: &[u64], is_turned: bool) -> Catalog {
     let (source, limits) = (MemorySource::file("x", []), Limits::default());
     let mut builder = CatalogBuilder::new("made", &source, &limits);
