@@ -1,5 +1,5 @@
-//! Statistics of tensors: the range of the numbers, and how many numbers are special. One pass over
-//! the bytes computes the statistics. A histogram needs a second pass.
+//! Statistics of tensors, such as the range of the numbers and the counts of special numbers. One
+//! pass over the bytes computes the statistics. A histogram needs a second pass.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | `histogram.rs`, `bins.rs` | 64 bins, counted as in `numpy.histogram` |
 //! | `windows.rs` | all tensors of a catalog, window by window on all threads |
 //!
-//! Minimum, maximum, mean and deviation are computed from the finite numbers. For complex numbers,
-//! they are computed from the magnitudes. The minimum and maximum of integers are exact. The
-//! deviation is the population's standard deviation, as in `numpy.std`. ferry sums the differences
+//! The minimum, maximum, mean and deviation are computed from the finite numbers, or from their
+//! magnitudes if the numbers are complex. The minimum and maximum of integers are exact. The
+//! deviation is the population standard deviation, as in `numpy.std`. ferry sums the differences
 //! from one number of each block in F64, and joins blocks by the method of Chan, Golub and LeVeque.
 //! Precision is therefore not lost if the mean is large compared with the deviation.
 

@@ -1,16 +1,19 @@
-//! A step turns a catalog into a new one: it selects, renames, transposes, splits or joins tensors.
+//! A step converts a catalog to a new catalog. For example, it selects, renames, transposes, splits
+//! or joins tensors.
 //!
-//! Steps do not move data. A tensor consists of blocks over storages, so a step only changes where
-//! the elements are read from. A chain of ten steps therefore costs one pass over the data. A
-//! [`Spec`](spec::Spec) is a step as written by the user, and a [`Signature`](signature::Signature)
-//! describes the argument and keys of a step. Each step has its own file in this folder.
+//! Steps do not move data. A tensor consists of blocks that refer to storages, so a step only
+//! changes the positions from which the elements are read. A chain of ten steps therefore needs
+//! only one pass over the data. A [`Spec`](spec::Spec) is a step as written by the user, and a
+//! [`Signature`](signature::Signature) describes the argument and keys of a step. Each step is in a
+//! separate file in this folder.
 //!
-//! Steps depend only on the catalog. A step also changes a tensor's place in the tree of non-tensor
-//! state: see [`tree`].
+//! The result of a step depends only on the catalog and the model's files. A step also updates the
+//! tree of non-tensor state, in which tensors have positions: see [`tree`].
 //!
-//! Attributes stay with their tensor. A step that changes the dimensions of a tensor (transpose,
-//! permute, reshape, split, unstack, concat, stack) drops the tensor's attributes with a loss,
-//! because attributes may contain a value for each axis, such as its spacing.
+//! A tensor keeps its attributes if a step does not change its dimensions. Steps that change
+//! dimensions (transpose, permute, reshape, split, unstack, concat, stack) drop the attributes and
+//! report a loss. The reason is that attributes may contain a value for each axis, such as the axis
+//! spacing.
 
 pub mod adapt;
 pub mod cast;

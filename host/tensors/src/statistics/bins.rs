@@ -1,7 +1,7 @@
 //! The bins of a histogram: 64 equal bins from the minimum to the maximum. Numbers are counted as
 //! in `numpy.histogram(x[isfinite(x)], bins=64)`, with the same edges, the same arithmetic, and the
-//! same corrections for numbers on an edge. F32 is counted in F32, as in numpy. All other floats
-//! are counted as F64, whereas numpy computes the edges of F16 in F16.
+//! same corrections for numbers on an edge. F32 numbers are counted in F32, as in numpy. All other
+//! floats are counted as F64, whereas numpy computes the edges of F16 in F16.
 
 use super::floats::BLOCK;
 use super::histogram::{BINS, Histogram};
@@ -10,7 +10,7 @@ use super::partial::{Number, Numbers};
 use super::{codes::CodeTable, complex};
 use tensorferry_sdk::Dtype;
 
-/// The bins, in the float precision in which numbers are counted.
+/// The edges of the bins, in the float precision in which numbers are counted.
 #[derive(Debug, Clone)]
 pub(super) enum Bins {
     Single { edges: Box<[f32; BINS + 1]>, extent: f32 },
@@ -19,7 +19,8 @@ pub(super) enum Bins {
 
 macro_rules! arithmetic {
     ($edges:ident, $bin:ident, $float:ty) => {
-        /// Returns the edges as in `numpy.linspace`, or `None` if they are not distinct.
+        /// Returns the edges, computed as in `numpy.linspace`, or `None` if the edges are not
+        /// distinct.
         fn $edges(first: $float, last: $float, places: [$float; BINS + 1]) -> Option<[$float; BINS + 1]> {
             let bins = places[BINS];
             let (extent, step) = (last - first, (last - first) / bins);
@@ -30,7 +31,7 @@ macro_rules! arithmetic {
             edges.windows(2).all(|pair| pair[0] < pair[1]).then_some(edges)
         }
 
-        /// Returns the bin of a finite number within the edges.
+        /// Returns the index of the bin for a finite number between the first and the last edge.
         fn $bin(value: $float, edges: &[$float; BINS + 1], extent: $float, bins: $float) -> usize {
             #[expect(
                 clippy::cast_possible_truncation,
@@ -53,7 +54,7 @@ macro_rules! arithmetic {
 arithmetic!(edges_in_single, bin_in_single, f32);
 arithmetic!(edges_in_double, bin_in_double, f64);
 
-/// The numbers 0, 1, 2, ..., as floats.
+/// The indices of the edges (0, 1, 2, ...), as floats.
 const PLACES: [f64; BINS + 1] = {
     let mut places = [0.0; BINS + 1];
     let mut place = 1;
@@ -85,14 +86,14 @@ impl Bins {
         };
         let (first, last) = if is_one { (low - 0.5, high + 0.5) } else { (low, high) };
         let extent = match (min, max) {
-            // Integers are subtracted exactly.
+            // Integers are subtracted without rounding.
             (Number::Integer(min), Number::Integer(max)) if !is_one => (max - min) as f64,
             _ => last - first,
         };
         Some(Self::Double { edges: Box::new(edges_in_double(first, last, PLACES)?), extent })
     }
 
-    /// Counts contiguous elements.
+    /// Adds contiguous elements to the counts of the bins.
     pub(super) fn count(&self, kind: ElementLoop, bytes: &[u8], counts: &mut [u64; BINS]) {
         match kind {
             ElementLoop::Singles(load, width, _) => {

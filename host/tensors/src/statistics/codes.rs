@@ -1,5 +1,5 @@
-//! Statistics for dtypes of up to eight bits. The number of occurrences of each code determines all
-//! statistics, and codes are counted in the same way for all of these dtypes.
+//! Statistics for dtypes of up to eight bits. All statistics are computed from the number of
+//! occurrences of each code, and codes are counted in the same way for all of these dtypes.
 
 use super::moments::Moments;
 use super::partial::{Number, PartialStatistics};
@@ -7,7 +7,7 @@ use crate::cast::{Cast, is_float};
 use std::sync::OnceLock;
 use tensorferry_sdk::Dtype;
 
-/// How codes are packed into bytes.
+/// The packing of codes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BitPacking {
     /// One code per byte.
@@ -22,18 +22,18 @@ enum BitPacking {
 #[derive(Debug)]
 pub(super) struct CodeTable {
     packing: BitPacking,
-    /// The value of each code. A code without a value has NaN.
+    /// The value of each code; NaN for a code that does not represent a number.
     values: [f64; 256],
     is_integer: bool,
     least_normal: f64,
     largest: f64,
 }
 
-/// A dtype, its packing, the function that decodes a code, and, for a float, the smallest normal
-/// number.
+/// A dtype, its packing, the function that decodes a code, and the smallest normal number if the
+/// dtype is a float.
 type CodeRow = (Dtype, BitPacking, fn(u8) -> f64, Option<f64>);
 
-/// Dtypes that casts do not support, or whose codes share bytes.
+/// Dtypes that casts do not support, including dtypes whose codes share bytes.
 const OTHERS: [CodeRow; 12] = [
     (Dtype::F6_E2M3, BitPacking::Six, |code| small(code, 6, 3, 1), Some(1.0)),
     (Dtype::F6_E3M2, BitPacking::Six, |code| small(code, 6, 2, 3), Some(0.25)),
@@ -49,8 +49,8 @@ const OTHERS: [CodeRow; 12] = [
     (Dtype::U2_UNPACKED, BitPacking::Byte, |code| f64::from(code & 3), None),
 ];
 
-/// One-byte dtypes that can be cast, and, for floats, the smallest normal number. All numbers of
-/// E8M0 are normal.
+/// One-byte dtypes that can be cast, with the smallest normal number if the dtype is a float. All
+/// numbers of E8M0 are normal.
 const BYTES: [(Dtype, Option<f64>); 9] = [
     (Dtype::BOOL, None),
     (Dtype::U8, None),
@@ -63,13 +63,13 @@ const BYTES: [(Dtype, Option<f64>); 9] = [
     (Dtype::F8_E8M0, Some(0.0)),
 ];
 
-/// Decodes an integer with this many bits, including the sign.
+/// Decodes an integer of `bits` bits, including the sign.
 fn signed(code: u8, bits: u32) -> f64 {
     let unused = 8 - bits;
     f64::from((code << unused).cast_signed() >> unused)
 }
 
-/// Decodes a float with this many bits that has neither infinities nor NaN.
+/// Decodes a float of `bits` bits. Its dtype has neither infinities nor NaN.
 fn small(code: u8, bits: u32, mantissa: u32, bias: i32) -> f64 {
     let fraction = f64::from(code & ((1 << mantissa) - 1)) / f64::from(1 << mantissa);
     let exponent = i32::from((code & ((1 << (bits - 1)) - 1)) >> mantissa);
@@ -140,7 +140,7 @@ impl CodeTable {
         }
     }
 
-    /// Adds contiguous numbers.
+    /// Adds contiguous numbers to the statistics.
     pub(super) fn add(&self, bytes: &[u8], into: &mut PartialStatistics) {
         let counts = self.counts(bytes);
         let numbers = self.values.iter().copied().zip(counts).filter(|(_, times)| *times > 0);
@@ -162,7 +162,7 @@ impl CodeTable {
         into.moments.merge(&Moments::of_counted(numbers.filter(|(value, _)| value.is_finite())));
     }
 
-    /// Passes each number that occurs to `see`, with its count.
+    /// Passes each number that occurs in `bytes` to `see`, with its number of occurrences.
     pub(super) fn each(&self, bytes: &[u8], mut see: impl FnMut(f64, u64)) {
         let counts = self.counts(bytes);
         self.values
@@ -179,7 +179,7 @@ impl CodeTable {
     }
 }
 
-/// Counts the occurrences of each byte. Uses four counters per byte value, because consecutive
+/// Counts the occurrences of each byte value. Four counters per value are used, because consecutive
 /// increments of the same counter would wait for each other.
 fn count(bytes: &[u8]) -> [u64; 256] {
     let mut counts = [[0_u64; 256]; 4];

@@ -1,6 +1,6 @@
-//! Statistics of complex numbers. They are computed from the magnitudes, which are those of
-//! `numpy.abs` after a conversion to F64. A number with a NaN part counts as NaN. Otherwise, a
-//! number with an infinite part counts as an infinity.
+//! Statistics of complex numbers. They are computed from the magnitudes, which equal the results of
+//! `numpy.abs` after a conversion to F64. A number with a NaN part counts as NaN. Any other number
+//! with an infinite part counts as an infinity.
 
 use super::floats::{BLOCK, FloatFacts, by_number};
 use super::partial::PartialStatistics;
@@ -19,8 +19,8 @@ pub(super) fn magnitudes(
     })
 }
 
-/// Adds contiguous complex numbers. A number counts as subnormal or saturated if its real or
-/// imaginary part is subnormal or saturated.
+/// Adds contiguous complex numbers to the statistics. A number counts as subnormal or saturated if
+/// its real or imaginary part is subnormal or saturated.
 pub(super) fn add(
     bytes: &[u8],
     width: usize,
@@ -29,7 +29,8 @@ pub(super) fn add(
     into: &mut PartialStatistics,
 ) {
     for bytes in bytes.chunks(BLOCK * width) {
-        // The limits of the float dtype apply to the parts and not to the magnitudes.
+        // The limits of the float dtype apply to the parts of complex numbers and not to their
+        // magnitudes.
         let none = FloatFacts { least_normal: 0.0, largest: f64::INFINITY };
         by_number(magnitudes(bytes, width, read), none, into);
         for number in bytes.chunks_exact(width) {

@@ -1,17 +1,17 @@
-//! The loops over floats of 16, 32 and 64 bits.
+//! Loops that compute the statistics of floats of 16, 32 and 64 bits.
 //!
-//! A block stays in the L1 cache and is traversed twice: first for the range and the small numbers,
-//! and then for the sums. The sums show whether all numbers are finite. Only blocks with numbers
-//! that are not finite are processed number by number. Each loop keeps several independent
-//! accumulators, so that the compiler can vectorize it.
+//! A block fits in the L1 cache and is traversed twice: first for the range and the small numbers,
+//! and then for the sums. The sums show whether all numbers are finite. Only blocks that contain
+//! infinities, NaN or a very wide range are processed number by number. Each loop keeps several
+//! independent accumulators, so that the compiler can vectorize it.
 
 use super::moments::Moments;
 use super::partial::{Number, PartialStatistics};
 
-/// Numbers per block.
+/// Number of floats in a block.
 pub(super) const BLOCK: usize = 1024;
 
-/// The special numbers of a float dtype.
+/// The numbers of a float dtype that determine which numbers are special.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FloatFacts {
     /// The smallest normal number.
@@ -56,7 +56,7 @@ macro_rules! block {
             rest.iter().enumerate().for_each(|(lane, &value)| add(lane, value));
             let (sum, square) = (sums.iter().sum::<f64>(), squares.iter().sum::<f64>());
             // The sum or the sum of squares is not finite if the block contains an infinity or NaN,
-            // or has a very wide range.
+            // or if its numbers have a very wide range.
             if !(sum.is_finite() && square.is_finite()) {
                 return by_number(values.iter().map(|&value| f64::from(value)), facts, into);
             }
@@ -88,8 +88,8 @@ block!(
     doubles, f64, |number: f64| number
 );
 
-/// Adds at most [`BLOCK`] numbers one by one. Used if some numbers are not finite, or if the range
-/// is too wide for sums.
+/// Adds at most [`BLOCK`] numbers one by one. This function is used if some numbers are not finite,
+/// or if their range is too wide for sums.
 pub(super) fn by_number(values: impl Iterator<Item = f64>, facts: FloatFacts, into: &mut PartialStatistics) {
     let (mut finite, mut count) = ([0_f64; BLOCK], 0);
     for value in values {

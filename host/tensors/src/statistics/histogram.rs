@@ -1,4 +1,4 @@
-//! A histogram: how many numbers are in each of 64 equal bins.
+//! A histogram: the number of values in each of 64 equal bins.
 
 /// Number of bins in a histogram.
 pub const BINS: usize = 64;
@@ -7,8 +7,8 @@ pub const BINS: usize = 64;
 /// The last bin includes both of its edges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
-    /// The starts of the bins, and the end of the last one.
+    /// The starts of the bins, and the end of the last bin.
     pub edges: [f64; BINS + 1],
-    /// Numbers per bin.
+    /// Number of values in each bin.
     pub counts: [u64; BINS],
 }

@@ -1,4 +1,4 @@
-//! The loops over integers of 16, 32 and 64 bits.
+//! Loops that compute the statistics of integers of 16, 32 and 64 bits.
 
 use super::floats::BLOCK;
 use super::moments::Moments;
@@ -9,7 +9,7 @@ const LANES: usize = 16;
 
 macro_rules! block {
     ($($name:ident, $integer:ty, $width:literal, |$value:ident, $first:ident, $is_near:ident| $apart:expr, $base:expr;)*) => { $(
-        /// Adds contiguous little-endian integers.
+        /// Adds contiguous little-endian integers to the statistics.
         pub(super) fn $name(bytes: &[u8], into: &mut PartialStatistics) {
             for bytes in bytes.as_chunks::<$width>().0.chunks(BLOCK) {
                 let mut values = [0 as $integer; BLOCK];
@@ -32,7 +32,7 @@ macro_rules! block {
                 let low = low.into_iter().fold(all, |a, b| a.min(b));
                 let high = high.into_iter().fold(all, |a, b| a.max(b));
 
-                // The first integer, rounded to what F64 can represent.
+                // The first integer, rounded to a number that F64 can represent.
                 let $first = $base(values[0]);
                 let $is_near = i64::try_from(i128::from(high) - i128::from(low)).is_ok_and(|apart| apart < i64::MAX / 2);
                 let (mut sums, mut squares) = ([0_f64; LANES], [0_f64; LANES]);
@@ -54,7 +54,7 @@ macro_rules! block {
     )* };
 }
 
-/// Number of low bits of a 64-bit integer that F64 cannot represent.
+/// Number of low bits of a large 64-bit integer that F64 cannot represent.
 const LOW: u32 = 11;
 
 block! {

@@ -1,4 +1,5 @@
-//! How the numbers of a dtype are read, or the reason why a dtype has no numbers.
+//! The loop that reads the numbers of a dtype, or the reason why statistics are not available for
+//! the dtype.
 
 use super::codes::CodeTable;
 use super::floats::{BLOCK, FloatFacts, doubles, singles};
@@ -8,7 +9,7 @@ use crate::cast::{Load, load_singles};
 use half::{bf16, f16};
 use tensorferry_sdk::{Dtype, DtypeInfo};
 
-/// How the statistics of a dtype's elements are computed.
+/// The method that computes the statistics of a dtype's elements.
 #[derive(Clone, Copy)]
 pub struct StatisticsKind(pub(super) ElementLoop);
 
@@ -19,7 +20,8 @@ pub(super) enum ElementLoop {
     Singles(Load<f32>, usize, FloatFacts),
     Doubles,
     Integers(fn(&[u8], &mut PartialStatistics), Dtype),
-    /// The number of bytes of an element, and the function that reads one part of a complex number.
+    /// Complex numbers: the number of bytes of an element, and the function that reads the real or
+    /// imaginary part.
     Complex(usize, fn(&[u8]) -> f64, FloatFacts),
     Codes(&'static CodeTable),
     Texts,
@@ -32,13 +34,15 @@ const BRAIN: FloatFacts =
 const SINGLE: FloatFacts = FloatFacts { least_normal: f32::MIN_POSITIVE as f64, largest: f32::MAX as f64 };
 pub(super) const DOUBLE: FloatFacts = FloatFacts { least_normal: f64::MIN_POSITIVE, largest: f64::MAX };
 
-/// Reads one part of a complex number. The part must have exactly the bytes of its dtype.
+/// Reads the real or imaginary part of a complex number. `bytes` must have exactly the length of
+/// the part.
 fn number<const N: usize>(part: &[u8], convert: fn([u8; N]) -> f64) -> f64 {
     part.try_into().map_or(f64::NAN, convert)
 }
 
 impl StatisticsKind {
-    /// Returns how elements of a dtype are processed, or the reason why the dtype has no numbers.
+    /// Returns the method for the elements of a dtype, or the reason why its elements are not
+    /// numbers.
     pub fn of(dtype: Dtype, info: &DtypeInfo) -> Result<Self, String> {
         let singles = |width, facts| load_singles(dtype).map(|load| ElementLoop::Singles(load, width, facts));
         let complex = |width, read, facts| Some(ElementLoop::Complex(width, read, facts));
@@ -83,7 +87,7 @@ fn without_numbers(dtype: Dtype, info: &DtypeInfo) -> String {
 }
 
 impl ElementLoop {
-    /// Adds contiguous elements. Strings are not supported.
+    /// Adds contiguous elements to the statistics. Strings are not supported.
     pub(super) fn add(self, bytes: &[u8], into: &mut PartialStatistics) {
         match self {
             Self::Singles(load, width, facts) => {

@@ -4,18 +4,18 @@
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
     count: u64,
-    /// One of the numbers, or a number close to them. The mean is stored as its difference from
-    /// this base, because two large means that are close together may differ by less than the
-    /// rounding error of an F64.
+    /// One of the numbers, or a number close to them. The mean is stored as a difference from this
+    /// base. If the means were stored as F64, rounding could hide the difference between two large
+    /// means that are close together.
     base: f64,
     beyond: f64,
     squares: f64,
 }
 
 impl Moments {
-    /// Computes moments of `count` numbers from the sum of their differences from `base`, and the
-    /// sum of the squared differences. `base` must be one of the numbers, so that the subtraction
-    /// leaves at least `squares / count`.
+    /// Computes the moments of `count` numbers from the sum of their differences from `base`, and
+    /// the sum of the squared differences. `base` must be one of the numbers. The result of the
+    /// subtraction is then at least `squares / count`.
     pub fn of_differences(count: u64, base: f64, sum: f64, squares: f64) -> Self {
         if count == 0 {
             return Self::default();
@@ -24,7 +24,7 @@ impl Moments {
         Self { count, base, beyond, squares: (squares - sum * beyond).max(0.0) }
     }
 
-    /// Computes the moments of numbers, each of which has a number of occurrences.
+    /// Computes the moments of numbers. Each number is passed with its number of occurrences.
     pub(crate) fn of_counted(numbers: impl Iterator<Item = (f64, u64)> + Clone) -> Self {
         let count: u64 = numbers.clone().map(|(_, times)| times).sum();
         if count == 0 {
@@ -44,7 +44,7 @@ impl Moments {
         Self { count: numbers.len() as u64, base: mean, beyond: 0.0, squares }
     }
 
-    /// Adds the moments of a different sequence of numbers.
+    /// Adds the moments of another sequence of numbers.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -75,7 +75,7 @@ impl Moments {
         self.base + self.beyond
     }
 
-    /// Returns the population's standard deviation.
+    /// Returns the population standard deviation.
     pub fn deviation(&self) -> f64 {
         if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }
     }

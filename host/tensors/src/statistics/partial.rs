@@ -3,7 +3,7 @@
 use super::histogram::Histogram;
 use super::moments::Moments;
 
-/// An exact number.
+/// A number that is represented exactly.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// A number of an integer dtype, or of BOOL.
@@ -35,25 +35,25 @@ impl Number {
 pub struct Numbers {
     /// Number of elements.
     pub count: u64,
-    /// Number of finite elements. The next four fields apply to them.
+    /// Number of finite elements. The next four fields apply to these elements.
     pub finite: u64,
     pub min: Option<Number>,
     pub max: Option<Number>,
     pub mean: Option<f64>,
-    /// The population's standard deviation; infinite if its square exceeds the range of F64.
+    /// The population standard deviation; infinite if its square exceeds the range of F64.
     pub deviation: Option<f64>,
-    /// Zeros of either sign.
+    /// Number of zeros of either sign.
     pub zeros: u64,
-    /// NaN elements.
+    /// Number of NaN elements.
     pub nan: u64,
-    /// Positive infinities.
+    /// Number of positive infinities.
     pub positive_infinities: u64,
-    /// Negative infinities.
+    /// Number of negative infinities.
     pub negative_infinities: u64,
-    /// Subnormal floats: numbers that are not zero, but smaller in magnitude than the smallest
-    /// normal number of their dtype.
+    /// Number of subnormal floats. These are nonzero numbers whose magnitude is less than the
+    /// smallest normal number of their dtype.
     pub subnormals: u64,
-    /// Floats whose magnitude equals the largest number of their dtype.
+    /// Number of floats whose magnitude equals the largest number of their dtype.
     pub saturated: u64,
     /// Number of indices of the first dimension whose elements are all zero, if requested.
     pub zero_rows: Option<u64>,
@@ -83,7 +83,7 @@ pub(super) struct PartialStatistics {
 }
 
 impl PartialStatistics {
-    /// Extends the range to include both numbers.
+    /// Extends the range so that it includes `low` and `high`.
     pub(super) fn reach(&mut self, low: Number, high: Number) {
         self.range = Some(match self.range {
             None => (low, high),

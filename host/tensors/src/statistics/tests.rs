@@ -12,7 +12,7 @@ fn kind(dtype: Dtype) -> ElementLoop {
     StatisticsKind::of(dtype, dtype.info().unwrap()).unwrap().0
 }
 
-/// Returns the statistics of bytes, which are processed in pieces of this many bytes.
+/// Computes the statistics of `bytes`, which are processed in pieces.
 fn found(dtype: Dtype, bytes: &[u8], stretch: usize) -> Numbers {
     let mut all = PartialStatistics::default();
     for stretch in bytes.chunks(stretch) {
@@ -49,7 +49,7 @@ fn naive(values: &[f64], least_normal: f64, largest: f64) -> Numbers {
     }
 }
 
-/// Checks that counts and ranges are the same, and that means and deviations are close.
+/// Checks that the counts and ranges are equal, and that the means and deviations are close.
 fn assert_same(found: &Numbers, expected: &Numbers, what: &str) {
     let near = |a: Option<f64>, b: Option<f64>| match (a, b) {
         (Some(a), Some(b)) => {
@@ -78,7 +78,7 @@ fn assert_same(found: &Numbers, expected: &Numbers, what: &str) {
     assert_eq!(rest(found), rest(expected), "{what}");
 }
 
-/// Returns `count` codes of a float, including all special ones.
+/// Returns the bits of `count` floats, including all special numbers.
 fn codes(count: usize, bits: u32) -> Vec<u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -99,7 +99,7 @@ fn floats_are_as_one_by_one() {
         ] {
             let mut codes = codes(count, width * 8);
             if dtype == Dtype::F64 {
-                // Limit the exponents to the widest range whose squares F64 can represent.
+                // The exponents are limited to the widest range whose squares F64 can represent.
                 codes
                     .iter_mut()
                     .for_each(|code| *code = f64::from(f32::from_bits((*code >> 32) as u32)).to_bits());
@@ -139,7 +139,8 @@ fn what_is_special_in_floats_is_counted() {
         f32::MIN,
         3.0,
     ];
-    // First only these special numbers, then the same numbers within a block of ordinary numbers.
+    // The test uses only these special numbers first, and then the same numbers within a block of
+    // ordinary numbers.
     for others in [0, 1011, 4096] {
         let bytes: Vec<u8> = values
             .iter()
@@ -160,7 +161,7 @@ fn what_is_special_in_floats_is_counted() {
 
 #[test]
 fn a_large_mean_costs_no_digits() {
-    // Differences of 1e-3 between numbers near 1e6, in F64; integers near 1e15; and others.
+    // The test data includes F64 numbers near 1e6 with differences of 1e-3, and integers near 1e15.
     for (mean, step) in [(1e6_f64, 1e-3_f64), (1e15, 1.0), (-1e12, 0.5)] {
         let value = |index: usize| mean + step * (if index.is_multiple_of(2) { 1.0 } else { -1.0 });
         let bytes: Vec<u8> = (0..200_000).flat_map(|index| value(index).to_le_bytes()).collect();
@@ -172,7 +173,7 @@ fn a_large_mean_costs_no_digits() {
     let bytes: Vec<u8> = (0..4096_i64).flat_map(|index| (large + index % 2).to_le_bytes()).collect();
     let numbers = found(Dtype::I64, &bytes, 512);
     assert!((numbers.deviation.unwrap() - 0.5).abs() < 1e-9, "{numbers:?}");
-    // A single distant number does not reduce the precision for the rest of its block.
+    // A single distant number does not reduce the precision for the other numbers of its block.
     let values = (0..1024).map(|index| if index == 0 { 1e30 } else { f64::from(index % 7) });
     let bytes: Vec<u8> = values.clone().flat_map(f64::to_le_bytes).collect();
     assert_same(
@@ -212,7 +213,7 @@ fn integers_are_exact_to_their_ends() {
 
 #[test]
 fn small_codes_are_what_they_stand_for() {
-    // Two numbers are in each byte. The first is in the low four bits.
+    // Each byte contains two numbers. The first number is in the low four bits.
     let numbers = found(Dtype::I4, &[0x8f, 0x70], 1);
     assert_eq!((numbers.min, numbers.max), (Some(Number::Integer(-8)), Some(Number::Integer(7))));
     assert_eq!((numbers.count, numbers.zeros, numbers.mean), (4, 1, Some(-0.5)));
@@ -220,11 +221,11 @@ fn small_codes_are_what_they_stand_for() {
     assert_eq!((numbers.count, numbers.mean, numbers.zeros), (4, Some(1.5), 1));
     let numbers = found(Dtype::I2, &[0b11_10_01_00], 1);
     assert_eq!((numbers.min, numbers.max), (Some(Number::Integer(-2)), Some(Number::Integer(1))));
-    // The codes of 0.5, -6, 6 and 0.
+    // These are the codes of 0.5, -6, 6 and 0.
     let numbers = found(Dtype::F4, &[0xf1, 0x07], 1);
     assert_eq!((numbers.min, numbers.max), (Some(Number::Float(-6.0)), Some(Number::Float(6.0))));
     assert_eq!((numbers.saturated, numbers.subnormals, numbers.zeros), (2, 1, 1));
-    // Six-bit codes of 1, 0.125, 7.5 and -7.5.
+    // These are the six-bit codes of 1, 0.125, 7.5 and -7.5.
     let four = 0b00_1000_u32 | 1 << 6 | 0b01_1111 << 12 | 0b11_1111 << 18;
     let numbers = found(Dtype::F6_E2M3, &four.to_le_bytes()[..3], 3);
     assert_eq!((numbers.min, numbers.max), (Some(Number::Float(-7.5)), Some(Number::Float(7.5))));
@@ -293,12 +294,12 @@ fn bins_hold_their_lower_edge_and_the_last_one_both() {
     assert_eq!(histogram(Dtype::F32, &bytes), Some(expected));
     let bytes: Vec<u8> = (0..=64_i64).flat_map(i64::to_le_bytes).collect();
     assert_eq!(histogram(Dtype::I64, &bytes), Some(expected));
-    // If all numbers are equal, the histogram's range has length one, and the number is in the
+    // If all numbers are equal, the range of the histogram has length one, with the number in the
     // middle.
     let mut one = [0; BINS];
     one[32] = 3;
     assert_eq!(histogram(Dtype::F32, &[2.5_f32; 3].map(f32::to_le_bytes).concat()), Some(one));
-    // Without 64 distinct edges, the histogram is `None`; numpy raises an error.
+    // If the edges are not distinct, the histogram is `None`, whereas numpy raises an error.
     assert_eq!(histogram(Dtype::F32, &[1e20_f32; 2].map(f32::to_le_bytes).concat()), None);
     assert_eq!(histogram(Dtype::F64, &[]), Some([0; BINS]));
 }

@@ -1,4 +1,4 @@
-//! Statistics of the lengths of strings. Each string is stored as its length as u64, little-endian,
+//! Statistics of the lengths of strings. Each string is stored as its length (a little-endian u64),
 //! followed by its bytes.
 
 use tensorferry_core::context::windows::size;
@@ -10,11 +10,11 @@ pub struct Texts {
     pub count: u64,
     /// Number of empty strings.
     pub empty: u64,
-    /// Bytes of the shortest string.
+    /// Length in bytes of the shortest string.
     pub shortest: u64,
-    /// Bytes of the longest string.
+    /// Length in bytes of the longest string.
     pub longest: u64,
-    /// Bytes of all strings.
+    /// Total length in bytes of all strings.
     pub total: u64,
 }
 
@@ -34,11 +34,11 @@ impl Texts {
     }
 }
 
-/// Computes string lengths from bytes that arrive in pieces.
+/// The statistics of string lengths, which are computed from bytes that arrive in pieces.
 #[derive(Default)]
 pub(super) struct Lengths {
     pub(super) found: Texts,
-    /// The bytes of a length that has not arrived completely.
+    /// The bytes of a string's length, while the length has not arrived completely.
     length: Vec<u8>,
     /// Number of bytes of the current string that have not arrived yet.
     left: u64,

@@ -1,5 +1,6 @@
 //! Processes the tensors of a catalog window by window, on all threads. The statistics of a
-//! tensor's windows are joined in order, so that the result is the same for any number of threads.
+//! tensor's windows are joined in order, so that the result does not depend on the number of
+//! threads.
 
 use super::bins::Bins;
 use super::histogram::BINS;
@@ -16,10 +17,10 @@ use tensorferry_sdk::{CatalogView, Context, Data, Error, Result, TensorId, eleme
 /// Number of windows that are processed before their results are joined.
 const AT_ONCE: u64 = 4096;
 
-/// A tensor, and how it is processed.
+/// A tensor, and the method that computes its statistics.
 pub(super) type StatisticsTarget = (TensorId, StatisticsKind);
 
-/// Returns the statistics of some tensors, in order; with histograms if requested. Stored digests
+/// Returns the statistics of some tensors, in order, with histograms if requested. Stored digests
 /// are checked first.
 pub fn statistics(
     logical: &Logical<'_>,
@@ -78,7 +79,7 @@ impl ElementLoop {
 }
 
 /// Calls `add` for every window of some numeric tensors, and joins the results for each tensor with
-/// `merge`. `add` also gets the index of the tensor.
+/// `merge`. `add` also receives the index of the tensor.
 fn each_window<P: Send>(
     logical: &Logical<'_>,
     wanted: &[StatisticsTarget],
@@ -118,16 +119,16 @@ fn each_window<P: Send>(
     Ok(all)
 }
 
-/// Returns whether a tensor's bytes are contiguous. Other tensors are read in their stored order,
-/// because the order does not affect the statistics.
+/// Returns whether a tensor's bytes are contiguous. Tensors that are not contiguous are read in
+/// their stored order, because the order does not affect the statistics.
 fn is_whole(logical: &Logical<'_>, id: TensorId) -> bool {
     logical.catalog().tensor(id).is_none_or(|tensor| matches!(tensor.data, Data::Whole { .. } | Data::Empty))
 }
 
-/// Windows of whole elements. Each window belongs to one tensor.
+/// The windows of some tensors. Each window contains whole elements of one tensor.
 struct Windows {
-    /// For each tensor: the number of windows before its first window, the bytes of the tensor, and
-    /// the bytes of a window.
+    /// For each tensor: the number of windows before its first window, the size in bytes of the
+    /// tensor, and the size in bytes of a window.
     tensors: Vec<(u64, u64, u64)>,
     count: u64,
     bytes: u64,
@@ -155,7 +156,7 @@ impl Windows {
         self.count
     }
 
-    /// Returns the tensor and the byte range of a window.
+    /// Returns the tensor and the byte range for the window with this number.
     fn get(&self, number: u64) -> (usize, Range<u64>) {
         let place = self.tensors.partition_point(|(before, ..)| *before <= number) - 1;
         let (before, bytes, window) = self.tensors[place];
@@ -164,7 +165,7 @@ impl Windows {
     }
 }
 
-/// Returns the statistics of a tensor's strings.
+/// Returns the statistics of the strings of a tensor.
 fn lengths(logical: &Logical<'_>, id: TensorId) -> Result<Statistics> {
     let tensor = logical.tensor(id);
     logical.stored().session().will_check(tensor.bytes);
@@ -210,8 +211,7 @@ pub fn rows_of_zeros(logical: &Logical<'_>, id: TensorId) -> Result<Option<u64>>
     Ok(Some(of_zeros))
 }
 
-/// Returns whether all elements are zero. The sign of a float, which is in its last byte, is
-/// ignored.
+/// Returns whether all elements are zero. Ignores the sign of a float, which is in the last byte.
 fn are_zeros(bytes: &[u8], width: usize, is_signed: bool) -> bool {
     if !is_signed {
         return bytes.iter().all(|byte| *byte == 0);

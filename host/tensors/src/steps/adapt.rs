@@ -1,5 +1,6 @@
-//! Adapts a catalog to a target: applies the steps to the part that the user chose, and converts
-//! the result to a form that the target format can store. Anything that is left out is a loss.
+//! Adapts a catalog to a target. The steps are applied to the part of the input that the user
+//! selected. The result is converted to a form that the target format can store. Omitted content is
+//! reported as a loss.
 
 use super::dequantize::StoredCodes;
 use super::model_facts::ModelFacts;
@@ -9,21 +10,21 @@ use tensorferry_core::read::part::{self, Part};
 use tensorferry_core::read::{attributes, losses, value_types};
 use tensorferry_sdk::{Capabilities, Catalog, Description, Dtype, Loss, LossKind, Result};
 
-/// The result of adapting a catalog: the input of the writer.
+/// An adapted catalog, which is the input of the writer.
 pub struct Adapted {
-    /// The tensors, metadata and tree.
+    /// The adapted tensors, metadata and tree.
     pub catalog: Catalog,
-    /// Losses caused by the reader, `--part auto`, steps, or the target's format.
+    /// The losses that the reader, `--part auto`, the steps, or the target's format have caused.
     pub losses: Vec<Loss>,
     /// Notes from the steps.
     pub notes: Vec<String>,
     /// The dtype of the dequantized weights, if no quantized weights are left.
     pub dequantized: Option<Dtype>,
-    /// Which tensors are codes of quantized weights.
+    /// The tensors that are codes of quantized weights.
     pub codes: StoredCodes,
 }
 
-/// Takes a part of a model that was read, and applies steps to it for a target. The steps that the
+/// Selects a part of a model, applies steps to it, and adapts it to a target. The steps that the
 /// model's reader requires are applied first.
 pub fn select(
     model: &ModelFacts<'_>,
@@ -45,7 +46,7 @@ pub fn select(
     let (before, had_types) = value_types::unfold(catalog);
     let (catalog, by_reader) = apply_to(before.clone(), model, of_reader)?;
     let (mut catalog, effects) = apply_to(catalog, model, steps)?;
-    // Changes of the tree do not affect a target without a tree.
+    // Losses in the tree do not affect a target format that does not store trees.
     let by_steps = by_reader.losses.into_iter().chain(effects.losses);
     lost.extend(by_steps.filter(|loss| keeps(Capabilities::TREE) || loss.kind != LossKind::State));
     let notes = by_reader.notes.into_iter().chain(effects.notes).collect();
@@ -53,8 +54,8 @@ pub fn select(
         catalog = attributes::unfold(catalog)?;
     } else {
         let folded = if keeps(Capabilities::METADATA) { attributes::fold(&mut catalog) } else { false };
-        // Uses the catalog before the steps. Otherwise, a list whose tensors the user removed would
-        // count as a non-tensor value of the input.
+        // These losses are computed from the catalog before the steps. Otherwise, a list from which
+        // the user removed all tensors would count as a non-tensor value of the input.
         lost.extend(losses::of_values(&before, folded));
         lost.extend(losses::of_marks(&catalog));
     }
@@ -63,12 +64,13 @@ pub fn select(
     }
     if keeps(Capabilities::METADATA) && !keeps(Capabilities::VALUES) {
         let declared = value_types::fold(&mut catalog);
-        // Values that were stored as text with types in the input stay as they were.
+        // Values that the input stored as text with declared types are unchanged and do not cause a
+        // loss.
         lost.extend(declared.filter(|_| !had_types));
     }
     let (catalog, mut unheld) = catalog.reduced_to(target.capabilities);
     if was_packed {
-        // If tensors were already packed in the input, they are unchanged and cause no loss.
+        // Tensors that were already packed in the input are unchanged and do not cause a loss.
         unheld.retain(|loss| loss.kind != LossKind::Tensor);
     }
     lost.extend(unheld);

@@ -1,5 +1,5 @@
-//! `cast` changes the dtype of tensors. The numbers are converted when the copy reads them: see
-//! [`crate::cast`].
+//! The step `cast` changes the dtype of tensors. The numbers are converted when the copy reads
+//! them: see [`crate::cast`].
 
 use super::dequantize::StoredCodes;
 use super::model_facts::ModelFacts;
@@ -30,7 +30,7 @@ casts the codes themselves.",
     examples: &["cast:bf16", "cast:f8_e4m3,where=*.weight,rank=2", "cast:f32,where=mask,only=any"],
 };
 
-/// Which dtypes the step casts.
+/// The dtypes that the step casts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Only {
     Floats,
@@ -102,8 +102,8 @@ impl TensorStep for CastStep {
             }
         }
         effects.touched += casts.len() + are_there;
-        // Without keys, only floats are cast, so it is expected that tensors with other dtypes are
-        // not cast. A note is added only if nothing is cast.
+        // Without selector keys, only floats are cast, and users expect tensors of other dtypes to
+        // remain unchanged. In this case, a note is added only if nothing is cast.
         if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
             let count = left.len();
             let why = self.why(&catalog, first);
@@ -149,7 +149,7 @@ impl CastStep {
         Ok(())
     }
 
-    /// Returns the step that converts the quantized weights to floats.
+    /// Returns the `dequantize` step that converts quantized weights to floats.
     fn dequantize(&self) -> String {
         let name = |dtype: Dtype| dtype.info().map_or(String::new(), |info| info.name().to_lowercase());
         match self.to {
@@ -158,7 +158,7 @@ impl CastStep {
         }
     }
 
-    /// Describes why a tensor that was selected is not cast.
+    /// Returns the reason why a selected tensor is not cast.
     fn why(&self, catalog: &Catalog, tensor: &Tensor) -> String {
         let dtype = catalog.dtype_info(tensor.dtype).map_or("of its own dtype", |info| info.name());
         let step = format!("cannot be cast; --step {} converts it to floats", self.dequantize());
@@ -172,7 +172,7 @@ impl CastStep {
     }
 }
 
-/// Returns a loss for each tensor that was tied before and is not tied after.
+/// Returns a loss for each tensor whose tie the step has removed.
 fn untied(before: &Catalog, after: &Catalog) -> Vec<Loss> {
     let (ties, still) = (before.ties(), after.ties());
     let mut losses = Vec::new();

@@ -1,4 +1,5 @@
-//! `concat` joins tensors along a dimension, `stack` along a new one.
+//! The step `concat` joins tensors along an existing dimension, and `stack` joins tensors along a
+//! new dimension.
 
 use super::pattern::{BESIDE, INDEX, NamePattern, Template};
 use super::rebuild::{StepTensor, rebuild};
@@ -51,8 +52,8 @@ enum Sizes {
 #[derive(Debug)]
 struct Concat {
     pattern: NamePattern,
-    /// The index of the group in the expression that contains the part's number, if parts are
-    /// numbered.
+    /// If parts are numbered, the index of the regular expression's group that matches the number
+    /// of a part.
     index: Option<usize>,
     with: Vec<Template>,
     to: Template,
@@ -82,7 +83,8 @@ pub(super) fn make(spec: &CheckedSpec<'_>, stacks: bool) -> Result<TensorAction>
 }
 
 impl Concat {
-    /// Returns the name and the parts of each joined tensor, in the order of their first parts.
+    /// Returns the name and the parts of each joined tensor. The joined tensors have the order of
+    /// their first parts.
     fn groups(&self, catalog: &Catalog) -> Result<Vec<(String, Vec<TensorId>)>> {
         let matches = self.pattern.on(catalog)?;
         let tensors = || (0..).map(TensorId).zip(catalog.tensors());

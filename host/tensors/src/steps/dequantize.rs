@@ -1,9 +1,9 @@
-//! `dequantize` converts quantized weights to floats.
+//! The step `dequantize` converts quantized weights to floats.
 //!
-//! If a format has its own quantized types, its reader decodes them. The host requests this first,
-//! through the reader's option `dequantize`. This step handles weights that consist of several
-//! plain tensors, as saved by the libraries around transformers and MLX. Most methods have their
-//! own file.
+//! If a format has its own quantized types, its reader decodes them. The host first requests this
+//! through the reader's option `dequantize`. The step handles weights that consist of several plain
+//! tensors, which MLX and the quantization libraries around transformers save. Most methods are in
+//! separate files.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -15,10 +15,10 @@
 //! | `scaled.rs`, `codes.rs` | rows of codes with a grid of scales, which most methods use |
 //! | `computed.rs` | a storage that computes a weight when it is read |
 //!
-//! The step itself computes nothing. It replaces a weight with a storage that refers to the parts
-//! of the weight, and the copy reads the parts that it needs. Values are computed in F32, with each
-//! operation rounded once, and then rounded to the requested dtype. The original libraries compute
-//! in F16 or BF16, so their results differ slightly.
+//! The step itself does not compute values. It replaces a weight with a storage that refers to the
+//! parts of the weight. The copy reads the parts that it needs, and computes the values. Values are
+//! computed in F32 with one rounding per operation, and then rounded to the requested dtype. The
+//! original libraries compute in F16 or BF16, so their results differ slightly.
 
 mod codes;
 mod computed;
@@ -75,20 +75,20 @@ method if possible. Weights of other methods are an error.",
     examples: &["dequantize", "dequantize:bf16", "dequantize:f32,missing_scale=1"],
 };
 
-/// Steps that may come before `dequantize`, because they keep the names and shapes of the input's
-/// tensors.
+/// Steps that may precede `dequantize`, because they do not change the names and shapes of the
+/// input's tensors.
 const MAY_COME_BEFORE: [&str; 4] = ["select", "drop", "set_metadata", "drop_metadata"];
 
 /// The metadata entry of a safetensors file in which torchao lists the names of the original
 /// tensors.
 const TORCHAO_NAMES: &str = "tensor_names";
 
-/// The option of readers that decode their own quantized types.
+/// The name of the option that requests dequantization from readers with their own quantized types.
 pub const READER_OPTION: &str = "dequantize";
 
 #[derive(Debug)]
 struct Dequantize {
-    /// The requested dtype; `None` means the dtype in the model's configuration.
+    /// The requested dtype; `None` for the dtype in the model's configuration.
     to: Option<Dtype>,
     may_lack_scale: bool,
 }
@@ -111,10 +111,10 @@ fn dtype(field: &super::spec::Field) -> Result<Dtype> {
     }
 }
 
-/// Returns the dtype to which the steps of a conversion dequantize weights, which is passed to the
-/// readers. Returns `None` if no step is `dequantize`. An inner `None` means the dtype in the
-/// configuration. Fails if a step before `dequantize` changes names or shapes, or if there are two
-/// `dequantize` steps.
+/// Returns the dtype to which the steps of a conversion dequantize weights. The host passes this
+/// dtype to the readers. Returns `None` if no step is `dequantize`. An inner `None` stands for the
+/// dtype in the configuration. Returns an error if a step before `dequantize` changes names or
+/// shapes, or if there are two `dequantize` steps.
 pub fn requested_dtype<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Option<Option<Dtype>>> {
     let mut requested = None;
     let mut before: Option<&Spec> = None;
@@ -182,7 +182,8 @@ impl Dequantize {
             });
         }
         if let Some(model) = model.filter(|_| may_hold_codes(&catalog)) {
-            // Codes may be left, for example codes whose scales an earlier step has removed.
+            // Some codes may remain, for example codes whose scales were removed by an earlier
+            // step.
             let codes = StoredCodes::of(model);
             let parts: HashSet<TensorId> =
                 weights.iter().flat_map(|weight| weight.layer.parts.iter().copied()).collect();
@@ -212,7 +213,7 @@ impl Dequantize {
     }
 }
 
-/// A weight that is ready to replace its parts.
+/// A dequantized weight that is ready to replace its parts.
 struct MadeWeight {
     name: String,
     place: TensorId,
@@ -278,8 +279,8 @@ fn replace(
     rebuild(catalog, tensors, effects)
 }
 
-/// Returns the original names of the tensors that torchao did not quantize, by their names in
-/// torchao's safetensors files.
+/// Returns a map from names in torchao's safetensors files to the original names, for tensors that
+/// torchao did not quantize.
 fn plain_names(catalog: &Catalog) -> HashMap<String, String> {
     let list = catalog.metadata().get(TORCHAO_NAMES).and_then(|value| value.as_text());
     let names: Vec<String> = list.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -290,7 +291,7 @@ fn plain_names(catalog: &Catalog) -> HashMap<String, String> {
     names.into_iter().flat_map(stored).collect()
 }
 
-/// Returns the dimensions of a weight, and the description of its data in a storage.
+/// Returns the dimensions of a weight in the model, and the description of its data in a storage.
 fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Data) {
     if !is_turned {
         return (shape, Data::Whole { storage, offset: 0 });
@@ -304,7 +305,8 @@ fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Da
     (turned, Data::Blocks(vec![block]))
 }
 
-/// Returns whether the reader has dequantized something, which it reports as a loss of precision.
+/// Returns whether the reader has dequantized weights. A reader reports dequantization as a loss of
+/// precision.
 fn was_dequantized(catalog: &Catalog) -> bool {
     catalog.losses().iter().any(|loss| {
         loss.kind == LossKind::Precision
@@ -312,7 +314,7 @@ fn was_dequantized(catalog: &Catalog) -> bool {
     })
 }
 
-/// Adds a note about tensors that stay packed because only the reader of their format can decode
+/// Adds a note about tensors that remain packed, because only the reader of their format can decode
 /// them.
 fn note_packed(catalog: &Catalog, effects: &mut Effects) {
     let mut names: BTreeMap<&str, u64> = BTreeMap::new();

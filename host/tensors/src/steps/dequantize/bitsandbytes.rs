@@ -1,4 +1,4 @@
-//! bitsandbytes.
+//! Weights from bitsandbytes.
 //!
 //! ```text
 //! 4 bits  W                U8, or any other: two codes a byte, the upper half first, over the whole tensor
@@ -23,7 +23,7 @@ use tensorferry_sdk::{Dtype, Error, Result, element_count};
 
 pub(super) const STATE: &str = ".quant_state.bitsandbytes__";
 const MAX_STATE: u64 = 64 << 10;
-/// The library's own constant for 1 / 127.
+/// The constant that bitsandbytes uses for 1 / 127.
 const OF_127: f32 = 0.007_874_016;
 
 /// Returns all weights of a model.
@@ -106,7 +106,8 @@ fn four_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
         formula: Formula::Scale,
         groups_of: None,
     };
-    // A single row, regardless of the shape: blocks continue across rows.
+    // The codes are treated as a single row, regardless of the weight's shape, because blocks
+    // continue across rows.
     Ok(Weight { layer, shape, is_turned: false, method: Box::new(method) })
 }
 

@@ -1,5 +1,5 @@
-//! Weights whose packed words are ordered by columns, `[in, out]`, while the weight is `[out, in]`:
-//! GPTQ and AWQ.
+//! Weights from GPTQ and AWQ. Their packed words are ordered by columns (`[in, out]`), whereas the
+//! dequantized weight is `[out, in]`.
 //!
 //! ```text
 //! GPTQ  qweight I32 [in * bits / 32, out]   a stream of bits down each column, the low ones first
@@ -18,19 +18,19 @@ use std::sync::Arc;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Dtype, Error, ReadStorage, Result};
 
-/// Positions of the columns in one of AWQ's words.
+/// For each of the eight columns in an AWQ word, the position of the column's code.
 const AWQ_PLACES: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 /// Maximum number of inputs of a layer for which the group of each input is kept in memory.
 const MAX_INPUTS: u64 = 1 << 20;
 
-/// The order in which words contain the codes of weights.
+/// The order of the codes in packed words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WordOrder {
     Gptq,
     Awq,
 }
 
-/// A weight whose words are ordered by columns.
+/// A weight whose packed words are ordered by columns.
 #[derive(Debug)]
 struct ByColumns {
     order: WordOrder,
@@ -41,7 +41,7 @@ struct ByColumns {
     inputs: u64,
     outputs: u64,
     groups: u64,
-    /// The group of each input, if the inputs of a group are not consecutive.
+    /// The index of each input's group, if the inputs of a group are not consecutive.
     groups_of: Option<Arc<Vec<u32>>>,
     /// Number of consecutive inputs in a group.
     group: u64,
@@ -164,7 +164,7 @@ fn of_awq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<By
     })
 }
 
-/// A rectangle of words: some rows and columns of a matrix, row after row.
+/// A rectangle of words from a matrix, in row-major order.
 struct Strip {
     words: Vec<u32>,
     width: usize,
@@ -235,7 +235,7 @@ impl ByColumns {
     }
 }
 
-/// Returns the position, in bits, of an output's AWQ codes in their word.
+/// Returns the position, in bits, of an output's codes in AWQ words.
 fn awq_shift(output: u64) -> u32 {
     4 * AWQ_PLACES[size(output % 8)]
 }

@@ -1,33 +1,34 @@
-//! Codes are a weight's numbers before they are scaled: contiguous rows of bytes, of 4-bit floats,
-//! or of integers with a few bits.
+//! Codes are the numbers of a weight before they are scaled. They are stored in contiguous rows of
+//! bytes, 4-bit floats, or integers of a few bits.
 
 use super::computed::{look_up, table};
 use tensorferry_sdk::Dtype;
 
-/// The values of E2M1, a float dtype of 4 bits. The highest bit is the sign, also for zero.
+/// The values of E2M1, a float dtype of 4 bits. The highest bit is the sign, including for zero.
 pub(super) const E2M1: [f32; 16] =
     [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 
-/// How codes are packed in a row.
+/// The packing of codes in a row.
 #[derive(Debug, Clone)]
 pub(super) enum CodePacking {
     /// One byte per code. The table contains the values of I8 or of an 8-bit float.
     Bytes(&'static [f32; 256]),
     /// Two codes per byte. Each code is an index into a table.
     Nibbles {
-        /// The value of each index.
+        /// The value of each code.
         table: [f32; 16],
-        /// Whether the upper half of a byte comes first.
+        /// Whether the upper half of a byte contains the first of its two codes.
         high_first: bool,
     },
-    /// A stream of bits, low bits first, with this many bits per code.
+    /// A bit stream, low bits first, with this number of bits per code.
     Bits(u32),
-    /// A stream of bits as in `Bits`, but no code crosses the boundary between 32-bit words.
+    /// A bit stream as in `Bits`, but in 32-bit words. No code crosses the boundary between two
+    /// words.
     InWords(u32),
 }
 
 impl CodePacking {
-    /// Returns the codes of a one-byte dtype, if it has numbers.
+    /// Returns the packing for a one-byte dtype, if its values are numbers.
     pub(super) fn of_bytes(dtype: Dtype) -> Option<Self> {
         table(dtype).map(Self::Bytes)
     }
@@ -41,7 +42,7 @@ impl CodePacking {
         }
     }
 
-    /// Returns the position, in bits, of the code in this column of a row.
+    /// Returns the position, in bits, of the code in column `column` of a row.
     pub(super) fn start(&self, column: u64) -> u64 {
         match self {
             Self::InWords(_) => {
@@ -52,7 +53,7 @@ impl CodePacking {
         }
     }
 
-    /// Returns the bytes that the first `columns` codes of a row take.
+    /// Returns the number of bytes that the first `columns` codes of a row take.
     pub(super) fn bytes(&self, columns: u64) -> Option<u64> {
         match self {
             Self::InWords(_) => columns.div_ceil(32 / self.bits()).checked_mul(4),
@@ -60,7 +61,7 @@ impl CodePacking {
         }
     }
 
-    /// Decodes codes. The first code begins `first` bits into `bytes`.
+    /// Decodes codes to values. The first code begins at bit `first` of `bytes`.
     pub(super) fn fill(&self, bytes: &[u8], first: usize, values: &mut [f32]) {
         match self {
             Self::Bytes(table) => look_up(table, &bytes[first / 8..], values),
@@ -82,7 +83,7 @@ impl CodePacking {
     }
 }
 
-/// Decodes two numbers per byte, starting with number `first`.
+/// Decodes numbers, of which each byte contains two, starting with number `first`.
 #[inline(always)]
 fn nibbles(bytes: &[u8], first: usize, values: &mut [f32], both: impl Fn(u8) -> [f32; 2]) {
     let bytes = &bytes[first / 2..];
@@ -100,9 +101,9 @@ fn nibbles(bytes: &[u8], first: usize, values: &mut [f32], both: impl Fn(u8) -> 
     }
 }
 
-/// Decodes integers of at most 8 bits, each of which spans at most two bytes. Each word ends with
-/// `unused` unused bits. Words begin at the start of a row, at whole bytes, and `first` is less
-/// than the bits of a word.
+/// Decodes integers of at most 8 bits, each of which spans at most two bytes. The last `unused`
+/// bits of each word are unused. The first word begins at a byte boundary, at the start of a row.
+/// `first` must be less than the number of bits in a word.
 fn stream(bytes: &[u8], first: usize, bits: u32, unused: u32, values: &mut [f32]) {
     let mask = (1_u16 << bits) - 1;
     let mut at = first;

@@ -1,4 +1,4 @@
-//! compressed-tensors, from vLLM's llm-compressor.
+//! Weights in the compressed-tensors format of vLLM's llm-compressor.
 //!
 //! ```text
 //! pack-quantized      L.weight_packed I32 [out, in * bits / 32], L.weight_scale [out, groups], L.weight_shape I64 [2]
@@ -62,15 +62,15 @@ fn packs_otherwise(format: &str) -> Error {
         .found(format)
 }
 
-/// The settings in the configuration for the weights of some layers.
+/// A group of layers in the configuration, with the settings for their weights.
 struct Group<'a> {
     format: &'a str,
     weights: &'a Value,
 }
 
 impl<'a> Group<'a> {
-    /// Returns the group of a layer: the group that names the layer, or otherwise the only group
-    /// that names a class. A layer's name does not show its class.
+    /// Returns the group that names the layer. If no group does, returns the only group that names
+    /// a class, because the class of a layer cannot be determined from its name.
     fn of(facts: &'a Value, layer: &str) -> Result<Self> {
         let groups = facts.get("config_groups").and_then(Value::as_object);
         let groups: Vec<&Value> = groups.into_iter().flat_map(|groups| groups.values()).collect();
@@ -84,7 +84,7 @@ impl<'a> Group<'a> {
             let mut is_named = false;
             for target in targets(group) {
                 is_named |= match target.strip_prefix("re:") {
-                    // The pattern is anchored at the start of the name, as in Python's `re.match`.
+                    // The pattern must match at the start of the name, as in Python's `re.match`.
                     Some(pattern) => regexes::parse(&Field::new(format!("^(?:{pattern})")))
                         .is_ok_and(|regex| regex.is_match(layer)),
                     None => target == layer,
@@ -124,7 +124,7 @@ impl<'a> Group<'a> {
         bits.filter(|bits| (1..=8).contains(bits)).ok_or_else(|| odd_bits(layer, declared))
     }
 
-    /// If there is one scale per block, returns the number of rows and columns of a block.
+    /// Returns the number of rows and columns of a block, if the weights have one scale per block.
     fn block(&self) -> Option<[u64; 2]> {
         let dims = self.weights.get("block_structure")?.as_array()?;
         match *dims.iter().filter_map(Value::as_u64).filter(|dim| *dim > 0).collect::<Vec<_>>() {
@@ -271,8 +271,9 @@ fn integers<'a>(
     Ok(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) })
 }
 
-/// Returns a packed weight without a configuration. The bits per code are determined from
-/// `weight_shape` and the length of the rows. Returns `None` if this is not possible.
+/// Returns a packed weight of a model without a configuration. The number of bits per code is
+/// determined from `weight_shape` and the length of the rows. Returns `None` if it cannot be
+/// determined.
 pub(super) fn packed_by_names<'a>(
     layers: &'a Layers<'a>,
     start: &str,
@@ -308,7 +309,7 @@ pub(super) fn packed_by_names<'a>(
     }
 }
 
-/// Reads the two dimensions from a tensor.
+/// Reads the two dimensions of a weight from a tensor.
 fn dims(layer: &Layer<'_>, shape: &Tensor) -> Result<[u64; 2]> {
     layer.extent_of(shape, &[Dtype::I64])?;
     let bytes = layer.bytes(shape, 16)?;
@@ -329,8 +330,8 @@ fn dims(layer: &Layer<'_>, shape: &Tensor) -> Result<[u64; 2]> {
     }
 }
 
-/// Returns the group of each column, or `None` if the columns of a group are consecutive, or if
-/// groups are not specified (-1).
+/// Returns the group of each column. Returns `None` if the columns of a group are consecutive, or
+/// if the groups are not specified (-1).
 fn column_groups(
     layer: &Layer<'_>,
     indices: &Tensor,

@@ -1,5 +1,5 @@
-//! The storage of a dequantized weight. A [`Method`] computes rectangles of rows and columns in
-//! F32, and the values are then rounded once to the target dtype.
+//! The storage of a dequantized weight. A [`Method`] computes the values of some rows and columns
+//! in F32. The values are then rounded once to the target dtype.
 
 use super::layers::{Extent, Layer};
 use crate::cast::{Cast, CastLosses, Load, Store, load_singles, store_singles};
@@ -9,14 +9,14 @@ use std::sync::OnceLock;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Compute, Dtype, Error, ReadStorage, Result, StorageId};
 
-/// Maximum number of values to compute at a time. As F32 values, they roughly fit in the L2 cache,
-/// and methods that read columns still read long enough runs.
+/// Maximum number of values to compute at a time. This number of F32 values roughly fits in the L2
+/// cache. It is large enough that methods that read columns still read long runs.
 const AT_ONCE: u64 = 256 << 10;
 
-/// Computes a weight's values from its parts.
+/// A method that computes a weight's values from its parts.
 pub(super) trait Method: fmt::Debug + Send + Sync {
-    /// Computes the values of some rows and columns, row after row. If several rows are requested,
-    /// all of their columns are requested.
+    /// Computes the values of some rows and columns, in row-major order. If there are several rows,
+    /// `columns` must include all columns.
     fn fill(
         &self,
         read: &ReadStorage<'_>,
@@ -35,14 +35,14 @@ pub(super) trait Method: fmt::Debug + Send + Sync {
 /// A weight to dequantize.
 pub(super) struct Weight<'a> {
     pub(super) layer: Layer<'a>,
-    /// The dimensions of the weight, in the order in which its values are computed.
+    /// The dimensions of the weight, in the order in which the method computes the values.
     pub(super) shape: Vec<u64>,
-    /// Whether the last two dimensions are swapped in the model's parameter.
+    /// Whether the model's parameter has the last two dimensions in the opposite order.
     pub(super) is_turned: bool,
     pub(super) method: Box<dyn Method>,
 }
 
-/// A weight that is computed when it is read.
+/// A dequantized weight, whose values are computed when they are read.
 #[derive(Debug)]
 pub(super) struct Dequantized {
     name: String,
@@ -105,7 +105,7 @@ impl Compute for Dequantized {
         let filled = if offset.is_multiple_of(self.width) && end.is_multiple_of(self.width) {
             self.fill(read, values, buffer)
         } else {
-            // The requested range begins or ends inside a number: compute the whole number.
+            // The requested range begins or ends inside a number, so the whole number is computed.
             let mut bytes = vec![0; size((values.end - values.start) * self.width)];
             let start = size(offset - values.start * self.width);
             let filled = self.fill(read, values, &mut bytes);
@@ -117,14 +117,14 @@ impl Compute for Dequantized {
 }
 
 impl Extent {
-    /// Reads some bytes of the extent, starting at `offset`.
+    /// Reads `len` bytes of the extent, starting at `offset`.
     pub(super) fn read(self, read: &ReadStorage<'_>, offset: u64, len: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; size(len)];
         read(self.storage, self.offset + offset, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads some numbers of the extent as F32.
+    /// Reads a range of the extent's numbers, and converts them to F32.
     pub(super) fn floats(self, read: &ReadStorage<'_>, numbers: Range<u64>) -> Result<Vec<f32>> {
         let load = Floats::of(self.dtype);
         let load = load.ok_or_else(|| Error::unsupported("scales of an unsupported dtype"))?;
@@ -137,16 +137,15 @@ impl Extent {
     }
 }
 
-/// How contiguous numbers are converted to F32.
+/// The conversion of contiguous numbers to F32.
 pub(super) enum Floats {
     Wide(Load<f32>, u64),
-    /// One-byte numbers, with a table of the values of all bytes.
+    /// One-byte numbers, which are converted with a table of the values of all bytes.
     Bytes(&'static [f32; 256]),
 }
 
 impl Floats {
-    /// Returns the conversion for a dtype that is used for scales, for 8-bit integers, or for 8-bit
-    /// floats.
+    /// Returns the conversion for a dtype of scales, 8-bit integers, or 8-bit floats.
     pub(super) fn of(dtype: Dtype) -> Option<Self> {
         match dtype {
             Dtype::F32 => load_singles(dtype).map(|load| Self::Wide(load, 4)),
@@ -170,7 +169,7 @@ impl Floats {
     }
 }
 
-/// Converts bytes to their values in a table.
+/// Looks up the value of each byte in a table.
 pub(super) fn look_up(table: &[f32; 256], bytes: &[u8], values: &mut [f32]) {
     for (value, byte) in values.iter_mut().zip(bytes) {
         *value = table[usize::from(*byte)];

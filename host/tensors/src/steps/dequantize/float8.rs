@@ -1,5 +1,5 @@
-//! 8-bit floats with scales, as in DeepSeek's FP8, `fbgemm_fp8` and `ModelOpt`, and `ModelOpt`'s
-//! 4-bit floats.
+//! 8-bit floats with scales, as in DeepSeek's FP8, `fbgemm_fp8` and `ModelOpt`, and 4-bit floats
+//! from `ModelOpt`.
 //!
 //! ```text
 //! W F8_E4M3 [.., out, in]   W_scale_inv, W_scale, or of L.weight: L.scale (DeepSeek's own files), L.scale_weight
@@ -18,7 +18,7 @@ use super::layers::{Layer, Layers, matrix, shaped};
 use super::scaled::{Formula, ScaleGrid, Scaled, Scales, row_bytes};
 use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 
-/// 8-bit floats with a sign.
+/// The 8-bit float dtypes that have a sign.
 pub(super) const DTYPES: [Dtype; 3] = [Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::F8_E4M3FNUZ];
 /// Names of tensors next to a weight that do not affect the weight's values. Most of them are
 /// scales of the layer's input or output.
@@ -33,8 +33,8 @@ const BESIDE: [&str; 8] = [
     "comfy_quant",
 ];
 
-/// Returns all weights of a model. If `may_lack_scale` is set, a weight without a scale has the
-/// scale 1.
+/// Returns all weights of a model. If `may_lack_scale` is set, the scale 1 is used for weights
+/// without a scale.
 pub(super) fn weights<'a>(
     layers: &'a Layers<'a>,
     block: Option<[u64; 2]>,
@@ -61,7 +61,7 @@ pub(super) fn weights<'a>(
     Ok(weights)
 }
 
-/// Refuses a weight that has parts other than its codes and its scale.
+/// Returns an error if a weight has parts other than its codes and its scale.
 pub(super) fn check_other_parts(layers: &Layers<'_>, name: &str) -> Result<()> {
     let start = name.rfind('.').map_or("", |dot| &name[..=dot]);
     for (end, what) in
@@ -75,11 +75,11 @@ pub(super) fn check_other_parts(layers: &Layers<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Suffixes of the names of scales, of tensors for the layer's input, and of markers.
+/// Suffixes of the names of scales, tensors for the layer's input, and markers.
 const SCALE_ENDS: [&str; 8] =
     ["scale", "_scale_inv", "scales", "_scale_2", "scale_weight", "scale_input", "qscale_act", "scaled_fp8"];
 
-/// Returns the name of a weight's scale.
+/// Returns the name of the tensor that contains a weight's scale.
 fn scale_of(layers: &Layers<'_>, name: &str) -> Option<String> {
     let mut names = vec![format!("{name}_scale_inv"), format!("{name}_scale")];
     if let Some(start) = name.strip_suffix("weight").filter(|start| start.is_empty() || start.ends_with('.'))
@@ -122,7 +122,7 @@ pub(super) fn floats<'a>(
     let codes = CodePacking::of_bytes(tensor.dtype)
         .ok_or_else(|| Error::unsupported("bytes that are not numbers"))?;
     let grid = match scale {
-        // A vector counts as one row.
+        // A vector counts as a matrix with one row, and must have a single scale.
         Some(scale) if tensor.shape.len() > 1 => ScaleGrid::of(&tensor.shape, scale, block)?,
         Some(scale) if scale.shape.iter().product::<u64>() != 1 => return Err(shaped(scale, "one number")),
         _ => ScaleGrid::whole(rows, columns),
@@ -140,7 +140,7 @@ pub(super) fn floats<'a>(
     Ok(Weight { layer, shape: tensor.shape.clone(), is_turned: false, method: Box::new(method) })
 }
 
-/// Returns a weight of `ModelOpt`'s NVFP4.
+/// Returns a weight in the NVFP4 format of `ModelOpt`.
 pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> Result<Weight<'a>> {
     let mut layer = layers.layer(name.to_owned(), name)?;
     let scale = layer.needed(&format!("{name}_scale"))?;
@@ -151,7 +151,7 @@ pub(super) fn nvfp4<'a>(layers: &'a Layers<'a>, name: &str, tensor: &Tensor) -> 
     four_bits(layer, tensor, scale, scales)
 }
 
-/// Returns a weight with two E2M1 per byte, the lower half first.
+/// Returns a weight with two E2M1 numbers per byte. The first number is in the lower half.
 pub(super) fn four_bits<'a>(
     mut layer: Layer<'a>,
     tensor: &Tensor,

@@ -1,4 +1,4 @@
-//! The tensors of a catalog by name, for finding the parts of a weight.
+//! The tensors of a catalog by name, which are used to find the parts of a weight.
 
 use crate::cast::load_singles;
 use crate::steps::model_config::ModelConfig;
@@ -7,11 +7,11 @@ use crate::stored::Stored;
 use std::collections::{BTreeSet, HashMap};
 use tensorferry_sdk::{ByteOrder, Catalog, Data, Dtype, Error, Result, StorageId, Tensor, TensorId};
 
-/// Tensors by name.
+/// The tensors of a catalog by name.
 pub(super) struct Layers<'a> {
     catalog: &'a Catalog,
     by_name: HashMap<&'a str, TensorId>,
-    /// Access to the bytes of the tensors, if available.
+    /// Access to the bytes of the tensors, if the bytes are available.
     stored: Option<Stored<'a>>,
     config: Option<&'a ModelConfig>,
 }
@@ -70,19 +70,19 @@ impl<'a> Layers<'a> {
         self.by_name.get(name).and_then(|id| self.catalog.tensor(*id))
     }
 
-    /// Returns whether a tensor of this name is in a different shard.
+    /// Returns whether a tensor with this name is in a different shard.
     pub(super) fn is_elsewhere(&self, name: &str) -> bool {
         self.get(name).is_none() && self.config.is_some_and(|config| config.is_indexed(name))
     }
 
-    /// Returns the names that end with this suffix, with the suffix removed. Each result is the
-    /// name of a layer.
+    /// Finds the names that end with this suffix, and returns them without the suffix. Each result
+    /// is the name of a layer.
     pub(super) fn ending(&self, suffix: &str) -> Vec<&'a str> {
         self.names().filter_map(|name| name.strip_suffix(suffix)).collect()
     }
 
-    /// Returns a weight that replaces the tensor `in_place_of`. This tensor is also the weight's
-    /// first part.
+    /// Creates a weight whose dequantized form replaces the tensor `in_place_of`. This tensor is
+    /// also the weight's first part.
     pub(super) fn layer(&'a self, name: String, in_place_of: &str) -> Result<Layer<'a>> {
         let place = self.by_name.get(in_place_of).copied();
         let place = place.ok_or_else(|| Error::malformed("no such tensor").tensor(in_place_of))?;
@@ -107,7 +107,7 @@ impl<'a> Layer<'a> {
         self.layers.catalog.tensor(id)
     }
 
-    /// Adds a tensor to the weight's parts. A missing tensor is an error.
+    /// Adds a tensor to the weight's parts. Returns an error if the tensor is missing.
     pub(super) fn needed(&mut self, name: &str) -> Result<&'a Tensor> {
         self.part(name).ok_or_else(|| {
             Error::malformed("a quantized weight lacks one of its tensors")
@@ -141,7 +141,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Returns the location of a tensor's bytes, if the tensor has one of these dtypes.
+    /// Returns the location of a tensor's bytes, or an error if its dtype is not one of `dtypes`.
     pub(super) fn extent_of(&self, tensor: &Tensor, dtypes: &[Dtype]) -> Result<Extent> {
         if dtypes.contains(&tensor.dtype) {
             return self.extent(tensor);
@@ -154,7 +154,7 @@ impl<'a> Layer<'a> {
             .found(name(tensor.dtype)))
     }
 
-    /// Reads a tensor's bytes, if there are at most `max`.
+    /// Reads the bytes of a tensor that has at most `max` bytes.
     pub(super) fn bytes(&self, tensor: &Tensor, max: u64) -> Result<Vec<u8>> {
         if tensor.bytes > max {
             return Err(Error::malformed("a part of a quantized weight is too long")
@@ -181,7 +181,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// Returns the error for a part whose shape does not match the other parts.
+/// Returns the error for a part whose shape does not match the shapes of the other parts.
 pub(super) fn shaped(tensor: &Tensor, expected: impl std::fmt::Display) -> Error {
     Error::malformed("a part of a quantized weight has a shape that does not fit the others")
         .tensor(&tensor.name)

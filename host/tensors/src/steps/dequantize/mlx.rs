@@ -1,4 +1,4 @@
-//! MLX's quantized layers.
+//! Quantized layers from MLX.
 //!
 //! ```text
 //! L.weight U32 [.., out, in * bits / 32]   a stream of bits in each row, the low ones first
@@ -6,9 +6,10 @@
 //! mxfp4, mxfp8   L.scales U8: powers of two     E2M1, E4M3 times the scale
 //! nvfp4          L.scales U8: E4M3              E2M1 times the scale
 //! ```
-//! `quantization` in `config.json` has `group_size`, `bits` and `mode`, and settings of single
-//! layers under their paths. A layer's settings inherit nothing: missing ones have the default of
-//! their mode. Source: `mlx/ops.cpp` of MLX 0.32 (`affine_dequantize`, `fp_dequantize`).
+//! The key `quantization` in `config.json` contains `group_size`, `bits` and `mode`. It also
+//! contains the settings of single layers, with the layers' paths as keys. A layer does not inherit
+//! the general settings: missing settings have the default of the layer's mode. Source:
+//! `mlx/ops.cpp` of MLX 0.32 (`affine_dequantize`, `fp_dequantize`).
 
 use super::codes::{CodePacking, E2M1};
 use super::computed::Weight;

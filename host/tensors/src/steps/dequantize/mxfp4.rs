@@ -1,4 +1,4 @@
-//! MXFP4, as in gpt-oss.
+//! Weights in the MXFP4 format, as in gpt-oss.
 //!
 //! ```text
 //! X_blocks U8 [experts, out, in / 32, 16]   E2M1, the lower half of a byte first
@@ -45,7 +45,7 @@ fn weight<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
         groups_of: None,
     };
     let shape = [dims, &[columns]].concat();
-    // Weights of experts are transposed, but a single matrix is not.
+    // Weights of several experts are transposed, but a single matrix is not.
     let is_turned = shape.len() > 2;
     Ok(Weight { layer, shape, is_turned, method: Box::new(method) })
 }

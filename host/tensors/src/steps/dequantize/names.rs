@@ -1,9 +1,10 @@
-//! Quantized weights recognized by the names of their tensors, if no configuration describes them:
-//! files copied out of their folder, single-file models, shards.
+//! Finds quantized weights by the names of their tensors if no configuration describes the weights.
+//! Examples are files that were copied out of their folder, single-file models, and shards.
 //!
-//! Codes and their scales are recognized by the pair of their names. As a result, the `scale` of a
-//! LayerNorm is not mistaken for a scale, and an integer counter is not mistaken for codes. Some
-//! pairs of names determine the method. Other pairs only show that a tensor contains codes.
+//! Codes and their scales are recognized only if both names of a pair exist. As a result, the
+//! `scale` of a LayerNorm is not mistaken for a quantization scale, and an integer counter is not
+//! mistaken for codes. Some pairs of names determine the method. Other pairs only show that a
+//! tensor contains codes.
 
 use super::bitsandbytes::{self, STATE};
 use super::codes::CodePacking;
@@ -16,8 +17,8 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{CODES_OF, Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
 
-/// The relation between the names of codes and the name of a tensor next to them. Both names have
-/// the same prefix.
+/// A pair of name suffixes: one for codes, and one for a sibling tensor such as their scale. The
+/// full names have the same prefix.
 struct NamePair {
     codes: &'static str,
     sibling: &'static str,
@@ -28,15 +29,15 @@ struct NamePair {
 /// The dtypes that codes may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dtypes {
-    /// Floats of 8 bits or fewer.
+    /// Floats of at most 8 bits.
     Narrow,
-    /// Floats of 8 bits or fewer, and signed 8-bit integers.
+    /// Floats of at most 8 bits, and signed 8-bit integers.
     Bytes,
-    /// All dtypes except wide floats and the dtypes of counters and masks.
+    /// All dtypes except floats of more than 8 bits and the dtypes of counters and masks.
     Any,
 }
 
-/// The meaning of a pair of names.
+/// The method that a pair of names identifies.
 #[derive(Clone, Copy)]
 enum PairMeaning {
     /// 8-bit floats or integers that are multiplied by a scale.
@@ -48,8 +49,8 @@ enum PairMeaning {
     /// The tensors of a weight class in torchao or quanto: the suffix of the weight's name, and the
     /// suffix of the zero points.
     Parts { weight: &'static str, zeros: &'static str },
-    /// The method with this name. The tensor names do not determine the bits or the order of the
-    /// codes.
+    /// The method with this name. The tensor names do not determine the number of bits or the order
+    /// of the codes.
     Unknown(&'static str),
 }
 
@@ -57,7 +58,7 @@ const fn pair(codes: &'static str, sibling: &'static str, dtypes: Dtypes, by: Pa
     NamePair { codes, sibling, dtypes, by }
 }
 
-/// The known pairs of names. If several pairs match, the first one is used.
+/// The known pairs of names. If several pairs match, the first pair is used.
 const PAIRS: [NamePair; 53] = [
     pair("", "_scale_2", Dtypes::Any, PairMeaning::Nvfp4),
     pair("", "_scale_inv", Dtypes::Narrow, PairMeaning::Scaled),
@@ -124,26 +125,26 @@ const PAIRS: [NamePair; 53] = [
     pair("_Q4", "_scales", Dtypes::Any, PairMeaning::Unknown("ONNX Runtime")),
 ];
 
-/// The tensor that marks a ComfyUI file with FP8 weights and scales.
+/// The name of the tensor that marks a ComfyUI file with FP8 weights and scales.
 const MARKER: &str = "scaled_fp8";
-/// ComfyUI's descriptions of weights: the key of the metadata entry. The next constant is the name
-/// of the tensor that describes a layer.
+/// The key of the metadata entry in which ComfyUI describes weights. The next constant is the name
+/// of the tensor that describes a single layer.
 pub(super) const COMFY_METADATA: &str = "_quantization_metadata";
 const COMFY_TENSOR: &str = "comfy_quant";
 
-/// The method of codes that are recognized only by scales next to them.
+/// The description of the method if codes are recognized only by the scales in their module.
 const SOME_METHOD: &str = "a method that its names do not determine";
 /// Maximum number of words in the name of a scale, after the name of its module.
 const MAX_SCALE_WORDS: usize = 6;
 
-/// The information that the names of a model's tensors provide.
+/// The quantized weights and codes that were recognized by the names of a model's tensors.
 #[derive(Default)]
 pub(super) struct Named<'a> {
     /// Weights whose method is known.
     pub(super) weights: Vec<Weight<'a>>,
     /// Codes whose method is not known.
     pub(super) unknown: Vec<UnknownCodes<'a>>,
-    /// The names of all methods that were found.
+    /// The names of all methods that were recognized.
     pub(super) methods: BTreeSet<&'static str>,
 }
 
@@ -151,13 +152,13 @@ pub(super) struct Named<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct UnknownCodes<'a> {
     pub(super) name: &'a str,
-    /// The name of the tensor by which the codes were recognized.
+    /// The name of the sibling tensor by which the codes were recognized.
     pub(super) sibling: String,
     pub(super) method: &'static str,
 }
 
-/// Returns whether any tensor of a catalog has a dtype that codes may have. Most models have no
-/// such tensor, so their names are not searched.
+/// Returns whether any tensor of a catalog has a dtype that codes may have. Most models do not have
+/// such a tensor, so their names need not be searched.
 #[must_use]
 pub fn may_hold_codes(catalog: &Catalog) -> bool {
     catalog.tensors().iter().any(|tensor| Dtypes::Any.has(tensor.dtype))
@@ -303,7 +304,7 @@ pub(super) fn named<'a>(
     Ok(named)
 }
 
-/// Returns the tensors that their reader marked as codes.
+/// Returns the tensors that the reader of the input marked as codes.
 fn described<'a>(layers: &'a Layers<'a>) -> impl Iterator<Item = UnknownCodes<'a>> {
     layers.catalog().tensors().iter().filter_map(|tensor| {
         let by = tensor.attributes.get(CODES_OF)?.as_text().unwrap_or_default();
@@ -332,8 +333,8 @@ pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     found
 }
 
-/// Adds the codes whose names use slashes as separators, or end in TensorFlow's `:0`. The same
-/// pairs of names apply after slashes are replaced by dots.
+/// Adds the codes whose names use slashes as separators, or end in TensorFlow's `:0`. Slashes are
+/// replaced with dots before the names are compared with the known pairs.
 fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     if !layers.names().any(|name| name.contains('/') || name.ends_with(":0")) {
         return;
@@ -381,8 +382,8 @@ fn add_parted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
 }
 
 /// Returns the tensors that may contain codes: floats of at most 8 bits, and matrices of integers.
-/// They count as codes if the configuration describes the model as quantized and no name shows
-/// which tensors contain codes.
+/// These tensors count as codes if the configuration describes the model as quantized, but no
+/// tensor name identifies the codes.
 pub(super) fn possible_codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     let is_one = |tensor: &&Tensor| {
         let is_matrix = (2..=3).contains(&tensor.shape.len()) && Dtypes::Any.has(tensor.dtype);
@@ -394,15 +395,15 @@ pub(super) fn possible_codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>
     tensors.map(codes).collect()
 }
 
-/// Finds the pair to which a tensor's name belongs: the pair, the common prefix, and the sibling's
-/// name.
+/// Finds the pair of names that matches a tensor. Returns the pair, the common prefix, and the name
+/// of the sibling tensor.
 fn pair_of<'t, 'a>(
     get: &dyn Fn(&str) -> Option<&'a Tensor>,
     name: &'t str,
     dtype: Dtype,
 ) -> Option<(&'static NamePair, &'t str, String)> {
     PAIRS.iter().filter(|pair| pair.dtypes.has(dtype)).find_map(|pair| {
-        // If a name has no prefix, the tensor may be the weight itself.
+        // If the name does not have a prefix, the tensor may be the weight itself.
         let start = match name.strip_suffix(pair.codes) {
             Some(start) => start,
             None if Some(name) == pair.codes.strip_prefix('.') => "",
@@ -417,9 +418,9 @@ fn pair_of<'t, 'a>(
     })
 }
 
-/// Words that may occur in the names of a weight's scales, in addition to the words of the weight's
-/// own name. One of the first three words is required. `logit_scale` and `input_scale` are not
-/// scales of a weight.
+/// Words that the names of a weight's scales may contain, in addition to the words of the weight's
+/// own name. One of the first three words is required. The words exclude `logit_scale` and
+/// `input_scale`, which are not scales of a weight.
 const OF_SCALES: [&str; 21] = [
     "scale",
     "scales",
@@ -444,7 +445,7 @@ const OF_SCALES: [&str; 21] = [
     "int8",
 ];
 
-/// Returns, by module, the tensors whose names are those of a weight's scales.
+/// Returns a map from each module to the tensors in it whose names may be names of scales.
 fn named_scales<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, Vec<&'n str>> {
     let mut scales: HashMap<&str, Vec<&str>> = HashMap::new();
     for name in names.filter(|name| name.contains("scal")) {
@@ -456,7 +457,7 @@ fn named_scales<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, Ve
     scales
 }
 
-/// Returns the words of a name, if one of the words means a scale and there are at most
+/// Returns the words of a name, if one of the words stands for a scale and there are at most
 /// `MAX_SCALE_WORDS` words.
 fn scale_words(name: &str) -> Option<Vec<&str>> {
     let words: Vec<&str> = name.split(['.', '_']).filter(|word| !word.is_empty()).collect();
@@ -464,8 +465,8 @@ fn scale_words(name: &str) -> Option<Vec<&str>> {
     (is_scale && words.len() <= MAX_SCALE_WORDS).then_some(words)
 }
 
-/// Returns the scales of codes whose names are not a known pair. The codes must be a matrix of
-/// bytes, and the same module must contain floats whose names are those of a weight's scales.
+/// Returns the name of a scale for codes whose names do not match a known pair. The codes must be a
+/// matrix of bytes, and the same module must contain floats with names of a weight's scales.
 fn scales_of<'a>(
     get: &dyn Fn(&str) -> Option<&'a Tensor>,
     scales: &HashMap<&str, Vec<&str>>,
@@ -488,7 +489,7 @@ fn scales_of<'a>(
     scales.get(module)?.iter().find(is_scale).map(|name| (*name).to_owned())
 }
 
-/// Splits a tensor's name into the module, including the separator, and the rest.
+/// Splits a tensor's name into the module with the final separator, and the rest.
 fn module_and_end(name: &str) -> (&str, &str) {
     let start = name.rfind('.').map_or(0, |dot| dot + 1);
     name.split_at(start)
@@ -514,8 +515,8 @@ fn scaled<'a>(
     }
     let mut layer = layers.layer(tensor.name.clone(), &tensor.name)?;
     let scale = layer.needed(sibling)?;
-    // In a tensor named `kernel`, the rows are the inputs, and the dimension that the scales belong
-    // to is not known.
+    // In a tensor named `kernel`, the rows are the inputs, and it is not known to which dimension
+    // the scales apply.
     if module_and_end(&tensor.name).1 == "kernel" && element_count(&scale.shape)? != 1 {
         return Ok(None);
     }
@@ -531,11 +532,11 @@ fn scaled<'a>(
     Ok(Some((weight, "int8")))
 }
 
-/// The dtypes of scales by which codes are multiplied.
+/// The dtypes of scales with which codes are multiplied.
 const FLOATS: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
 
 /// Returns a weight of a torchao or quanto class whose tensors are saved separately: `(codes -
-/// zeros) * scale`. The names of torchao's classes exclude 4-bit codes that share a byte.
+/// zeros) * scale`. The names of these torchao classes rule out 4-bit codes that share a byte.
 fn parts<'a>(
     layers: &'a Layers<'a>,
     start: &str,
@@ -553,7 +554,8 @@ fn parts<'a>(
     let is_float = float8::DTYPES.contains(&tensor.dtype);
     let [rows, columns] = *tensor.shape else { return Ok(None) };
     let Some(scale) = layers.get(sibling) else { return Ok(None) };
-    // Scales of groups along the other dimension could not be distinguished.
+    // With zero points, scales for rows could not be distinguished from scales for groups along the
+    // other dimension.
     if layers.get(zeros).is_some() && zeros.ends_with("_shift") {
         return Ok(None);
     }
@@ -598,7 +600,7 @@ fn parts<'a>(
     Ok(Some(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) }))
 }
 
-/// Returns the FP8 weights without a scale, in a file whose other FP8 weights have a scale.
+/// Returns the FP8 weights without a scale in a file whose other FP8 weights have a scale.
 fn without_scales<'a>(
     layers: &'a Layers<'a>,
     taken: &HashSet<TensorId>,
@@ -620,9 +622,9 @@ fn without_scales<'a>(
     layers.names().filter(lacks).map(weight).collect()
 }
 
-/// ComfyUI's descriptions of the layers in a file.
+/// The descriptions of layers that ComfyUI stores in a file.
 struct Comfy {
-    /// The format of each layer, from the metadata.
+    /// The description of each layer, from the metadata entry.
     layers: Value,
 }
 
@@ -635,7 +637,8 @@ impl Comfy {
         Ok(Self { layers: declared.and_then(|declared| declared.get("layers").cloned()).unwrap_or_default() })
     }
 
-    /// Returns the name of the tensor or metadata entry that describes a weight, if there is one.
+    /// Returns the name of the tensor or metadata entry that describes a weight, if the file
+    /// contains one.
     fn describes(&self, layers: &Layers<'_>, name: &str) -> Option<String> {
         let (module, end) = module_and_end(name);
         let own = format!("{module}{COMFY_TENSOR}");
@@ -647,10 +650,11 @@ impl Comfy {
         }
     }
 
-    /// Checks that the weights of a module are codes times scales, stored row after row.
+    /// Checks that the weights of a module are stored as codes in row-major order, which are
+    /// multiplied by scales.
     fn check<'a>(&self, layers: &'a Layers<'a>, module: &str) -> Result<()> {
         const KNOWN: [&str; 3] = ["float8_e4m3fn", "float8_e5m2", "int8_tensorwise"];
-        /// Keys in a description that do not affect the values.
+        /// Keys in a description that do not affect the values of the weights.
         const HARMLESS: [&str; 2] = ["format", "full_precision_matrix_mult"];
         let own = layers.get(&format!("{module}{COMFY_TENSOR}"));
         let own: Option<Value> =

@@ -1,6 +1,7 @@
 //! Weights that consist of rows of codes and a grid of scales. A scale applies to the whole tensor,
-//! to a row, to a block, or to a group within a row. This applies to bitsandbytes,
-//! compressed-tensors, FP8, FP4 and MLX; GPTQ and AWQ are ordered by columns.
+//! to a row, to a block, or to a group within a row. The methods with such weights are
+//! bitsandbytes, compressed-tensors, FP8, FP4 and MLX. Weights from GPTQ and AWQ are ordered by
+//! columns instead.
 
 use super::codes::CodePacking;
 use super::computed::Method;
@@ -10,49 +11,51 @@ use std::sync::Arc;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Dtype, Error, ReadStorage, Result, Tensor};
 
-/// The rows of codes of a weight, and their scales.
+/// A weight that consists of rows of codes and their scales.
 #[derive(Debug)]
 pub(super) struct Scaled {
     pub(super) codes: CodePacking,
-    /// The location of the codes. Every row begins at a whole byte.
+    /// The location of the codes. Every row begins at a byte boundary.
     pub(super) at: Extent,
-    /// Number of bytes of a row.
+    /// Number of bytes of a row of codes.
     pub(super) row_bytes: u64,
     pub(super) columns: u64,
     pub(super) grid: ScaleGrid,
     pub(super) scales: Scales,
     pub(super) formula: Formula,
-    /// The group of each column within its row, if the columns of a group are not consecutive.
+    /// The index of the group of each column in a row, if the columns of a group are not
+    /// consecutive.
     pub(super) groups_of: Option<Arc<Vec<u32>>>,
 }
 
-/// Determines which scale applies to a value.
+/// The grid of scales, which determines the scale that applies to a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScaleGrid {
     /// Number of rows that share a row of scales.
     pub(super) block_rows: u64,
     /// Number of columns that share a scale.
     pub(super) block_columns: u64,
-    /// Number of rows after which blocks start again. If the tensor contains several experts, this
-    /// is the number of rows of one expert.
+    /// Number of rows in a matrix. If the tensor contains several experts, each expert is a matrix,
+    /// and its blocks begin at its first row.
     pub(super) matrix_rows: u64,
 }
 
-/// The scales, row after row.
+/// The scales of a weight, in row-major order.
 #[derive(Debug)]
 pub(super) enum Scales {
-    /// The scale is 1, and there is no tensor of scales.
+    /// The scale is 1 for all values, and there is no tensor of scales.
     One,
     /// The scales are numbers.
     Plain(Extent),
-    /// The scales are powers of two. Each exponent is one byte, and 127 means the scale 1.
+    /// The scales are powers of two. Each scale is stored as a one-byte exponent, for which 127
+    /// stands for the scale 1.
     Powers(Extent),
     /// The scales are numbers that are divided by a constant.
     Divided(Extent, f32),
     /// The scales are numbers that are multiplied by a constant.
     Times(Extent, f32),
-    /// bitsandbytes' "double quantization": the scales are indices into a map, and blocks of these
-    /// indices have scales of their own.
+    /// The "double quantization" of bitsandbytes. The scales are indices into a map, and each block
+    /// of indices has a separate scale.
     Nested {
         indices: Extent,
         /// The value of each index.
@@ -66,7 +69,7 @@ pub(super) enum Scales {
     },
 }
 
-/// How a code and its scale are combined.
+/// The formula that combines a code and its scale.
 #[derive(Debug)]
 pub(super) enum Formula {
     /// `code * scale`
@@ -90,16 +93,16 @@ impl ScaleGrid {
         Self { block_rows: rows, block_columns: columns, matrix_rows: rows }
     }
 
-    /// Returns the grid of a tensor of scales for a weight of these dimensions, whose last two
-    /// dimensions form a matrix. `block` comes from the configuration.
+    /// Returns the grid for a tensor of scales and a weight of this shape, whose last two
+    /// dimensions form a matrix. `block` is the block size from the configuration.
     pub(super) fn of(shape: &[u64], scales: &Tensor, block: Option<[u64; 2]>) -> Result<Self> {
         let [experts @ .., rows, columns] = shape else {
             return Err(shaped(scales, "the shape of a matrix's scales"));
         };
         let (rows, columns) = (*rows, *columns);
         let all_rows: u64 = experts.iter().product::<u64>() * rows;
-        // Whether the scales have dimensions for the experts, and the dimensions of the scales for
-        // one matrix.
+        // `ahead` is whether the scales have dimensions for the experts. `own` contains the
+        // dimensions of the scales for one matrix.
         let (ahead, own) = match scales.shape.strip_prefix(experts) {
             Some(own) if !experts.is_empty() => (true, own),
             _ => (false, &*scales.shape),
@@ -142,7 +145,7 @@ impl ScaleGrid {
         })
     }
 
-    /// Returns the number of scales in a row of scales.
+    /// Returns the number of scales in a row of the grid.
     fn per_row(&self, columns: u64) -> u64 {
         columns.div_ceil(self.block_columns)
     }
@@ -154,9 +157,9 @@ impl ScaleGrid {
     }
 }
 
-/// Guesses the block size of a grid of scales if the configuration does not specify it. The result
-/// is 128 x 128 if that gives these counts, as in nearly all models. Otherwise, the result is the
-/// only powers of two that give these counts.
+/// Guesses the block size of a grid of scales if the configuration does not specify the size. If a
+/// size of 128 x 128 matches the number of scales, as in nearly all models, it is the result.
+/// Otherwise, the result consists of the only powers of two that match the number of scales.
 fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
     let fits = |block: u64| [0, 1].iter().all(|&axis: &usize| dims[axis].div_ceil(block) == counts[axis]);
     if fits(128) {
@@ -175,7 +178,7 @@ fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
 }
 
 impl Scales {
-    /// Determines the scales that a tensor contains, from its dtype.
+    /// Determines the kind of scales that a tensor contains from the tensor's dtype.
     pub(super) fn of(layer: &Layer<'_>, tensor: &Tensor) -> Result<Self> {
         const DTYPES: [Dtype; 6] =
             [Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8_E8M0, Dtype::U8, Dtype::F8_E4M3];
@@ -239,10 +242,11 @@ impl Method for Scaled {
         values: &mut [f32],
     ) -> Result<()> {
         let width = size(columns.end - columns.start);
-        // If several rows are requested, the rows are complete.
+        // If several rows are requested, all of their columns are requested.
         let first = self.codes.start(columns.start);
         let start = rows.start * self.row_bytes + first / 32 * 4;
-        // A row may end inside its last word. In that case, some codes of the word are not needed.
+        // The requested columns may end inside a word. In that case, some codes of the word are not
+        // needed.
         let needed = self.codes.bytes(columns.end).unwrap_or(self.row_bytes).min(self.row_bytes);
         let end = (rows.end - 1) * self.row_bytes + needed;
         let bytes = self.at.read(read, start, end - start)?;
@@ -331,8 +335,8 @@ impl Method for Scaled {
     }
 }
 
-/// Zero points of some rows, packed down the rows: word `w` of a group contains the zero points of
-/// the rows that start at `32 w / bits`.
+/// Zero points of some rows, which are packed along the rows. Word `w` of a group of columns
+/// contains the zero points of the rows from row `32 w / bits` on.
 struct PackedZeros {
     bytes: Vec<u8>,
     first_word: u64,
@@ -356,12 +360,12 @@ impl PackedZeros {
         };
         let first = row * u64::from(self.bits);
         let both = word(first / 32) | word(first / 32 + 1) << 32;
-        // A zero point has at most eight bits, so one byte is enough.
+        // A zero point has at most eight bits, so only one byte is used.
         f32::from((both >> (first % 32)).to_le_bytes()[0] & (0xff >> (8 - self.bits)))
     }
 }
 
-/// Returns the bytes of a row of `columns` codes. All rows must be complete.
+/// Returns the number of bytes of a row of `columns` codes. The tensor must contain whole rows.
 pub(super) fn row_bytes(tensor: &Tensor, rows: u64, columns: u64, codes: &CodePacking) -> Result<u64> {
     let bytes = tensor.bytes.checked_div(rows).unwrap_or(0);
     let needed = codes.bytes(columns);
@@ -371,7 +375,7 @@ pub(super) fn row_bytes(tensor: &Tensor, rows: u64, columns: u64, codes: &CodePa
     Ok(bytes)
 }
 
-/// Returns the error for a number of bits that a method does not have.
+/// Returns the error for a number of bits per code that a method does not support.
 pub(super) fn odd_bits(layer: &str, found: impl std::fmt::Display) -> Error {
     Error::malformed("invalid number of bits per code").tensor(layer).expected("1 to 8").found(found)
 }

@@ -1,4 +1,4 @@
-//! The scheme by which a model's weights were quantized, from the model's configuration.
+//! The scheme with which a model's weights were quantized, according to the model's configuration.
 
 use crate::steps::model_config::{ModelConfig, QuantizationSettings};
 use crate::steps::regexes;
@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use tensorferry_sdk::{Error, Result};
 
-/// How a model's weights were quantized.
+/// The scheme with which a model's weights were quantized.
 #[derive(Debug, Clone)]
 pub(super) enum Scheme {
     /// bitsandbytes: 4-bit codes with a scale per block of the whole tensor, or 8-bit codes with a
@@ -16,43 +16,42 @@ pub(super) enum Scheme {
     Gptq(Packings),
     /// AWQ, version `gemm`.
     Awq(Packings),
-    /// compressed-tensors, with its configuration.
+    /// compressed-tensors, with the configuration of this method.
     CompressedTensors(Value),
     /// 8-bit floats with scales per block, row, or tensor.
     Fp8 {
         /// The number of rows and columns of a block.
         block: Option<[u64; 2]>,
     },
-    /// 4-bit floats, of which 32 share a scale that is a power of two, as in gpt-oss.
+    /// 4-bit floats, as in gpt-oss. Each group of 32 floats shares a scale that is a power of two.
     Mxfp4,
     /// NVIDIA's `ModelOpt`: `FP8` or `NVFP4`.
     Modelopt,
-    /// MLX, with its configuration.
+    /// MLX, with the configuration of this method.
     Mlx(Value),
-    /// An unsupported method, with its name.
+    /// An unsupported method with this name.
     Uncovered(String),
 }
 
-/// Integers with a small number of bits that are packed in 32-bit words.
+/// The packing of integers of a few bits in 32-bit words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WordPacking {
     /// Number of bits per integer.
     pub(super) bits: u32,
-    /// Number of integers that share a scale; `None` means a whole column.
+    /// Number of integers that share a scale; `None` if a whole column shares a scale.
     pub(super) group: Option<u64>,
-    /// The number to add to stored zero points.
+    /// The number that is added to stored zero points.
     pub(super) zero_offset: u32,
 }
 
-/// Names in `quant_method` of methods that are not supported. Files of these methods are copied
-/// unchanged.
+/// Names of unsupported methods in `quant_method`. The tensors of such models are copied unchanged.
 const UNCOVERED: [&str; 15] = [
     "hqq", "aqlm", "vptq", "spqr", "eetq", "quip", "quip#", "quanto", "torchao", "bitnet", "exl2", "exl3",
     "higgs", "fp_quant", "sinq",
 ];
 
-/// The method that a configuration declares with `quantization_bit`. With 4 bits, a byte contains
-/// two codes, but the tensor names are those of 8-bit codes.
+/// The method that a configuration declares with the key `quantization_bit`. With 4 bits, a byte
+/// contains two codes, but the tensors have the same names as 8-bit codes.
 pub(super) const CHATGLM: &str = "ChatGLM";
 
 impl Scheme {
@@ -81,7 +80,8 @@ impl Scheme {
         }
     }
 
-    /// Returns the settings for all weights: bits, groups, a variant.
+    /// Returns a description of the settings for all weights, such as the number of bits and the
+    /// group size.
     #[must_use]
     pub(super) fn variant(&self) -> Option<String> {
         let of_bits = |bits: u64, group: Option<u64>| match group {
@@ -104,9 +104,9 @@ impl Scheme {
     }
 }
 
-/// Keys that identify the method of a configuration without `quant_method`; if several entries
-/// match, the first one is used. Such configurations come from older releases of the libraries, and
-/// transformers recognizes some of them itself.
+/// Keys that identify the method of a configuration without `quant_method`. If several entries
+/// match, the first entry is used. Older releases of the libraries wrote such configurations, and
+/// transformers also recognizes some of them.
 const BY_KEYS: [(&[&str], &str); 6] = [
     (&["load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "llm_int8_threshold"], "bitsandbytes"),
     (&["config_groups"], "compressed-tensors"),
@@ -118,12 +118,12 @@ const BY_KEYS: [(&[&str], &str); 6] = [
 /// Files that describe quantization without naming the method.
 const BY_FILES: [(&str, &str); 3] =
     [("quantize_config.json", "gptq"), ("quant_config.json", "awq"), ("hf_quant_config.json", "modelopt")];
-/// The keys of MLX's configuration, which does not name a method.
+/// The keys of MLX configurations, which do not name a method.
 const OF_MLX: [&str; 3] = ["group_size", "bits", "mode"];
 
 impl QuantizationSettings<'_> {
-    /// Returns the scheme, or `None` if the configuration does not identify the scheme, so that it
-    /// must be determined from tensor names.
+    /// Returns the scheme, or `None` if the configuration does not identify it. In that case, the
+    /// scheme must be determined from tensor names.
     fn scheme(self) -> Result<Option<Scheme>> {
         let facts = self.facts;
         let has = |keys: &[&str]| keys.iter().any(|key| facts.get(*key).is_some());
@@ -153,22 +153,22 @@ impl QuantizationSettings<'_> {
     }
 }
 
-/// How codes are packed in the words of all layers, with overrides for some layers.
+/// The packing of codes in the words of all layers, with overrides for some layers.
 #[derive(Debug, Clone)]
 pub(super) struct Packings {
     pub(super) all: WordPacking,
-    /// The overrides. If several overrides match a layer, the first one is used.
+    /// The overrides. If several overrides match a layer, the first override is used.
     overrides: Vec<Override>,
 }
 
 #[derive(Debug, Clone)]
 struct Override {
     layers: LayerNames,
-    /// `None` if the layers are not quantized.
+    /// The packing for these layers; `None` if the layers are not quantized.
     packing: Option<WordPacking>,
 }
 
-/// The layers that an override applies to.
+/// The layers to which an override applies.
 #[derive(Debug, Clone)]
 enum LayerNames {
     Named(String),
@@ -180,7 +180,7 @@ impl Packings {
         Self { all, overrides: Vec::new() }
     }
 
-    /// Returns how codes are packed in the words of a layer.
+    /// Returns the packing of codes in the words of a layer.
     pub(super) fn of(&self, layer: &str) -> Result<WordPacking> {
         let is_of = |of: &&Override| match &of.layers {
             LayerNames::Named(name) => name == layer,
@@ -219,7 +219,7 @@ fn object<'a>(facts: &'a Value, key: &str) -> impl Iterator<Item = (&'a String, 
     facts.get(key).and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 
-/// Parses the setting `dynamic` from `GPTQModel`. Each key is a pattern that matches from the start
+/// Parses the setting `dynamic` of `GPTQModel`. Each key is a pattern that matches from the start
 /// of a layer's name. The prefix `-:` excludes the matching layers from quantization.
 fn dynamic(all: WordPacking, facts: &Value) -> Result<Vec<Override>> {
     let of = |(key, own): (&String, &Value)| {
@@ -234,7 +234,7 @@ fn dynamic(all: WordPacking, facts: &Value) -> Result<Vec<Override>> {
     object(facts, "dynamic").map(of).collect()
 }
 
-/// Parses the setting `extra_config` from `AutoRound`. Keys are names of layers, or patterns, which
+/// Parses the setting `extra_config` of `AutoRound`. Keys are names of layers, or patterns, which
 /// may match anywhere in a name. Layers with 16 bits or more are not quantized.
 fn extra_config(all: WordPacking, facts: &Value, known: &[u32]) -> Result<Vec<Override>> {
     let of = |(key, own): (&String, &Value)| {
@@ -249,7 +249,7 @@ fn extra_config(all: WordPacking, facts: &Value, known: &[u32]) -> Result<Vec<Ov
     Ok(overrides)
 }
 
-/// Parses a configuration from `AutoRound`. The words are packed as in GPTQ or AWQ, depending on
+/// Parses a configuration of `AutoRound`. The words are packed as in GPTQ or AWQ, depending on
 /// `packing_format`.
 fn auto_round(facts: &Value) -> Result<Scheme> {
     if let Some(other) = text(facts, "data_type").filter(|kind| *kind != "int") {
@@ -273,7 +273,7 @@ fn auto_round(facts: &Value) -> Result<Scheme> {
     Ok(if is_awq { Scheme::Awq(packings) } else { Scheme::Gptq(packings) })
 }
 
-/// Returns the value of a key, if it is a string.
+/// Returns the value of a key, if the value is a string.
 pub(super) fn text<'a>(facts: &'a Value, key: &str) -> Option<&'a str> {
     facts.get(key)?.as_str()
 }
@@ -304,7 +304,7 @@ fn awq(facts: &Value) -> Result<Scheme> {
     Ok(Scheme::Awq(Packings::same(all)))
 }
 
-/// Numbers of bits that GPTQ codes may have.
+/// The numbers of bits that GPTQ codes may have.
 const GPTQ_BITS: [u32; 4] = [2, 3, 4, 8];
 
 fn packs_otherwise(method: &str, key: &str, found: &str) -> Error {
@@ -316,7 +316,7 @@ fn first<'a>(facts: &'a Value, keys: &[&str]) -> Option<&'a Value> {
     keys.iter().find_map(|key| facts.get(*key)).filter(|value| !value.is_null())
 }
 
-/// Returns the bits per value, which must be one of `known`.
+/// Returns the number of bits per value, which must be in `known`.
 fn bits(facts: &Value, keys: &[&str], known: &[u32]) -> Result<u32> {
     let declared = first(facts, keys);
     let bits = declared.and_then(Value::as_u64).and_then(|bits| u32::try_from(bits).ok());

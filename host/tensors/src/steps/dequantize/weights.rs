@@ -1,6 +1,6 @@
-//! The weights of a model that consist of several tensors each: codes, scales, zero points. The
-//! step `dequantize` computes the weights, descriptions of a model count them, and consumers that
-//! need numbers refuse the codes.
+//! Quantized weights, each of which consists of several tensors: codes, scales, zero points. The
+//! step `dequantize` computes these weights, and descriptions of a model count them. Operations
+//! that need numbers refuse the codes.
 //!
 //! Codes are recognized by the location of their bytes, so they are still recognized after other
 //! steps rename or split them.
@@ -14,7 +14,7 @@ use crate::steps::model_facts::ModelFacts;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{Catalog, Data, Dtype, Error, Result, StorageId, Tensor, TensorId};
 
-/// A weight, and the tensors that it consists of.
+/// A quantized weight, and the tensors that it consists of.
 #[derive(Debug, Clone)]
 pub struct QuantizedWeight {
     /// The name of the dequantized weight.
@@ -27,13 +27,13 @@ pub struct QuantizedWeight {
     pub parts: Vec<TensorId>,
 }
 
-/// How the weights of a model were quantized.
+/// A description of how the weights of a model were quantized.
 #[derive(Debug)]
 pub struct QuantizedModel {
     pub method: String,
-    /// The bits and groups, or the variant of the method.
+    /// The number of bits and the group size, or the variant of the method.
     pub variant: Option<String>,
-    /// The weights, as far as they are understood.
+    /// The weights for which the quantization is understood.
     pub weights: Vec<QuantizedWeight>,
     /// The reason why some or all of the weights cannot be dequantized.
     pub problem: Option<Error>,
@@ -41,21 +41,21 @@ pub struct QuantizedModel {
 
 /// All quantized weights of a model, and the remaining codes.
 pub(super) struct FoundWeights<'a> {
-    /// The common names of the methods.
+    /// The common names of the methods with which the weights were quantized.
     pub(super) method: String,
     pub(super) weights: Vec<Weight<'a>>,
     /// Codes that neither a configuration nor tensor names explain.
     pub(super) unknown: Vec<UnknownCodes<'a>>,
 }
 
-/// Finds all weights, first by the scheme of the configuration, then by names.
+/// Finds all quantized weights, first by the scheme of the configuration, and then by tensor names.
 pub(super) fn find<'a>(
     scheme: Option<&Scheme>,
     layers: &'a Layers<'a>,
     may_lack_scale: bool,
 ) -> Result<FoundWeights<'a>> {
     if matches!(scheme, Some(Scheme::Uncovered(name)) if name == CHATGLM) {
-        // The tensor names look like the names of 8-bit codes.
+        // The tensors have the names of 8-bit codes, but may contain 4-bit codes.
         let unknown = names::codes(layers);
         return Ok(FoundWeights { method: CHATGLM.to_owned(), weights: Vec::new(), unknown });
     }
@@ -96,8 +96,8 @@ fn of_scheme<'a>(scheme: &Scheme, layers: &'a Layers<'a>, may_lack_scale: bool) 
 }
 
 /// Describes how a model's weights were quantized, or returns `None` if neither a configuration nor
-/// names show that they were. Weights that cannot be dequantized are described as far as they are
-/// understood.
+/// names show that they were. For weights that cannot be dequantized, the description may be
+/// incomplete.
 #[must_use]
 pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedModel> {
     if model.input.codes_are_numbers {
@@ -167,16 +167,16 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
 /// The dtypes of scales that are stored as plain numbers.
 const SCALES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 
-/// The tensors of an input that are codes, with the scales that they need. They are identified by
+/// The tensors of an input that are codes, and the scales of these codes. Both are identified by
 /// the location of their bytes, so that they are still found after steps rename or split them.
 #[derive(Debug, Default)]
 pub struct StoredCodes {
-    /// By the storage and the start of a tensor in it: the end of the tensor, and whether it
-    /// contains scales.
+    /// A map whose keys are the storage of a tensor and the start of the tensor in that storage.
+    /// The values are the end of the tensor, and whether the tensor contains scales.
     stored: BTreeMap<(StorageId, u64), (u64, bool)>,
-    /// The common name of the method.
+    /// The common name of the quantization method.
     method: String,
-    /// Whether `dequantize` supports all quantized weights.
+    /// Whether the step `dequantize` supports all quantized weights.
     can_be_dequantized: bool,
 }
 
@@ -224,20 +224,20 @@ impl StoredCodes {
         self.is_scale(tensor) == Some(true)
     }
 
-    /// Returns whether `dequantize` supports all weights with codes.
+    /// Returns whether the step `dequantize` supports all weights with codes.
     #[must_use]
     pub(crate) fn can_be_dequantized(&self) -> bool {
         self.can_be_dequantized
     }
 
-    /// Returns the common name of the method.
+    /// Returns the common name of the quantization method.
     #[must_use]
     pub fn method(&self) -> &str {
         &self.method
     }
 
-    /// Returns the error for a consumer that needs numbers but finds codes. `step` is the step that
-    /// gives the numbers. It follows the word "use" in the hint.
+    /// Returns the error for an operation that needs numbers but finds codes. `step` names the step
+    /// that computes the numbers. The hint contains `step` after the word "use".
     #[must_use]
     pub fn error(&self, tensor: &Tensor, step: &str) -> Error {
         let dtype = tensor.dtype.info().map_or("", |info| info.name());
@@ -249,7 +249,7 @@ impl StoredCodes {
         Error::usage(format!("the tensor holds {codes}, not its numbers")).tensor(&tensor.name).hint(hint)
     }
 
-    /// Returns whether a tensor contains scales; `None` if it contains neither codes nor scales.
+    /// Returns whether a tensor contains scales, or `None` if it contains neither codes nor scales.
     fn is_scale(&self, tensor: &Tensor) -> Option<bool> {
         if self.stored.is_empty() {
             return None;
