@@ -1,9 +1,9 @@
-//! Stored bytes: the storages of a catalog, which are read by position regardless of their
-//! location, and are checked against the digests that the format stores.
+//! Stored bytes: the storages of a catalog. A storage can be read at any position, regardless of
+//! its location. Its bytes are checked against the digests that the format stores.
 //!
 //! If a reader decodes its own types, such as quantized blocks, a long tensor consists of joined
-//! pieces. If a window needs a whole piece, the piece is decoded directly into the window. If a
-//! piece crosses the end of a window, it is kept for the next window. Only a few pieces are kept at
+//! pieces. If a read needs a whole piece, the piece is decoded directly into the buffer. If a read
+//! ends inside a piece, the decoded piece is kept for the next read. Only a few pieces are kept at
 //! a time.
 
 use crate::cast::{CastChain, CastLosses, ReadObserver};
@@ -25,10 +25,11 @@ use tensorferry_sdk::{
     hex,
 };
 
-/// Creates an unnamed temporary file, next to the output or in the folder for temporary files.
+/// A function that creates an unnamed temporary file, next to the output or in the folder for
+/// temporary files.
 pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
 
-/// The storages of the catalog of an input, or of a part of that catalog.
+/// The storages of an input's catalog, or of a part of that catalog.
 pub struct Stored<'a> {
     input: &'a TensorInput,
     session: &'a Session,
@@ -37,22 +38,22 @@ pub struct Stored<'a> {
     spill: Spill,
 }
 
-/// The storages of a catalog that were decoded so far. The set may outlive the [`Stored`] that
-/// filled it, so that an open model decodes each storage only once.
+/// The storages of a catalog that have been decoded so far. This set may outlive the [`Stored`]
+/// that filled it, so that an open model decodes each storage only once.
 pub struct DecodedStorages {
     by_storage: HashMap<StorageId, MadeOnce<Decoded>>,
-    /// Bytes of decoded storages that are in memory.
+    /// Number of bytes of decoded storages that are in memory.
     held: AtomicU64,
     /// Recently decoded short storages that are parts of joined storages.
     pieces: RecentPieces,
 }
 
-/// Maximum bytes of an encoded part of a joined storage that is decoded when it is read, and kept
-/// only for a short time.
+/// Maximum length in bytes of a piece: an encoded part of a joined storage that is decoded when it
+/// is read, and kept only for a short time.
 pub const MAX_PIECE: u64 = 4 << 20;
 
-/// A value that is made on first use, or the error that occurred. If the attempt was canceled, the
-/// next call tries again.
+/// A value that is computed on first use, or the error that occurred. If the computation was
+/// canceled, the next call tries again.
 struct MadeOnce<T>(Mutex<Option<Result<Arc<T>>>>);
 
 impl<T> Default for MadeOnce<T> {
@@ -78,13 +79,14 @@ impl<T> MadeOnce<T> {
 /// A piece that is decoded on first use.
 type Piece = Arc<MadeOnce<Vec<u8>>>;
 
-/// Recently decoded pieces. A copy often ends inside a piece, and the next copy continues in the
-/// same piece soon afterwards.
+/// Recently decoded pieces. They are kept because a read often ends inside a piece, and the next
+/// read continues in that piece.
 #[derive(Default)]
 struct RecentPieces(Mutex<VecDeque<(StorageId, Piece)>>);
 
 impl RecentPieces {
-    /// Returns the piece for a storage. If there are more than `max`, the oldest is dropped.
+    /// Returns the piece for a storage. If more than `max` pieces would be kept, drops the oldest
+    /// piece.
     fn get(&self, id: StorageId, max: usize) -> Piece {
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, piece)) = recent.iter().find(|(known, _)| *known == id) {
@@ -100,7 +102,7 @@ impl RecentPieces {
 }
 
 impl DecodedStorages {
-    /// Returns an empty set, in which no storage is decoded yet.
+    /// Creates a set in which no storage has been decoded yet.
     #[must_use]
     pub fn new(catalog: &Catalog) -> Self {
         let is_encoded = |storage: &Storage| matches!(storage.location, StorageLocation::Encoded { .. });
@@ -116,7 +118,7 @@ enum Decoded {
 }
 
 impl Decoded {
-    /// The caller has checked the range.
+    /// Reads decoded bytes. The caller must have checked the range.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         match self {
             Self::Memory(bytes) => copy_from(bytes, offset, buffer),
@@ -133,7 +135,7 @@ impl<'a> Stored<'a> {
         Self { input, session, catalog, decoded: Arc::new(DecodedStorages::new(catalog)), spill }
     }
 
-    /// Uses the storages in `decoded` that were decoded before.
+    /// Reuses the storages in `decoded` that have already been decoded.
     #[must_use]
     pub fn with_decoded(self, decoded: Arc<DecodedStorages>) -> Self {
         Self { decoded, ..self }
@@ -154,12 +156,12 @@ impl<'a> Stored<'a> {
         (self.spill)()
     }
 
-    /// Returns a storage of the catalog. An unknown ID is a plugin error.
+    /// Returns a storage of the catalog, or a plugin error if the ID is unknown.
     pub fn storage(&self, id: StorageId) -> Result<&Storage> {
         self.catalog.storage(id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))
     }
 
-    /// Fills `buffer` from `offset` bytes into a storage.
+    /// Fills `buffer` with bytes of a storage that start at `offset`.
     pub fn read(&self, id: StorageId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let storage = self.storage(id)?;
         check_range("", storage.len, offset, buffer.len() as u64)?;
@@ -185,8 +187,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Fills `buffer` from a range of a joined storage. A short encoded piece is kept only for a
-    /// short time.
+    /// Fills `buffer` with a range of a joined storage. Short encoded pieces are decoded and kept
+    /// only for a short time.
     fn read_range(&self, range: StorageRange, buffer: &mut [u8]) -> Result<()> {
         let storage = self.storage(range.storage)?;
         match storage.location {
@@ -213,7 +215,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Reads a storage, as [`read`](Self::read) does, and passes the stored bytes to an observer.
-    /// If the storage is a cast, returns the counts of values that changed.
+    /// If the storage is a cast, returns the counts of values that change.
     pub fn read_observed(
         &self,
         id: StorageId,
@@ -247,7 +249,7 @@ impl<'a> Stored<'a> {
         Ok(CastLosses::default())
     }
 
-    /// Returns the conversion of a storage that is a cast; `None` for other storages.
+    /// Returns the conversion for a storage that is a cast, or `None` for other storages.
     pub fn chain(&self, id: StorageId) -> Result<Option<CastChain>> {
         match &self.storage(id)?.location {
             StorageLocation::Cast(cast) => CastChain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
@@ -261,7 +263,8 @@ impl<'a> Stored<'a> {
         &self.input.source
     }
 
-    /// Returns the file and the offset at which a storage's bytes are stored unchanged, or `None`.
+    /// Returns the file and the offset of a storage's bytes, or `None` if no file contains them
+    /// unchanged.
     #[must_use]
     pub fn place_in_file(&self, id: StorageId) -> Option<(FileId, u64)> {
         match &self.catalog.storage(id)?.location {
@@ -270,16 +273,16 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Returns the descriptor of the file and the offset at which a storage's bytes are stored
-    /// unchanged, as [`place_in_file`](Self::place_in_file) does.
+    /// Returns the file and the offset of a storage's bytes as
+    /// [`place_in_file`](Self::place_in_file) does, but with the file's descriptor.
     #[must_use]
     pub fn in_file(&self, id: StorageId) -> Option<(Arc<File>, u64)> {
         let (file, offset) = self.place_in_file(id)?;
         Some((self.input.source.descriptor(file).ok()?, offset))
     }
 
-    /// Adds the file ranges from which `len` bytes of a storage are read, starting at `offset`.
-    /// Bytes that must be decoded or computed are skipped.
+    /// Adds the file ranges that contain `len` bytes of a storage, starting at `offset`. Bytes that
+    /// must be decoded or computed are skipped.
     pub fn add_file_ranges(&self, id: StorageId, offset: u64, len: u64, ranges: &mut Vec<FileRange>) {
         let Some(storage) = self.catalog.storage(id) else { return };
         match &storage.location {
@@ -328,8 +331,8 @@ impl<'a> Stored<'a> {
         self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
     }
 
-    /// Reads storages and checks them against the digests that the format stores. An error names
-    /// the file, the offset, and both values.
+    /// Reads storages and checks them against the digests that the format stores. An error contains
+    /// the file, the offset, and the expected and actual digests.
     pub fn check_digests(&self, ids: &[StorageId]) -> Result<()> {
         ids.par_iter().try_for_each(|&id| {
             let storage = self.storage(id)?;
@@ -376,8 +379,8 @@ impl<'a> Stored<'a> {
         })
     }
 
-    /// Decodes a storage into `output` without keeping anything. Its digest, if it has one, is not
-    /// checked.
+    /// Decodes a storage into `output`, and does not keep the decoded bytes. Does not check the
+    /// digest of the storage.
     pub fn decode_into(&self, id: StorageId, output: &mut dyn ByteSink) -> Result<()> {
         let storage = self.storage(id)?;
         let StorageLocation::Encoded { handle } = storage.location else {
@@ -397,8 +400,8 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Passes each range of a joined storage to `each`, together with the part of the buffer for this
-/// range. The buffer is for the bytes that start at `offset`.
+/// Passes each range of a joined storage that overlaps the buffer to `each`, together with the part
+/// of the buffer for this range. The buffer stands for the bytes that start at `offset`.
 fn each_range(
     joined: &JoinedRanges,
     offset: u64,
@@ -413,8 +416,8 @@ fn each_range(
     Ok(())
 }
 
-/// Returns all storages that contribute bytes to a storage: the storage itself, or the storage that
-/// it casts, and the storages from which that storage is joined or computed.
+/// Returns all storages that contribute bytes to a storage. These are the storage that contains its
+/// stored bytes, and the storages from which that storage is joined or computed.
 pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
     let stored = stored_bytes_of(catalog, id);
     let joined = match catalog.storage(stored).map(|storage| &storage.location) {
@@ -428,8 +431,8 @@ pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageI
     std::iter::once(stored).chain(joined.iter().map(|range| range.storage)).chain(inputs.iter().copied())
 }
 
-/// Returns the storage that contains the stored bytes: the storage itself, or the storage that it
-/// casts.
+/// Returns the storage that contains a storage's stored bytes. For a cast, this is the underlying
+/// storage. For other storages, it is the storage itself.
 #[must_use]
 fn stored_bytes_of(catalog: &Catalog, id: StorageId) -> StorageId {
     match catalog.storage(id).map(|storage| &storage.location) {
@@ -451,7 +454,7 @@ fn length_mismatch(taken: u64, expected: u64) -> Error {
         .found(format!("{taken}{}", if taken > expected { " or more" } else { "" }))
 }
 
-/// A sink that accepts at most the declared number of bytes.
+/// A sink that accepts at most the declared number of bytes, and passes them to another sink.
 struct CountedSink<'a> {
     output: &'a mut dyn ByteSink,
     taken: u64,
@@ -501,7 +504,8 @@ impl ByteSink for DecodeSink {
     }
 }
 
-/// Returns the checksum of a byte range, read window by window. An unknown algorithm is an error.
+/// Computes the checksum of a byte range, which is read window by window. Returns an error if the
+/// algorithm is unknown.
 pub fn checksum(
     range: Range<u64>,
     algorithm: DigestAlgorithm,
@@ -516,7 +520,7 @@ pub fn checksum(
     Ok(sum)
 }
 
-/// The caller has checked the range.
+/// Copies a range of bytes to `buffer`. The caller must have checked the range.
 fn copy_from(bytes: &[u8], offset: u64, buffer: &mut [u8]) {
     let start = size(offset);
     buffer.copy_from_slice(&bytes[start..start + buffer.len()]);

@@ -1,7 +1,7 @@
-//! Counts the values that casts change, tensor by tensor. The copy adds the changes in the bytes
-//! that it writes to the tally. For some bytes, the copy does not know which tensor they belong to
-//! (storages with several views, streamed files). These tensors are read once more. Each element of
-//! the output is counted once, even if it is read several times.
+//! Counts the values that casts change, separately for each tensor. The copy counts the changes in
+//! the bytes that it writes. For some bytes, the copy cannot determine the tensor that contains
+//! them (storages with several views, streamed files). Such tensors are read once more. Each
+//! element of the output is counted once, even if it is read several times.
 
 use crate::cast::{CastLosses, ReadObserver};
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
@@ -18,14 +18,14 @@ use tensorferry_sdk::{
     TensorId, TensorPart,
 };
 
-/// The values that casts have changed, counted per tensor.
+/// The counts of values that casts have changed, by tensor.
 pub struct CastTally {
     /// The tensors whose values a cast may change, with the dtypes of the conversion.
     may_lose: BTreeMap<TensorId, Vec<Dtype>>,
     lost: Mutex<BTreeMap<TensorId, CastLosses>>,
 }
 
-/// Returns notes for a dry run about casts whose losses are known only after the copy.
+/// Returns notes for a dry run about casts whose losses will only be known after the copy.
 pub fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<String>> {
     let mut tensors: BTreeMap<String, u64> = BTreeMap::new();
     for logical in models {
@@ -57,7 +57,7 @@ fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId,
 }
 
 impl CastTally {
-    /// Returns a tally without any counts.
+    /// Creates a tally without counts.
     pub fn of(logical: &Logical<'_>) -> Result<Self> {
         Ok(Self { may_lose: may_lose(logical.catalog(), logical.stored())?, lost: Mutex::default() })
     }
@@ -68,7 +68,7 @@ impl CastTally {
         self.may_lose.contains_key(&tensor)
     }
 
-    /// Adds counts to those of a tensor.
+    /// Adds counts to the counts of a tensor.
     pub fn add(&self, tensor: TensorId, lost: CastLosses) {
         if self.may_lose(tensor) {
             *self.lock().entry(tensor).or_default() += lost;
@@ -79,8 +79,8 @@ impl CastTally {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the tensors of the output for which the copy has not added counts, and returns the
-    /// losses.
+    /// Reads the output's tensors for which the copy has not added counts, and returns all losses
+    /// from casts.
     pub fn finish(self, logical: &Logical<'_>, layout: &Layout) -> Result<Vec<Loss>> {
         let known: BTreeSet<TensorId> = self.lock().keys().map(|&id| logical.tied_to(id)).collect();
         let mut missing: BTreeMap<TensorId, TensorId> = BTreeMap::new();
@@ -104,18 +104,18 @@ fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: CastLosses)
     let tensor = tensor_of(logical.catalog(), id)?;
     let width = tensor.dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
     let why = format!("cast from {}: of {} values {}", way(dtypes), tensor.bytes / width, lost.describe());
-    // Rounding is expected in a cast, but a number that is out of range is lost.
+    // Rounding is expected in a cast, but numbers that are out of range are lost data.
     let severity = if lost.is_out_of_range() { Severity::Lost } else { Severity::Changed };
     Ok(Loss::new(LossKind::Precision, &tensor.name, why).severity(severity).requested_by_user())
 }
 
-/// Joins the names of dtypes with "to".
+/// Returns the names of the dtypes of a conversion, joined with "to".
 fn way(dtypes: &[Dtype]) -> String {
     let names: Vec<&str> = dtypes.iter().filter_map(|dtype| Some(dtype.info()?.name())).collect();
     names.join(" to ")
 }
 
-/// Reads a tensor only to count the values that a cast changes.
+/// Reads a tensor and counts the values that its cast changes.
 fn count(logical: &Logical<'_>, id: TensorId) -> Result<CastLosses> {
     let stored = logical.stored();
     let (mut scratch, mut buffer) = (Scratch::default(), Vec::new());

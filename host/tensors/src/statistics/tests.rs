@@ -78,7 +78,7 @@ fn assert_same(found: &Numbers, expected: &Numbers, what: &str) {
     assert_eq!(rest(found), rest(expected), "{what}");
 }
 
-/// Returns the bits of `count` floats, including all special numbers.
+/// Returns the bits of `count` pseudorandom floats.
 fn codes(count: usize, bits: u32) -> Vec<u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -161,7 +161,7 @@ fn what_is_special_in_floats_is_counted() {
 
 #[test]
 fn a_large_mean_costs_no_digits() {
-    // The test data includes F64 numbers near 1e6 with differences of 1e-3, and integers near 1e15.
+    // The numbers are near 1e6, 1e15 and -1e12, and differ by small steps.
     for (mean, step) in [(1e6_f64, 1e-3_f64), (1e15, 1.0), (-1e12, 0.5)] {
         let value = |index: usize| mean + step * (if index.is_multiple_of(2) { 1.0 } else { -1.0 });
         let bytes: Vec<u8> = (0..200_000).flat_map(|index| value(index).to_le_bytes()).collect();

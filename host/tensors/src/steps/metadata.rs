@@ -1,4 +1,4 @@
-//! `set_metadata` sets a metadata entry, and `drop_metadata` removes metadata entries.
+//! The step `set_metadata` sets a metadata entry, and `drop_metadata` removes metadata entries.
 
 use super::signature::{ArgumentSpec, CheckedSpec, Key, Signature};
 use super::tensor_step::{Effects, TensorAction, TensorStep};

@@ -6,26 +6,27 @@ use std::collections::HashSet;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Dtype, Entry, Error, Result, ShardName, ShardTag, Source};
 
-/// The model's configuration.
+/// The name of the model's configuration file.
 pub(crate) const CONFIG: &str = "config.json";
-/// Files next to the configuration with only quantization settings. Some libraries write these
-/// files, or used to write them: `AutoGPTQ`, `AutoAWQ`, and `ModelOpt`. The files are not copied if
+/// The names of files that contain only quantization settings, next to the configuration. All or
+/// some releases of `AutoGPTQ`, `AutoAWQ`, and `ModelOpt` write these files. They are not copied if
 /// the weights are dequantized.
 pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
-/// The configuration keys with quantization settings. MLX writes the second key, and older
+/// The configuration keys that contain quantization settings. MLX writes the second key, and older
 /// compressed-tensors releases write the third key.
 pub const KEYS: [&str; 3] = ["quantization_config", "quantization", "compression_config"];
 
-/// Maximum bytes of a configuration.
+/// Maximum length in bytes of a configuration file.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The contents of the files next to a model's weights.
+/// The contents of the JSON files next to a model's weights.
 #[derive(Debug, Clone, Default)]
 pub struct ModelConfig {
     config: Option<Value>,
     /// One of the files in [`OF_QUANTIZATION`]: its name and its contents.
     beside: Option<(&'static str, Value)>,
-    /// For a single shard of a model: the tensors that the index next to it names.
+    /// If the input is a single shard of a model, the tensors that the index next to the shard
+    /// names.
     indexed: HashSet<String>,
 }
 
@@ -65,14 +66,14 @@ impl ModelConfig {
         self.indexed.contains(tensor)
     }
 
-    /// Returns the quantization settings, if any file contains them.
+    /// Returns the quantization settings, if a file contains them.
     #[must_use]
     pub fn quantization(&self) -> Option<QuantizationSettings<'_>> {
         let config = self.config.as_ref();
         let of_key = |key: &str| config?.get(key).or_else(|| config?.get("text_config")?.get(key));
         let object = |key: &str| of_key(key).filter(|facts| facts.is_object());
-        // MLX writes both keys, without a method. The other libraries write the name of their
-        // method.
+        // MLX writes the first two keys, without the name of a method. The other libraries write
+        // the name of their method.
         let named = object(KEYS[0]).filter(|facts| facts.get("quant_method").is_some());
         named
             .or_else(|| object(KEYS[1]))
@@ -87,7 +88,7 @@ impl ModelConfig {
         self.config.as_ref()
     }
 
-    /// Returns the dtype that the configuration names for the weights, if weights can be
+    /// Returns the dtype of the weights according to the configuration, if weights can be
     /// dequantized to that dtype.
     #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
@@ -101,7 +102,7 @@ impl ModelConfig {
     }
 }
 
-/// Returns the tensors that a shard's index names, if the file is a shard with an index next to it.
+/// Returns the names of the tensors in the index, if the file is a shard with an index next to it.
 fn indexed(source: &FileSource, name: &str) -> Result<HashSet<String>> {
     let Some(shard) = ShardName::parse(name).filter(|shard| shard.count > 1) else {
         return Ok(HashSet::new());
@@ -112,7 +113,7 @@ fn indexed(source: &FileSource, name: &str) -> Result<HashSet<String>> {
     Ok(named.into_iter().flat_map(|named| named.keys().cloned()).collect())
 }
 
-/// Reads a JSON file of a folder. Returns `None` if it is missing.
+/// Reads a JSON file of a folder. Returns `None` if the file is missing.
 pub(crate) fn read_json(source: &FileSource, name: &str, max: u64) -> Result<Option<Value>> {
     if !source.contains(name)? {
         return Ok(None);

@@ -1,10 +1,10 @@
 //! A pattern selects tensors whose names match a regular expression, and derives new names from
-//! these names. A template replaces every match (`rename:^bert/(.*)$,to=$1`,
-//! `split:\.qkv\.,to=.q.,to=.k.,to=.v.`).
+//! these names. A template replaces every match, as in `rename:^bert/(.*)$,to=$1` or
+//! `split:\.qkv\.,to=.q.,to=.k.,to=.v.`.
 //!
 //! Templates have the syntax of the `regex` crate: `$1`, `${1}` and `$name` refer to groups, and
 //! `$$` is a dollar sign. Unlike in `regex`, a reference to a missing group is an error and not an
-//! empty string. Note that `$1_x` refers to a group named `1_x`.
+//! empty string. The template `$1_x` refers to a group named `1_x`.
 
 use super::regexes;
 use super::selector::{Selection, Selector};
@@ -19,26 +19,27 @@ use tensorferry_sdk::{Catalog, Error, Result, Tensor};
 pub(super) const BESIDE: Key =
     Key::optional("beside", "TEMPLATE", "only if a tensor with this other name exists");
 
-/// The name of the expression's group, or of the template's variable, that contains a part's
-/// number.
+/// The name of the regular expression's group that matches a part's number, and of the template
+/// variable for this number.
 pub(super) const INDEX: &str = "i";
 
 /// The replacement for a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Vec<TemplatePart>);
 
-/// A piece of a template.
+/// A component of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TemplatePart {
     Text(String),
-    /// A reference to a group of the expression, by its number.
+    /// A reference to a group of the regular expression, by the group's number.
     Group(usize),
     /// The number of a part.
     Index,
 }
 
 impl Template {
-    /// Parses a template for an expression. If `numbers` is set, `$i` is the number of a part.
+    /// Parses a template for a regular expression. If `numbers` is set, `$i` is the number of a
+    /// part.
     pub(super) fn parse(field: &Field, regex: &Regex, numbers: bool) -> Result<Self> {
         let mut pieces: Vec<TemplatePart> = Vec::new();
         let mut rest = field.text.as_str();
@@ -112,7 +113,8 @@ fn no_group(field: &Field, name: &str) -> Error {
     field.error(format!("the expression has no group {name:?}{meant}"))
 }
 
-/// Selects the tensors that a step applies to, and derives new names from their names.
+/// A pattern that selects the tensors to which a step applies, and derives new names from their
+/// names.
 #[derive(Debug, Clone)]
 pub(super) struct NamePattern {
     pub(super) regex: Regex,
@@ -121,8 +123,8 @@ pub(super) struct NamePattern {
 }
 
 impl NamePattern {
-    /// Reads a pattern from a spec. The argument is the expression. The key `beside=` and the keys
-    /// that select tensors restrict the pattern further.
+    /// Reads a pattern from a spec, whose argument is the regular expression. The key `beside=` and
+    /// the keys that select tensors restrict the pattern further.
     pub(super) fn of(spec: &CheckedSpec<'_>) -> Result<Self> {
         let regex = regexes::parse(spec.required_argument()?)?;
         let beside = spec.one("beside").map(|field| Template::parse(field, &regex, false)).transpose()?;
@@ -136,7 +138,7 @@ impl NamePattern {
         Ok(Matches { pattern: self, selected: self.selector.on(catalog)?, names })
     }
 
-    /// Returns a name with every match replaced.
+    /// Returns a name in which every match is replaced.
     pub(super) fn rewrite(&self, name: &str, template: &Template, number: usize) -> String {
         match self.regex.replace_all(name, |captures: &Captures<'_>| template.expand(captures, number)) {
             Cow::Borrowed(same) => same.to_owned(),
@@ -145,7 +147,7 @@ impl NamePattern {
     }
 }
 
-/// The tensors of a catalog that a pattern applies to.
+/// The tensors of a catalog to which a pattern applies.
 pub(super) struct Matches<'a> {
     pattern: &'a NamePattern,
     selected: Selection<'a>,

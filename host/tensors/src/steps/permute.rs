@@ -1,5 +1,5 @@
-//! `transpose` swaps the last two dimensions, and `permute` reorders all of them. The copy then
-//! reorders the bytes.
+//! The step `transpose` swaps the last two dimensions, and `permute` reorders all dimensions. The
+//! copy then reorders the bytes.
 
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::selector::Selector;
@@ -31,7 +31,7 @@ pub(super) static PERMUTE: Signature = Signature {
     examples: &["permute:hwio->oihw,where=conv*/kernel", "permute:3x2x0x1,where=conv*/kernel"],
 };
 
-/// The order of the old dimensions.
+/// The new order of the dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum DimensionOrder {
     LastTwo,

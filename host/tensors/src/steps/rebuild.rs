@@ -1,5 +1,5 @@
-//! Builds a catalog from the tensors of a step, each with the old tensor that it replaces, and
-//! updates the tree of non-tensor state.
+//! Builds a catalog from the tensors of a step, and updates the tree of non-tensor state. Each
+//! tensor refers to the old tensor that it replaces.
 
 use super::tensor_step::Effects;
 use super::tree::{self, Change};
@@ -7,14 +7,14 @@ use tensorferry_sdk::{Catalog, Limits, Result, Tensor, TensorId, Tree};
 
 /// A tensor in the result of a step.
 pub(super) struct StepTensor {
-    /// The old tensor that this tensor replaces; `None` for a new tensor, and for a tensor that
-    /// contains only a part of the old one.
+    /// The old tensor that this tensor replaces; `None` for a new tensor, or for a tensor that
+    /// contains only a part of an old tensor.
     pub(super) old: Option<TensorId>,
     pub(super) tensor: Tensor,
 }
 
 impl StepTensor {
-    /// Returns an unchanged tensor.
+    /// Creates the entry for an unchanged tensor.
     pub(super) fn kept(old: TensorId, tensor: &Tensor) -> Self {
         Self { old: Some(old), tensor: tensor.clone() }
     }
@@ -25,15 +25,16 @@ pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = StepTensor> +
     (0..).map(TensorId).zip(catalog.tensors()).map(|(id, tensor)| StepTensor::kept(id, tensor))
 }
 
-/// Returns a catalog with these tensors and the same storages. Each tensor is validated again.
+/// Returns a catalog with these tensors and the storages of the old catalog. Each tensor is
+/// validated again.
 pub(super) fn rebuild(catalog: Catalog, tensors: Vec<StepTensor>, effects: &mut Effects) -> Result<Catalog> {
     let limits = catalog.limits().clone();
     let tree = follow(&catalog, &tensors, &limits, effects)?;
     let has_new_names = tensors.iter().any(|new| {
         new.old.is_none_or(|old| catalog.tensor(old).is_none_or(|old| old.name != new.tensor.name))
     });
-    // New keys in the tree are tensor names with dots, which do not follow the conventions of the
-    // original format.
+    // New keys in the tree are tensor names with dots, and keys with dots do not follow the
+    // conventions of the original format.
     let catalog = if tree.is_some() && has_new_names { catalog.without_origin() } else { catalog };
     catalog.with_tensors(tensors.into_iter().map(|new| new.tensor).collect(), tree, &limits)
 }

@@ -1,4 +1,4 @@
-//! Regular expressions from users. An error names the position in the expression.
+//! Parses regular expressions from users. An error contains the position in the expression.
 
 use super::spec::Field;
 use regex::{Regex, RegexBuilder};

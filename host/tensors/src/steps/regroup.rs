@@ -1,5 +1,5 @@
-//! Regrouping describes a block of a tensor after the tensor is reshaped. The elements stay in the
-//! same order. Adjacent dimensions that have the same number of elements in both shapes form a
+//! Describes a block of a tensor after the tensor is reshaped. Reshaping does not change the order
+//! of the elements. Adjacent dimensions that have the same number of elements in both shapes form a
 //! group, and groups are processed one by one. If the elements of a group are not evenly spaced in
 //! their storage, the block becomes several blocks.
 
@@ -7,13 +7,13 @@ use super::view::bytes;
 use std::ops::Range;
 use tensorferry_sdk::{Block, DtypeInfo, Error, Region, Result, row_major_strides};
 
-/// Maximum number of blocks that one block may become. Each block needs memory and a separate read
-/// in the copy.
+/// Maximum number of blocks into which one block may be divided. Each block needs memory and a
+/// separate read in the copy.
 const MAX_BLOCKS: usize = 1 << 16;
 
-/// A part of a block, described in the new dimensions that were processed so far. The fields are
-/// the origin, shape and strides in these dimensions, and the offset of the part's first element
-/// from the first element of the block.
+/// A part of a block, described in the new dimensions that have been processed so far. It contains
+/// the origin, shape and strides in these dimensions. It also contains the offset of the part's
+/// first element from the first element of the block.
 #[derive(Clone, Default)]
 struct PartialBlock {
     origin: Vec<u64>,
@@ -23,7 +23,8 @@ struct PartialBlock {
 }
 
 impl PartialBlock {
-    /// Adds the dimensions of a group, in which the part is a rectangle.
+    /// Returns this part with the dimensions of one more group, in which the part covers a
+    /// rectangle.
     fn with(&self, Rectangle { region, start }: Rectangle, run: &Run) -> Self {
         let mut partial = self.clone();
         let strides = row_major_strides(&region.shape);
@@ -35,8 +36,8 @@ impl PartialBlock {
     }
 }
 
-/// Describes a block of a tensor after the tensor is reshaped to `new`, which has as many elements
-/// as `old`. Adds the resulting blocks to `into`.
+/// Describes a block of a tensor after the tensor is reshaped from `old` to `new`, which must have
+/// the same number of elements. Adds the resulting blocks to `into`.
 pub(super) fn reshaped(
     block: &Block,
     old: &[u64],
@@ -107,7 +108,8 @@ fn groups(old: &[u64], new: &[u64]) -> Vec<(Range<usize>, Range<usize>)> {
     groups
 }
 
-/// Elements that are consecutive in a group of dimensions, and evenly spaced in the storage.
+/// A run of elements that are consecutive in a group of dimensions, and evenly spaced in the
+/// storage.
 struct Run {
     /// Position of the first element in the group's row-major order.
     start: u64,
@@ -118,12 +120,12 @@ struct Run {
     stride: i64,
 }
 
-/// Returns the part of a block that belongs to a group of dimensions, in as few runs as possible.
+/// Describes the extent of a block in a group of dimensions by as few runs as possible.
 fn runs(block: &Block, old: &[u64], dims: Range<usize>) -> Result<Vec<Run>> {
     let Region { origin, shape } = &block.region;
     let mut run = Run { start: 0, len: 1, first: 0, stride: 1 };
-    // `weight` is the number of elements per index of the current dimension, `is_full` is whether
-    // the run covers all of these elements, and `others` are the dimensions that the run cannot
+    // `weight` is the number of elements per index of the current dimension. `is_full` is whether
+    // the run covers all of these elements. `others` contains the dimensions that the run cannot
     // include.
     let (mut weight, mut is_full, mut others) = (1_u64, true, Vec::new());
     for d in dims.rev() {
@@ -164,11 +166,12 @@ struct Rectangle {
     start: u64,
 }
 
-/// Splits a range of consecutive elements in a shape into rectangles, at most two per dimension.
+/// Splits a range of consecutive elements in a shape into rectangles. There are at most two
+/// rectangles per dimension.
 fn rectangles(shape: &[u64], elements: Range<u64>) -> Vec<Rectangle> {
     let mut found = Vec::new();
-    // The work that remains. Each item consists of indices in the outer dimensions, the number of
-    // elements before these indices, and a range of elements at these indices.
+    // The ranges that have not been split yet. Each item contains indices in the outer dimensions,
+    // the number of elements before these indices, and a range of elements at these indices.
     let mut open = vec![(Vec::new(), 0, elements)];
     while let Some((indices, before, elements)) = open.pop() {
         let Some((_, inner)) = shape[indices.len()..].split_first() else {

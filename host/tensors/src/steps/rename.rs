@@ -1,4 +1,4 @@
-//! `rename` changes the names of tensors: it replaces the matches of a regular expression.
+//! The step `rename` replaces the matches of a regular expression in the names of tensors.
 
 use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{rebuild, unchanged};
@@ -18,7 +18,7 @@ pub(super) static RENAME: Signature = Signature {
     examples: &["rename:^bert/(.*)$,to=$1", "rename:/,to=.", r"rename:\.bias$,to=.beta,beside=.gamma"],
 };
 
-/// Maximum number of collisions to list in an error.
+/// Maximum number of name collisions that an error lists.
 const MAX_LISTED: usize = 20;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl TensorStep for Rename {
     }
 }
 
-/// Checks that no two old names are changed to the same new name.
+/// Checks that no two old names have the same new name.
 pub(super) fn check_collisions<'a>(names: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
     let mut by_new: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (old, new) in names {

@@ -1,8 +1,9 @@
-//! `reshape` changes the dimensions of tensors; their elements stay in order.
+//! The step `reshape` changes the dimensions of tensors. It does not change the order of the
+//! elements.
 //!
-//! If the elements are stored in order, reshaping costs nothing. Otherwise, the tensor may need
-//! several blocks in the new dimensions. For example, if a transposed matrix becomes a vector, it
-//! needs one block per row.
+//! If the elements are stored in order, the tensor needs no additional blocks after reshaping.
+//! Otherwise, it may need several blocks in the new dimensions. For example, if a transposed matrix
+//! becomes a vector, it needs one block per row.
 
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::regroup::reshaped;
@@ -31,9 +32,9 @@ const MAX_DIMENSIONS: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Len {
     Is(u64),
-    /// The old length of the dimension.
+    /// The dimension keeps its old length.
     Same,
-    /// The length that results from the number of remaining elements.
+    /// The length is the number of elements divided by the lengths of the other dimensions.
     Rest,
 }
 

@@ -1,5 +1,5 @@
-//! `select` keeps the selected tensors, and `drop` removes them. Tensors that the user removes are
-//! not a loss.
+//! The step `select` keeps the selected tensors, and `drop` removes them. Tensors that the user
+//! removes are not reported as a loss.
 
 use super::rebuild::{rebuild, unchanged};
 use super::selector::Selector;

@@ -1,5 +1,6 @@
-//! A selector decides which tensors a step applies to: by name, dtype, size or rank. All specified
-//! keys must match. If a key is specified more than once, one of its values must match.
+//! A selector selects the tensors to which a step applies, by name, dtype, size or rank. All
+//! specified keys must match. If a key is specified more than once, at least one of its values must
+//! match.
 
 use super::regexes;
 use super::signature::CheckedSpec;
@@ -9,7 +10,7 @@ use regex::{RegexSet, RegexSetBuilder};
 use tensorferry_core::context::suggest::or_which;
 use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor, parse_size};
 
-/// Selects the tensors that a step applies to.
+/// A condition that selects the tensors to which a step applies.
 #[derive(Debug, Clone)]
 pub(super) struct Selector {
     globs: Option<GlobSet>,
@@ -23,8 +24,8 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// Returns the selector for the keys of a spec. Without keys, it selects all tensors. `more`
-    /// contains additional globs, as in `where=`.
+    /// Returns the selector for the keys of a spec. Without keys, the selector selects all tensors.
+    /// `more` contains an additional glob, which has the same effect as a value of `where=`.
     pub(super) fn of(spec: &CheckedSpec<'_>, more: Option<&Field>) -> Result<Self> {
         let globs: Vec<&Field> = spec.all("where").chain(more).collect();
         let regexes: Vec<&Field> = spec.all("where_re").collect();
@@ -72,7 +73,7 @@ impl Selector {
     }
 }
 
-/// A selector applied to a catalog.
+/// The result of applying a selector to a catalog.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Selection<'a> {
     selector: &'a Selector,

@@ -1,23 +1,23 @@
-//! A signature describes the argument and keys of a step, with their help. `ferry steps` prints
-//! signatures, and every spec is checked against its step's signature.
+//! A signature describes the argument and keys of a step, and contains their help. `ferry steps`
+//! prints signatures, and every spec is checked against the signature of its step.
 
 use super::spec::{Field, Spec};
 use std::collections::HashSet;
 use tensorferry_core::context::suggest::or_which;
 use tensorferry_sdk::{Error, Result};
 
-/// The argument and keys of a step.
+/// The argument and keys that a step accepts, with their help.
 #[derive(Debug)]
 pub struct Signature {
-    /// The name, in lowercase, with `_` between words.
+    /// The name of the step, in lowercase, with `_` between words.
     pub name: &'static str,
-    /// One line of help.
+    /// The help text, in one line.
     pub summary: &'static str,
-    /// More help, in lines of at most 100 characters each.
+    /// Additional help, in lines of at most 100 characters.
     pub details: &'static str,
-    /// The argument after the colon in a spec.
+    /// The declaration of the argument after the colon in a spec.
     pub argument: ArgumentSpec,
-    /// The step's own keys.
+    /// The keys of the step, apart from the [`SELECTOR_KEYS`].
     pub keys: &'static [Key],
     /// Whether the step also accepts the [`SELECTOR_KEYS`].
     pub selects: bool,
@@ -25,30 +25,30 @@ pub struct Signature {
     pub examples: &'static [&'static str],
 }
 
-/// How the argument after the colon is declared.
+/// The declaration of the argument after the colon in a spec.
 #[derive(Debug, Clone, Copy)]
 pub enum ArgumentSpec {
     None,
-    /// An optional argument: a placeholder, and its help.
+    /// An optional argument: the placeholder in the help, and the help text.
     Optional(&'static str, &'static str),
-    /// A required argument: a placeholder, and its help.
+    /// A required argument: the placeholder in the help, and the help text.
     Required(&'static str, &'static str),
 }
 
-/// A key of a step.
+/// The declaration of a key of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
     /// The word before the equals sign.
     pub name: &'static str,
-    /// A placeholder for the value, shown in the help.
+    /// The placeholder for the value in the help.
     pub value: &'static str,
-    /// How often the key may be specified.
+    /// The number of times that the key may be specified.
     pub count: Occurrence,
-    /// One line of help.
+    /// The help text, in one line.
     pub help: &'static str,
 }
 
-/// How often a key may be specified.
+/// The number of times that a key may be specified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occurrence {
     /// Exactly once.
@@ -61,7 +61,7 @@ pub enum Occurrence {
     Some,
 }
 
-/// The keys that select tensors, accepted by most steps on tensors. See `selector`.
+/// The keys that select tensors. Most steps on tensors accept these keys. See `selector`.
 pub const SELECTOR_KEYS: &[Key] = &[
     Key::any("where", "GLOB", "names that match; * matches any text, including dots and slashes"),
     Key::any("where_re", "REGEX", "names with a match; ^ and $ match the ends of the name"),
@@ -106,14 +106,14 @@ impl Signature {
     }
 }
 
-/// A spec that matches the signature of its step: all keys are known, and each key is specified an
+/// A spec that matches the signature of its step. All keys are known, and each key is specified an
 /// allowed number of times.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckedSpec<'a>(&'a Spec);
 
 impl<'a> CheckedSpec<'a> {
-    /// Checks a spec. Unknown, missing or repeated keys are usage errors, and so is a missing or
-    /// unexpected argument.
+    /// Checks a spec against a signature. Unknown, missing or repeated keys are usage errors, and
+    /// so is a missing or unexpected argument.
     pub fn new(spec: &'a Spec, signature: &Signature) -> Result<Self> {
         match (signature.argument, &spec.argument) {
             (ArgumentSpec::None, Some(argument)) => {
@@ -148,7 +148,7 @@ impl<'a> CheckedSpec<'a> {
         self.0.argument.as_ref()
     }
 
-    /// Returns the argument of a step that requires one.
+    /// Returns the argument of a step whose signature requires an argument.
     pub fn required_argument(&self) -> Result<&'a Field> {
         self.argument().ok_or_else(|| Error::usage("expected an argument after a colon"))
     }

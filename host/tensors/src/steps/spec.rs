@@ -1,9 +1,9 @@
 //! A spec is a step as written by the user, before its name and keys are checked:
 //! `NAME[:ARG][,KEY=VALUE]...`.
 //!
-//! A spec is one CSV record as in RFC 4180. A field that contains a comma or a quote is enclosed in
-//! quotes, and quotes inside the field are doubled. The first field is split at its first colon,
-//! and the other fields are split at their first equals sign:
+//! A spec is one CSV record, as defined in RFC 4180. A field that contains a comma or a quote is
+//! enclosed in quotes, and quotes inside the field are doubled. The first field is split at its
+//! first colon, and the other fields are split at their first equals sign:
 //!
 //! ```text
 //! rename:^bert/(.*)$,to=$1
@@ -25,15 +25,15 @@ use tensorferry_sdk::{Error, Result};
 /// A step as written by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// The name of a step or a recipe, or `@` and the path of a recipe file.
+    /// The name of a step or recipe, or `@` followed by the path of a recipe file.
     pub name: String,
     /// The argument after the colon.
     pub argument: Option<Field>,
-    /// Keys and values, in order; keys may repeat.
+    /// The keys and values, in order. A key may occur several times.
     pub options: Vec<(String, Field)>,
 }
 
-/// A value in a spec, with its position.
+/// A value in a spec, and the position of the value.
 #[derive(Debug, Clone, Eq)]
 pub struct Field {
     /// The value, without quotes.
@@ -43,14 +43,15 @@ pub struct Field {
 }
 
 impl PartialEq for Field {
-    /// Compares only the text, because the position of a value does not affect its meaning.
+    /// Compares only the text of two values, because the position of a value does not affect its
+    /// meaning.
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
 }
 
 impl Field {
-    /// Returns a value without a position.
+    /// Creates a value without a position.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), column: None }
@@ -83,7 +84,7 @@ fn at(column: Option<usize>, message: impl fmt::Display) -> Error {
 }
 
 impl Spec {
-    /// Returns a spec with only a name.
+    /// Creates a spec that has only a name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), argument: None, options: Vec::new() }
@@ -103,7 +104,7 @@ impl Spec {
         self
     }
 
-    /// Parses a spec. Errors contain the column.
+    /// Parses a spec. Errors contain the column in the text.
     pub fn parse(text: &str) -> Result<Self> {
         let mut fields = fields(text)?.into_iter();
         let first = fields.next().filter(|field| !field.text.is_empty());
@@ -227,7 +228,7 @@ impl<'de> Visitor<'de> for SpecVisitor {
     }
 }
 
-/// A value in a table.
+/// A value in a table of a manifest.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a text, a number, a boolean, or a list of them")]
 enum SpecValue {
@@ -238,7 +239,7 @@ enum SpecValue {
     Number(f64),
 }
 
-/// One value, or a list of values.
+/// One value or a list of values in a table.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a text, a number, a boolean, or a list of them")]
 enum SpecValues {

@@ -1,5 +1,5 @@
-//! `split` splits tensors along a dimension, and `unstack` splits tensors into slices without that
-//! dimension.
+//! The step `split` splits tensors along a dimension, and `unstack` splits tensors into slices
+//! without that dimension.
 
 use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{StepTensor, rebuild};
@@ -46,7 +46,7 @@ pub(super) static UNSTACK: Signature = Signature {
     examples: &[r"unstack:\.experts\.(w\d)$,to=.experts.$i.$1"],
 };
 
-/// How the parts are named.
+/// The templates for the names of the parts.
 #[derive(Debug)]
 enum PartNames {
     /// One template for each part.
@@ -99,7 +99,7 @@ pub(super) fn make(spec: &CheckedSpec<'_>, unstacks: bool) -> Result<TensorActio
 }
 
 impl Split {
-    /// Returns the ends of the parts along the dimension, in order.
+    /// Returns the end of each part along the dimension, in order.
     fn ends(&self, len: u64, tensor: &Tensor, max: u64) -> Result<Vec<u64>> {
         let wrong = |expected: String| {
             Error::usage("the parts do not add up to the whole")
@@ -123,7 +123,8 @@ impl Split {
             Some(parts) => parts,
             None => len,
         };
-        // A dimension may claim any length, and each part becomes a tensor.
+        // The number of parts is limited, because a hostile input can declare any length and each
+        // part becomes a tensor.
         if parts > max {
             return Err(Error::limit("too many parts").tensor(&tensor.name).found(parts));
         }

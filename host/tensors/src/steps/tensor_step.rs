@@ -7,25 +7,26 @@ use tensorferry_sdk::{Catalog, Dtype, Error, Loss, LossKind, Result, Tensor};
 
 /// The action of a step on tensors.
 pub trait TensorStep: fmt::Debug + Send + Sync {
-    /// Returns the changed catalog. Returns a usage error if the step is impossible with this
-    /// catalog, and an unsupported error if a dtype does not allow the step.
+    /// Applies the step, and returns the changed catalog. Returns a usage error if the step cannot
+    /// be applied to this catalog, and an unsupported error if a dtype does not allow the step.
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog>;
 
-    /// Returns what the step changes.
+    /// Returns the word for the items that the step changes, such as tensors.
     fn is_about(&self) -> &'static str {
         "tensor"
     }
 
-    /// Changes the catalog, as [`apply`](Self::apply) does, in a step that needs more information
-    /// about the model than its catalog.
+    /// Applies the step as [`apply`](Self::apply) does. A step implements this method if it needs
+    /// more information about the model than the catalog.
     fn apply_to(&self, catalog: Catalog, _: &ModelFacts<'_>, effects: &mut Effects) -> Result<Catalog> {
         self.apply(catalog, effects)
     }
 }
 
 impl Effects {
-    /// Drops the attributes of a tensor whose axes change, or that is split or joined. Its
-    /// attributes, such as a spacing for each axis, may no longer apply.
+    /// Reports the attributes of a tensor as lost. A step calls this function if it changes the
+    /// tensor's axes, or splits or joins the tensor. Attributes such as a spacing for each axis may
+    /// no longer apply.
     pub(super) fn leave_attributes(&mut self, tensor: &Tensor) {
         let why = "a step changed the tensor's dimensions, so that its attributes may no longer apply";
         let lose = |key: &String| {
@@ -40,22 +41,22 @@ pub type TensorAction = Box<dyn TensorStep>;
 /// The effects of steps, apart from the changed catalog.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// Losses of contents that the user did not ask to remove.
+    /// The losses of content that the user did not ask to remove.
     pub losses: Vec<Loss>,
     /// Notes for the user.
     pub notes: Vec<String>,
-    /// Number of tensors or metadata entries that the step applied to.
+    /// Number of tensors or metadata entries to which the steps applied.
     pub touched: usize,
     /// The dtype of the dequantized weights, if no quantized weights are left.
     pub dequantized: Option<Dtype>,
 }
 
-/// Applies steps to a catalog, one after the other. Errors name the step.
+/// Applies steps to a catalog in order. Errors name the step.
 pub fn apply(catalog: Catalog, steps: &[Step<TensorAction>]) -> Result<(Catalog, Effects)> {
     apply_each(catalog, steps, |step, catalog, effects| step.apply(catalog, effects))
 }
 
-/// Applies steps to the catalog of a model, one after the other.
+/// Applies steps to the catalog of a model in order.
 pub fn apply_to(
     catalog: Catalog,
     model: &ModelFacts<'_>,

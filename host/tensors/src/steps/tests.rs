@@ -1,5 +1,5 @@
-//! Compares steps with their definitions, element by element, and checks that inverse steps undo
-//! them.
+//! Compares the results of steps with their definitions, element by element, and checks that
+//! inverse steps undo them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod tree;
@@ -13,7 +13,7 @@ use tensorferry_sdk::{
     Node, NodeId, NodeKind, Order, Result, Severity, Storage, StorageLocation, TensorId, Tiles, Value,
 };
 
-/// Builds a catalog that `fill` fills.
+/// Returns a catalog with the content that `fill` adds.
 fn build(fill: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Catalog {
     let source = MemorySource::file("x", Vec::new());
     let limits = Limits::default();
@@ -41,8 +41,8 @@ pub(crate) fn catalog(tensors: &[(&str, &[u64])]) -> Catalog {
     })
 }
 
-/// Returns the shape of a tensor and its elements in row-major order, following the definition of a
-/// block.
+/// Returns the shape of a tensor and its elements in row-major order. The elements are read
+/// according to the definition of a block.
 fn values(catalog: &Catalog, name: &str) -> (Vec<u64>, Vec<i32>) {
     let tensor = catalog.tensors().iter().find(|tensor| tensor.name == name);
     let tensor = tensor.unwrap_or_else(|| panic!("no {name:?} in {:?}", names(catalog)));
@@ -73,7 +73,7 @@ pub(crate) fn names(catalog: &Catalog) -> Vec<&str> {
     catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect()
 }
 
-/// Makes a step from a spec.
+/// Creates a step from a spec.
 fn step(spec: Spec) -> Result<Step<TensorAction>> {
     let action = TENSOR_KINDS.iter().find_map(|kind| kind.action(&spec)).expect("a step on tensors");
     Ok(Step { action: action?, spec, recipe: None })
@@ -103,7 +103,8 @@ fn content(catalog: &Catalog) -> Vec<(String, (Vec<u64>, Vec<i32>))> {
     all
 }
 
-/// Steps that keep a tensor's dimensions keep its attributes; other steps report them as lost.
+/// Checks that steps keep the attributes of a tensor if they keep its dimensions. Other steps
+/// report the attributes as lost.
 #[test]
 fn attributes_go_where_their_tensor_goes() {
     let with_attributes = || {
@@ -214,7 +215,7 @@ fn fused_weights_are_split_and_joined() {
     assert_eq!(parts.tensors().len(), 7);
     assert_eq!(values(&parts, "l.k.weight"), (vec![2, 2], (17..21).collect()));
     let back = ran(parts, &[r"concat:\.q\.,with=.k.,with=.v.,to=.qkv.,sizes=8x2x2"]);
-    // The tensors have the same values and consist of one block again, so that tied tensors stay
+    // The tensors have the same values and again consist of one block, so that tied tensors remain
     // tied.
     assert_eq!(back.tensors(), fused().tensors());
     for (spec, said) in [
@@ -374,17 +375,18 @@ fn a_hundred_thousand_tensors_go_through_ten_steps() {
     };
     let (few, many) = (time(10_000), time(100_000));
     // With ten times as many tensors, a step should take ten times as long. If the time were
-    // quadratic, it would take a hundred times as long.
+    // quadratic, the step would take a hundred times as long.
     assert!(many < few * 40, "{few:?}, {many:?}");
 }
 
-/// A shape, an order of its dimensions, and a second shape with the same number of elements.
+/// Returns a strategy for a shape, an order of its dimensions, and a second shape with the same
+/// number of elements.
 fn shapes() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<u64>)> {
     proptest::collection::vec(prop_oneof![Just(1_u64), Just(2), Just(3), Just(4)], 1..5).prop_flat_map(
         |shape| {
             let axes: Vec<usize> = (0..shape.len()).collect();
-            // The factors of the number of elements, multiplied in a different way to get the
-            // second shape.
+            // The factors of the number of elements. They are multiplied in a different grouping to
+            // get the second shape.
             let factors: Vec<u64> =
                 shape.iter().flat_map(|len| if *len == 4 { vec![2, 2] } else { vec![*len] }).collect();
             let cuts = proptest::collection::vec(any::<bool>(), factors.len());

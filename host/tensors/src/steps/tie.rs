@@ -1,7 +1,7 @@
-//! `tie` gives a tensor a second name, and `untie` makes a separate tensor for each name. Tensors
-//! of the same dtype and shape are tied if they use the same bytes of a storage. `tie` therefore
-//! creates a second view of a storage, and `untie` replaces a view with a view of a different
-//! storage that has the same bytes.
+//! The step `tie` gives a tensor a second name, and `untie` creates a separate tensor for each
+//! name. Tensors of the same dtype and shape are tied if they use the same bytes of a storage.
+//! `tie` therefore creates a second view of a storage, and `untie` replaces a view with a view of a
+//! different storage that contains the same bytes.
 
 use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{StepTensor, rebuild, unchanged};
@@ -113,7 +113,7 @@ impl TensorStep for Untie {
         for members in groups.into_values().filter(|members| members.len() > 1) {
             let some = members.iter().filter(|place| selected.has(&catalog.tensors()[**place]));
             let some: Vec<usize> = some.copied().collect();
-            // If all members of a tie are selected, the first one keeps its storage.
+            // If all tensors of a tie are selected, the first tensor keeps its storage.
             leaving.extend(some.iter().skip(usize::from(some.len() == members.len())));
         }
         effects.touched += leaving.len();

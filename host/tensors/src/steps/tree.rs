@@ -1,23 +1,24 @@
-//! Updates the tree of non-tensor state after a step, to match the changes of the tensors that the
-//! tree names.
+//! Updates the tree of non-tensor state after a step, so that it matches the changes of the tensors
+//! that it contains.
 //!
 //! A tensor's name is its path in the tree, with keys joined by dots. A format that writes the tree
-//! must write the tensors under their new names. Therefore:
+//! must write the tensors with their new names. The update therefore follows these rules:
 //!
-//! - a tensor that is removed leaves its mapping; in a list or a tuple, `None` replaces it, so that
-//!   the others keep their positions;
-//! - a renamed tensor moves to the deepest mapping whose path is a prefix of the new name; within
-//!   the same mapping, it keeps its position with a new key;
+//! - a tensor that is removed is also removed from its mapping; in a list or a tuple, `None`
+//!   replaces it, so that the other values keep their positions;
+//! - a renamed tensor moves to the deepest mapping whose path is a prefix of the new name; if this
+//!   is the old mapping, the tensor keeps its position with a new key;
 //! - a tensor that a step adds is placed in the same way;
 //! - if a mapping contained only tensors, and all of them have moved elsewhere, the mapping is
 //!   removed   from its parent;
-//! - marks that belong to only one tensor (the mark as a parameter, or attributes set on the
-//!   tensor) move with it;
-//! - an object that consists of several tensors (such as a sparse one) is removed if one of them is
-//!   removed or renamed; the object's other tensors move to the mappings that their names lead to.
+//! - marks of a single tensor (the mark as a parameter, or attributes set on the tensor) move with
+//!   the tensor;
+//! - an object that consists of several tensors (such as a sparse tensor) is removed if one of them
+//!   is removed or renamed; the object's other tensors move to the mappings that their names
+//!   determine.
 //!
-//! Anything that is lost this way is a loss of the conversion. A tree that names no tensors stays
-//! as it is.
+//! State that is removed in this way is reported as a loss of the conversion. A tree without
+//! tensors does not change.
 
 mod homes;
 
@@ -28,19 +29,19 @@ use tensorferry_sdk::{
     Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId, Tree,
 };
 
-/// What a step does with a tensor of the old catalog.
+/// The change that a step makes to a tensor of the old catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<'a> {
     Removed,
-    /// The tensor is kept with its name. Contains the new ID.
+    /// The tensor is kept with its name, and has this new ID.
     Kept(TensorId),
-    /// The tensor is renamed. Contains the new ID and name.
+    /// The tensor is renamed, and has this new ID and name.
     Renamed(TensorId, &'a str),
 }
 
-/// Returns the tree after a step. `changes` and `names` are the changes and names of the old
-/// tensors, in the order of the tensors. `added` are the new tensors. Fails if a tensor would take
-/// the key of other state.
+/// Returns the tree after a step. `changes` and `names` contain the changes and names of the old
+/// tensors, in the order of the tensors. `added` contains the new tensors. Returns an error if a
+/// tensor would need a key that other state already uses.
 pub fn follow(
     tree: &Tree,
     changes: &[Change<'_>],
@@ -61,23 +62,24 @@ pub fn follow(
     Ok((old.build(root, added, limits)?, losses))
 }
 
-/// The old tree, and the parts of it that are kept.
+/// The old tree, with information on the parts that are kept.
 struct OldTree<'a> {
     tree: &'a Tree,
     changes: &'a [Change<'a>],
     names: &'a [&'a str],
     homes: Homes,
-    /// The first path to each container that can be reached.
+    /// The first path to each container that can be reached from the root.
     paths: HashMap<NodeId, String>,
-    /// For each node, the number of tensors below it.
+    /// For each node, the number of tensors in its subtree.
     below: Vec<u64>,
-    /// For each node, whether a tensor in it was removed or renamed, so that the node has changed.
+    /// For each node, whether a tensor in its subtree was removed or renamed, so that the node has
+    /// changed.
     broken: Vec<bool>,
-    /// For each node, whether it is a mapping whose tensors have all moved elsewhere.
+    /// For each node, whether it is a mapping from which all tensors have moved to other mappings.
     empty: Vec<bool>,
     kept: Vec<bool>,
-    /// For each kept node, whether it marks a tensor, or is the part of such a mark that contains
-    /// the tensor.
+    /// For each kept node, whether it is the mark of a tensor, or a part of such a mark that
+    /// contains the tensor.
     marks: Vec<bool>,
 }
 
@@ -140,7 +142,7 @@ impl<'a> OldTree<'a> {
         self.changes.get(node.as_tensor()?.0 as usize).copied()
     }
 
-    /// Finds the paths to all nodes that can be reached.
+    /// Finds the paths to all nodes that can be reached from the root.
     fn walk(&mut self, root: NodeId) {
         let mut open = vec![(root, String::new())];
         while let Some((id, path)) = open.pop() {
@@ -169,8 +171,9 @@ impl<'a> OldTree<'a> {
         key_of(self.node(id))
     }
 
-    /// Returns the single tensor of a value, with or without marks. If the tensor is among an
-    /// object's arguments, it counts only if its name is the object's path, which `place` returns.
+    /// Returns the tensor of a value that contains a single tensor, with or without marks. A tensor
+    /// among an object's arguments counts only if its name is the object's path, which `place`
+    /// returns.
     fn leaf(&self, value: NodeId, place: impl FnOnce() -> String) -> Option<&'a Node> {
         if !self.holds_one(value) || self.is_container(value) {
             return None;
@@ -185,12 +188,13 @@ impl<'a> OldTree<'a> {
         (!is_argument || name() == Some(place().as_str())).then_some(node)
     }
 
-    /// Iterates over the values of a mapping or a list, with their keys or indices.
+    /// Iterates over the values of a mapping, list or tuple, with their keys or indices.
     fn values(&self, node: &'a Node) -> impl Iterator<Item = (Slot, NodeId)> {
         let step = match node.kind {
             NodeKind::MAP => 2,
             NodeKind::LIST | NodeKind::TUPLE => 1,
-            // Larger than the number of children of any node, so that there are no entries.
+            // This step is larger than the number of children of any node, so that there are no
+            // entries.
             _ => usize::MAX,
         };
         let entries = node.children.chunks_exact(step).enumerate();
@@ -207,8 +211,8 @@ impl<'a> OldTree<'a> {
         }
     }
 
-    /// Returns the new key for the value of a mapping after the step, or `None` if the value is
-    /// removed.
+    /// Returns the key of a mapping's value after the step, or `None` if the value is removed from
+    /// the mapping.
     fn new_key(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<NewKey<'a>> {
         match self.leaf_change(mapping, key, value) {
             _ if self.is_broken(key) || self.empty[value.0 as usize] => None,
@@ -221,8 +225,8 @@ impl<'a> OldTree<'a> {
         }
     }
 
-    /// Returns the change of the tensor that is a value of a mapping, or `None` if the value is not
-    /// a tensor.
+    /// Returns the change of a tensor that is a value of a mapping, or `None` if the value is not a
+    /// tensor.
     fn leaf_change(&self, mapping: NodeId, key: NodeId, value: NodeId) -> Option<Change<'a>> {
         self.leaf(value, || self.place(self.path(mapping), Slot::Key(key))).and_then(|leaf| self.change(leaf))
     }
@@ -244,7 +248,7 @@ impl<'a> OldTree<'a> {
         })
     }
 
-    /// Finds the mappings that become empty because their tensors move elsewhere.
+    /// Finds the mappings that become empty because all of their tensors move to other mappings.
     fn leave_empty(&mut self, root: NodeId, added: &[(TensorId, &str)]) {
         let named = self.changes.iter().zip(self.names).filter_map(|(change, old)| match change {
             Change::Removed => None,
@@ -290,8 +294,7 @@ impl<'a> OldTree<'a> {
             };
             for child in children {
                 self.kept[child.0 as usize] = true;
-                // If a value is kept although its tensor was renamed, the value is a mark; see
-                // `leaf`.
+                // A value that is kept although its tensor was renamed is a mark; see `leaf`.
                 let begins = self.is_container(id) && !self.is_container(child) && self.is_broken(child);
                 self.marks[child.0 as usize] |= self.holds_one(child) && (is_mark || begins);
             }
@@ -326,7 +329,7 @@ impl<'a> OldTree<'a> {
         losses
     }
 
-    /// Returns the losses for tensors that move out of a mapping: one loss per target mapping.
+    /// Returns the losses for tensors that move out of a mapping, with one loss per target mapping.
     fn moves(&self, from: NodeId) -> impl Iterator<Item = Loss> {
         let mut by_home: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for (value, name) in self.moved(from) {
@@ -399,9 +402,9 @@ impl<'a> OldTree<'a> {
         Ok(tree)
     }
 
-    /// Adds a tensor with its marks, for a mapping that may come before the marks in the list of
-    /// nodes. `done` contains the nodes that were already added in this way, so that common parts
-    /// of marks are added only once.
+    /// Adds a tensor with its marks to the new tree. This function is used for mappings that may
+    /// precede the marks in the list of nodes. `done` contains the nodes that were already added in
+    /// this way, so that common parts of marks are added only once.
     fn add_mark(
         &self,
         mark: NodeId,
@@ -427,8 +430,7 @@ impl<'a> OldTree<'a> {
         Ok(done[&mark])
     }
 
-    /// Returns the marked tensors. For each tensor, returns the value that contains it in a mapping
-    /// or list.
+    /// Returns the marked tensors, each with the value that contains it in a mapping or list.
     fn marked(&self) -> HashMap<TensorId, NodeId> {
         let mut values = HashMap::new();
         for id in self.ids() {
@@ -444,8 +446,8 @@ impl<'a> OldTree<'a> {
         values
     }
 
-    /// Returns the tensors that are added to each mapping: new tensors, and tensors that the old
-    /// tree names but whose position in the tree is not kept.
+    /// Returns the tensors that are added to each mapping. These are new tensors, and tensors of
+    /// the old tree whose positions are not kept.
     fn coming(&self, added: &[(TensorId, &'a str)]) -> HashMap<NodeId, Vec<(&'a str, Addition)>> {
         let marked = self.marked();
         let mut has_place: HashSet<TensorId> = HashSet::new();
@@ -480,7 +482,8 @@ impl<'a> OldTree<'a> {
     }
 }
 
-/// A value that is added to a mapping: a tensor's new ID, or the old node that marks a tensor.
+/// A value that is added to a mapping. It is the new ID of a tensor, or the old node that marks a
+/// tensor.
 enum Addition {
     Plain(TensorId),
     Marked(NodeId),

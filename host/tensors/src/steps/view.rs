@@ -1,10 +1,11 @@
 //! Views: the blocks of a tensor after it is transposed, split, or joined. Only origins, shapes,
-//! offsets and strides change. The storages stay the same.
+//! offsets and strides change. The storages do not change.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Block, Catalog, DtypeInfo, Error, Result, StorageId, Tensor};
 
-/// Returns the properties of a tensor's dtype, if the elements have fixed positions.
+/// Returns the properties of a tensor's dtype, or an error if its elements vary in length, like
+/// strings.
 pub(super) fn info_of(catalog: &Catalog, tensor: &Tensor) -> Result<DtypeInfo> {
     match catalog.dtype_info(tensor.dtype).filter(|info| !info.is_variable()) {
         Some(info) => Ok(info.clone()),
@@ -12,8 +13,8 @@ pub(super) fn info_of(catalog: &Catalog, tensor: &Tensor) -> Result<DtypeInfo> {
     }
 }
 
-/// Returns a dimension by its number; negative numbers count from the end. `rank` is the number of
-/// dimensions.
+/// Returns the index of a dimension. Negative numbers count from the last dimension. `rank` is the
+/// number of dimensions.
 pub(super) fn axis_of(axis: Option<i64>, rank: usize, tensor: &Tensor) -> Result<usize> {
     let axis = axis.unwrap_or(0);
     let place = if axis < 0 { axis.checked_add_unsigned(rank as u64) } else { Some(axis) };
@@ -25,14 +26,14 @@ pub(super) fn axis_of(axis: Option<i64>, rank: usize, tensor: &Tensor) -> Result
     })
 }
 
-/// Returns the bytes that `elements` elements take, or `None` if that is not a whole number of
-/// bytes.
+/// Returns the number of bytes of `elements` elements, or `None` if the elements do not fill whole
+/// blocks of the dtype.
 pub(super) fn bytes(info: &DtypeInfo, elements: i128) -> Option<i128> {
     let (per_block, block) = (i128::from(info.block_elements()), i128::from(info.block_bytes()));
     (elements % per_block == 0).then(|| elements / per_block * block)
 }
 
-/// Reorders the dimensions of a block: the new dimension `d` is the old `axes[d]`.
+/// Reorders the dimensions of a block. The new dimension `d` is the old dimension `axes[d]`.
 pub(super) fn permute(block: &Block, axes: &[usize]) -> Block {
     let mut turned = block.clone();
     for (new, &old) in axes.iter().enumerate() {
@@ -43,8 +44,8 @@ pub(super) fn permute(block: &Block, axes: &[usize]) -> Block {
     turned
 }
 
-/// Returns the part of a block at the indices from `start` to `end` of a dimension. In the result,
-/// these indices begin at 0.
+/// Returns the part of a block from index `start` to index `end` of a dimension. In the result, the
+/// indices are relative to `start`.
 pub(super) fn cut(block: &Block, axis: usize, start: u64, end: u64, info: &DtypeInfo) -> Result<Block> {
     let first = block.region.origin[axis].max(start);
     let last = (block.region.origin[axis] + block.region.shape[axis]).min(end);
@@ -76,12 +77,13 @@ pub(super) fn without_axis(mut block: Block, axis: usize) -> Block {
     block
 }
 
-/// Merges neighboring blocks along a dimension if they are contiguous in their storage, so that
-/// splitting and joining gives the original block.
+/// Merges neighboring blocks along a dimension if they are contiguous in their storage. As a
+/// result, a block that is split and joined again is restored.
 pub(super) fn merge(mut blocks: Vec<Block>, axis: usize, info: &DtypeInfo) -> Vec<Block> {
     blocks.sort_by_key(|block| block.region.origin[axis]);
     let mut merged: Vec<Block> = Vec::with_capacity(blocks.len());
-    // The last block in each row of neighbors, by the common properties of the row.
+    // For each row of neighboring blocks, which is identified by their common properties, the last
+    // block.
     let mut last: HashMap<NeighborKey, usize> = HashMap::new();
     for block in blocks.into_iter().filter(|block| !block.region.shape.contains(&0)) {
         let row = NeighborKey::of(&block, axis);
@@ -120,15 +122,15 @@ impl NeighborKey {
     }
 }
 
-/// Joins two blocks if `next` begins where `block` ends, both in the tensor and in the storage.
-/// Returns `None` otherwise.
+/// Joins two blocks. Returns `None` unless `next` begins at the end of `block` in both the tensor
+/// and the storage.
 fn joined(block: &Block, next: &Block, axis: usize, info: &DtypeInfo) -> Option<Block> {
     let (len, more) = (block.region.shape[axis], next.region.shape[axis]);
     if block.region.origin[axis] + len != next.region.origin[axis] {
         return None;
     }
     let apart = i128::from(next.offset) - i128::from(block.offset);
-    // The stride of a dimension of length 1 is meaningless.
+    // The stride of a dimension of length 1 does not contain information.
     let stride = if len > 1 {
         block.strides[axis]
     } else if more > 1 {

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Parses a tree from JSON. Strings are tensors, and the name of a tensor is its path. "P" is a
-/// tensor in an object, like a torch parameter, "A" is a tensor with attributes, and "O" is an
-/// object that contains a tensor with a different name.
+/// Parses a tree from JSON. Strings are tensors, and the name of a tensor is its path. "P" stands
+/// for a tensor in an object, like a torch parameter. "A" stands for a tensor with attributes, and
+/// "O" stands for an object that contains a tensor with a different name.
 fn with_tree(text: &str) -> Catalog {
     fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
         let below = |key: &str| tensorferry_core::read::part::join(path, key);
@@ -134,8 +134,8 @@ fn a_tensor_lies_in_the_mapping_that_its_name_begins_with() {
     }
 }
 
-/// After a step turns names into keys, the keys no longer follow the conventions of the original
-/// format.
+/// If a step changes names, new keys in the tree do not follow the conventions of the original
+/// format, so the tree has no origin.
 #[test]
 fn a_tree_with_new_names_has_no_origin() {
     let origin = |step: &str| {
@@ -151,12 +151,12 @@ fn what_marks_a_tensor_goes_with_it() {
     let some =
         || with_tree(r#"{"ema": {"old": 1}, "model": {"a": "A", "o": "O", "p": "P"}, "views": ["P", "T"]}"#);
     let (a, o, p) = (r#"{"of":"model.a"}"#, r#"{"of":["model.o.0",null]}"#, r#"{"of":["model.p",null]}"#);
-    // The keys of a mapping are sorted, as in JSON in this test.
+    // The JSON of this test has sorted keys, so the keys of a mapping are also sorted.
     let ema = r#""old":1"#;
     let views = r#"[{"of":["views.0",null]},"views.1"]"#;
     for (spec, ema, model, views, lost) in [
         ("transpose,where=x", ema, format!(r#""a":{a},"o":{o},"p":{p}"#), views, None),
-        // The tensor stays in the same mapping.
+        // The tensor remains in the same mapping.
         (
             "rename:model.p,to=model.q",
             ema,

@@ -1,4 +1,4 @@
-//! Homes are the mappings of a tree into which tensors can be placed. They are found by their
+//! The homes of a tree are the mappings into which tensors can be placed. Homes are found by their
 //! paths.
 
 use std::collections::{HashMap, HashSet};
@@ -13,10 +13,10 @@ pub(super) struct Homes {
 }
 
 impl Homes {
-    /// Returns the homes of a tree whose root is a mapping.
+    /// Returns the homes of a tree, or `None` if the root of the tree is not a mapping.
     pub(super) fn of(tree: &Tree, root: NodeId) -> Option<Self> {
         let node = |id: NodeId| &tree.nodes()[id.0 as usize];
-        // Returns the value that attributes are set on.
+        // Returns the value of a node without the nodes that set attributes on it.
         let value = |mut id: NodeId| {
             while node(id).kind == NodeKind::ATTRIBUTED {
                 id = node(id).children[0];
@@ -52,10 +52,10 @@ impl Homes {
         Some(homes)
     }
 
-    /// Returns the mapping into which a tensor of this name is placed, and the tensor's key in the
-    /// mapping.
+    /// Returns the mapping into which a tensor with this name is placed, and the tensor's key in
+    /// that mapping.
     pub(super) fn of_name<'n>(&self, name: &'n str) -> (NodeId, &'n str) {
-        // The paths are tried from the longest to the shortest.
+        // The prefixes of the name are tried from the longest to the shortest.
         let ends = name.rmatch_indices('.').map(|(end, _)| (&name[..end], &name[end + 1..]));
         let found = ends.filter_map(|(path, key)| Some((*self.by_path.get(path)?, key))).next();
         found.unwrap_or((self.root, name))
