@@ -23,8 +23,8 @@ use tensorferry_sdk::{arrow_array, arrow_schema};
 /// 2^63.
 const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
 
-/// Casts the values of `array` to another type. A value that does not fit is an error if `strict`
-/// is set, and becomes null otherwise.
+/// Casts the values of `array` to a different type. A value that does not fit is an error if
+/// `strict` is set, and becomes null otherwise.
 pub fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     if let Some(texts) = time_texts(array, to, strict) {
         return cast(&texts?, to, strict);

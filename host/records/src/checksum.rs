@@ -67,8 +67,8 @@ fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
 /// - Floats that are read back in a wider type are compared in the original type. They were written
 ///   as text, and the digits of the text distinguish only values of the original type.
 /// - Numbers that are read back as text are compared as numbers.
-/// - Bytes that are read back as text are not compared: they were written in an encoding that the
-///   reader does not know.
+/// - Bytes that are read back as text are not compared, because the reader cannot detect the
+///   encoding in which they were written.
 fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     let (sent, found) = (compared(sent), compared(found));
     let (from, to) = (leaf_type(&sent), leaf_type(&found));

@@ -115,7 +115,7 @@ enum ValueBytes {
     /// Values of a union: each value's type ID and its index among the values of that type, and the
     /// values of each type.
     Unions(Vec<(i8, usize)>, BTreeMap<i8, Encoded>),
-    /// Only nulls.
+    /// Values of the null type, all of which are null.
     Nothing,
 }
 

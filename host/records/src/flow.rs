@@ -1,6 +1,6 @@
 //! A flow is a sequence of batches with one schema, which a consumer pulls one by one. The readers
 //! behind a flow run ahead on separate threads, and the memory budget limits how far. A step
-//! converts one flow to another flow.
+//! converts a flow to a new flow.
 
 use super::progress::{self, SplitProgress};
 use super::rows::Rows;

@@ -1,6 +1,6 @@
 //! A layer of `tensorferry`, whose API has no stability guarantee.
 //!
-//! Records are the rows of datasets, in Arrow batches. They are converted in the same stages as
+//! Records are the rows of datasets, in Arrow batches. Records are converted in the same stages as
 //! tensors:
 //!
 //! ```text

@@ -264,7 +264,7 @@ struct FileState {
 }
 
 impl FileState {
-    /// Returns whether the file has no room for another piece of this length.
+    /// Returns whether the file has too little room for one more piece of this length.
     fn is_full_for(&self, len: u64, roll: Roll) -> bool {
         match roll {
             _ if self.pieces.is_empty() => false,

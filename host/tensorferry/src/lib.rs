@@ -33,19 +33,19 @@
 //!
 //! # Global state
 //!
-//! The library does not search for or load plugins unless the program asks for it. It does not
-//! change signals, limits, the allocator or the global thread pool of the process. A [`Session`]
-//! owns the threads, the memory budget, the limits for hostile input and the cancel token. The
-//! library reads only two kinds of environment variables: the system's folder for temporary files
-//! and, if a URL is opened, the [settings for URLs](remote). Opened inputs are owned values:
-//! `Send`, `Sync` and `'static`.
+//! The library searches for and loads plugins only if the program requests it. It does not change
+//! signals, limits, the allocator or the global thread pool of the process. A [`Session`] owns the
+//! threads, the memory budget, the limits for hostile input and the cancel token. The library reads
+//! only two kinds of environment variables: the system's folder for temporary files and, if a URL
+//! is opened, the [settings for URLs](remote). Opened inputs are owned values: `Send`, `Sync` and
+//! `'static`.
 //!
 //! # Features
 //!
 //! | Feature | Adds |
 //! |---|---|
 //! | `dynamic` (default) | `Registry::load`: plugin libraries |
-//! | `records` (default) | `Registry::scan`, and conversions of records; without it no Arrow crate is built |
+//! | `records` (default) | `Registry::scan`, and conversions of records; adds the Arrow crates |
 //! | `arrow-60` | batches of `arrow-array` 60, in addition to the C data stream |
 //! | `mmap` | `Tensor::map`, `Tensor::map_private` |
 //! | `remote` (default) | inputs and outputs that are URLs: `hf://`, `s3://`, `gs://`, `az://`, `https://` |

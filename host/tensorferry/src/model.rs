@@ -148,7 +148,7 @@ impl Registry {
     }
 }
 
-/// An opened input. Clones are cheap. The input stays open until the last clone and the last of its
+/// An opened input. Clones are cheap. The input remains open until all clones and all of its
 /// tensors are dropped.
 ///
 /// ```no_run
@@ -227,8 +227,8 @@ impl Model {
     /// Returns the tensor with this name.
     ///
     /// # Errors
-    /// Returns an error if there is no such tensor. The message suggests a similar name, if there
-    /// is one.
+    /// Returns an error if the model does not contain a tensor with this name. The message suggests
+    /// a similar name, if one exists.
     pub fn tensor(&self, name: &str) -> Result<Tensor> {
         let id = self.opened.by_name.get(name).copied();
         let id = id.ok_or_else(|| {

@@ -131,8 +131,8 @@ impl Registry {
     /// Checks that at least one format is available.
     ///
     /// # Errors
-    /// Returns an I/O error that names the searched folders and the refused libraries if there is
-    /// no format.
+    /// Returns an I/O error if no format is available. The error names the searched folders and the
+    /// refused libraries.
     pub fn check_any(&self) -> Result<()> {
         self.formats.check_any()
     }

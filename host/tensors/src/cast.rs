@@ -4,8 +4,8 @@
 //!
 //! - *To a float*: to the nearest number, ties to even, in one step. Numbers that are too large
 //!   become infinite. In a dtype without infinity, they become the largest number (F8_E4M3) or NaN
-//!   (the FNUZ dtypes, E8M0). NaN stays NaN, with its sign and as much of its payload as 16 bits
-//!   can hold.
+//!   (the FNUZ dtypes, E8M0). NaN remains NaN, with its sign and as much of its payload as fits in
+//!   16 bits.
 //! - *To an integer*: the fraction of a float is dropped. A float that is out of range becomes the
 //!   nearest end of the range, and NaN becomes zero. If an integer is out of range, its low bits
 //!   are kept.

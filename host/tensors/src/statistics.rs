@@ -3,9 +3,9 @@
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `kind.rs` | how a dtype's numbers are read, or why it has none |
-//! | `partial.rs`, `moments.rs` | statistics of a sequence of numbers; joining two sequences |
-//! | `floats.rs`, `integers.rs`, `codes.rs`, `complex.rs` | the loops over F16 to F64, wide integers, up to 8 bits, complex numbers |
+//! | `kind.rs` | the loop for a dtype's numbers, or the reason why there are no statistics |
+//! | `partial.rs`, `moments.rs` | statistics of a sequence of numbers, and their combination for two sequences |
+//! | `floats.rs`, `integers.rs`, `codes.rs`, `complex.rs` | the loops over F16 to F64, wide integers, dtypes of up to 8 bits, and complex numbers |
 //! | `texts.rs` | the lengths of strings |
 //! | `histogram.rs`, `bins.rs` | 64 bins, counted as in `numpy.histogram` |
 //! | `windows.rs` | all tensors of a catalog, window by window on all threads |

@@ -1,6 +1,6 @@
-//! Spools a column in parts, each in a separate spool: the values, the row splits of each list
-//! level, and the validity of each level with missing entries. The tensors that the column becomes
-//! are known only after the last row.
+//! Spools a column in parts, each in a separate spool. The parts are the values, the row splits of
+//! each list level, and the validity of each level with missing entries. The tensors that the
+//! column becomes are known only after the last row.
 
 use super::column_path::{ColumnPath, Hop};
 use super::spool::{Spool, SpooledTensor, Spools};

@@ -186,7 +186,8 @@ fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Creates the catalog of spooled tensors. `source` takes ownership of the files that contain them.
+/// Creates the catalog of spooled tensors. `source` becomes the owner of the files that contain
+/// these tensors.
 fn catalog(
     spooled: SpooledCatalog,
     source: &FileSource,

@@ -125,8 +125,8 @@ fn kept_dictionary(keys: &DataType, values: DataType) -> DataType {
     if is_scalar(&values) { DataType::Dictionary(wide_enough(keys), Box::new(values)) } else { values }
 }
 
-/// Returns a key type that is wide enough to combine many batches, each of which has its own
-/// dictionary.
+/// Returns a dictionary key type that is wide enough to combine the different dictionaries of many
+/// batches.
 fn wide_enough(keys: &DataType) -> Box<DataType> {
     let is_narrow = matches!(keys, DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16);
     Box::new(if is_narrow { DataType::Int32 } else { keys.clone() })

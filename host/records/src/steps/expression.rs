@@ -338,7 +338,7 @@ impl Operand {
                 let float = *number as f64;
                 // The float must convert back to the same integer, which is not the case for
                 // numbers of 2^127 and more.
-                #[expect(clippy::cast_possible_truncation, reason = "the comparison tells")]
+                #[expect(clippy::cast_possible_truncation, reason = "the comparison detects it")]
                 let is_same = float.abs() < 1e38 && float as i128 == *number;
                 if !is_same {
                     return Err(inexact(&number.to_string()));
@@ -498,7 +498,7 @@ impl fmt::Display for Token {
 /// Misspelled operators, and the operators that users mean by them.
 const TURNED: [(&str, &str); 2] = [("=>", ">="), ("=<", "<=")];
 
-/// Operators and parentheses. Longer ones come first.
+/// Operators and parentheses. Longer operators precede their prefixes.
 const SIGNS: [&str; 10] = ["<=", ">=", "!=", "==", "<>", "=", "<", ">", "(", ")"];
 
 fn tokens(text: &str) -> Result<Vec<Token>> {

@@ -3,8 +3,8 @@
 //! to `EXACT` values are counted exactly. For more values, the standard error is 1.04 / sqrt(16384)
 //! = 0.8 %, and the registers take 16 KiB.
 //!
-//! Source: Flajolet and others, 2007. The estimator is algorithm 6 of Ertl, arXiv 1702.01284, which
-//! has no bias in the intermediate range.
+//! Source: Flajolet et al., 2007. The estimator is algorithm 6 of Ertl, arXiv 1702.01284, which has
+//! no bias in the intermediate range.
 
 use std::collections::HashSet;
 

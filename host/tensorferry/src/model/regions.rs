@@ -1,4 +1,4 @@
-//! Reads hyper-rectangles of a tensor, and many tensors at once.
+//! Reads hyper-rectangles of a tensor, and reads many tensors in one call.
 
 use super::{CHUNK, Model, Tensor, read_side_by_side};
 use rayon::prelude::*;
@@ -10,8 +10,9 @@ impl Tensor {
     /// number for each dimension.
     ///
     /// # Errors
-    /// Returns an error if the region is not inside the tensor, if the tensor contains strings, or
-    /// if the region's elements of a packed dtype do not fill whole bytes.
+    /// Returns an error if the region is not inside the tensor, or if the tensor contains strings.
+    /// Also returns an error if the dtype is packed and the region's elements do not fill whole
+    /// bytes.
     pub fn region_len(&self, origin: &[u64], shape: &[u64]) -> Result<u64> {
         self.check_region(origin, shape)?;
         let len = self.dtype_info()?.bytes_of(element_count(shape)?);
@@ -85,8 +86,8 @@ impl Model {
     /// for one. The tensors are distributed over the session's threads.
     ///
     /// # Errors
-    /// Returns an error if a tensor is from a different model, if the length of a buffer differs
-    /// from the length of its tensor's bytes, or if the input cannot be read.
+    /// Returns an error if a tensor is from a different model, or if the input cannot be read. Also
+    /// returns an error if a buffer does not have the length of its tensor.
     pub fn read_many<'b>(&self, parts: impl IntoIterator<Item = (&'b Tensor, &'b mut [u8])>) -> Result<()> {
         let parts: Vec<_> = parts.into_iter().collect();
         for (tensor, buffer) in &parts {

@@ -30,8 +30,8 @@ impl Model {
             }
             _ => read_side_by_side(logical, id, 0, buffer)?,
         }
-        // If the tensor covers only a part of a storage, or if the storage has a different byte
-        // order, the storage is read again to compute its checksum.
+        // A storage is read again to compute its checksum if the tensor covers only a part of it,
+        // or if its byte order differs.
         if !to_compare.is_empty() {
             stored.check_digests(&to_compare)?;
             self.has_compared(to_compare);

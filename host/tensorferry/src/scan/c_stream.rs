@@ -10,9 +10,9 @@ use tensorferry_sdk::arrow_array;
 /// (<https://arrow.apache.org/docs/format/CStreamInterface.html>): a schema, then arrays until one
 /// is marked as released.
 ///
-/// To pass the stream to another library, write it to the address that the library expects
-/// ([`std::ptr::write`]), or pass a pointer to it and let the library move out its contents. A
-/// stream that was not moved is released on drop.
+/// There are two ways to pass the stream to a different library. Write it to the address that the
+/// library expects ([`std::ptr::write`]), or pass a pointer from which the library moves the
+/// contents. A stream that was not moved is released on drop.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowArrayStream {

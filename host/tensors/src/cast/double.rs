@@ -6,8 +6,8 @@ use super::loops::{Load, Store, load, store};
 use half::{bf16, f16};
 use tensorferry_sdk::Dtype;
 
-/// Returns the loop that converts values of a dtype to `f64`. 64-bit integers are rounded to odd,
-/// so that a second rounding to a smaller float gives the number nearest to the original.
+/// Returns the loop that converts values of a dtype to `f64`. Rounds 64-bit integers to odd, so
+/// that the result of a second rounding to a smaller float is the number nearest to the original.
 pub(super) fn load(dtype: Dtype) -> Option<Load<f64>> {
     Some(match dtype {
         Dtype::BOOL => load!(u8, |byte| f64::from(u8::from(byte != 0))),

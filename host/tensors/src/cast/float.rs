@@ -193,8 +193,8 @@ fn count<F: SmallFloat>(lost: &mut CastLosses, beyond: u64, zero: u64, rounded: 
     }
 }
 
-/// Returns the E8M0 power of two that is nearest to a number, ties to the larger. The sign is
-/// dropped, zero gives the smallest power, and infinity gives NaN, as in torch.
+/// Returns the E8M0 power of two that is nearest to a number, ties to the larger. As in torch, the
+/// sign is dropped, zero becomes the smallest power, and infinity becomes NaN.
 pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
     const NAN: u8 = 0xff;
     let size = value.abs();

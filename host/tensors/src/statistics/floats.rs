@@ -74,7 +74,7 @@ macro_rules! block {
     };
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "both numbers are those of a dtype that F32 holds")]
+#[expect(clippy::cast_possible_truncation, reason = "F32 represents both numbers exactly")]
 fn single(number: f64) -> f32 {
     number as f32
 }

@@ -8,9 +8,9 @@
 //! | File | Contents |
 //! |---|---|
 //! | `scheme.rs` | how a model's weights were quantized, from `config.json` |
-//! | `names.rs` | the same, but determined from names; tensors that are codes according to their names |
+//! | `names.rs` | how a model's weights were quantized, from tensor names; codes recognized by name |
 //! | `layers.rs` | the parts of a weight, by name |
-//! | `bitsandbytes.rs`, `by_columns.rs` (GPTQ, AWQ), `compressed_tensors.rs`, `float8.rs`, `mxfp4.rs`, `mlx.rs` | the weights of the method with this name |
+//! | `bitsandbytes.rs`, `by_columns.rs` (GPTQ, AWQ), `compressed_tensors.rs`, `float8.rs`, `mxfp4.rs`, `mlx.rs` | the weights of each method |
 //! | `weights.rs` | all weights of a model, for any method; the tensors that are codes |
 //! | `scaled.rs`, `codes.rs` | rows of codes with a grid of scales, which most methods use |
 //! | `computed.rs` | a storage that computes a weight when it is read |

@@ -100,7 +100,7 @@ impl Key {
 }
 
 impl Signature {
-    /// Iterates over all keys. The keys that select tensors come last.
+    /// Iterates over all keys. The keys that select tensors are last.
     fn all_keys(&self) -> impl Iterator<Item = &'static Key> + Clone {
         self.keys.iter().chain(if self.selects { SELECTOR_KEYS } else { &[] })
     }

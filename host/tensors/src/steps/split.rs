@@ -123,8 +123,8 @@ impl Split {
             Some(parts) => parts,
             None => len,
         };
-        // The number of parts is limited, because a hostile input can declare any length and each
-        // part becomes a tensor.
+        // The number of parts is limited, because a file can declare any length, and each part
+        // becomes a tensor.
         if parts > max {
             return Err(Error::limit("too many parts").tensor(&tensor.name).found(parts));
         }

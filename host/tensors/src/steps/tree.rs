@@ -4,17 +4,17 @@
 //! A tensor's name is its path in the tree, with keys joined by dots. A format that writes the tree
 //! must write the tensors with their new names. The update therefore follows these rules:
 //!
-//! - a tensor that is removed is also removed from its mapping; in a list or a tuple, `None`
-//!   replaces it, so that the other values keep their positions;
-//! - a renamed tensor moves to the deepest mapping whose path is a prefix of the new name; if this
-//!   is the old mapping, the tensor keeps its position with a new key;
-//! - a tensor that a step adds is placed in the same way;
-//! - if a mapping contained only tensors, and all of them have moved elsewhere, the mapping is
-//!   removed   from its parent;
-//! - marks of a single tensor (the mark as a parameter, or attributes set on the tensor) move with
-//!   the tensor;
-//! - an object that consists of several tensors (such as a sparse tensor) is removed if one of them
-//!   is removed or renamed; the object's other tensors move to the mappings that their names
+//! - A removed tensor is also removed from its mapping. In a list or a tuple, `None` replaces it,
+//!   so that the other values keep their positions.
+//! - A renamed tensor moves to the deepest mapping whose path is a prefix of the new name. If this
+//!   is the old mapping, the tensor keeps its position with a new key.
+//! - A tensor that a step adds is placed in the same way.
+//! - If a mapping contained only tensors, and all of them move to other mappings, the mapping is
+//!   removed from its parent.
+//! - Marks of a single tensor (the mark as a parameter, or attributes set on the tensor) move with
+//!   the tensor.
+//! - An object that consists of several tensors (such as a sparse tensor) is removed if one of them
+//!   is removed or renamed. The object's other tensors move to the mappings that their names
 //!   determine.
 //!
 //! State that is removed in this way is reported as a loss of the conversion. A tree without
@@ -265,7 +265,7 @@ impl<'a> OldTree<'a> {
         }
     }
 
-    /// Marks the nodes below the root that are kept. In the list of nodes, children come before
+    /// Determines which nodes below the root are kept. In the list of nodes, children come before
     /// their parents.
     fn keep(&mut self, root: NodeId) {
         self.kept[root.0 as usize] = true;

@@ -83,7 +83,8 @@ impl CodePacking {
     }
 }
 
-/// Decodes numbers, of which each byte contains two, starting with number `first`.
+/// Decodes numbers that are packed in pairs, one pair per byte. Decoding starts with number
+/// `first`.
 #[inline(always)]
 fn nibbles(bytes: &[u8], first: usize, values: &mut [f32], both: impl Fn(u8) -> [f32; 2]) {
     let bytes = &bytes[first / 2..];

@@ -164,7 +164,7 @@ fn what_marks_a_tensor_goes_with_it() {
             views,
             None,
         ),
-        // The tensor moves into a mapping that comes before its old mapping.
+        // The tensor moves into a mapping that precedes its old mapping.
         (
             r"rename:^model\.([ap])$,to=ema.$1",
             r#""a":{"of":"ema.a"},"old":1,"p":{"of":["ema.p",null]}"#,
