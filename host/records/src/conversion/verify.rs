@@ -112,9 +112,9 @@ fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     })
 }
 
-/// Returns the settings for hashing a column in its original type. Returns `None` if columns of this
-/// type are not hashed, or if the type that is read back does not allow it. A column that is missing
-/// from the output counts as a column of missing values.
+/// Returns the settings for hashing a column in its original type. Returns `None` if columns of
+/// this type are not hashed, or if the type that is read back does not allow it. A column that is
+/// missing from the output counts as a column of missing values.
 fn compared(column: &ColumnRecord, schema: &Schema) -> Option<HashedColumn> {
     let hashed = HashedColumn::new(&column.name, &column.word)?;
     let found = schema.field_with_name(&column.name);
