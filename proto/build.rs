@@ -1,12 +1,12 @@
-//! Compiles the `.proto` files to Rust. The build uses `protox` instead of `protoc`, so it needs no
-//! tools other than cargo.
+//! Compiles the `.proto` files to Rust. The build uses `protox` instead of `protoc`, so cargo is
+//! the only required tool.
 
 #[cfg(feature = "messages")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use prost::Message;
 
     const ROOT: &str = "proto";
-    /// The files that no other file imports. The compiler adds the files that they import.
+    /// The `.proto` files that no other file imports. The compiler adds the imported files.
     const FILES: [&str; 6] = [
         "tensorflow/core/example/example.proto",
         "tensorflow/core/protobuf/fingerprint.proto",
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(FILES, [ROOT])?;
     let folder = std::path::PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is set by cargo")?);
     std::fs::write(folder.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    // Maps are sorted, so that encoding a message always gives the same bytes.
+    // Generate sorted maps, so that encoding the same message always produces the same bytes.
     prost_build::Config::new().btree_map(["."]).compile_fds(descriptors)?;
     Ok(())
 }

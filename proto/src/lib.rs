@@ -2,17 +2,18 @@
 //!
 //! The names and field numbers come from the `.proto` files of TensorFlow 2.21. The files in
 //! `proto/` have the same paths as in TensorFlow, but contain only the messages and fields that
-//! ferry reads. They are compiled during the build.
+//! ferry reads. The build compiles these files.
 //!
 //! Decoding drops unknown fields, because prost does not keep them. A program that copies a message
 //! must therefore copy its bytes instead of decoding and encoding it. Fields of enumeration types
-//! contain numbers, which may be unknown; `DataType::try_from` converts a number to a known value.
+//! contain plain numbers. `DataType::try_from` converts a number to a dtype, or fails if the number
+//! is unknown.
 //!
 //! This crate does not validate values. Lengths and offsets are signed, and the product of a shape
 //! may exceed 64 bits.
 //!
-//! The module [`wire`] reads messages in place, for messages that may be as long as a file. A
-//! program that needs only [`wire`] can disable the feature `messages`.
+//! The module [`wire`] reads messages without copying them. Some messages are as long as a file. A
+//! program that needs only [`wire`] can disable the `messages` feature.
 #![forbid(unsafe_code)]
 
 pub mod masked_crc;
@@ -24,9 +25,9 @@ mod messages {
 
     include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
 
-    /// The descriptors of the messages, as a serialized `google.protobuf.FileDescriptorSet`.
-    /// Readers of the text form need the descriptors, because the text form contains names where
-    /// the binary form contains numbers.
+    /// The descriptors of all messages, as a serialized `google.protobuf.FileDescriptorSet`.
+    /// Programs that read the text form need the descriptors, because the text form contains names
+    /// instead of numbers.
     pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 }
 
@@ -39,7 +40,7 @@ mod tests {
 
     use super::*;
 
-    /// The header that TensorFlow writes for a bundle of one little-endian data file.
+    /// The header that TensorFlow writes for a bundle with one little-endian data file.
     const HEADER: [u8; 6] = [0x08, 0x01, 0x1a, 0x02, 0x08, 0x01];
 
     #[test]

@@ -5,14 +5,14 @@
 
 const MASK_DELTA: u32 = 0xa282_ead8;
 
-/// Returns a CRC-32C in the masked form that TensorFlow stores.
+/// Returns the masked form of a CRC-32C, as stored by TensorFlow.
 #[must_use]
 #[inline]
 pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
-/// Returns the CRC-32C whose stored form is `masked`.
+/// Returns the CRC-32C whose masked form is `masked`.
 #[must_use]
 #[inline]
 pub fn unmask(masked: u32) -> u32 {
@@ -33,7 +33,8 @@ mod tests {
     #[test]
     fn no_bytes_have_the_masked_checksum_that_tensorflow_writes() {
         assert_eq!(mask(crc32c::crc32c(b"")), 0xa282_ead8);
-        // The checksums of "abc" and of its length in a TFRecord frame, as TensorFlow wrote them.
+        // The expected values are the checksums of "abc" and of its length that TensorFlow wrote in
+        // a TFRecord frame.
         assert_eq!(mask(crc32c::crc32c(b"abc")).to_le_bytes(), [0x6e, 0x57, 0xf1, 0x21]);
         assert_eq!(mask(crc32c::crc32c(&3_u64.to_le_bytes())).to_le_bytes(), [0xb0, 0x99, 0x49, 0x0e]);
     }

@@ -1,4 +1,5 @@
-//! Protobuf's wire format: fields, each with a tag and a value.
+//! Reads protobuf's wire format, in which a message is a sequence of fields. Each field has a tag
+//! and a value.
 //!
 //! ```text
 //! varint tag    the field's number, shifted left by 3, and its wire type
@@ -9,40 +10,41 @@
 //!   5 fixed32   4 bytes, little-endian
 //! ```
 //!
-//! [`Fields`] iterates over the fields of a message in memory. If a message is not completely in
-//! memory, a reader can use the functions that take tags and numbers from the front of a slice. A
-//! nested message is the content of a field; the caller limits the depth of nesting.
+//! [`Fields`] iterates over the fields of a message in memory. To read a message that is only
+//! partly in memory, use the functions that take tags and numbers from the front of a slice. A
+//! nested message is the content of a field. The caller must limit the nesting depth.
 //!
 //! Source: <https://protobuf.dev/programming-guides/encoding/>. Like protobuf's own readers,
 //! `Fields` treats a field with an unexpected wire type as an unknown field, and drops the bits of
-//! a varint's tenth byte that do not fit.
+//! a varint's tenth byte that exceed 64 bits.
 
 use std::fmt;
 
 /// Maximum nesting depth of groups, as in protobuf's own readers.
 const MAX_GROUP_DEPTH: usize = 100;
-/// Maximum length of a varint, which has 64 bits.
+/// Maximum length of a varint in bytes. A varint encodes up to 64 bits.
 pub const MAX_VARINT_BYTES: usize = 10;
-/// Maximum number of bytes before a field's content: a tag, and a varint or a length.
+/// Maximum number of bytes before a field's content. These bytes are a tag and either a varint or a
+/// length.
 pub const MAX_HEAD_BYTES: usize = 2 * MAX_VARINT_BYTES;
 
-/// Number of bytes in a block. The high bits of a block fit in a `u64`.
+/// Number of bytes in a block. One bit for each byte of a block fits in a `u64`.
 const BLOCK: usize = 64;
 const PADDED: usize = BLOCK + 8;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// A fault in the encoding of a message.
+/// An error in the encoding of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireError {
-    /// A length or a number extends past the end.
+    /// A length or a number extends past the end of the input.
     Truncated,
-    /// A varint has more than ten bytes, or more bits than the reader accepts.
+    /// A varint has more than ten bytes, or encodes more bits than the reader accepts.
     Varint,
     /// A tag has an invalid number or wire type.
     Tag(u64),
-    /// A group ends that has not started, or groups are nested too deeply.
+    /// A group ends without a start, or groups are nested too deeply.
     Group,
-    /// A name is not UTF-8.
+    /// A name is not valid UTF-8.
     Text,
 }
 
@@ -58,7 +60,7 @@ impl fmt::Display for WireError {
     }
 }
 
-/// Takes a tag from the front of `bytes` and returns the field's number and wire type. `take` is
+/// Removes a tag from the front of `bytes` and returns the field's number and wire type. `take` is
 /// the function that reads the varint: [`take_varint`] or [`take_exact_varint`].
 #[inline]
 pub fn take_tag(
@@ -75,10 +77,10 @@ pub fn take_tag(
 pub enum Value<'a> {
     Varint(u64),
     Fixed64,
-    /// A message, a string or packed numbers.
+    /// A field with a length: a message, a string or packed numbers.
     Len(&'a [u8]),
     Fixed32([u8; 4]),
-    /// A group, whose content is skipped.
+    /// A group. The reader skips its content.
     Group,
 }
 
@@ -100,7 +102,7 @@ impl<'a> Fields<'a> {
     pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireError> {
         match self.0 {
             [] => Ok(None),
-            // Fast path: most fields have a low number and a length.
+            // Fast path: most fields have a low number and start with a length.
             [tag @ (0x08..0x80), rest @ ..] if tag & 7 == 2 => {
                 let mut rest = rest;
                 let content = take_len(&mut rest)?;
@@ -116,8 +118,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Returns the first field and the bytes after it. Functions here and below that are not inlined
-/// take bytes by value and return the rest, so that their callers can keep the slice in registers.
+/// Returns the first field and the bytes after it. This function and the other non-inlined
+/// functions receive the slice by value and return the rest. Their callers can therefore keep the
+/// slice in registers.
 #[inline(never)]
 fn field(mut bytes: &[u8]) -> Result<(u32, Value<'_>, &[u8]), WireError> {
     let (number, wire_type) = take_tag(&mut bytes, take_varint)?;
@@ -151,7 +154,7 @@ fn skip_group(bytes: &mut &[u8], number: u32) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Takes `N` bytes from the front.
+/// Removes `N` bytes from the front of `bytes` and returns them.
 #[inline]
 pub fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], WireError> {
     let (array, rest) = bytes.split_first_chunk().ok_or(WireError::Truncated)?;
@@ -159,7 +162,8 @@ pub fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], WireErro
     Ok(*array)
 }
 
-/// Takes a varint from the front. Bits of the tenth byte that do not fit are dropped.
+/// Removes a varint from the front of `bytes` and returns its value. Bits of the tenth byte that
+/// exceed 64 bits are dropped.
 #[inline]
 pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     match **bytes {
@@ -179,7 +183,8 @@ pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     }
 }
 
-/// Takes a varint from the front like [`take_varint`], but rejects varints of more than 64 bits.
+/// Removes a varint from the front of `bytes` like [`take_varint`], but rejects varints of more
+/// than 64 bits.
 #[inline]
 pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     let mut rest = *bytes;
@@ -192,29 +197,32 @@ pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     Ok(value)
 }
 
-/// Appends all varints in `bytes` as signed integers. If this fails, `values` may contain some of
-/// them.
+/// Appends all varints in `bytes` as signed integers. If decoding fails, `values` may contain some
+/// of the numbers.
 #[inline]
 pub fn take_varints(bytes: &[u8], values: &mut Vec<i64>) -> Result<(), WireError> {
     let place = take_short_varints(bytes, values);
     take_any_varints(&bytes[place..], |some| values.extend(some.iter().map(|value| value.cast_signed())))
 }
 
-/// Appends varints as long as each has at most four bytes, which nearly all have.
-/// Appends nothing if there are fewer than 64 bytes. Returns the position of the remaining bytes.
+/// Appends the values of varints block by block. Stops at a block that contains a varint of more
+/// than four bytes, which is rare. Appends nothing if there are fewer than 64 bytes. Returns the
+/// position of the remaining bytes.
 ///
 /// The start of a varint depends on the lengths of the varints before it. The high bits of a block
-/// of 64 bytes show at once where all varints of the block end, so that decoding a varint does not
-/// have to wait for the previous one. This takes two thirds of the time of [`take_any_varints`].
+/// of 64 bytes mark the ends of all varints in the block. Decoding a varint therefore does not have
+/// to wait for the previous one. This function needs only two thirds of the time of
+/// [`take_any_varints`].
 #[inline]
 fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
     let Some(last) = bytes.len().checked_sub(BLOCK) else { return 0 };
-    // Each varint is read as four bytes that start in the block or right after it.
+    // Each varint is read as a group of four bytes that starts in the block, so the last group may
+    // extend past the block.
     let mut padded = [0; PADDED];
     let mut short = [0; BLOCK];
     let mut place = 0;
     while place < bytes.len() {
-        // The last block may overlap the block before it.
+        // The last block may overlap the previous block.
         let from = place.min(last);
         let mut start = place - from;
         let block = match bytes[from..].first_chunk() {
@@ -237,14 +245,14 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
         }
         let count = ends.count_ones() as usize;
         place = from + BLOCK - ends.leading_zeros() as usize;
-        // Decodes eight varints per iteration, because the end of a loop with a fixed count is
+        // Decode eight varints per iteration, because the end of a loop with a fixed count is
         // easier to predict.
         for group in short.as_chunks_mut::<8>().0.iter_mut().take(count.div_ceil(8)) {
             start %= BLOCK;
             for value in group {
                 *value = short_varint(block[start..].first_chunk().copied().unwrap_or_default());
-                // After the last varint, `start` is an arbitrary position. The value that is read
-                // there is dropped.
+                // After the last varint, `start` is an arbitrary position. The value read at this
+                // position is dropped.
                 start = (ends | 1 << (BLOCK - 1)).trailing_zeros() as usize + 1;
                 ends &= ends.wrapping_sub(1);
             }
@@ -254,7 +262,8 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
     place
 }
 
-/// Returns one bit per byte of the block, lowest first: whether a varint ends in that byte.
+/// Returns one bit per byte of the block, lowest bit first. A set bit means that a varint ends in
+/// that byte.
 #[inline]
 fn ends(block: &[u8; PADDED]) -> u64 {
     let words = block[..BLOCK].as_chunks().0.iter().enumerate();
@@ -266,7 +275,7 @@ fn ends(block: &[u8; PADDED]) -> u64 {
     !goes_on
 }
 
-/// Returns the first varint of `bytes`, which ends within the four bytes.
+/// Returns the first varint in `bytes`, which must end within these four bytes.
 #[inline]
 fn short_varint(bytes: [u8; 4]) -> u32 {
     let word = u32::from_le_bytes(bytes);
@@ -276,10 +285,10 @@ fn short_varint(bytes: [u8; 4]) -> u32 {
     (word & 0x0000_3fff) | ((word & 0x3fff_0000) >> 2)
 }
 
-/// Takes all varints of `bytes` in order, and passes one or more at a time to `visit`.
+/// Decodes all varints in `bytes` in order, and passes one or more values at a time to `visit`.
 #[inline]
 fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), WireError> {
-    // Reads eight bytes at a time. The length of a varint is unpredictable, so the code avoids
+    // Read eight bytes at a time. The length of a varint is unpredictable, so the code avoids
     // branches that depend on it.
     let mut place = 0;
     while let Some(eight) = bytes[place..].first_chunk::<8>() {
@@ -291,8 +300,8 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), W
             place += 8;
         } else if others > 0 {
             // The first varint ends at the first byte without the high bit, and the second varint
-            // ends at the next such byte. Both ends are found from `ends`, so the second varint
-            // does not have to wait for the first.
+            // ends at the next such byte. Both ends are computed from `ends`, so decoding the
+            // second varint does not have to wait for the first.
             let first = up_to(ends);
             let second = (word & up_to(others) & !first) >> (ends.trailing_zeros() + 1);
             visit(&[join_septets(word & first), join_septets(second)]);
@@ -304,8 +313,8 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), W
         }
     }
     let mut left = bytes.len() - place;
-    // The last bytes, of which there are fewer than eight, are in the lower bytes of the word. No
-    // byte above these bytes ends a varint.
+    // If fewer than eight bytes remain, they are in the lower bytes of the word. No byte above
+    // these bytes ends a varint.
     let mut word = match bytes.last_chunk::<8>() {
         Some(last) if left > 0 => shift_in_ones(u64::from_le_bytes(*last), 64 - 8 * left),
         _ => bytes[place..].iter().rev().fold(u64::MAX, |word, &byte| word << 8 | u64::from(byte)),
@@ -323,7 +332,7 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), W
     Ok(())
 }
 
-/// Returns a mask of the lowest set bit and all bits below it.
+/// Returns a mask that contains the lowest set bit and all bits below it.
 #[inline]
 fn up_to(bits: u64) -> u64 {
     bits ^ bits.wrapping_sub(1)
@@ -335,7 +344,7 @@ fn shift_in_ones(word: u64, by: usize) -> u64 {
     word >> by | !(u64::MAX >> by)
 }
 
-/// Joins the lower seven bits of each byte. The first byte contains the lowest bits.
+/// Joins the lower seven bits of all bytes. The first byte contains the lowest bits of the result.
 #[inline]
 fn join_septets(word: u64) -> u64 {
     let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
@@ -343,7 +352,7 @@ fn join_septets(word: u64) -> u64 {
     (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
 }
 
-/// Returns the first varint and its encoded length.
+/// Returns the value of the first varint, and its encoded length in bytes.
 #[inline(never)]
 fn long_varint(bytes: &[u8]) -> Result<(u64, usize), WireError> {
     let mut value = 0;
@@ -356,7 +365,7 @@ fn long_varint(bytes: &[u8]) -> Result<(u64, usize), WireError> {
     Err(if bytes.len() < MAX_VARINT_BYTES { WireError::Truncated } else { WireError::Varint })
 }
 
-/// Takes a length and that many bytes from the front.
+/// Removes a length and that many bytes from the front of `bytes`, and returns those bytes.
 #[inline]
 pub fn take_len<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], WireError> {
     let len = usize::try_from(take_varint(bytes)?).map_err(|_| WireError::Truncated)?;
@@ -378,7 +387,7 @@ pub fn put_varint(output: &mut Vec<u8>, mut value: u64) {
 #[must_use]
 #[inline]
 pub fn varint_len(value: u64) -> usize {
-    // Each byte stores seven bits, and zero takes one byte.
+    // Each byte stores seven bits, and zero needs one byte.
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
@@ -414,8 +423,8 @@ mod tests {
         let mut random = 1_u64;
         let mut values = Vec::new();
         for count in 0..500 {
-            // The cases are one-byte varints, varints of up to four bytes, varints of all lengths,
-            // and short varints with a few longer ones among them.
+            // Test varints of one byte, of up to four bytes and of all lengths, and short varints
+            // mixed with a few longer ones.
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             values.push(
                 random
@@ -443,7 +452,7 @@ mod tests {
             }
         }
         assert_eq!(take_varints(&[0x80; 11], &mut Vec::new()), Err(WireError::Varint));
-        // Bits of the tenth byte that do not fit are dropped.
+        // Bits of the tenth byte that exceed 64 bits are dropped.
         let mut found = Vec::new();
         let over: Vec<u8> = [0xff; 9].into_iter().chain([0x7f]).collect();
         take_varints(&over, &mut found).unwrap();

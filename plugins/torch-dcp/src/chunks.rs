@@ -7,19 +7,19 @@ use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source};
 use tensorferry_torch_file::{Calls, Extent, Located, Location, ObjectFile, Storages, TorchDtype, rebuild};
 
-/// The files of a checkpoint, and the storages, globals and calls found in them.
+/// The files of a checkpoint, along with the storages, globals and calls found in them.
 pub(crate) struct Files<'s, 'l> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
     pub(crate) storages: Storages<'l>,
     pub(crate) opened: ReadBudget,
     pub(crate) globals: BTreeSet<String>,
-    /// Calls in the pickles of chunks. Only the tensor in such a pickle is used.
+    /// Calls in the pickles of chunks. From each of these pickles, the reader uses only the tensor.
     pub(crate) calls: Calls,
 }
 
-/// Counts the bytes of all archives opened so far. Opening an archive parses its pickle, and a
-/// hostile table can name one location for a million tensors.
+/// Limits how many bytes of archives are opened in total. Opening an archive parses its pickle, and
+/// a hostile table can assign the same archive to a million tensors.
 #[derive(Debug, Default)]
 pub(crate) struct ReadBudget {
     bytes: u64,
@@ -27,11 +27,13 @@ pub(crate) struct ReadBudget {
     bytes_of_files: u64,
 }
 
-/// Maximum number of bytes opened, as a multiple of the files' lengths. A ratio of 1 is enough if
-/// each archive is opened once. Ranks that did not coordinate may share some archives.
+/// Maximum total length of all opened archives, as a multiple of the total length of the files. A
+/// ratio of 1 is enough if each archive is opened once. If ranks saved without coordination,
+/// several tensors may refer to the same archive.
 const MAX_READ_RATIO: u64 = 4;
 
-/// Number of bytes that is always allowed in addition, so that small files can be read many times.
+/// Number of bytes allowed in addition to `MAX_READ_RATIO`, so that small files can be read many
+/// times.
 const FREE_BYTES: u64 = 1 << 20;
 
 impl ReadBudget {
@@ -51,7 +53,7 @@ impl ReadBudget {
 }
 
 impl Files<'_, '_> {
-    /// Opens an archive at a location in one of the files.
+    /// Opens the archive at the given location.
     pub(crate) fn open(&mut self, stored: &ArchiveLocation) -> Result<ObjectFile> {
         let object = self.source.open(&stored.file).and_then(|file| {
             let extent = Extent::within(self.source, file, stored.offset, stored.len)?;
@@ -115,13 +117,15 @@ impl Files<'_, '_> {
     }
 }
 
-/// Returns the first index of a chunk in each dimension, in the catalog's elements.
+/// Returns the position of a chunk's first element in the whole tensor, counted in the catalog's
+/// elements.
 fn origin(dtype: &TorchDtype, offsets: &[u64], rank: usize) -> Option<Vec<u64>> {
     let mut origin = offsets.to_vec();
     if let Some(last) = origin.last_mut() {
         *last = last.checked_mul(dtype.packing())?;
     }
-    // A packed scalar is a pair of elements, so the catalog's tensor has one more dimension.
+    // A packed scalar contains two of the catalog's elements, so the catalog's tensor has one more
+    // dimension.
     origin.resize(rank, 0);
     Some(origin)
 }

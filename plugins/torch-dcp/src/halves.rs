@@ -7,17 +7,16 @@ use std::collections::{HashMap, HashSet};
 use tensorferry_megatron_model::halves;
 use tensorferry_sdk::{Error, Result};
 
-/// Matches the halves of tensors and keeps those that are not joined yet.
+/// Joins halves of tensors. Keeps each half until the other half arrives.
 #[derive(Default)]
 pub(crate) struct Halves {
-    /// Maps the name of a half to the name of the joined tensor, and to whether the half is the
-    /// first one.
+    /// Maps the name of each half to the name of the joined tensor. The flag marks the first half.
     pairs: HashMap<String, (String, bool)>,
     waiting: HashMap<String, (BlockTensor, bool)>,
 }
 
 impl Halves {
-    /// Finds the halves in a checkpoint. Only Megatron checkpoints have any.
+    /// Finds the tensors that are halves. Only Megatron checkpoints contain halves.
     pub(crate) fn of(items: &[TableEntry], is_megatron: bool) -> Self {
         let mut pairs = HashMap::new();
         let names: HashSet<&str> =
@@ -33,9 +32,8 @@ impl Halves {
         Self { pairs, waiting: HashMap::new() }
     }
 
-    /// Joins a tensor with its other half. Returns the joined tensor if the other half was passed
-    /// before, and `None` if it is still missing. A tensor that is not a half is returned
-    /// unchanged.
+    /// Joins a half with the other half of the same tensor. Returns the joined tensor if the other
+    /// half was already passed, or `None` otherwise. Returns any other tensor unchanged.
     pub(crate) fn join(&mut self, tensor: BlockTensor) -> Result<Option<BlockTensor>> {
         let Some((whole, is_first)) = self.pairs.get(&tensor.name).cloned() else { return Ok(Some(tensor)) };
         let Some((other, other_is_first)) = self.waiting.remove(&whole) else {
@@ -49,7 +47,7 @@ impl Halves {
                 .expected(format!("{:?}", first.shape))
                 .found(format!("{:?}", second.shape))
         };
-        // The first dimension counts rows, never experts: models that store these halves have
+        // The first dimension counts rows, never experts. Models that store these halves have
         // separate tensors for each layer.
         let rows = *first
             .shape

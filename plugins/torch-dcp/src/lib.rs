@@ -14,19 +14,19 @@
 //! | `planner_data` | for each name: its path of keys and indices in the nested state |
 //!
 //! A second variant (`HuggingFaceStorageWriter`) does not have a table. Its files are safetensors
-//! files. The metadata key `DCP_SHARDING_INFO` of each file gives the positions of the file's parts
-//! in the whole tensors.
+//! files. The metadata key `DCP_SHARDING_INFO` of each file records where the file's parts start in
+//! the whole tensors.
 //!
 //! ```text
 //! shard-<rank + 1>-model-<file>-of-<files>.safetensors
 //! {"DCP_SHARDING_INFO": "{NAME: {\"saved_offsets\": [...]}, ...}", "DCP_VERSION": "1.0", "format": "pt"}
 //! ```
-//! This key does not give the size of a tensor, so the reader assumes that a tensor ends where its
-//! last part ends. If all files with the last parts of a tensor are missing, the reader cannot
-//! detect it.
+//! `DCP_SHARDING_INFO` does not contain the size of a tensor, so the reader assumes that a tensor
+//! ends where its last part ends. If all files with the last parts of a tensor are missing, the
+//! reader cannot detect the loss.
 //!
 //! Sources: `torch/distributed/checkpoint/` of PyTorch 2.15 (`metadata.py`, `filesystem.py`,
-//! `_nested_dict.py`, `hf_storage.py`, `_hf_utils.py`), and files that it wrote.
+//! `_nested_dict.py`, `hf_storage.py`, `_hf_utils.py`), and files that PyTorch wrote.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -77,7 +77,7 @@ impl Format for TorchDcp {
     }
 }
 
-/// Returns the formats of this crate, for a program that links it.
+/// Returns the formats of this crate, for programs that link it.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(TorchDcp)]

@@ -1,19 +1,19 @@
 //! Megatron's `torch_dist` checkpoints are distributed checkpoints with stacked layers and experts.
 //! For example, `decoder.layers.mlp.linear_fc1.weight` has an additional first dimension, with one
-//! slice per layer. Each slice becomes a separate tensor, with the name that it has in the model
+//! slice per layer. Each slice becomes a separate tensor with its name from the model
 //! ([`slice_name`]).
 
 use std::collections::BTreeMap;
 use tensorferry_megatron_model::{slice_name, stacked_dims};
 use tensorferry_sdk::{Block, Dtype, Error, Limits, Result, Source};
 
-/// The file that names the library that wrote the folder.
+/// The file that records which library wrote the checkpoint folder.
 const DESCRIPTION: &str = "metadata.json";
-/// Maximum length of the description, which is normally a single line.
+/// Maximum length of `metadata.json` in bytes. The file is normally a single line.
 const MAX_BYTES: u64 = 1 << 16;
 
-/// A tensor and its blocks. The shape and the blocks are counted in the catalog's elements, not in
-/// torch's.
+/// A tensor and its blocks. Shapes and blocks count the catalog's elements, which are smaller than
+/// torch's for packed dtypes.
 pub(crate) struct BlockTensor {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
@@ -35,8 +35,7 @@ pub(crate) fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool
     Ok(said.is_some_and(|said| said["sharded_backend"] == "torch_dist"))
 }
 
-/// Splits a stack and passes each slice to `each`. If the tensor is not a stack, passes the tensor
-/// itself.
+/// Splits a stacked tensor and passes each slice to `each`. Passes any other tensor unsplit.
 pub(crate) fn each_slice(
     whole: BlockTensor,
     limits: &Limits,
@@ -44,7 +43,7 @@ pub(crate) fn each_slice(
 ) -> Result<()> {
     let [layers, experts] = stacked_dims(&whole.name);
     let dims = usize::from(layers) + usize::from(experts);
-    // Optimizer values that do not have the shape of their weights are not stacks.
+    // Optimizer values whose shapes differ from the shapes of their weights are not stacks.
     let is_flat = whole.shape.len() < dims || whole.shape.contains(&0);
     if dims == 0 || is_flat || whole.dtype.info().is_none_or(|info| info.element_bytes().is_none()) {
         let name = if dims == 0 { slice_name(&whole.name, None, None) } else { whole.name.clone() };
@@ -65,7 +64,7 @@ pub(crate) fn each_slice(
     Ok(())
 }
 
-/// Returns the slices along the first dimension, in order.
+/// Splits a tensor along its first dimension and returns the slices in order.
 fn slices(whole: BlockTensor, limits: &Limits) -> Result<Vec<BlockTensor>> {
     let too_far = || Error::malformed("the position of a slice does not fit in 64 bits");
     let width = whole.dtype.info().and_then(|info| info.element_bytes()).map_or(1, i64::from);
@@ -111,8 +110,8 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{MemorySource, Region, StorageId};
 
-    /// A stack of layers of shape [2]. One chunk contains the first two layers, the other the
-    /// third.
+    /// Returns a stack of layers with the shape [2]. One chunk contains the first two layers, and
+    /// the other chunk contains the third layer.
     fn stack(layers: u64) -> BlockTensor {
         let block = |origin: u64, count, offset| Block {
             region: Region { origin: vec![origin, 0], shape: vec![count, 2] },

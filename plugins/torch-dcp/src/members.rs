@@ -1,26 +1,26 @@
-//! Finds the files in a checkpoint by their names.
+//! Finds the files of a checkpoint by name.
 
 use tensorferry_sdk::{Entry, Result, Source};
 
-/// Name of the table that ranks write together.
+/// Name of the table that all ranks write together.
 pub(crate) const TABLE: &str = ".metadata";
-/// Suffix of a rank's data files.
+/// Suffix of the data files that each rank writes.
 pub(crate) const DATA_SUFFIX: &str = ".distcp";
 const SAFETENSORS_SUFFIX: &str = ".safetensors";
 
 /// The files of a checkpoint folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members {
-    /// Tables to read, in the order of their ranks.
+    /// The tables to read, in the order of their ranks.
     pub(crate) tables: Vec<String>,
-    /// Whether there are data files. They cannot be read without a table.
+    /// Whether the folder contains data files, which cannot be read without a table.
     pub(crate) has_data: bool,
-    /// Files of the variant that uses safetensors.
+    /// Shards, if the checkpoint is of the variant that uses safetensors files.
     pub(crate) shards: Vec<String>,
 }
 
-/// Returns the files of the checkpoint. The result is empty unless the user named the folder or one
-/// of these files.
+/// Returns the files of the checkpoint. The result is empty unless the user passed the folder or
+/// one of these files.
 pub(crate) fn members(source: &dyn Source) -> Result<Members> {
     match source.entry() {
         Entry::Folder => {}
@@ -32,7 +32,7 @@ pub(crate) fn members(source: &dyn Source) -> Result<Members> {
         names.iter().filter_map(|name| Some((rank_of_table(name)?, name.clone()))).collect();
     of_ranks.sort();
     let tables = if names.iter().any(|name| name == TABLE) {
-        // torch also prefers this table to the tables of single ranks.
+        // Like torch, prefer this table to the tables of single ranks.
         vec![TABLE.to_owned()]
     } else {
         of_ranks.into_iter().map(|(_, name)| name).collect()
@@ -46,12 +46,12 @@ fn is_member(name: &str) -> bool {
     name == TABLE || rank_of_table(name).is_some() || name.ends_with(DATA_SUFFIX) || is_shard(name)
 }
 
-/// Returns the rank in a name such as `__3.metadata`.
+/// Returns the rank from the file name of a table, such as `__3.metadata`.
 fn rank_of_table(name: &str) -> Option<u64> {
     name.strip_prefix("__")?.strip_suffix(TABLE)?.parse().ok()
 }
 
-/// Matches names such as `shard-00001-model-00001-of-00001.safetensors`.
+/// Returns whether a file name has the form `shard-00001-model-00001-of-00001.safetensors`.
 fn is_shard(name: &str) -> bool {
     let stem = name.strip_prefix("shard-").and_then(|name| name.strip_suffix(SAFETENSORS_SUFFIX));
     let parts: Vec<&str> = stem.into_iter().flat_map(|stem| stem.split('-')).collect();

@@ -1,5 +1,6 @@
-//! Merges the tables of ranks that did not coordinate. Each rank's table contains its own chunks of
-//! the tensors that are spread over the ranks, and a copy of everything that all ranks have.
+//! Merges the tables of ranks that saved without coordination. Each rank's table lists the rank's
+//! own chunks of distributed tensors. It also lists the rank's copies of the objects that all ranks
+//! have.
 
 use crate::table::{ArchiveLocation, Chunk, Content, Table, TableEntry};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -10,20 +11,20 @@ use tensorferry_torch_file::Calls;
 #[derive(Debug, Default)]
 pub(crate) struct MergedTables {
     pub(crate) items: Vec<TableEntry>,
-    /// Copies of objects that other ranks also saved: the index of the item, and the location of
-    /// the copy.
+    /// Copies of an object from additional ranks. Each entry contains the index of the object in
+    /// `items` and the location of the copy.
     pub(crate) copies: Vec<(usize, ArchiveLocation)>,
-    /// Names that have a location but no description.
+    /// Names for which the tables record a location but no description.
     pub(crate) unlisted: BTreeSet<String>,
-    /// All functions and classes that the pickles name.
+    /// All functions and classes named in the pickles.
     pub(crate) globals: BTreeSet<String>,
-    /// Calls in the tables' pickles.
+    /// Calls found in the pickles of the tables.
     pub(crate) calls: Calls,
     places: HashMap<String, usize>,
     chunks: HashSet<ChunkKey>,
 }
 
-/// The index of an item, and the offsets and sizes of a chunk.
+/// Identifies a chunk by the index of its tensor in `items`, its offsets and its sizes.
 type ChunkKey = (usize, Vec<u64>, Vec<u64>);
 
 pub(crate) fn read(source: &dyn Source, tables: &[String], context: &dyn Context) -> Result<MergedTables> {
@@ -56,7 +57,7 @@ impl MergedTables {
         Ok(())
     }
 
-    /// Merges an entry from a different rank's table into the item with the same name.
+    /// Merges a table entry of another rank into the item with the same name.
     fn merge(&mut self, place: usize, other: TableEntry) -> Result<()> {
         let TableEntry { name, content, .. } = other;
         match (&mut self.items[place].content, content) {
@@ -65,7 +66,7 @@ impl MergedTables {
                 if tensor.dtype == other.dtype && tensor.size == other.size =>
             {
                 let chunks = &mut self.chunks;
-                // If all ranks have a chunk, each table lists it, but it is read only once.
+                // If several tables list the same chunk, it is read only once.
                 tensor
                     .chunks
                     .extend(other.chunks.into_iter().filter(|chunk| chunks.insert(key(place, chunk))));

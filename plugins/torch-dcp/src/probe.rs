@@ -1,4 +1,4 @@
-//! Scores how likely an input is to be a distributed checkpoint, mostly by the names of the files.
+//! Scores how likely an input is to be a distributed checkpoint, mostly by its file names.
 
 use crate::members::members;
 use crate::shards;
@@ -17,8 +17,8 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
             source.len(file) > 0 && source.read_at(file, 0, &mut first).is_ok() && first == [PICKLE];
         return Ok(match (members.has_data, is_pickle) {
             (true, _) => Score::CERTAIN,
-            // Data files may have other names. But other programs may also write a file
-            // `.metadata`.
+            // Without data files of the usual names, the score is only `LIKELY`: other programs may
+            // also write a file `.metadata`.
             (false, true) => Score::LIKELY,
             (false, false) => Score::NO,
         });
@@ -32,7 +32,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
             Err(error) => Err(error),
         };
     }
-    // The reader's error explains that the table is missing. A single file may be an ordinary
-    // archive.
+    // Claim a folder of data files without a table, so that the reader can report the missing
+    // table. A single file may be an ordinary archive.
     Ok(if members.has_data && is_folder { Score::LIKELY } else { Score::NO })
 }

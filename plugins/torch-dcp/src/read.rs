@@ -1,5 +1,5 @@
-//! Reads a checkpoint. Tensors come from the tables or from the headers of shards; their chunks
-//! become blocks. All other values become a tree.
+//! Reads a checkpoint. Tensors are described in the tables or in the headers of shards, and their
+//! chunks become blocks. All other values become a tree.
 
 use crate::chunks::{Files, ReadBudget};
 use crate::halves::Halves;
@@ -53,8 +53,8 @@ fn describe(
     let storages = Storages::new(context.limits());
     let mut files = Files { source, context, storages, opened: ReadBudget::default(), globals, calls };
     let mut names = Names::default();
-    // Reserve the names of tensors in the table first, so that tensors inside objects cannot take
-    // them.
+    // Reserve the names of the tensors in the table first, so that tensors inside objects cannot
+    // use them.
     items.iter().filter(|item| matches!(item.content, Content::Tensor(_))).for_each(|item| {
         names.take(&item.name);
     });
@@ -100,8 +100,7 @@ fn describe(
     Ok(files.storages.into_lazy_views())
 }
 
-/// Returns the path of a slice, which is the path of the stack, with the slice's name as its last
-/// step.
+/// Returns the path of a slice: the path of its stack, with the name of the slice as the last step.
 fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
     let above = path.split_last().map_or(&[][..], |(_, above)| above);
     let dotted = |step: &Step| match step {
@@ -114,7 +113,7 @@ fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
 }
 
 /// Adds an object that is not a tensor, and the tensors inside it. Returns `None` if the object is
-/// an empty extra state of a module.
+/// the extra state of a module and is empty.
 fn add_object(
     files: &mut Files<'_, '_>,
     name: &str,
@@ -138,8 +137,8 @@ fn add_object(
     Ok(Some(flatten(&object, object.root(), name, &mut to)?.node))
 }
 
-/// Reports a loss if a rank's copy of an object differs from the copy that is read. Ranks that did
-/// not coordinate each save a copy.
+/// Compares a rank's copy of an object with the copy that is read, and reports a loss if they
+/// differ. Ranks that save without coordination each save a copy.
 fn check_copy(
     files: &Files<'_, '_>,
     item: &TableEntry,

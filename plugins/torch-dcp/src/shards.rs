@@ -1,5 +1,5 @@
 //! Reads checkpoints that consist of safetensors files (shards). Each shard contains parts of
-//! tensors and the positions of these parts. The safetensors library parses the headers.
+//! tensors and records the positions of these parts. The `safetensors` crate parses the headers.
 
 use crate::SHARDING_KEY;
 use safetensors::tensor::Metadata;
@@ -10,10 +10,10 @@ use tensorferry_sdk::{
     row_major_strides,
 };
 
-/// Number of bytes in the field that precedes the header. The field contains the header's length.
+/// Length in bytes of the field at the start of the file that contains the header's length.
 const WORD: usize = 8;
 
-/// Metadata keys that describe the file rather than the model.
+/// Metadata keys that describe the shard file instead of the model.
 const OTHER_KEYS: [&str; 3] = [SHARDING_KEY, "DCP_VERSION", "format"];
 
 /// The entry for a tensor in [`SHARDING_KEY`].
@@ -28,11 +28,11 @@ pub(crate) fn is_shard(source: &dyn Source, file: FileId, limits: &Limits) -> Re
     Ok(header.metadata().as_ref().is_some_and(|metadata| metadata.contains_key(SHARDING_KEY)))
 }
 
-/// The parts of a tensor that were found in the shards read so far.
+/// The parts of a tensor found in the shards read so far.
 struct ShardedTensor {
     name: String,
     dtype: Dtype,
-    /// In each dimension, the end of the last part.
+    /// The tensor's shape: in each dimension, the end of the last part.
     shape: Vec<u64>,
     parts: Vec<ShardPart>,
 }
@@ -124,7 +124,7 @@ fn read_shard(
     Ok(())
 }
 
-/// Returns the header, and the storage that contains the tensors' bytes.
+/// Returns the header of a shard, and the storage that contains the bytes of its tensors.
 fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadata, Storage)> {
     let mut word = [0; WORD];
     source.read_at(file, 0, &mut word)?;
@@ -142,7 +142,7 @@ fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadat
     Ok((header, Storage::file(file, start, len)))
 }
 
-/// Returns the beginning of a parser's message, because the message may quote the file.
+/// Returns only the beginning of a parser's message, because the message may quote the file.
 fn truncated_message(error: &serde_json::Error) -> String {
     error.to_string().chars().take(1000).collect()
 }

@@ -1,5 +1,5 @@
-//! Reads a table, which is one pickled `Metadata` object: names, chunks, and the location of each
-//! chunk.
+//! Reads a table: one pickled `Metadata` object that contains names, chunks, and the location of
+//! each chunk.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Result, Source};
@@ -7,33 +7,34 @@ use tensorferry_torch_file::pickle::{self, Graph, Value, ValueId};
 use tensorferry_torch_file::rebuild::counts;
 use tensorferry_torch_file::{Budget, Calls, Extent, TorchDtype};
 
-/// Enum members for a tensor's layout in memory. Pickles store them as calls. The class has had
-/// several names.
+/// Members of torch's layout enum. Pickles store them as calls. The path of the enum class differs
+/// between torch versions.
 const KNOWN_CALLS: [&str; 3] = [
     "torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING",
     "torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",
     "torch.distributed._shard.checkpoint.metadata._MEM_FORMAT_ENCODING",
 ];
 
-/// Maximum number of attributes of an object in the table. Objects that torch writes have seven.
+/// Maximum number of attributes of an object in the table. The objects that torch writes have seven
+/// attributes.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// Maximum average number of chunks per value in the pickle. torch writes an object for each chunk.
-/// But a hostile table can contain one chunk and a million tensors that each use it a million
-/// times.
+/// Maximum average number of chunks per value in the pickle. torch writes a separate object for
+/// each chunk. A hostile table can contain a single chunk and a million tensors that each use that
+/// chunk a million times.
 const MAX_CHUNKS_PER_VALUE: usize = 4;
 
-/// The content of a table, in the table's order.
+/// The content of a table, in the order of the table.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) items: Vec<TableEntry>,
-    /// Names that have a location but no description.
+    /// Names for which the table records a location but no description.
     pub(crate) unlisted: Vec<String>,
-    /// All functions and classes that the pickle names.
+    /// All functions and classes named in the pickle.
     pub(crate) globals: Vec<String>,
 }
 
-/// The entry for one name in the flattened state.
+/// The entry for one name of the flattened state.
 #[derive(Debug)]
 pub(crate) struct TableEntry {
     pub(crate) name: String,
@@ -51,12 +52,12 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) enum Content {
     Tensor(Tensor),
-    /// An object of any other type, as `torch.save` wrote it.
+    /// An object that is not a tensor, saved with `torch.save`.
     Object(ArchiveLocation),
 }
 
-/// A tensor. The sizes count torch's elements, so the last dimension of a packed dtype is half as
-/// long as in the catalog.
+/// A tensor in the table. The sizes count torch's elements, so the last dimension of a packed dtype
+/// is half as long as in the catalog.
 #[derive(Debug)]
 pub(crate) struct Tensor {
     pub(crate) dtype: &'static TorchDtype,
@@ -64,7 +65,7 @@ pub(crate) struct Tensor {
     pub(crate) chunks: Vec<Chunk>,
 }
 
-/// A part of a tensor.
+/// A part of a tensor in the table.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) offsets: Vec<u64>,
@@ -72,7 +73,7 @@ pub(crate) struct Chunk {
     pub(crate) stored: ArchiveLocation,
 }
 
-/// The location of a complete archive inside a file.
+/// The location of a complete archive inside a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ArchiveLocation {
     pub(crate) file: String,
@@ -101,7 +102,7 @@ impl Table {
     }
 }
 
-/// Converts a graph to a table.
+/// Converts the object graph of a pickle to a table.
 struct TableReader<'g> {
     graph: &'g Graph,
     budget: Budget,
@@ -109,8 +110,8 @@ struct TableReader<'g> {
     chunks: usize,
 }
 
-/// The content of a `MetadataIndex`: a name, and the offsets of a chunk. An index without offsets
-/// refers to an object.
+/// A parsed `MetadataIndex`: a name, and the offsets of a chunk. An index without offsets refers to
+/// an object.
 type Index<'g> = (&'g str, Option<Vec<u64>>);
 
 impl<'g> TableReader<'g> {
@@ -123,7 +124,7 @@ impl<'g> TableReader<'g> {
         let described = entries("state_dict_metadata").ok_or_else(|| missing_key("state_dict_metadata"))?;
         let mut stored =
             self.storage(&entries("storage_data").ok_or_else(|| missing_key("storage_data"))?)?;
-        // A planner can store anything here. The default planner stores a dict that maps names to
+        // A planner can store any value here. The default planner stores a dict that maps names to
         // paths.
         let mut paths: HashMap<&str, ValueId> = HashMap::new();
         for (key, path) in entries("planner_data").unwrap_or_default() {
@@ -191,14 +192,14 @@ impl<'g> TableReader<'g> {
             }
             let index = (name, Some(offsets));
             let found = stored.remove(&index);
-            // The rank does not have any part of this tensor. Several such chunks may start at the
-            // end of the tensor.
+            // An empty chunk means that the rank has no part of this tensor. Several empty chunks
+            // may start at the end of the tensor.
             if sizes.contains(&0) {
                 continue;
             }
             let offsets = index.1.unwrap_or_default();
             let stored = found.ok_or_else(|| {
-                // The lookup also fails if two chunks have the same offsets.
+                // The lookup also fails if an earlier chunk had the same offsets.
                 Error::malformed("the table does not record the location of a chunk")
                     .found(format!("the chunk at {offsets:?}"))
             })?;
@@ -207,7 +208,7 @@ impl<'g> TableReader<'g> {
         Ok(Content::Tensor(Tensor { dtype, size, chunks }))
     }
 
-    /// Parses `storage_data`: the location of each chunk and object.
+    /// Parses `storage_data`, which records the location of each chunk and object.
     fn storage(&mut self, entries: &[(ValueId, ValueId)]) -> Result<HashMap<Index<'g>, ArchiveLocation>> {
         let graph = self.graph;
         let mut stored = HashMap::with_capacity(entries.len());
@@ -252,7 +253,7 @@ impl<'g> TableReader<'g> {
     }
 
     /// Parses `TensorProperties`, whose state is a tuple that starts with the dtype. Returns `None`
-    /// if the value is not such an object, and an error if the dtype is unknown.
+    /// if the value is not a `TensorProperties` object, and an error if the dtype is unknown.
     fn dtype(&self, properties: ValueId) -> Option<Result<&'static TorchDtype>> {
         let graph = self.graph;
         let (_, call) = graph.called(properties).filter(|(global, _)| &*global.name == "TensorProperties")?;
@@ -279,13 +280,13 @@ impl<'g> TableReader<'g> {
         steps.iter().map(step).collect()
     }
 
-    /// Returns the attributes of an object if it is of this class. Only the start of the module's
-    /// name is checked, because the module has had several names.
+    /// Returns the attributes of an object if it is an instance of `class`. Only the start of the
+    /// module name is checked, because the name differs between torch versions.
     fn state(&self, value: ValueId, class: &str) -> Option<ValueId> {
         let (global, call) = self.graph.called(value)?;
         let is_such = &*global.name == class && global.module.starts_with("torch.distributed");
-        // Limit the number of attributes: each lookup searches them, and many objects may share
-        // them.
+        // Limit the number of attributes, because each lookup searches all of them, and many
+        // objects may share them.
         call.state.filter(|&state| is_such && self.graph.entry_count(state) <= MAX_ATTRIBUTES)
     }
 }

@@ -1,15 +1,15 @@
-//! Builds the nested state from the paths of its parts.
+//! Builds the nested state from the paths of its entries.
 //!
 //! A branch whose steps are keys becomes a MAP, and a branch whose steps are indices becomes a
 //! LIST. If some indices are missing, the branch becomes a MAP with numbers as keys, so that the
-//! names do not change. This happens for lists that contain tensors and empty dicts, because empty
-//! dicts are not stored.
+//! names do not change. Indices are missing if a list contained an empty dict, because empty dicts
+//! are not stored.
 
 use crate::table::Step;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{CatalogSink, Error, Node, NodeId, NodeKind, Result};
 
-/// The parts of the state, by path. In `branches`, a branch comes after its parent.
+/// The nested state, built from paths. In `branches`, each branch follows its parent.
 #[derive(Debug)]
 pub(crate) struct NestedState {
     branches: Vec<Branch>,
@@ -34,7 +34,7 @@ impl Default for NestedState {
 }
 
 impl NestedState {
-    /// Inserts a node at the end of a path.
+    /// Inserts a node at the given path.
     pub(crate) fn put(&mut self, path: Vec<Step>, leaf: NodeId) -> Result<()> {
         let taken =
             || Error::malformed("its path is the same as that of another entry, or passes through it");
@@ -79,7 +79,7 @@ impl Branch {
                 nodes[branch].ok_or_else(|| Error::plugin("a branch comes before its parent"))
             }
         };
-        // The map is sorted: indices come before keys.
+        // The map is sorted, with indices before keys.
         let is_list = !self.children.is_empty()
             && self.places.keys().zip(0..).all(|(step, index)| *step == Step::Index(index));
         if is_list {

@@ -1,4 +1,4 @@
-//! Plans the output: a checkpoint in which each tensor is a single chunk.
+//! Plans the output checkpoint. In this plan, each tensor is a single chunk.
 
 use crate::members::DATA_SUFFIX;
 use crate::written::{DcpChunk, DcpTensor, lay_out, unsupported_reason};
@@ -44,7 +44,7 @@ impl TensorWriter for Writer {
             });
         }
         let plan = lay_out(&tensors, &[], "", self.tag, catalog, layout)?;
-        // These may be files of other ranks or of earlier runs.
+        // Matching files may be from other ranks or from earlier runs.
         layout.supersedes(&format!("__*{DATA_SUFFIX}"), Role::Data)?;
         Ok(Box::new(plan))
     }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Sources: `metadata.py`, `filesystem.py` and `default_planner.py` of
-//! `torch/distributed/checkpoint`. The pickled objects store their fields by name, so that older
-//! and newer versions of torch use the fields that they know.
+//! `torch/distributed/checkpoint`. The pickled objects store their fields by name, so older and
+//! newer versions of torch can each use the fields that they support.
 
 use crate::members::{DATA_SUFFIX, TABLE};
 use tensorferry_sdk::{
@@ -16,9 +16,9 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{PickleWriter, TorchDtype, WholeTensor, WrittenArchive, ZipPlan};
 
-/// Root folder of an archive that has no file name. torch uses the same name.
+/// Root folder inside each archive. torch uses this name for archives without a file name.
 const ROOT: &str = "archive";
-/// Alignment of archives. It also aligns the tensors in them.
+/// Alignment of archives in bytes. The alignment of an archive also aligns its tensors.
 const ALIGNMENT: u64 = 64;
 const METADATA: &str = "torch.distributed.checkpoint.metadata";
 
@@ -27,29 +27,30 @@ const METADATA: &str = "torch.distributed.checkpoint.metadata";
 pub struct DcpTensor {
     pub name: String,
     pub dtype: Dtype,
-    /// Shape in the catalog's elements.
+    /// Shape of the tensor in the catalog's elements.
     pub shape: Vec<u64>,
-    /// The chunks. Together, they cover each element of the tensor exactly once.
+    /// The chunks, which together cover each element of the tensor exactly once.
     pub chunks: Vec<DcpChunk>,
 }
 
-/// A chunk of a written tensor. In the catalog, it is a complete tensor.
+/// A chunk of a written tensor. The chunk is a complete tensor in the catalog.
 #[derive(Debug, Clone)]
 pub struct DcpChunk {
-    /// The catalog's tensor whose bytes are written.
+    /// The catalog tensor that provides the bytes of the chunk.
     pub tensor: TensorId,
-    /// First index in each dimension of the whole tensor.
+    /// Position of the chunk's first element in the whole tensor.
     pub offsets: Vec<u64>,
     /// Shape of the chunk, with as many dimensions as the whole tensor.
     pub sizes: Vec<u64>,
 }
 
-/// Archives whose checksums `seal` fills in.
+/// A plan that fills in the checksums of its archives in `seal`.
 #[derive(Debug)]
 pub struct DcpPlan(Vec<ZipPlan>);
 
 impl DcpPlan {
-    /// Adds an archive next to the checkpoint, so that `seal` fills in its checksums as well.
+    /// Adds an archive outside the checkpoint, so that `seal` also fills in the checksums of that
+    /// archive.
     #[must_use]
     pub fn with(mut self, archive: ZipPlan) -> Self {
         self.0.push(archive);
@@ -68,13 +69,14 @@ impl TensorPlan for DcpPlan {
     }
 }
 
-/// Returns why torch does not support tensors with this dtype and shape, or `None` if it does.
+/// Returns the reason why torch does not support tensors with this dtype and shape, or `None` if
+/// torch supports them.
 #[must_use]
 pub fn unsupported_reason(dtype: Dtype, shape: &[u64]) -> Option<String> {
     WholeTensor::new(dtype, shape, 0).err()
 }
 
-/// Lays out a checkpoint in `folder`, which is empty or ends with a slash. The name of the data
+/// Lays out a checkpoint in `folder`, which must be empty or end with a slash. The name of the data
 /// file contains `tag`.
 ///
 /// For each name in `nothing`, the checkpoint contains a list with one `None`. Megatron saves this
@@ -124,8 +126,8 @@ pub fn lay_out(
     Ok(DcpPlan(plans))
 }
 
-/// Appends an archive that contains at most one tensor. Returns the offset and the length of the
-/// archive.
+/// Appends an archive with at most one tensor to a data file. Returns the offset and the length of
+/// the archive.
 fn archive(
     layout: &mut dyn LayoutSink,
     file: OutputId,
@@ -153,8 +155,8 @@ fn whole_of(tensor: &DcpTensor, chunk: &DcpChunk, bytes: u64) -> Result<WholeTen
     whole(tensor.dtype, &chunk.sizes, bytes).map_err(|error| error.tensor(&tensor.name))
 }
 
-/// Converts offsets to torch's elements. In the last dimension of a packed dtype, torch counts half
-/// as many elements as the catalog.
+/// Converts offsets from the catalog's elements to torch's elements. In the last dimension of a
+/// packed dtype, torch counts half as many elements as the catalog.
 fn numbers(offsets: &[u64], dtype: &TorchDtype) -> Result<Vec<i64>> {
     let torch = dtype.torch_shape(offsets).or_else(|| offsets.is_empty().then(Vec::new));
     let fits: Option<Vec<i64>> =
@@ -165,7 +167,7 @@ fn numbers(offsets: &[u64], dtype: &TorchDtype) -> Result<Vec<i64>> {
 struct WrittenTable<'t> {
     file: &'t str,
     rows: Vec<Row<'t>>,
-    /// Names of modules without extra state. They share the list at `place`.
+    /// Names of modules without extra state. All of them share the list in the archive at `place`.
     nothing: &'t [String],
     place: (u64, u64),
 }
@@ -177,7 +179,8 @@ struct Row<'t> {
     chunks: Vec<Stored>,
 }
 
-/// A chunk in torch's elements. `place` is the offset and the length of its archive.
+/// A chunk, measured in torch's elements. `place` is the offset and the length of the archive that
+/// contains the chunk.
 struct Stored {
     offsets: Vec<i64>,
     sizes: Vec<i64>,
@@ -201,7 +204,7 @@ impl WrittenTable<'_> {
         Ok(pickle.finish())
     }
 
-    /// Writes `state_dict_metadata`: the description of each tensor.
+    /// Writes `state_dict_metadata`, which describes each tensor.
     fn described(&self, pickle: &mut PickleWriter) -> Result<()> {
         pickle.empty_dict();
         pickle.mark();
@@ -238,7 +241,7 @@ impl WrittenTable<'_> {
         Ok(())
     }
 
-    /// Writes `storage_data`: the location of each chunk.
+    /// Writes `storage_data`, which records the location of each chunk.
     fn stored(&self, pickle: &mut PickleWriter) -> Result<()> {
         pickle.empty_dict();
         pickle.mark();
@@ -252,8 +255,8 @@ impl WrittenTable<'_> {
         Ok(())
     }
 
-    /// Writes an entry of `storage_data`: the name, the offsets and index of the chunk if there is
-    /// one, and the location.
+    /// Writes an entry of `storage_data`: the name, the chunk's offsets and index if any, and the
+    /// location.
     fn row(
         &self,
         pickle: &mut PickleWriter,
@@ -288,7 +291,7 @@ impl WrittenTable<'_> {
     }
 }
 
-/// Writes an object. The closure `state` writes the names and values of its attributes.
+/// Writes a pickled object. The closure `state` writes the names and values of its attributes.
 fn object(
     pickle: &mut PickleWriter,
     module: &'static str,
@@ -319,7 +322,7 @@ fn properties(pickle: &mut PickleWriter, dtype: &TorchDtype) -> Result<()> {
     pickle.call(1);
     pickle.bool(false);
     pickle.global(METADATA, "_MEM_FORMAT_ENCODING");
-    // The value 0 is TORCH_CONTIGUOUS_FORMAT.
+    // The value 0 means TORCH_CONTIGUOUS_FORMAT.
     pickle.int(0);
     pickle.call(1);
     pickle.bool(false);

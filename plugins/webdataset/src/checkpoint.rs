@@ -1,16 +1,16 @@
-//! Distinguishes a tar of samples from a tar that contains a checkpoint, a model folder or tables.
-//! Only the names of the members are examined.
+//! Detects tars that contain a checkpoint, a model folder or tables instead of samples. Only the
+//! names of the members are examined.
 //!
 //! A sample may contain tensors (`0001.pth`), so an extension is not sufficient. A tar contains a
-//! checkpoint in two cases: one of its files has a name that is typical of model files, or it
-//! contains exactly one file of weights and no other member of that sample. A sample may also
-//! contain a table (`0001.csv`). A tar contains tables if the names of its tables are not numbers
-//! and all other files are documents.
+//! checkpoint if one of its files has a name that is typical of model files. It also contains a
+//! checkpoint if exactly one file contains weights, and the sample of that file has no other
+//! members. A sample may also contain a table (`0001.csv`). A tar contains tables if the names of
+//! its tables are not numbers and all other files are documents.
 
 use tensorferry_sdk::file_name::uncompressed;
 
-/// Names of model files, in lower case. In these patterns, `#` matches a number, and `*` matches
-/// any text.
+/// Patterns for the names of model files, in lower case. `#` matches a number, and `*` matches any
+/// text.
 const MODEL_FILES: [&str; 38] = [
     "pytorch_model*.bin",
     "pytorch_model*.pt",
@@ -52,28 +52,30 @@ const MODEL_FILES: [&str; 38] = [
     "training_args.bin",
 ];
 
-/// Extensions of weights. Samples may have members with these extensions.
+/// Extensions of files of weights. Samples may also have members with these extensions.
 const WEIGHTS: [&str; 9] = ["pt", "pth", "pth.tar", "ckpt", "safetensors", "h5", "hdf5", "msgpack", "onnx"];
 
-/// Extensions of tables. Samples may have members with these extensions.
+/// Extensions of tables. Samples may also have members with these extensions.
 const TABLES: [&str; 9] = ["csv", "tsv", "jsonl", "ndjson", "parquet", "arrow", "feather", "avro", "orc"];
 
-/// What the names of a tar's members reveal about its content.
+/// Hints about the content of a tar, collected from the names of its members.
 #[derive(Debug, Default)]
 pub(crate) struct ContentHints {
     /// The first file whose name is typical of a model file.
     model_file: Option<String>,
-    /// The first file of weights, and the number of such files.
+    /// The first file of weights, and the number of files of weights.
     weights: Option<(String, u64)>,
     /// The key of the first file of weights, and the number of files with the same key.
     sample: (String, u64),
     table: Option<String>,
-    /// Whether a file other than tables and documents was found.
+    /// Whether the tar contains a file that is probably part of a sample. Such a file is neither a
+    /// document nor a table whose name is not a number.
     has_samples: bool,
 }
 
 impl ContentHints {
-    /// Adds a file, given its path. `sample` is the file's key and extension, if it has them.
+    /// Adds a file by its path. `sample` contains the key and the extension of the file, if it has
+    /// both.
     pub(crate) fn add(&mut self, path: &str, sample: Option<(&str, &str)>) {
         let base = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
         if self.model_file.is_none() && MODEL_FILES.iter().any(|pattern| matches(pattern, &base)) {
@@ -81,7 +83,7 @@ impl ContentHints {
         }
         let Some((key, ending)) = sample else { return };
         self.add_table(path, &base, key, ending);
-        // The extension may follow other dots, as in `epoch=3-val.loss=0.2.ckpt`.
+        // The extension may follow a name with other dots, as in `epoch=3-val.loss=0.2.ckpt`.
         let is_weights = WEIGHTS.iter().any(|weights| ends_in(ending, weights));
         if is_weights {
             let (_, count) = self.weights.get_or_insert_with(|| (path.to_owned(), 0));
@@ -107,12 +109,13 @@ impl ContentHints {
         }
     }
 
-    /// Returns the first table if the tar contains tables instead of samples.
+    /// Returns the first table if the tar contains tables instead of samples, or `None` otherwise.
     pub(crate) fn table(&self) -> Option<&str> {
         self.table.as_deref().filter(|_| !self.has_samples)
     }
 
-    /// Returns a file of the checkpoint if the tar contains a checkpoint instead of samples.
+    /// Returns a file of the checkpoint if the tar contains a checkpoint instead of samples, or
+    /// `None` otherwise.
     pub(crate) fn checkpoint(&self) -> Option<&str> {
         let alone = || match &self.weights {
             Some((path, 1)) if self.sample.1 == 1 => Some(&**path),
@@ -122,12 +125,12 @@ impl ContentHints {
     }
 }
 
-/// Whether `ending` is `last`, or ends with a dot followed by `last`.
+/// Returns whether `ending` is equal to `last`, or ends with a dot followed by `last`.
 fn ends_in(ending: &str, last: &str) -> bool {
     ending.strip_suffix(last).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Whether a file describes a dataset, such as a readme.
+/// Returns whether a file documents a dataset, such as a readme.
 fn is_document(base: &str) -> bool {
     base.starts_with("readme")
         || base.starts_with("license")

@@ -1,12 +1,12 @@
-//! Reads the bytes of a tar in order. A plain file is read by position, and a compressed file is
-//! decompressed as a stream.
+//! Reads the bytes of a tar in order. A plain file is read at explicit offsets, and a compressed
+//! file is decompressed as a stream.
 
 use std::sync::Arc;
 use tensorferry_row_text::{Codec, Decompressed, SourceRead};
 use tensorferry_sdk::records::FileCursor;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
-/// Returns the codec of a tar that starts with the bytes `first`.
+/// Returns the codec of a tar whose first bytes are `first`.
 pub(crate) fn codec_of(first: &[u8]) -> Result<Codec> {
     let named = |name| {
         Err(Error::unsupported(format!("the tar is compressed with {name}")).hint("unpack the file first"))
@@ -22,7 +22,7 @@ pub(crate) fn codec_of_file(source: &dyn Source, name: &str) -> Result<Codec> {
     codec_of(&source.beginning(source.open(name)?, 6)?).map_err(|error| error.file(name))
 }
 
-/// The bytes of a tar, from a position on.
+/// The bytes of a tar, starting at the current position.
 pub(crate) enum Input {
     Plain(FileCursor),
     Compressed(Decompressed),
@@ -47,7 +47,7 @@ impl Input {
         }
     }
 
-    /// Returns the offset of the next byte in the decompressed tar.
+    /// Returns the offset of the next byte in the uncompressed tar.
     pub(crate) fn offset(&self) -> u64 {
         match self {
             Self::Plain(file) => file.offset(),
@@ -68,7 +68,7 @@ impl Input {
         }
     }
 
-    /// Returns the next block, or `None` at the end.
+    /// Returns the next block of 512 bytes, or `None` at the end of the tar.
     pub(crate) fn block(&mut self) -> Result<Option<[u8; 512]>> {
         match self {
             Self::Plain(file) if file.is_at_end() => Ok(None),

@@ -7,15 +7,15 @@
 //! ```
 //!
 //! The key of a sample is the path up to the first dot after the last slash. The rest of the path,
-//! in lower case, is the name of the member. The following entries belong to no sample: files
-//! without a dot, paths below `__NAME__`, and everything that is not a plain file. As in
-//! `webdataset`, if a file name starts with a dot, the key is the folder. If that folder contains a
-//! dot, the file belongs to no sample. Files that macOS adds (`._*`, `.DS_Store`, `__MACOSX`) are
+//! in lower case, is the name of the member. Some entries are not part of any sample: files without
+//! a dot, paths below `__NAME__`, and entries that are not plain files. As in `webdataset`, the key
+//! of a file whose name starts with a dot is its folder. If the name of that folder contains a dot,
+//! the file is not part of any sample. Files that macOS adds (`._*`, `.DS_Store`, `__MACOSX`) are
 //! skipped. ferry rejects a tar that contains a checkpoint or tables, unless `-i weights=samples`
-//! is passed. Only adjacent members are grouped: if a key occurs again later, it is a different
-//! sample, and ferry reports a loss. A missing member is a null. If an archive has no end blocks,
-//! `tarfile` and `webdataset` read it up to the last member. Such an archive may be truncated, so
-//! ferry reports a loss.
+//! is passed. Only adjacent members are grouped. If the same key occurs again later, those members
+//! become a separate sample, and ferry reports a loss. A missing member is read as a null. If an
+//! archive has no end blocks, `tarfile` and `webdataset` read it up to the last member. Such an
+//! archive may be truncated, so ferry reports a loss.
 //!
 //! | Member | Column |
 //! |---|---|
@@ -34,7 +34,8 @@
 //! | a null | no member; a row of only nulls is dropped, and reported as a loss |
 //!
 //! Each row needs a key, from the column `__key__` or from the column that `-o key=COLUMN` names.
-//! The writer cannot number the rows, because it encodes pieces before their positions are known.
+//! The writer cannot generate keys from row numbers, because it encodes pieces before their
+//! positions are known.
 //!
 //! Sources: `webdataset` (tariterators.py, writer.py), POSIX.1-2017 pax, the GNU tar manual.
 #![forbid(unsafe_code)]
@@ -51,7 +52,7 @@ mod tar;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// File extensions. Outputs get the first extension.
+/// File extensions of this format. Output files get the first one.
 const SUFFIXES: [&str; 4] = [".tar", ".tar.gz", ".tgz", ".tar.zst"];
 /// The default name of the key column.
 const KEY: &str = "__key__";

@@ -1,4 +1,4 @@
-//! Options of the reader and the writer.
+//! Defines the options of the reader and the writer.
 
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::records::Sharding;

@@ -1,15 +1,16 @@
-//! Scores whether a source is a WebDataset, by the first file in a tar or by the file names in a
-//! folder. Scores are low, because any tar could be a WebDataset.
+//! Scores how likely a source is to be a WebDataset. The score depends on the first file in a tar,
+//! or on the file names in a folder. Scores are low, because any tar could be a WebDataset.
 
 use crate::input::{Input, codec_of};
 use crate::read::{has_tar_extension, is_member};
 use crate::tar::{self, Entry as TarEntry};
 use tensorferry_sdk::{Entry, Limits, Result, Score, Source};
 
-/// The score of a folder. It is low, because a tar next to a model's weights belongs to the model.
+/// The score of a folder. The score is low, because a tar in the same folder as a model's weights
+/// is usually part of the model.
 const IN_A_FOLDER: Score = Score(8);
 
-/// Scores a source by the first blocks of a tar, or by the names of the files in a folder.
+/// Scores a source by the first blocks of a tar or by the file names in a folder.
 pub(crate) fn score(source: &dyn Source, limits: &Limits) -> Result<Score> {
     match source.entry() {
         Entry::File(name) => of_file(source, name, limits),

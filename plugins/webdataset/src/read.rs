@@ -1,5 +1,5 @@
-//! The reader. It first reads all headers to find the columns. It divides an uncompressed file into
-//! splits, each of which is a run of samples. A compressed file is a single split.
+//! Reads WebDatasets. The reader first reads all headers to find the columns. It divides an
+//! uncompressed file into splits of consecutive samples. A compressed file is a single split.
 
 mod stream;
 
@@ -22,8 +22,8 @@ use tensorferry_sdk::{
 
 /// Minimum length of a split in bytes.
 const SPLIT: u64 = 8 << 20;
-/// Number of copies of a column name that are in memory, in this plugin and in the program that
-/// reads the columns.
+/// Number of copies of each column name in memory. Both this plugin and the program that reads the
+/// columns contain copies.
 const COPIES_OF_A_NAME: u64 = 8;
 
 pub(crate) struct Reader {
@@ -106,20 +106,21 @@ impl Reader {
     }
 }
 
-/// The results of reading all headers.
+/// The results of reading the headers of all members.
 #[derive(Default)]
 struct HeaderScan {
     key_column: String,
     takes_weights: bool,
-    /// Number of skipped files that macOS added.
+    /// Number of skipped files that were added by macOS.
     of_macos: u64,
     members: Members,
     splits: Vec<Split>,
     codecs: Vec<Codec>,
-    /// Digests of the keys so far, to detect keys that occur again. `apart` is the first such key.
+    /// Digests of all keys so far, to detect keys that occur again. `apart` is the first repeated
+    /// key.
     keys: HashSet<u64>,
     apart: Option<String>,
-    /// The first entry that belongs to no sample, and the number of such entries.
+    /// The first entry that is not part of any sample, and the number of such entries.
     others: Option<(String, u64)>,
     /// The first tar file without end-of-archive blocks, and the number of such tar files.
     unended: Option<(String, u64)>,
@@ -205,8 +206,8 @@ impl HeaderScan {
         }
         let is_nemo = name.to_ascii_lowercase().ends_with(".nemo");
         let checkpoint = evidence.checkpoint().or((is_nemo && !self.takes_weights).then_some(name));
-        // When ferry reads back its own output, column names that look like tables are not an
-        // error.
+        // When ferry reads back its own output, member names that look like names of tables are not
+        // an error.
         let table = evidence.table().filter(|_| !context.purpose().has(Purpose::COMPARE));
         let other = checkpoint.map(|file| ("a checkpoint", file)).or(table.map(|file| ("tables", file)));
         if let Some((what, file)) = other {
@@ -221,7 +222,7 @@ impl HeaderScan {
             self.unended.get_or_insert_with(|| (name.to_owned(), 0)).1 += 1;
         }
         if samples > 0 || !any {
-            // A split of a compressed file covers all of its stored bytes.
+            // A compressed file has one split, which covers all stored bytes of the file.
             let end = if codec == Codec::Plain { input.offset() } else { source.len(source.open(name)?) };
             add(start, end, samples);
         }
@@ -229,11 +230,11 @@ impl HeaderScan {
     }
 }
 
-/// The members that occur in samples. Each member becomes a column.
+/// The members that occur in samples. Each of these members becomes a column.
 #[derive(Default)]
 struct Members {
     names: BTreeSet<String>,
-    /// Total bytes of the names.
+    /// Total length of the names in bytes.
     bytes: u64,
 }
 
@@ -244,7 +245,7 @@ impl Members {
         if self.names.contains(&name) {
             return Ok(());
         }
-        // This includes the key column and the new member.
+        // Counts the key column and the new member.
         let columns = self.names.len() as u64 + 2;
         if columns > limits.columns {
             let expected = format!("at most {}", limits.columns);
@@ -274,7 +275,7 @@ struct Set {
     splits: Vec<Split>,
     codecs: Vec<Codec>,
     limits: Limits,
-    /// For each column, whether a number with leading zeros was read.
+    /// For each column, whether the reader found a number with leading zeros.
     zeros: Arc<[AtomicBool]>,
 }
 
@@ -287,7 +288,7 @@ impl RecordSet for Set {
         &self.splits
     }
 
-    /// Only the headers of skipped samples and unrequested members are read.
+    /// Reads only the headers of skipped samples and unrequested members.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let of = self.splits.get(split).zip(self.codecs.get(split));
         let (of, codec) = of.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
@@ -309,12 +310,12 @@ impl RecordSet for Set {
     }
 }
 
-/// Whether a name has an extension of this format.
+/// Returns whether a file name has an extension of this format.
 pub(crate) fn has_tar_extension(name: &str) -> bool {
     has_any_suffix(name, SUFFIXES)
 }
 
-/// Whether a file in a folder belongs to the dataset.
+/// Returns whether a file in a folder is part of the dataset.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(name, SUFFIXES)
 }

@@ -1,4 +1,4 @@
-//! Iterates over the plain files of a tar, and writes headers.
+//! Iterates over the plain files of a tar, and creates the headers of a new tar.
 //!
 //! | Offset | Bytes | |
 //! |---|---|---|
@@ -16,10 +16,10 @@ use crate::input::Input;
 use tensorferry_sdk::{Error, Limits, Result};
 
 pub(crate) const BLOCK: u64 = 512;
-/// Maximum bytes of pax records, which may contain more than a name.
+/// Maximum length of a member's pax records in bytes. The records may contain more than a name.
 const MAX_PAX_BYTES: u64 = 1 << 20;
 
-/// A plain file of a tar. The input is positioned at its first byte.
+/// A plain file in a tar. The input is positioned at the first byte of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) path: String,
@@ -34,7 +34,7 @@ pub(crate) enum Entry {
     Other(String),
 }
 
-/// Returns the next entry, or `None` at the end.
+/// Returns the next entry, or `None` at the end of the archive.
 pub(crate) fn next(input: &mut Input, limits: &Limits) -> Result<Option<Entry>> {
     let offset = input.offset();
     let name = input.file_name().to_owned();
@@ -84,8 +84,8 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
             kind => {
                 let is_file = matches!(kind, 0 | b'0' | b'7');
                 let path = match long_name.take() {
-                    // The header contains only the first 100 bytes of the name, which may end in
-                    // the middle of a character.
+                    // The header contains only the first 100 bytes of the name, and the cut may
+                    // split a character.
                     Some(long) => long,
                     None if is_file => own_name(&header)?,
                     None => own_name(&header).unwrap_or_else(|_| lossy_name(&header)),
@@ -106,15 +106,15 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
     }
 }
 
-/// Returns the number of zeros after a member of this size.
+/// Returns the number of zeros that follow a member of this size.
 pub(crate) fn padding(size: u64) -> u64 {
     (BLOCK - size % BLOCK) % BLOCK
 }
 
-/// Checks that only zeros follow the end of the archive. Otherwise, a second archive that follows
+/// Checks that only zeros follow the end of the archive. Without this check, a second archive after
 /// the first one would be lost.
 fn check_end(input: &mut Input) -> Result<()> {
-    // In a plain file, checks only as many blocks as tar may pad.
+    // In a plain file, check only as many blocks as tar may add as padding.
     let max = if matches!(input, Input::Plain(_)) { 40 } else { usize::MAX };
     for _ in 0..max {
         match input.block() {
@@ -157,7 +157,7 @@ fn check_sum(header: &[u8; 512]) -> Result<()> {
     let mut summed = *header;
     summed[148..156].fill(b' ');
     let sum: u64 = summed.iter().map(|byte| u64::from(*byte)).sum();
-    // Some old programs added the bytes as signed numbers.
+    // Some old programs computed the checksum from signed bytes.
     let signed: i64 = summed.iter().map(|byte| i64::from(byte.cast_signed())).sum();
     if own == sum || i64::try_from(own) == Ok(signed) {
         Ok(())
@@ -199,13 +199,13 @@ fn own_name(header: &[u8; 512]) -> Result<String> {
     Ok(if is_ustar && !prefix.is_empty() { format!("{prefix}/{name}") } else { name.to_owned() })
 }
 
-/// Returns the name of an entry that is skipped.
+/// Returns the name of a skipped entry.
 fn lossy_name(header: &[u8; 512]) -> String {
     let end = header[..100].iter().position(|byte| *byte == 0).unwrap_or(100);
     String::from_utf8_lossy(&header[..end]).into_owned()
 }
 
-/// Parses pax records of the form `LENGTH KEY=VALUE\n`. The length covers the whole record.
+/// Parses pax records of the form `LENGTH KEY=VALUE\n`. `LENGTH` is the length of the whole record.
 fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
     let wrong = || Error::malformed("invalid pax records");
     let mut records = Vec::new();
@@ -214,7 +214,7 @@ fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
         let len = std::str::from_utf8(&bytes[..space]).ok().and_then(|len| len.parse::<usize>().ok());
         let (record, rest) = len.and_then(|len| bytes.split_at_checked(len)).ok_or_else(wrong)?;
         let pair = record.get(space + 1..).and_then(|pair| pair.strip_suffix(b"\n")).ok_or_else(wrong)?;
-        // The values of other keys may be arbitrary bytes.
+        // The values of all other keys may contain arbitrary bytes.
         if let Ok(pair) = std::str::from_utf8(pair) {
             records.push(pair.split_once('=').ok_or_else(wrong)?);
         } else if pair.starts_with(b"path=") {
@@ -225,14 +225,14 @@ fn pax(mut bytes: &[u8]) -> Result<Vec<(&str, &str)>> {
     Ok(records)
 }
 
-/// Whether a path has the form of the metadata files that macOS adds to archives.
+/// Returns whether a path has the form of the metadata files that macOS adds to archives.
 pub(crate) fn is_macos_metadata(path: &str) -> bool {
     let base = path.rsplit('/').next().unwrap_or(path);
     base.starts_with("._") || base == ".DS_Store" || path.split('/').any(|folder| folder == "__MACOSX")
 }
 
-/// Splits a path into its key and its member name. Returns `None` if the file belongs to no sample.
-/// The `webdataset` library uses the pattern `^((?:.*/|)[^.]+)[.]([^/]*)$`.
+/// Splits a path into its key and its member name. Returns `None` if the file is not part of any
+/// sample. The `webdataset` library uses the pattern `^((?:.*/|)[^.]+)[.]([^/]*)$`.
 pub(crate) fn split(path: &str) -> Option<(&str, String)> {
     let is_meta = path.strip_prefix("__").and_then(|rest| {
         let part = rest.split('/').next()?;
@@ -243,15 +243,15 @@ pub(crate) fn split(path: &str) -> Option<(&str, String)> {
     }
     let base = path.rfind('/').map_or(0, |slash| slash + 1);
     let dot = base + path[base..].find('.')?;
-    // If the name starts with a dot, the pattern takes the folder as the key, provided that the
-    // folder contains no dot.
+    // If the name starts with a dot, the pattern matches the folder as the key, provided that the
+    // folder's name contains no dot.
     let folder = path[..base].strip_suffix('/').map(|folder| folder.rsplit('/').next().unwrap_or(folder));
     let has_key = dot > base || folder.is_some_and(|folder| !folder.contains('.'));
     has_key.then(|| (&path[..dot], path[dot + 1..].to_lowercase()))
 }
 
-/// Returns the header of a plain file. If the name is too long for it, a pax header precedes the
-/// header.
+/// Returns the header of a plain file. If the name is too long for this header, a pax header
+/// precedes it.
 pub(crate) fn header(path: &str, size: u64) -> Result<Vec<u8>> {
     if path.len() <= 100 {
         return Ok(block(path, size, b'0')?.to_vec());

@@ -1,4 +1,5 @@
-//! The writer. Each piece is a run of samples. Two blocks of zeros end each file.
+//! Writes WebDatasets. Each piece consists of consecutive samples. Each file ends with two blocks
+//! of zeros.
 
 mod encode;
 
@@ -12,7 +13,7 @@ use tensorferry_sdk::file_name::split_suffix;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles, Sharding};
 use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
-/// File lengths are padded to a multiple of this number of bytes.
+/// Each file is padded to a multiple of this number of bytes.
 const RECORD: u64 = 20 * tar::BLOCK;
 
 pub(crate) struct Writer {

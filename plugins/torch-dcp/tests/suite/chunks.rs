@@ -1,4 +1,4 @@
-//! Reads chunks, and rejects invalid ones.
+//! Tests that the reader accepts valid chunks and rejects invalid ones.
 
 use crate::common::{At, CHUNKS, NONE, Sample, archive, catalog, error, object, saved, values, with_context};
 use tensorferry_sdk::{
@@ -34,7 +34,7 @@ fn a_chunk_may_be_a_strided_view() {
 fn a_rank_may_have_nothing() {
     let mut sample = Sample::new();
     let nothing: (&[i64], &[i64]) = (&[3, 0], &[0, 2]);
-    // Two ranks that have no part of the tensor add two empty chunks with the same offsets.
+    // Two ranks without any part of the tensor add two empty chunks with the same offsets.
     sample.describe(&[CHUNKS[0], CHUNKS[1], nothing, nothing]);
     assert_eq!(values(sample.files(), "model.w").0, [3, 2]);
 }
@@ -206,7 +206,7 @@ fn ranks_that_did_not_coordinate_are_merged() {
     let mut files = sample.files.clone();
     let mut tables = [sample.table.clone(), sample.table.clone()];
     for (rank, table) in tables.iter_mut().enumerate() {
-        // Each rank's table contains only the rank's own chunk, and its copy of the object.
+        // Each rank's table contains only the rank's own chunk and its own copy of the object.
         table.described.remove(0);
         table.tensor("model.w", "float32", &[3, 2], &[CHUNKS[rank]]);
         table.stored.remove(1 - rank);

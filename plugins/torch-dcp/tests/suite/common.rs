@@ -15,7 +15,7 @@ const FILESYSTEM: &str = "torch.distributed.checkpoint.filesystem";
 
 pub(crate) const NONE: &[u8] = b"N";
 
-/// A pickled object whose state is a dict.
+/// Returns a pickled object whose state is a dict.
 pub(crate) fn object(module: &str, class: &str, state: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let state: Vec<_> = state.iter().map(|(key, value)| (text(key), value.clone())).collect();
     [&global(module, class)[..], b")\x81", &dict(&state), b"b"].concat()
@@ -25,7 +25,7 @@ pub(crate) fn size(dims: &[i64]) -> Vec<u8> {
     call(&global("torch", "Size"), &[ints(dims)])
 }
 
-/// The entries of the dicts in a table.
+/// The entries of the dicts in a checkpoint's table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     pub(crate) described: Vec<(Vec<u8>, Vec<u8>)>,
@@ -33,7 +33,7 @@ pub(crate) struct Table {
     pub(crate) paths: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The location of an archive.
+/// The location of an archive in a data file.
 #[derive(Debug, Clone)]
 pub(crate) struct At {
     pub(crate) file: String,
@@ -49,7 +49,7 @@ impl At {
 }
 
 impl Table {
-    /// Adds the description of a tensor with these chunks.
+    /// Adds the description of a tensor with the given chunks.
     pub(crate) fn tensor(&mut self, name: &str, dtype: &str, dims: &[i64], chunks: &[(&[i64], &[i64])]) {
         let state = [global("torch", dtype), global("torch", "strided"), b"\x89".to_vec()];
         let properties = [&global(METADATA, "TensorProperties")[..], b")\x81", &tuple(&state), b"b"].concat();
@@ -98,24 +98,24 @@ impl Table {
     }
 }
 
-/// An archive that contains an F32 tensor.
+/// Returns an archive that contains an F32 tensor.
 pub(crate) fn archive(values: &[f32], dims: &[i64], strides: &[i64]) -> Vec<u8> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let len = i64::try_from(values.len()).unwrap();
     Zip::torch(&pickle(&tensor(storage("FloatStorage", "0", len), 0, dims, strides)), &[&bytes]).bytes()
 }
 
-/// An archive that contains an object without tensors.
+/// Returns an archive that contains an object without tensors.
 pub(crate) fn saved(object: &[u8]) -> Vec<u8> {
     Zip::torch(&pickle(object), &[]).bytes()
 }
 
-/// A checkpoint of two ranks: an object, and `model.w` with three rows, two of which are in rank
-/// 0's file.
+/// A checkpoint of two ranks. It contains an object and `model.w`, a tensor with three rows. Two of
+/// the rows are in rank 0's file.
 pub(crate) struct Sample {
     pub(crate) table: Table,
     pub(crate) files: Files,
-    /// Locations of the two chunks of `model.w` and of the object.
+    /// Locations of the two chunks of `model.w`, followed by the location of the object.
     pub(crate) places: [At; 3],
 }
 
@@ -151,7 +151,7 @@ impl Sample {
         self.table.stored("epoch", None, &self.places[2].clone());
     }
 
-    /// Returns the files, with the current table.
+    /// Returns the checkpoint's files, including the current table.
     pub(crate) fn files(&self) -> Files {
         let mut files = self.files.clone();
         files.insert(".metadata".to_owned(), self.table.bytes());
@@ -175,12 +175,12 @@ pub(crate) fn with_context(files: Files, context: &dyn Context) -> Result<Catalo
     MemoryView::read(&TorchDcp, &[], &source(files), context).map(|view| view.catalog().clone())
 }
 
-/// Returns the error message for a checkpoint.
+/// Reads an invalid checkpoint and returns the error message.
 pub(crate) fn error(files: Files) -> String {
     catalog(files).unwrap_err().to_string()
 }
 
-/// Returns a tensor's shape and values.
+/// Reads a checkpoint and returns the shape and the values of a tensor.
 pub(crate) fn values(files: Files, name: &str) -> (Vec<u64>, Vec<f32>) {
     let (source, context) = (source(files), MemoryContext::default());
     let view = MemoryView::read(&TorchDcp, &[], &source, &context).unwrap();

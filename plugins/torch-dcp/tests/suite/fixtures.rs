@@ -1,4 +1,5 @@
-//! Reads a checkpoint that real torch wrote. Names, dtypes, shapes and digests must be exact.
+//! Reads a checkpoint that torch wrote, and compares names, dtypes, shapes and digests with the
+//! expected values.
 
 use tensorferry_sdk::MemoryContext;
 use tensorferry_sdk::memory::MemoryView;

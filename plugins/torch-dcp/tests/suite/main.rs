@@ -1,4 +1,4 @@
-//! Reads torch's distributed checkpoints in memory.
+//! Tests for torch's distributed checkpoints. All tests run in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod chunks;

@@ -13,7 +13,8 @@ fn shard(tensors: &str, metadata: &str, values: &[f32]) -> Vec<u8> {
     file
 }
 
-/// A shard with a part of `w`: rows with two values each, starting at row `from`.
+/// Returns a shard with a part of `w`. The part consists of rows with two values each, starting at
+/// row `from`.
 fn rows(from: i64, values: &[f32]) -> Vec<u8> {
     let tensor = format!(
         "\"w\":{{\"dtype\":\"F32\",\"shape\":[{},2],\"data_offsets\":[0,{}]}}",

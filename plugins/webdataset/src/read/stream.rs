@@ -1,4 +1,4 @@
-//! Reads the samples in a part of a tar as a stream.
+//! Reads the samples in a part of a tar as a stream of batches.
 
 use crate::input::Input;
 use crate::tar::{self, Entry, Member};
@@ -11,14 +11,14 @@ use tensorferry_sdk::arrow_schema::{DataType, FieldRef, SchemaRef};
 use tensorferry_sdk::records::{Batched, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum bytes of a column in a batch. Arrow offsets have only 31 bits.
+/// Maximum size of one column in a batch, in bytes. Arrow offsets have only 31 bits for a position.
 const MAX_COLUMN_BYTES: u64 = 1 << 30;
-/// Number of bytes that are counted for each row and column, even if the row lacks the member. The
-/// arrays of a batch take time and memory too. If there are thousands of columns, this cost would
-/// otherwise dominate batches of few bytes. The value is half the size of an offset.
+/// Number of bytes counted for each row and column, even if the row does not have the member. The
+/// arrays of a batch also need time and memory. With thousands of columns, this cost would
+/// otherwise dominate batches that contain few bytes. The value is half the size of an offset.
 const ROW_OVERHEAD: u64 = 2;
 
-/// Streams the requested samples as batches.
+/// Returns the requested samples as a stream of batches.
 pub(super) fn open(
     input: Input,
     schema: &SchemaRef,
@@ -61,7 +61,8 @@ enum Column {
 }
 
 impl Column {
-    /// Returns an empty column without reserved rows, because there may be many sparse columns.
+    /// Returns an empty column without reserving rows, because the dataset may have many sparse
+    /// columns.
     fn new(data_type: &DataType) -> Self {
         match data_type {
             DataType::Utf8 => Self::Text(StringBuilder::with_capacity(0, 0)),
@@ -120,7 +121,7 @@ impl Column {
     }
 }
 
-/// Whether a number has leading zeros.
+/// Returns whether a number has leading zeros.
 fn has_zeros(number: &[u8]) -> bool {
     let digits = number.trim_ascii();
     let digits = digits.strip_prefix(b"-").or(digits.strip_prefix(b"+")).unwrap_or(digits);
@@ -131,12 +132,12 @@ struct Stream {
     input: Input,
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// The indices of the wanted columns. `zeros` contains a flag for each column of the schema:
-    /// whether a number with leading zeros was read.
+    /// The indices of the requested columns. `zeros` contains a flag for each column of the schema,
+    /// which is set if a number with leading zeros was read.
     wanted: Vec<usize>,
     zeros: Arc<[AtomicBool]>,
-    /// The position of the key column, if it is wanted. `places` contains the positions of all
-    /// wanted columns.
+    /// The position of the key column, if it is requested. `places` maps the names of all requested
+    /// columns to their positions.
     key: Option<usize>,
     places: HashMap<String, usize>,
     next: Option<Member>,
@@ -150,7 +151,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Returns the next member that belongs to a sample.
+    /// Returns the next member that is part of a sample.
     fn member(&mut self) -> Result<Option<Member>> {
         if let Some(member) = self.next.take() {
             return Ok(Some(member));
@@ -167,7 +168,7 @@ impl Stream {
     }
 
     /// Reads a sample into a row, or skips it if `row` is `None`. Returns the size of the sample in
-    /// bytes, or `None` at the end.
+    /// bytes, or `None` after the last sample.
     fn sample(&mut self, row: Option<usize>) -> Result<Option<u64>> {
         let Some(first) = self.member()? else { return Ok(None) };
         let Some((key, _)) = tar::split(&first.path) else { return Ok(None) };

@@ -13,7 +13,7 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema};
 use tensorferry_sdk::records::{PlacedPiece, type_text};
 use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result, Severity};
 
-/// Encodes the rows of one schema.
+/// Encodes rows that share one schema.
 pub(super) struct Encoder {
     /// The index of the key column.
     key: usize,
@@ -22,7 +22,7 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Creates an encoder for a schema, and returns the losses that follow from the schema.
+    /// Creates an encoder for a schema, and returns the losses that the schema causes.
     pub(super) fn new(schema: &Schema, key: Option<&str>) -> Result<(Self, Vec<Loss>)> {
         let named = key.unwrap_or(KEY);
         let (key, field) = schema.column_with_name(named).ok_or_else(|| {
@@ -77,7 +77,7 @@ impl Encoder {
                 _ if is_written(kind) => {
                     Some(format!("written as text: {} is read as bytes", type_text(kind)))
                 }
-                // This loss was already reported.
+                // The loss for this type was already reported.
                 _ => None,
             };
             let loss = |why| Loss::new(LossKind::Attribute, name, why).severity(Severity::Changed);
@@ -93,8 +93,8 @@ impl Encoder {
         Ok((Self { key, members }, losses))
     }
 
-    /// Returns the encoded members of all rows, and a note. The note contains their length, the
-    /// first key and the last key.
+    /// Returns the encoded members of all rows, and a note with their length, the first key and the
+    /// last key.
     pub(super) fn encode(
         &self,
         batches: &[RecordBatch],
@@ -134,7 +134,7 @@ impl Encoder {
                     }
                     value.clear();
                     match texts {
-                        // A single value is written as plain text without quotes.
+                        // A value that is not nested is written as plain text without quotes.
                         Some(texts) if !column.data_type().is_nested() => {
                             let text = &texts[row];
                             let inner = text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""));
@@ -210,7 +210,8 @@ fn check_key(key: &str, before: Option<&str>, is_null: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns the type of a column's values. For a dictionary, this is the type of its entries.
+/// Returns the type of a column's values. The values of a dictionary column are the entries of its
+/// dictionary.
 fn plain(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -250,7 +251,7 @@ fn is_written(data_type: &DataType) -> bool {
     ) || data_type.is_integer()
 }
 
-/// Appends the bytes that represent a value.
+/// Appends the bytes of a member that represent a value.
 fn text(array: &dyn Array, row: usize, out: &mut Vec<u8>) -> Result<()> {
     let mut number = String::new();
     macro_rules! plain {

@@ -1,5 +1,5 @@
-//! Tests with WebDatasets that the tests themselves write, and with files that the `webdataset`
-//! library wrote.
+//! Tests the format with WebDatasets that the tests themselves write, and with files that the
+//! `webdataset` library wrote.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn case(name: &str) -> MemorySource {
     MemorySource::new(entry, files)
 }
 
-/// In the tables of the conformance suite, the column `id` contains the keys, if there are any.
+/// In the conformance suite's tables, the column `id` contains the keys, if there are any.
 fn keyed_by_id() -> Preset<WebDataset> {
     Preset::new(WebDataset).with(Side::Reader, "key", "id").with(Side::Writer, "key", "id")
 }
@@ -189,8 +189,8 @@ fn files_that_macos_adds_are_skipped() {
         ("train/b.jpg", "3"),
     ];
     assert_eq!(keys(&mac).unwrap(), (vec!["./a".to_owned(), "train/b".to_owned()], Vec::new()));
-    // A hidden file that macOS did not add belongs to no sample. It does not end the sample around
-    // it.
+    // A hidden file that was not added by macOS is not part of any sample, and does not end the
+    // surrounding sample.
     let (found, losses) = keys(&[("./a.jpg", "1"), ("./.note.txt", "x"), ("./a.txt", "2")]).unwrap();
     assert_eq!(found, ["./a"]);
     assert_eq!(losses.iter().map(|loss| &*loss.what).collect::<Vec<_>>(), ["./.note.txt"]);
@@ -204,7 +204,7 @@ fn a_checkpoint_is_not_a_data_set() {
     assert!(error.to_string().contains("contains a checkpoint"), "{error}");
     let source = || MemorySource::file("a.tar", gnu_tar(&members));
     assert_eq!(read(source(), &[("weights", "samples")]).unwrap().0[0].num_rows(), 2);
-    // A `.nemo` file is always treated as a tar that contains a checkpoint.
+    // Unless `weights=samples` is set, a `.nemo` file is always treated as a checkpoint.
     assert!(read(MemorySource::file("a.nemo", gnu_tar(&[("a.txt", "")])), &[]).is_err());
 }
 
@@ -289,8 +289,8 @@ fn samples_come_back() {
     }
 }
 
-/// `tarfile` rejects an archive that ends inside the padding of a member. It reads an archive that
-/// ends after the padding.
+/// `tarfile` rejects an archive that ends inside the padding of a member. It accepts an archive
+/// that ends after the padding.
 #[test]
 fn an_archive_that_is_cut_off_is_refused_or_told() {
     let (bytes, _) = written("a.tar", &[rows(&["a", "b", "c"])], &[]).unwrap();
@@ -341,7 +341,7 @@ fn keys_that_would_be_read_as_others_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Usage);
 }
 
-/// Reads a tar of these members, with a modified limit.
+/// Reads a tar of the given members, with one changed limit.
 fn read_within(
     members: &[(String, usize)],
     name: &str,
@@ -355,7 +355,7 @@ fn read_within(
             (path.split_once('.').unwrap().1, Arc::new(BinaryArray::from_vec(vec![&vec![0; *len]]))),
         ];
         let (one, _) = written("a.tar", &[RecordBatch::try_from_iter(keyed).unwrap()], &[]).unwrap();
-        // The bytes after the member's blocks are the end of the archive.
+        // The bytes after the member's blocks mark the end of the archive.
         let record = if path.len() > 100 { 512 + (path.len() + 13).next_multiple_of(512) } else { 0 };
         bytes.extend_from_slice(&one[..record + 512 + len.next_multiple_of(512)]);
     }
@@ -405,7 +405,7 @@ fn long_names_and_columns_without_end_are_refused() {
         assert!(hint.is_some_and(|hint| hint.contains(reported)), "{error}");
         assert!(error.to_string().contains("offset"), "{error}");
     }
-    // Each row takes space in every column, even if it lacks the member.
+    // Each row needs memory in every column, even if the row does not have the member.
     let request = Batches { bytes: 1000, ..Batches::default() };
     let batches = read_within(&others, "a.tar.zst", ("columns", 61), &request).unwrap();
     assert!(batches.len() > 6, "{}", batches.len());
