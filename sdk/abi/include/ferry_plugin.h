@@ -1,22 +1,22 @@
 /* The boundary between ferry and its format plugins, for C and for languages that can call C.
  *
- * This file is generated from the declarations in the crate tensorferry-abi. The full rules are in that crate and in
- * the guide for authors. In short:
- * - An object is { table, self }. A table is in static memory, begins with its size, and grows at its end. A slot
- *   that is null or past the end of the other side's table is not offered: see FERRY_HAS.
+ * This file is generated from the declarations in the crate tensorferry-abi. That crate and the guide for plugin
+ * authors contain the full rules. In short:
+ * - An object is { table, self }. A table is in static memory, begins with its size, and grows at its end. If a slot
+ *   is null or past the end of the table, the object does not offer that function: see FERRY_HAS.
  *   A plugin may leave these slots null: every drop and extension; all of FerryFormat except describe; all of
  *   FerryTensorDecoder and FerryTensorPlan; FerryRecordReader.index; fault, json, skipped and losses of
- *   FerryRecordSet; all of FerryRecordPlan except encode, and either files or the slots for rolling.
+ *   FerryRecordSet; all of FerryRecordPlan except encode, and either files or the slots for starting new files.
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class. Before you return an error, report the
- *   reason to ferry's error sink. Results are written through pointers, only on success. If a call fails with
+ *   reason to ferry's error sink. Write results through the pointers only if the call succeeds. If a call fails with
  *   FERRY_CANCELLED, the user has canceled the run: return that status.
- * - Arguments are borrowed until the call returns, including objects, texts and slices. The receiver owns objects
- *   that are results, and those that are passed to FerryRegistrar.add and FerryRecordReader.open. It calls their
- *   drop once. Texts and slices that are results stay valid for as long as the object that was called.
+ * - Arguments are borrowed until the call returns, including objects, texts and slices. The receiver owns the
+ *   objects that a call returns, and those that are passed to FerryRegistrar.add and FerryRecordReader.open. It calls
+ *   their drop once. Returned texts and slices remain valid for as long as the called object exists.
  * - An object is dropped after the objects that it created: a set after its streams, a reader after its set.
- * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. A sink may only be
- *   called on the thread that received it. Libraries are never unloaded.
- * - Text is UTF-8, not terminated. Treat an unknown number as unsupported, never as a default.
+ * - Many threads call formats, readers, writers, decoders, plans and sets at the same time. Only the thread that
+ *   received a sink may call it. Libraries are never unloaded.
+ * - Text is UTF-8 without a terminator. Treat an unknown number as unsupported, never as a default.
  * - No exception and no longjmp may leave a function.
  */
 #ifndef FERRY_PLUGIN_H
@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 #define FERRY_DONE 0
-/* Returns the status of a class. */
+/* Returns the status for an error class. */
 #define FERRY_STATUS(class) ((int32_t)((class) << 16))
 #define FERRY_MALFORMED FERRY_STATUS(1)
 #define FERRY_UNSUPPORTED FERRY_STATUS(2)
@@ -59,22 +59,22 @@ extern "C" {
 #define FERRY_NEEDS_NUMBERS 4096
 #define FERRY_EXTERNAL 8192
 
-/* FerryNode.kind: the meaning of its bytes or children. */
-#define FERRY_NONE 1       /* nothing */
+/* The values of FerryNode.kind, with the meaning of the node's bytes or children. */
+#define FERRY_NONE 1       /* no value */
 #define FERRY_BOOL 2       /* one byte, 0 or 1 */
-#define FERRY_INT 3        /* two's complement, little-endian, at least one byte */
+#define FERRY_INT 3        /* an integer in two's complement, little-endian, at least one byte */
 #define FERRY_FLOAT 4      /* a double, little-endian */
 #define FERRY_COMPLEX 5    /* two doubles, little-endian */
 #define FERRY_TEXT 6       /* UTF-8 */
 #define FERRY_BYTES 7      /* any bytes */
-#define FERRY_LIST 8       /* its children */
-#define FERRY_TUPLE 9      /* its children */
-#define FERRY_SET 10       /* its children */
-#define FERRY_MAP 11       /* key, value, key, value; values have only the kinds up to here and FERRY_NUMBERS */
-#define FERRY_TENSOR 12    /* the tensor's id, a uint32_t, little-endian */
-#define FERRY_OBJECT 13    /* an object of a class that only its format understands: its parts */
-#define FERRY_ATTRIBUTED 14 /* a value, then the attributes that were set on it */
-#define FERRY_NUMBERS 15   /* elements of the dtype that class_name names, little-endian */
+#define FERRY_LIST 8       /* the children are the elements */
+#define FERRY_TUPLE 9      /* the children are the elements */
+#define FERRY_SET 10       /* the children are the elements */
+#define FERRY_MAP 11       /* alternating keys and values; values may only have the kinds up to here and FERRY_NUMBERS */
+#define FERRY_TENSOR 12    /* the id of a tensor: a uint32_t, little-endian */
+#define FERRY_OBJECT 13    /* the parts of an object whose class only the format understands */
+#define FERRY_ATTRIBUTED 14 /* a value, followed by the attributes of the value */
+#define FERRY_NUMBERS 15   /* elements of the dtype in class_name, little-endian */
 
 /* The bits of FerryContext.purpose. */
 #define FERRY_TO_SHOW 1
@@ -101,7 +101,7 @@ struct ArrowArrayStream;
 typedef struct FerryErrorSinkTable FerryErrorSinkTable;
 typedef struct { const FerryErrorSinkTable *table; void *self; } FerryErrorSink;
 
-/* Takes the reason of a failure: the message first, then details such as file, tensor, offset, expected, found. */
+/* Receives the reason for a failure: the message first, then details such as file, tensor, offset, expected, found. */
 struct FerryErrorSinkTable {
   size_t size;
   int32_t (*drop)(void *self, FerryErrorSink err);
@@ -178,86 +178,91 @@ typedef struct { const FerryWrittenFilesTable *table; void *self; } FerryWritten
 typedef struct FerryRecordPlanTable FerryRecordPlanTable;
 typedef struct { const FerryRecordPlanTable *table; void *self; } FerryRecordPlan;
 
-/* Content that the other side does not hold. */
+/* Content that is lost or changed, because the receiving side cannot represent it. */
 typedef struct {
   size_t size;
-  /* The word of the SDK's `LossKind`. */
+  /* The kind of the loss, as the text form of the SDK's `LossKind`. */
   FerryText kind;
-  /* 0 lost, 1 changed, 2 a note; an unknown number counts as 0. */
+  /* The severity: 0 lost, 1 changed, 2 a note. An unknown number counts as 0. */
   uint32_t severity;
-  /* Whether the user asked for it. */
+  /* Whether the user requested the loss. */
   uint8_t asked;
-  /* A tensor name, a path in the tree, or a file. */
+  /* The affected content: a tensor name, a path in the tree, or a file. */
   FerryText what;
-  /* Why it was not carried. */
+  /* The reason for the loss. */
   FerryText why;
 } FerryLoss;
 
 /* An option of a format. */
 typedef struct {
   size_t size;
-  /* 0 of the reader, 1 of the writer. */
+  /* The side that has the option: 0 the reader, 1 the writer. */
   uint32_t side;
   /* Key of the option. */
   FerryText key;
-  /* 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a source, 6 a list of texts,
-   * each of which is passed as a separate pair. A host treats any other number as text. */
+  /* The kind of the value: 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a
+   * source, 6 a list of texts. Each text of a list is passed as a separate pair. A host
+   * treats any other number as text. */
   uint32_t kind;
-  /* Allowed words, for kind 4. */
+  /* The allowed words for kind 4. */
   FerryTexts choices;
-  /* Default value: none or one. */
+  /* The default value, as a list of zero or one words. */
   FerryTexts defaults;
-  /* Help for users. */
+  /* The help text for users. */
   FerryText help;
 } FerryFormatOption;
 
 /* The name and the capabilities of a format. */
 typedef struct {
   size_t size;
-  /* Id for `--from` and `--to`: lowercase letters, digits, dashes. */
+  /* The id for `--from` and `--to`, made of lowercase letters, digits and dashes. */
   FerryText id;
-  /* Display name. */
+  /* The display name of the format. */
   FerryText title;
-  /* The bits of the SDK's `Capabilities`. */
+  /* The capabilities of the format, as bits of the SDK's `Capabilities`. */
   uint64_t capabilities;
-  /* Raised whenever the same input and options would give different bytes. */
+  /* A number that increases whenever the same input and options would produce different
+   * bytes. */
   uint32_t output_revision;
 } FerryIdentity;
 
-/* Bytes that each file of a format has. */
+/* Bytes that are the same in every file of a format. */
 typedef struct {
   size_t size;
-  /* Offset from the start of the file, or distance from its end. */
+  /* The offset of the magic from the start of the file, or its distance from the end. */
   uint64_t offset;
-  /* Bytes at that offset. */
+  /* The expected bytes at that offset. */
   FerryBytes bytes;
-  /* Bits of each byte to compare; as long as `bytes`, or empty to compare all bits. */
+  /* The bits of each byte to compare. The mask is as long as `bytes`, or empty to compare
+   * all bits. */
   FerryBytes mask;
   /* Whether `offset` is counted from the end of the file. */
   uint8_t from_end;
 } FerryMagic;
 
-/* The place of bytes of tensors. */
+/* A range of bytes that tensors refer to, and the location of the bytes. */
 typedef struct {
   size_t size;
-  /* 0 in a file, 1 encoded, 2 inline, 3 joined from ranges of earlier storages. */
+  /* The location of the bytes: 0 in a file, 1 encoded, 2 inline, 3 joined from ranges of
+   * earlier storages. */
   uint32_t kind;
-  /* 0 little, 1 big. */
+  /* The byte order: 0 little-endian, 1 big-endian. */
   uint32_t byte_order;
-  /* Kind 0: the file. */
+  /* Kind 0: the file that contains the bytes. */
   uint32_t file;
-  /* Kind 0: offset in the file. */
+  /* Kind 0: the offset in that file. */
   uint64_t offset;
-  /* Length in bytes, as tensors see it. */
+  /* The length in bytes, after decoding. */
   uint64_t len;
-  /* Kind 1: the handle that is passed to the decoder. */
+  /* Kind 1: the handle to pass to the decoder. */
   uint64_t handle;
-  /* Kind 2: the bytes. */
+  /* Kind 2: the bytes themselves. */
   FerryBytes bytes;
-  /* Kind 3: for each range its storage, its offset in that storage, and its length. None of
-   * the storages is itself joined, and all have this byte order. */
+  /* Kind 3: for each range, its storage, its offset in that storage, and its length. None of
+   * these storages is joined from others, and all of them have the byte order of this
+   * storage. */
   FerryNumbers ranges;
-  /* The number of the SDK's `DigestAlgorithm`; 0 if there is no digest. */
+  /* The number of the SDK's `DigestAlgorithm`, or 0 if the file has no digest. */
   uint32_t digest_algorithm;
   /* The digest that the file stores for these bytes. */
   FerryBytes digest;
@@ -268,304 +273,314 @@ typedef struct {
   size_t size;
   /* Name of the dtype. */
   FerryText name;
-  /* Number of elements that share a block. */
+  /* The number of elements in a block. */
   uint32_t block_elements;
-  /* Bytes of a block; 0 if the length depends on the values. */
+  /* The number of bytes in a block, or 0 if the length depends on the values. */
   uint32_t block_bytes;
-  /* Number of bytes that are reversed together if byte orders differ. */
+  /* The number of bytes to reverse as a unit if the byte orders differ. */
   uint32_t swap_unit;
 } FerryDtype;
 
-/* A tensor that a reader found. */
+/* A tensor of the input, reported by a reader. */
 typedef struct {
   size_t size;
   /* Name of the tensor. */
   FerryText name;
-  /* The number that `dtype` returned. */
+  /* The number of the dtype, as returned by `dtype`. */
   uint32_t dtype;
-  /* Dimensions, in elements. */
+  /* The dimensions of the tensor, in elements. */
   FerryNumbers shape;
-  /* 0 contiguous in one storage, row-major; 1 in blocks; 2 in tiles of one shape. */
+  /* The arrangement of the elements: 0 contiguous in one storage and row-major, 1 in blocks,
+   * 2 in tiles of one shape. */
   uint32_t kind;
   /* Kind 0: the storage. Kind 2 without `tiles`: the storage of the first tile. */
   uint32_t storage;
-  /* Kind 0: offset in the storage, in bytes. */
+  /* Kind 0: the offset in the storage, in bytes. */
   uint64_t offset;
-  /* Kind 1: for each block its storage, its offset, its origin and shape (rank numbers
-   * each), and its strides (rank numbers, two's complement). */
+  /* Kind 1: for each block, its storage, its offset, its origin, its shape and its strides.
+   * The origin, shape and strides are lists with one number per dimension. Strides are in
+   * two's complement. */
   FerryNumbers blocks;
   /* Kind 2: the shape of a tile. */
   FerryNumbers tile;
-  /* Kind 2: the order of the elements in a tile: 0 row-major, 1 column-major. */
+  /* Kind 2: the order of the elements in a tile. 0 is row-major, and 1 is column-major. */
   uint32_t order;
-  /* Kind 2: how tiles that reach past the end of the tensor are stored: 0 only the part
-   * inside, 1 whole tiles. */
+  /* Kind 2: the storage of tiles that extend past the end of the tensor. 0 stores only the
+   * part inside the tensor, and 1 stores whole tiles. */
   uint32_t edges;
-  /* Kind 2: the storage of each tile, in row-major order of the tiles; `UINT32_MAX` for an
-   * absent tile. */
+  /* Kind 2: the storage of each tile, in row-major order of the tiles. `UINT32_MAX` marks a
+   * missing tile. */
   FerryIds tiles;
-  /* Kind 2 without `tiles`: the number of tiles, in storages with consecutive ids. */
+  /* Kind 2 without `tiles`: the number of tiles. Their storages have consecutive ids. */
   uint32_t tile_count;
-  /* Kind 2: the storage of one element, which absent tiles repeat; `UINT32_MAX` for none. */
+  /* Kind 2: the storage of the single element that fills missing tiles, or `UINT32_MAX` for
+   * none. */
   uint32_t fill;
 } FerryTensor;
 
-/* A node of the tree of non-tensor state. */
+/* A node of the tree of values that are not tensors. */
 typedef struct {
   size_t size;
-  /* The number of the SDK's `NodeKind`. */
+  /* The kind of the node, as a number of the SDK's `NodeKind`. */
   uint32_t kind;
-  /* Class of an object. */
+  /* The class name, if the node is an object. */
   FerryText class_name;
-  /* Bytes of the node itself. */
+  /* The value of the node, encoded as bytes. */
   FerryBytes bytes;
-  /* Child nodes, in order. */
+  /* The child nodes, in order. */
   FerryIds children;
 } FerryNode;
 
-/* A region of a tensor, and the requested form of its elements. */
+/* A whole tensor or a region of it, and the requested order of its elements and bytes. */
 typedef struct {
   size_t size;
   /* The tensor. */
   uint32_t tensor;
-  /* Whether only a region of the tensor is meant. */
+  /* Whether `region` selects only a part of the tensor. */
   uint8_t is_region;
-  /* Origin of the region, followed by its shape. */
+  /* The origin of the region, followed by the shape of the region. */
   FerryNumbers region;
-  /* 0 C, 1 Fortran. */
+  /* The order of the elements: 0 C, 1 Fortran. */
   uint32_t order;
-  /* 0 little, 1 big. */
+  /* The byte order: 0 little-endian, 1 big-endian. */
   uint32_t byte_order;
 } FerryTensorRegion;
 
 /* A file of the output. */
 typedef struct {
   size_t size;
-  /* Path in the output folder. */
+  /* The path of the file, relative to the output folder. */
   FerryText path;
-  /* 0 data, 1 index. */
+  /* The role of the file: 0 data, 1 index. */
   uint32_t role;
-  /* 0 laid out, 1 streamed by the plan, 2 written after all others. */
+  /* How the file is written: 0 laid out in segments, 1 streamed by the plan, 2 after all
+   * other files. */
   uint32_t kind;
   /* Kind 1: the tensors in the file. */
   FerryIds tensors;
 } FerryOutputFile;
 
-/* Bytes of a tensor in a file. */
+/* A tensor or a region of it, to be written to a file. */
 typedef struct {
   size_t size;
-  /* The file. */
+  /* The output file. */
   uint32_t file;
   /* The tensor. */
   uint32_t tensor;
-  /* Whether only a region of the tensor is meant. */
+  /* Whether `region` selects only a part of the tensor. */
   uint8_t is_region;
-  /* Origin of the region, followed by its shape. */
+  /* The origin of the region, followed by the shape of the region. */
   FerryNumbers region;
-  /* 0 C, 1 Fortran. */
+  /* The order of the elements: 0 C, 1 Fortran. */
   uint32_t order;
-  /* 0 little, 1 big. */
+  /* The byte order: 0 little-endian, 1 big-endian. */
   uint32_t byte_order;
 } FerryTensorPart;
 
-/* Raw bytes of a storage in a file. */
+/* Bytes of a storage, to be written to a file without conversion. */
 typedef struct {
   size_t size;
-  /* The file. */
+  /* The output file. */
   uint32_t file;
   /* The storage. */
   uint32_t storage;
-  /* Offset in the storage. */
+  /* The offset of the first byte in the storage. */
   uint64_t offset;
-  /* Number of bytes. */
+  /* The number of bytes to write. */
   uint64_t len;
-  /* Number of bytes that are reversed together if the storage is big-endian. */
+  /* The number of bytes to reverse as a unit if the storage is big-endian. */
   uint32_t swap_unit;
 } FerryStoragePart;
 
-/* Bytes of a file of another input, which an option of kind 5 names. */
+/* Bytes to copy from a file of another input. An option of kind 5 names that input. */
 typedef struct {
   size_t size;
   /* The output file. */
   uint32_t file;
   /* The path that was passed to `Context.open`. */
   FerryText source;
-  /* Name of the file in that input. */
+  /* The name of the source file in that input. */
   FerryText name;
-  /* Offset in that file. */
+  /* The offset of the first byte in the source file. */
   uint64_t offset;
-  /* Number of bytes. */
+  /* The number of bytes to copy. */
   uint64_t len;
 } FerrySourceCopy;
 
-/* Bytes of a file that the plan encodes. */
+/* A segment of a file that the plan encodes. */
 typedef struct {
   size_t size;
-  /* The file. */
+  /* The output file. */
   uint32_t file;
-  /* Length in bytes; `UINT64_MAX` if it is not known in advance. */
+  /* The length in bytes, or `UINT64_MAX` if it is not known in advance. */
   uint64_t len;
-  /* The tensors in the segment. */
+  /* The tensors that the segment contains. */
   FerryIds tensors;
-  /* Whether the segment holds only a region of its single tensor. */
+  /* Whether the segment contains only a region of its single tensor. */
   uint8_t is_region;
-  /* Origin of the region, followed by its shape. */
+  /* The origin of the region, followed by the shape of the region. */
   FerryNumbers region;
 } FerryEncodedSegment;
 
-/* A request for a digest of bytes of a file. */
+/* A request for the digest of a range of bytes in an output file. */
 typedef struct {
   size_t size;
-  /* The file. */
+  /* The output file. */
   uint32_t file;
-  /* Offset of the first byte. */
+  /* The offset of the first byte. */
   uint64_t start;
-  /* Offset after the last byte. */
+  /* The offset after the last byte. */
   uint64_t end;
   /* The number of the SDK's `DigestAlgorithm`. */
   uint32_t algorithm;
 } FerryDigestRequest;
 
-/* A part of the input that is read independently. */
+/* A part of an input of rows that can be read independently. */
 typedef struct {
   size_t size;
-  /* Name of its file. */
+  /* The name of the file that contains the split. */
   FerryText file;
-  /* Offset of its first byte. */
+  /* The offset of the split's first byte. */
   uint64_t offset;
-  /* Length in bytes. */
+  /* The length of the split in bytes. */
   uint64_t bytes;
-  /* Number of records; `UINT64_MAX` if unknown. */
+  /* The number of records in the split, or `UINT64_MAX` if it is unknown. */
   uint64_t records;
 } FerrySplit;
 
-/* A record that was skipped. */
+/* A record that the reader skipped. */
 typedef struct {
   size_t size;
-  /* Name of its file. */
+  /* The name of the file that contains the record. */
   FerryText file;
-  /* Number of the record; `UINT64_MAX` if unknown. */
+  /* The number of the record, or `UINT64_MAX` if it is unknown. */
   uint64_t record;
-  /* Offset of its first byte. */
+  /* The offset of the record's first byte. */
   uint64_t offset;
-  /* Why it was skipped. */
+  /* The reason why the reader skipped the record. */
   FerryText why;
 } FerrySkipped;
 
-/* The requested rows and columns. */
+/* A request for rows and columns of a split. */
 typedef struct {
   size_t size;
-  /* The split. */
+  /* The number of the split. */
   uint32_t split;
   /* Whether only the fields in `columns` are requested. */
   uint8_t is_projected;
-  /* The fields, in ascending order: for each the length of its path, then the path: the
-   * index of a column, then indices within structs. */
+  /* The requested fields, in ascending order. Each field is the length of its path, followed
+   * by the path: the index of a column, then indices within structs. */
   FerryIds columns;
-  /* First requested row of the split, counted before any comparison. */
+  /* The first requested row of the split. Rows are counted before any comparison. */
   uint64_t first_row;
-  /* Maximum number of rows from there; `UINT64_MAX` for all. */
+  /* The maximum number of rows from `first_row`, or `UINT64_MAX` for all rows. */
   uint64_t limit;
-  /* Maximum rows of a batch. */
+  /* The maximum number of rows in a batch. */
   uint64_t rows;
-  /* Approximate bytes of a batch. */
+  /* The approximate size of a batch in bytes. */
   uint64_t bytes;
 } FerryScan;
 
-/* The requested output of rows. */
+/* A request for an output of rows. */
 typedef struct {
   size_t size;
-  /* Number of rows; `UINT64_MAX` if unknown. */
+  /* The number of rows, or `UINT64_MAX` if it is unknown. */
   uint64_t rows;
-  /* 0 a file, 1 a folder. */
+  /* The kind of the target: 0 a file, 1 a folder. */
   uint32_t target_kind;
-  /* Name of the file. */
+  /* The name of the target file. */
   FerryText target_name;
 } FerryRecordOutput;
 
-/* The program, as seen by a library's `init`. */
+/* The host program, as passed to the `init` function of a library. */
 struct FerryHostTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Returns the revision of the boundary that the host has. */
+  /* Returns the revision of the boundary that the host supports. */
   int32_t (*revision)(void *self, uint32_t *major, uint32_t *minor, FerryErrorSink err);
-  /* Shows the user a line, as `Context.log` does. */
+  /* Shows the user a line of text, like `Context.log`. */
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
 };
 
-/* An object whose kind is passed next to it as text. Its table has only the slots that every
- * table begins with. */
+/* An object whose kind is passed separately as text. Its table contains only the slots that
+ * every table begins with. */
 struct FerryObjectTable {
   size_t size;
   FERRY_COMMON_SLOTS
 };
 
-/* Takes what a library offers. */
+/* Receives the objects that a library offers. */
 struct FerryRegistrarTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Adds an object of a kind: `format`. An unknown kind is unsupported; a library that can
-   * do without it may ignore that error. */
+  /* Adds an object of the given kind, such as `format`. If the host does not know the kind,
+   * the call fails with FERRY_UNSUPPORTED. A library may ignore that error if it does not
+   * require the object. */
   int32_t (*add)(void *self, FerryText kind, FerryObject object, FerryErrorSink err);
 };
 
-/* What a plugin may know about the run. */
+/* Information for the plugin about the current run. */
 struct FerryContextTable {
   size_t size;
   FERRY_COMMON_SLOTS
   /* Returns a limit by its name, such as `header_bytes` or `memory_bytes`. `UINT64_MAX`
-   * means that the host does not know the limit; use your own default then. */
+   * means that the host does not know the limit. In that case, use your own default. */
   int32_t (*limit)(void *self, FerryText name, uint64_t *value, FerryErrorSink err);
   /* Returns whether the user has canceled the run. */
   int32_t (*cancelled)(void *self, uint8_t *cancelled, FerryErrorSink err);
-  /* Shows the user a line. `level`: 0 error, 1 warning, 2 note, 3 detail (not shown). Any
-   * other number counts as a note. */
+  /* Shows the user a line of text. `level`: 0 error, 1 warning, 2 note, 3 detail (not
+   * shown). Any other number counts as a note. */
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
-  /* Reports the progress of a long call: `done` of `total` bytes of the input. */
+  /* Reports the progress of a long call: it has processed `done` of the input's `total`
+   * bytes. */
   int32_t (*progress)(void *self, uint64_t done, uint64_t total, FerryErrorSink err);
-  /* Returns what the result is for: the bits of the SDK's `Purpose`. Ignore unknown bits. */
+  /* Returns the purpose of the result, as bits of the SDK's `Purpose`. Ignore unknown bits. */
   int32_t (*purpose)(void *self, uint32_t *purpose, FerryErrorSink err);
-  /* Returns how many threads a call may use. */
+  /* Returns the number of threads that a call may use. */
   int32_t (*threads)(void *self, uint32_t *threads, FerryErrorSink err);
-  /* Opens the input that an option of kind 5 names. */
+  /* Opens an input that the user passed as the value of an option of kind 5. */
   int32_t (*open)(void *self, FerryText path, FerrySource *source, FerryErrorSink err);
-  /* Returns a fact by its name; `UINT64_MAX` if the host does not know the name.
-   * `output_is_new`: 1 if the output is a new folder. `input_is_folder`: 1 if
+  /* Returns an attribute of the run by its name, or `UINT64_MAX` if the host does not know
+   * the name. `output_is_new` is 1 if the output is a new folder. `input_is_folder` is 1 if
    * `input_folder` returns a folder. */
   int32_t (*attribute)(void *self, FerryText name, uint64_t *value, FerryErrorSink err);
-  /* Opens the folder of the model that is converted. The attribute `input_is_folder` says
-   * whether there is one. Files opened here count as part of the output. */
+  /* Opens the folder of the model that is being converted. The attribute `input_is_folder`
+   * reports whether there is such a folder. Files that are opened here count as part of the
+   * output. */
   int32_t (*input_folder)(void *self, FerrySource *source, FerryErrorSink err);
 };
 
-/* The files of the input. The plugin may keep the object if the call gives it away. */
+/* The files of an input. If the call transfers ownership of the object, the plugin may keep
+ * the object. */
 struct FerrySourceTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Returns what the user named. `kind`: 0 a file, 1 a folder, 2 a prefix. */
+  /* Returns the kind and name of the input that the user passed. `kind`: 0 a file, 1 a
+   * folder, 2 a prefix. */
   int32_t (*entry)(void *self, uint32_t *kind, FerryText *name, FerryErrorSink err);
-  /* Opens a file of the folder by its name. */
+  /* Opens a file of the input by its name. */
   int32_t (*open)(void *self, FerryText name, uint32_t *file, FerryErrorSink err);
-  /* Returns whether there is a file with this name. */
+  /* Returns whether the input contains a file with this name. */
   int32_t (*exists)(void *self, FerryText name, uint8_t *exists, FerryErrorSink err);
-  /* Lists the names of files that begin with `prefix`, sorted, without folders. */
+  /* Lists the names of all files that begin with `prefix`, in sorted order. Folders are not
+   * listed. */
   int32_t (*list)(void *self, FerryText prefix, FerryNameSink names, FerryErrorSink err);
-  /* Lists the folders in a folder, sorted. */
+  /* Lists the folders inside a folder, in sorted order. */
   int32_t (*folders)(void *self, FerryText folder, FerryNameSink names, FerryErrorSink err);
   /* Returns the length and the name of an open file. A `len` of `UINT64_MAX` means that the
-   * length is not known; a plugin that needs it cannot read such a file. */
+   * length is unknown. A plugin that needs the length cannot read such a file. */
   int32_t (*info)(void *self, uint32_t file, uint64_t *len, FerryText *name, FerryErrorSink err);
-  /* Fills the whole buffer from an offset, or fails. */
+  /* Fills the whole buffer with bytes of the file, starting at `offset`, or fails. */
   int32_t (*read_at)(void *self, uint32_t file, uint64_t offset, FerryBytesMut buffer,
       FerryErrorSink err);
-  /* Fills the whole buffer with ranges, one after the other, or fails. A range is three
-   * numbers: file, offset, length. */
+  /* Fills the whole buffer with the bytes of all ranges, in order, or fails. Each range is
+   * three numbers: file, offset and length. */
   int32_t (*read_ranges)(void *self, FerryNumbers ranges, FerryBytesMut buffer, FerryErrorSink err);
-  /* Announces ranges that will be read soon, in the form of `read_ranges`. */
+  /* Announces ranges that will be read soon. The ranges are encoded as in `read_ranges`. */
   int32_t (*advise)(void *self, FerryNumbers ranges, FerryErrorSink err);
 };
 
-/* Takes names, or other texts. */
+/* Receives names or other texts. */
 struct FerryNameSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -573,15 +588,15 @@ struct FerryNameSinkTable {
   int32_t (*name)(void *self, FerryText name, FerryErrorSink err);
 };
 
-/* Takes numbers. */
+/* Receives numbers. */
 struct FerryNumberSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Adds some numbers, in order. */
+  /* Appends numbers, in order. */
   int32_t (*numbers)(void *self, FerryNumbers numbers, FerryErrorSink err);
 };
 
-/* Takes bytes in order. */
+/* Receives bytes, in order. */
 struct FerryByteSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -589,7 +604,7 @@ struct FerryByteSinkTable {
   int32_t (*write)(void *self, FerryBytes bytes, FerryErrorSink err);
 };
 
-/* Takes losses of rows or of their files. */
+/* Receives the losses of rows or of files that contain rows. */
 struct FerryLossSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -597,72 +612,75 @@ struct FerryLossSinkTable {
   int32_t (*loss)(void *self, const FerryLoss *loss, FerryErrorSink err);
 };
 
-/* Takes a format's description. */
+/* Receives the description of a format. */
 struct FerryDescriptionTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Sets the name and the capabilities. Must be called first. */
+  /* Sets the name and the capabilities. This must be the first call. */
   int32_t (*identity)(void *self, const FerryIdentity *identity, FerryErrorSink err);
-  /* Adds a file name ending, with its dot. */
+  /* Adds a file name suffix, including its dot. */
   int32_t (*suffix)(void *self, FerryText suffix, FerryErrorSink err);
-  /* Adds a magic. */
+  /* Adds a magic of the format. */
   int32_t (*magic)(void *self, const FerryMagic *magic, FerryErrorSink err);
-  /* Adds the name of a file in a folder of this format; `*` matches any run of characters. */
+  /* Adds a pattern for the names of files in a folder of this format. `*` matches any
+   * characters. */
   int32_t (*member)(void *self, FerryText pattern, FerryErrorSink err);
   /* Adds an option of the reader or the writer. */
   int32_t (*option)(void *self, const FerryFormatOption *option, FerryErrorSink err);
-  /* Adds a fact about the format by its name, such as `specification`: where the format is
-   * specified. The host ignores unknown names. */
+  /* Adds an attribute of the format by its name. For example, `specification` refers to the
+   * document that specifies the format. The host ignores unknown names. */
   int32_t (*attribute)(void *self, FerryText name, FerryText value, FerryErrorSink err);
 };
 
-/* Takes what a reader finds. */
+/* Receives the content that a reader finds in the input. */
 struct FerryCatalogSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Adds a storage, which holds bytes of tensors. */
+  /* Adds a storage, which contains the bytes of tensors. */
   int32_t (*storage)(void *self, const FerryStorage *storage, uint32_t *id, FerryErrorSink err);
-  /* Declares a dtype, before the first tensor that has it. */
+  /* Declares a dtype, before the first tensor of that dtype. */
   int32_t (*dtype)(void *self, const FerryDtype *dtype, uint32_t *id, FerryErrorSink err);
   /* Adds a tensor. */
   int32_t (*tensor)(void *self, const FerryTensor *tensor, uint32_t *id, FerryErrorSink err);
-  /* Adds a node of a value, after its children, which are nodes of values too. No node is a
-   * tensor. */
+  /* Adds a node of a value, after adding its children with this function. The value must not
+   * contain tensors. */
   int32_t (*value)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
-  /* Adds a metadata entry: a key, and a number that `value` returned. */
+  /* Adds a metadata entry: a key, and the number that `value` returned for its value. */
   int32_t (*metadata)(void *self, FerryText key, uint32_t value, FerryErrorSink err);
-  /* Adds an attribute of a tensor: a key, and a number that `value` returned. */
+  /* Adds an attribute of a tensor: a key, and the number that `value` returned for its
+   * value. */
   int32_t (*attribute)(void *self, uint32_t tensor, FerryText key, uint32_t value,
       FerryErrorSink err);
-  /* Adds a node of the tree, after its children. */
+  /* Adds a node of the tree, after its children have been added. */
   int32_t (*node)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
   /* Sets the root of the tree. */
   int32_t (*root)(void *self, uint32_t node, FerryErrorSink err);
-  /* Reports content of the input that the catalog does not hold. */
+  /* Reports content of the input that the catalog does not contain. */
   int32_t (*loss)(void *self, const FerryLoss *loss, FerryErrorSink err);
-  /* Sets the format that the input was converted from, if it is not the reader's own. */
+  /* Sets the original format of a converted input, if it is different from the format of
+   * this reader. */
   int32_t (*origin)(void *self, FerryText format, FerryErrorSink err);
-  /* Adds a function or class that the input asks its reader to call. It was not called. */
+  /* Adds a function or class that the input asks its reader to call. ferry does not call it. */
   int32_t (*global)(void *self, FerryText name, FerryErrorSink err);
-  /* Adds a step, in the syntax of `--step`, that is applied before all others when the
-   * catalog is converted. */
+  /* Adds a step in the syntax of `--step`. When the input is converted, the step is applied
+   * before all other steps. */
   int32_t (*step)(void *self, FerryText step, FerryErrorSink err);
-  /* Adds a file to the folder that the tensors are written to. */
+  /* Adds a file to the output folder, next to the tensors. */
   int32_t (*sidecar)(void *self, FerryText name, FerryBytes bytes, FerryErrorSink err);
 };
 
-/* Takes keys with their values. For each entry, add the nodes, children before their parents,
- * then the key with the number of the last node. */
+/* Receives keys and their values. For each entry, add the nodes of the value, children before
+ * their parents. Then add the key with the number of the last node. */
 struct FerryValueSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Adds a node of a value. */
+  /* Adds a node of a value, after its children have been added. */
   int32_t (*value)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
-  /* Adds a key with a number that `value` returned. */
+  /* Adds a key with the number that `value` returned for its value. */
   int32_t (*entry)(void *self, FerryText key, uint32_t value, FerryErrorSink err);
 };
 
-/* Takes one node. */
+/* Receives one node. */
 struct FerryNodeSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -670,26 +688,26 @@ struct FerryNodeSinkTable {
   int32_t (*node)(void *self, const FerryNode *node, FerryErrorSink err);
 };
 
-/* The catalog that a writer lays out. */
+/* The catalog of tensors that a writer writes. */
 struct FerryCatalogViewTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Returns the number of tensors and storages, and the root of the tree; `UINT32_MAX` if
-   * there is no tree. */
+  /* Returns the numbers of tensors and storages, and the root of the tree. `root` is
+   * `UINT32_MAX` if the catalog has no tree. */
   int32_t (*counts)(void *self, uint32_t *tensors, uint32_t *storages, uint32_t *root,
       FerryErrorSink err);
-  /* Returns a tensor: its length in bytes, and the first tensor that it is tied to, or
-   * itself. */
+  /* Returns a tensor. `bytes` is its length in bytes. `tied_to` is the first tensor that
+   * refers to the same bytes, or the tensor itself. */
   int32_t (*tensor)(void *self, uint32_t id, FerryText *name, uint32_t *dtype, FerryNumbers *shape,
       uint64_t *bytes, uint32_t *tied_to, FerryErrorSink err);
-  /* Lists at most `most` blocks of a tensor from number `from`, in the form of
-   * `FerryTensor`; fewer or none at the end. */
+  /* Lists up to `most` blocks of a tensor, starting with block number `from`. The blocks are
+   * encoded as in `FerryTensor`. Past the last block, the list is shorter or empty. */
   int32_t (*blocks)(void *self, uint32_t tensor, uint64_t from, uint64_t most,
       FerryNumberSink blocks, FerryErrorSink err);
-  /* Returns the properties of a dtype that a tensor has. */
+  /* Returns the properties of a dtype that a tensor uses. */
   int32_t (*dtype)(void *self, uint32_t id, FerryNameSink name, uint32_t *block_elements,
       uint32_t *block_bytes, uint32_t *swap_unit, FerryErrorSink err);
-  /* Returns a storage. */
+  /* Returns the properties of a storage. */
   int32_t (*storage)(void *self, uint32_t id, uint64_t *len, uint32_t *byte_order,
       FerryErrorSink err);
   /* Lists the metadata, sorted by key. */
@@ -698,95 +716,97 @@ struct FerryCatalogViewTable {
   int32_t (*attributes)(void *self, uint32_t tensor, FerryValueSink entries, FerryErrorSink err);
   /* Returns a node of the tree. */
   int32_t (*node)(void *self, uint32_t id, FerryNodeSink node, FerryErrorSink err);
-  /* Returns the format that the tensors came from. */
+  /* Returns the name of the format that the tensors were read from. */
   int32_t (*origin)(void *self, FerryNameSink name, FerryErrorSink err);
-  /* Fills the whole buffer with logical bytes (row-major, little-endian) of a tensor, from
-   * an offset. */
+  /* Fills the whole buffer with bytes of a tensor in row-major, little-endian form, starting
+   * at `offset`. */
   int32_t (*read)(void *self, uint32_t tensor, uint64_t offset, FerryBytesMut buffer,
       FerryErrorSink err);
-  /* Fills the buffer with all bytes of a region. */
+  /* Fills the buffer with all bytes of a region of a tensor. */
   int32_t (*read_region)(void *self, const FerryTensorRegion *region, FerryBytesMut buffer,
       FerryErrorSink err);
 };
 
-/* Takes the plan of a writer. */
+/* Receives the plan of a writer. */
 struct FerryLayoutSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Adds a file. */
+  /* Adds a file to the output. */
   int32_t (*file)(void *self, const FerryOutputFile *file, uint32_t *id, FerryErrorSink err);
-  /* Appends literal bytes, and returns their offset. */
+  /* Appends literal bytes to a file, and returns their offset. */
   int32_t (*bytes)(void *self, uint32_t file, FerryBytes bytes, uint64_t *offset,
       FerryErrorSink err);
-  /* Appends a tensor or part of a tensor. */
+  /* Appends a tensor or part of a tensor, and returns its offset. */
   int32_t (*tensor)(void *self, const FerryTensorPart *part, uint64_t *offset, FerryErrorSink err);
-  /* Appends a storage or part of a storage. */
+  /* Appends a storage or part of a storage, and returns its offset. */
   int32_t (*storage)(void *self, const FerryStoragePart *part, uint64_t *offset,
       FerryErrorSink err);
-  /* Appends bytes of another input. */
+  /* Appends bytes of another input, and returns their offset. */
   int32_t (*copy)(void *self, const FerrySourceCopy *copy, uint64_t *offset, FerryErrorSink err);
-  /* Appends zeros. */
+  /* Appends zeros, and returns their offset. */
   int32_t (*pad)(void *self, uint32_t file, uint64_t len, uint64_t *offset, FerryErrorSink err);
-  /* Appends bytes that `encode` produces. A segment of unknown length counts as one byte in
-   * the offsets of what follows it and in the ranges of digests. */
+  /* Appends bytes that `encode` produces, and returns the id and offset of the segment. In
+   * later offsets and in the ranges of digests, a segment of unknown length counts as one
+   * byte. */
   int32_t (*encoded)(void *self, const FerryEncodedSegment *segment, uint32_t *id,
       uint64_t *offset, FerryErrorSink err);
-  /* Appends bytes that `seal` supplies. */
+  /* Appends bytes that `seal` supplies later. */
   int32_t (*deferred)(void *self, uint32_t file, uint64_t len, uint32_t *id, FerryErrorSink err);
-  /* Requests a digest for `seal`. */
+  /* Requests a digest that `seal` can use. */
   int32_t (*digest)(void *self, const FerryDigestRequest *digest, uint32_t *id, FerryErrorSink err);
-  /* Declares that the output holds `tensor` as `of`, which it is tied to. */
+  /* Declares that the output stores `tensor` as `of`, a tensor that is tied to it. */
   int32_t (*alias)(void *self, uint32_t tensor, uint32_t of, FerryErrorSink err);
-  /* Leaves a tensor out of the output. */
+  /* Omits a tensor from the output, for the reason `why`. */
   int32_t (*omit)(void *self, uint32_t tensor, FerryText why, FerryErrorSink err);
-  /* Reports content that the output does not hold. */
+  /* Reports content that the output will not contain. */
   int32_t (*loss)(void *self, const FerryLoss *loss, FerryErrorSink err);
-  /* Declares the name of a tensor in the output, if it differs. */
+  /* Declares the name of a tensor in the output, if its name there is different. */
   int32_t (*written_as)(void *self, uint32_t tensor, FerryText name, FerryErrorSink err);
-  /* Declares that a tensor is part of the writer's literal bytes. */
+  /* Declares that the writer's literal bytes contain a tensor. */
   int32_t (*held_in_bytes)(void *self, uint32_t tensor, FerryErrorSink err);
-  /* Declares files of an earlier output that this one replaces. */
+  /* Declares a pattern for files of an earlier output that this output replaces. */
   int32_t (*supersedes)(void *self, FerryText pattern, uint32_t role, FerryErrorSink err);
 };
 
-/* The digests that a layout requested. */
+/* The digests that a layout requested, and the final locations of its segments. */
 struct FerryDigestsTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Returns a digest. */
+  /* Returns a digest and its algorithm. */
   int32_t (*get)(void *self, uint32_t id, FerryByteSink value, uint32_t *algorithm,
       FerryErrorSink err);
-  /* Returns the final place of an encoded segment, and the note of `encode`. */
+  /* Returns the final location of an encoded segment, and the note that `encode` produced. */
   int32_t (*encoded)(void *self, uint32_t id, FerryByteSink note, uint64_t *offset, uint64_t *len,
       FerryErrorSink err);
   /* Returns the length of a file in bytes. */
   int32_t (*file_len)(void *self, uint32_t file, uint64_t *len, FerryErrorSink err);
 };
 
-/* Takes the bytes that depend on digests. */
+/* Receives the bytes that depend on digests. */
 struct FerrySealSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
   /* Sets all bytes of a deferred segment. */
   int32_t (*deferred)(void *self, uint32_t id, FerryBytes bytes, FerryErrorSink err);
-  /* Appends to a late file. */
+  /* Appends bytes to a file of kind 2, which is written after all other files. */
   int32_t (*late)(void *self, uint32_t file, FerryBytes bytes, FerryErrorSink err);
 };
 
-/* A format. */
+/* A format that a plugin implements. */
 struct FerryFormatTable {
   size_t size;
   FERRY_COMMON_SLOTS
   /* Describes the format. */
   int32_t (*describe)(void *self, FerryDescription description, FerryErrorSink err);
-  /* Returns how likely this input is of the format, from 0 to 100; -1 to use the declared
-   * magic, suffixes and members. */
+  /* Returns the likelihood, from 0 to 100, that the input has this format. Returns -1 to use
+   * the declared magic, suffixes and members instead. */
   int32_t (*probe)(void *self, FerrySource source, FerryContext context, int64_t *score,
       FerryErrorSink err);
-  /* Creates a reader with these options, which are checked, with defaults filled in. */
+  /* Creates a reader of tensors with these options. The host has already checked the options
+   * and filled in the defaults. */
   int32_t (*tensor_reader)(void *self, FerryPairs options, FerryTensorReader *reader,
       FerryErrorSink err);
-  /* Creates a writer with these options. */
+  /* Creates a writer of tensors with these options. */
   int32_t (*tensor_writer)(void *self, FerryPairs options, FerryTensorWriter *writer,
       FerryErrorSink err);
   /* Creates a reader of rows with these options. */
@@ -797,34 +817,34 @@ struct FerryFormatTable {
       FerryErrorSink err);
 };
 
-/* A reader of tensors: describes what an input holds. */
+/* A reader of tensors, which describes the content of an input. */
 struct FerryTensorReaderTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Fills the catalog, and returns the decoder of its encoded storages. */
+  /* Fills the catalog, and returns the decoder for its encoded storages. */
   int32_t (*read)(void *self, FerrySource source, FerryCatalogSink catalog, FerryContext context,
       FerryTensorDecoder *decoder, FerryErrorSink err);
 };
 
-/* Decodes the encoded storages of an input that was read. */
+/* Decodes the encoded storages of an input. */
 struct FerryTensorDecoderTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Pushes all decoded bytes of a storage, in order. */
+  /* Writes all decoded bytes of a storage to `output`, in order. */
   int32_t (*decode)(void *self, FerrySource source, uint64_t handle, FerryByteSink output,
       FerryContext context, FerryErrorSink err);
 };
 
-/* A writer of tensors: plans an output. */
+/* A writer of tensors, which plans an output. */
 struct FerryTensorWriterTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Plans the files. `target_kind`: 0 a file, 1 a folder. */
+  /* Plans the files of the output. `target_kind`: 0 a file, 1 a folder. */
   int32_t (*plan)(void *self, FerryCatalogView catalog, uint32_t target_kind,
       FerryText target_name, FerryLayoutSink layout, FerryContext context, FerryTensorPlan *plan,
       FerryErrorSink err);
-  /* Lists, before `plan`, the steps that turn this catalog into one that the output can
-   * hold, in the syntax of `--step`. */
+  /* Lists the steps that make this catalog suitable for the output format, in the syntax of
+   * `--step`. The host calls this function before `plan`. */
   int32_t (*steps)(void *self, FerryCatalogView catalog, FerryNameSink steps, FerryContext context,
       FerryErrorSink err);
 };
@@ -833,31 +853,32 @@ struct FerryTensorWriterTable {
 struct FerryTensorPlanTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Pushes the bytes of a streamed file, in order. */
+  /* Writes the bytes of a streamed file to `output`, in order. */
   int32_t (*stream)(void *self, uint32_t file, FerryCatalogView catalog, FerryByteSink output,
       FerryContext context, FerryErrorSink err);
-  /* Pushes the bytes of an encoded segment, in order. The host encodes many segments at
-   * once. `note` is kept for `seal`. */
+  /* Writes the bytes of an encoded segment to `output`, in order. The host encodes many
+   * segments concurrently. It keeps `note` for `seal`. */
   int32_t (*encode)(void *self, uint32_t id, FerryCatalogView catalog, FerryByteSink output,
       FerryByteSink note, FerryContext context, FerryErrorSink err);
-  /* Supplies the deferred bytes and the late files. */
+  /* Supplies the deferred bytes, and the files that are written after all others. */
   int32_t (*seal)(void *self, FerryDigests digests, FerrySealSink output, FerryContext context,
       FerryErrorSink err);
 };
 
-/* A reader of rows: opens inputs. */
+/* A reader of rows, which opens inputs. */
 struct FerryRecordReaderTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Opens an input, which the set keeps. */
+  /* Opens an input. The record set keeps the source. */
   int32_t (*open)(void *self, FerrySource source, FerryLossSink losses, FerryContext context,
       FerryRecordSet *set, FerryErrorSink err);
-  /* Writes an index, and returns the number of records and bytes that it covers. */
+  /* Writes an index of the input, and returns the numbers of records and bytes that the
+   * index covers. */
   int32_t (*index)(void *self, FerrySource source, FerryByteSink output, FerryContext context,
       uint64_t *records, uint64_t *bytes, FerryErrorSink err);
 };
 
-/* Takes splits. */
+/* Receives splits, in order. */
 struct FerrySplitSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -865,7 +886,7 @@ struct FerrySplitSinkTable {
   int32_t (*split)(void *self, const FerrySplit *split, FerryErrorSink err);
 };
 
-/* Takes records that were skipped. */
+/* Receives the records that the reader skipped. */
 struct FerrySkippedSinkTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -873,17 +894,17 @@ struct FerrySkippedSinkTable {
   int32_t (*skipped)(void *self, const FerrySkipped *skipped, FerryErrorSink err);
 };
 
-/* Comparisons that are all true of every row that the host keeps. A plugin may leave out rows
- * for which one is false; the host checks again. */
+/* Comparisons that must all be true for the host to keep a row. A plugin may omit rows for
+ * which a comparison is false. The host checks all rows again. */
 struct FerryPredicateTable {
   size_t size;
   FERRY_COMMON_SLOTS
   /* Returns the number of comparisons. */
   int32_t (*count)(void *self, uint32_t *count, FerryErrorSink err);
-  /* Returns a comparison: a path as in `FerryScan`, the values to compare with, and the
-   * comparator: 0 equal, 1 unequal, 2 less, 3 less or equal, 4 greater, 5 greater or equal,
-   * 6 missing, 7 not missing, 8 equal to one of the values. A plugin ignores a comparison
-   * whose comparator or values it does not know. */
+  /* Returns the path, the comparator and the values of a comparison. The path is encoded as
+   * in `FerryScan`. The comparator is 0 equal, 1 unequal, 2 less, 3 less or equal, 4
+   * greater, 5 greater or equal, 6 missing, 7 not missing, or 8 equal to one of the values.
+   * A plugin ignores a comparison if it does not know the comparator or the values. */
   int32_t (*comparison)(void *self, uint32_t index, FerryNodeSink values, FerryIds *column,
       uint32_t *comparator, FerryErrorSink err);
 };
@@ -892,42 +913,44 @@ struct FerryPredicateTable {
 struct FerryRecordSetTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Returns the columns. */
+  /* Returns the schema of the columns. */
   int32_t (*schema)(void *self, struct ArrowSchema *schema, FerryErrorSink err);
   /* Lists the splits, in order. */
   int32_t (*splits)(void *self, FerrySplitSink splits, FerryErrorSink err);
-  /* Returns a stream of rows. If the stream reports an error, `fault` returns the full error
-   * for its ticket. */
+  /* Returns a stream of rows and the ticket of the stream. If the stream reports an error,
+   * `fault` returns the full error for the ticket. */
   int32_t (*scan)(void *self, const FerryScan *scan, FerryPredicate predicate,
       struct ArrowArrayStream *stream, uint64_t *ticket, FerryErrorSink err);
-  /* Fails once with the error of the stream of this ticket. */
+  /* Fails with the error of the stream that has this ticket. The error is returned only
+   * once. */
   int32_t (*fault)(void *self, uint64_t ticket, FerryErrorSink err);
-  /* Writes at most `most` records of a split as JSON lines. Sets `written` to `UINT64_MAX`
-   * if the format has no mapping of its own. */
+  /* Writes up to `most` records of a split as JSON lines. Sets `written` to `UINT64_MAX` if
+   * the format does not define its own JSON form. */
   int32_t (*json)(void *self, uint32_t split, uint64_t most, FerryByteSink output,
       uint64_t *written, FerryErrorSink err);
-  /* Lists the records that were skipped. */
+  /* Lists the records that the reader skipped. */
   int32_t (*skipped)(void *self, FerrySkippedSink skipped, FerryErrorSink err);
-  /* Reports content of the input that the columns do not hold. */
+  /* Reports content of the input that the columns do not contain. */
   int32_t (*losses)(void *self, FerryLossSink losses, FerryErrorSink err);
 };
 
-/* A writer of rows: plans outputs. */
+/* A writer of rows, which plans outputs. */
 struct FerryRecordWriterTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Plans the files. */
+  /* Plans the files of the output. */
   int32_t (*plan)(void *self, struct ArrowSchema *schema, const FerryRecordOutput *output,
       FerryLossSink losses, FerryContext context, FerryRecordPlan *plan, FerryErrorSink err);
 };
 
-/* The encoded pieces of a file, in order. */
+/* The encoded pieces of an output file, in order. */
 struct FerryPiecesTable {
   size_t size;
   FERRY_COMMON_SLOTS
   /* Returns the number of pieces. */
   int32_t (*count)(void *self, uint64_t *count, FerryErrorSink err);
-  /* Returns a piece: its place, and the note of `encode`. */
+  /* Returns the location of a piece, its number of rows, and the note that `encode`
+   * produced. */
   int32_t (*piece)(void *self, uint64_t index, uint64_t *offset, uint64_t *len, uint64_t *rows,
       FerryBytes *note, FerryErrorSink err);
 };
@@ -938,10 +961,10 @@ struct FerryWrittenFilesTable {
   FERRY_COMMON_SLOTS
   /* Returns the number of files. */
   int32_t (*count)(void *self, uint64_t *count, FerryErrorSink err);
-  /* Returns a file: its name, its length in bytes, and its number of pieces. */
+  /* Returns the name of a file, its length in bytes, and its number of pieces. */
   int32_t (*file)(void *self, uint64_t index, FerryText *name, uint64_t *bytes, uint64_t *pieces,
       FerryErrorSink err);
-  /* Returns a piece of a file, as in `FerryPieces`. */
+  /* Returns a piece of a file. The results are the same as in `FerryPieces`. */
   int32_t (*piece)(void *self, uint64_t file, uint64_t index, uint64_t *offset, uint64_t *len,
       uint64_t *rows, FerryBytes *note, FerryErrorSink err);
 };
@@ -950,43 +973,47 @@ struct FerryWrittenFilesTable {
 struct FerryRecordPlanTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Lists the names of its files; none for a plan that rolls. */
+  /* Lists the names of the files. The list is empty if the plan starts new files as needed. */
   int32_t (*files)(void *self, FerryNameSink names, FerryErrorSink err);
-  /* Returns when a file is full and the next one begins. `kind`: 0 the plan does not roll, 1
-   * at `size` rows, 2 before a piece that would make the file longer than `size` bytes. */
+  /* Returns the condition for starting the next file. `kind`: 0 the plan never starts a new
+   * file, 1 after `size` rows, 2 before a piece that would make the file longer than `size`
+   * bytes. */
   int32_t (*roll)(void *self, uint32_t *kind, uint64_t *size, FerryErrorSink err);
-  /* Returns the name of a file of a plan that rolls, once the number of files is known. */
+  /* Returns the name of a file if the plan starts new files as needed. The host calls this
+   * function when the number of files is known. */
   int32_t (*name)(void *self, uint32_t file, uint32_t count, FerryNameSink name,
       FerryErrorSink err);
-  /* Lists patterns of names of files of an earlier output that this one replaces. */
+  /* Lists patterns for files of an earlier output that this output replaces. */
   int32_t (*supersedes)(void *self, FerryNameSink patterns, FerryErrorSink err);
-  /* Returns how many rows and bytes are encoded together. */
+  /* Returns the number of rows and bytes that are encoded together. */
   int32_t (*group)(void *self, uint64_t *rows, uint64_t *bytes, FerryErrorSink err);
-  /* Writes the head of a file. */
+  /* Writes the beginning of a file. */
   int32_t (*begin)(void *self, uint32_t file, FerryByteSink output, FerryErrorSink err);
-  /* Encodes rows as a piece. The host encodes many pieces at once, before it is known which
-   * file they go to. `note` is kept for `finish`. */
+  /* Encodes rows as a piece. The host encodes many pieces concurrently, before it assigns
+   * them to files. It keeps `note` for `finish`. */
   int32_t (*encode)(void *self, struct ArrowArrayStream *batches, FerryByteSink output,
       FerryLossSink losses, FerryByteSink note, FerryErrorSink err);
-  /* Writes the tail of a file. */
+  /* Writes the end of a file. */
   int32_t (*finish)(void *self, uint32_t file, FerryPieces pieces, FerryByteSink output,
       FerryErrorSink err);
-  /* Lists the names of files that describe all others. */
+  /* Lists the names of the files that describe all other files. */
   int32_t (*sealed)(void *self, FerryNameSink names, FerryErrorSink err);
-  /* Writes all bytes of one of the `sealed` files, once all others are finished. */
+  /* Writes all bytes of one of the `sealed` files. The host calls this function after all
+   * other files are finished. */
   int32_t (*seal)(void *self, uint32_t sealed, FerryWrittenFiles files, FerryByteSink output,
       FerryErrorSink err);
   /* Lists notes for the user. */
   int32_t (*notes)(void *self, FerryNameSink notes, FerryErrorSink err);
 };
 
-/* The data that a library exports as FERRY_PLUGIN. Texts are UTF-8, cut to fit, padded with zeros. */
+/* The data that a library exports as FERRY_PLUGIN. Texts are UTF-8, truncated if they are too long, and padded
+ * with zeros. */
 typedef struct {
   uint8_t magic[16];
   uint32_t size;
   uint32_t major;
   uint32_t minor_built;  /* the revision of this header */
-  uint32_t minor_needed; /* the minimum revision of the host */
+  uint32_t minor_needed; /* the minimum revision that the host must have */
   uint32_t flags;        /* 0 for libraries in C */
   uint8_t name[64];
   uint8_t version[32];
@@ -998,7 +1025,7 @@ typedef struct {
 #define FERRY_MAJOR 1
 #define FERRY_MINOR 0
 
-/* Returns whether the other side offers a slot. */
+/* Returns whether an object offers the function in a slot. */
 #define FERRY_HAS(object, slot) \
   ((object).table->size >= (size_t)((const char *)(&(object).table->slot + 1) - (const char *)(object).table) && \
    (object).table->slot)

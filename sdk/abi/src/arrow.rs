@@ -1,17 +1,17 @@
-//! The structures of the Arrow C data interface and the Arrow C stream interface, in which rows
-//! cross the boundary. Their layout is defined by Arrow, frozen and public
+//! The structures of the Arrow C data interface and the Arrow C stream interface. Rows cross the
+//! boundary in these structures. Arrow defines their layout, which is public and does not change
 //! (<https://arrow.apache.org/docs/format/CDataInterface.html>, `CStreamInterface.html`). Every
 //! Arrow library supports them, and a plugin without rows needs no Arrow library.
 //!
-//! A structure crosses as a pointer. The receiver moves the bytes out, as the interface allows, and
-//! owns the structure from then on. Dropping it calls its `release`.
+//! A structure is passed as a pointer. The receiver moves the structure out, as the interface
+//! allows, and then owns it. Dropping the structure calls its `release` function.
 
 use crate::crossing::{Answer, Argument};
 use crate::failure::Failure;
 use abi_stable::StableAbi;
 use std::ffi::{c_char, c_int, c_void};
 
-/// A schema: one field with its children.
+/// An Arrow schema: one field and its children.
 #[repr(C)]
 #[derive(StableAbi, Debug)]
 #[sabi(unsafe_opaque_fields)]
@@ -28,7 +28,7 @@ pub struct ArrowSchema {
     pub private_data: *mut c_void,
 }
 
-/// The buffers of one array.
+/// The buffers of one Arrow array.
 #[repr(C)]
 #[derive(StableAbi, Debug)]
 #[sabi(unsafe_opaque_fields)]
@@ -46,7 +46,7 @@ pub struct ArrowArray {
     pub private_data: *mut c_void,
 }
 
-/// A stream of arrays of one schema.
+/// A stream of Arrow arrays that share one schema.
 #[repr(C)]
 #[derive(StableAbi, Debug)]
 #[sabi(unsafe_opaque_fields)]
@@ -64,8 +64,8 @@ macro_rules! released {
         impl Drop for $name {
             fn drop(&mut self) {
                 if let Some(release) = self.release {
-                    // SAFETY: this value owns the structure, which was not released yet. Its
-                    // release is called once, as the interface requires, and sets `release` to
+                    // SAFETY: this value owns the structure, which has not been released yet. As
+                    // the interface requires, `release` is called only once and sets `release` to
                     // null.
                     unsafe { release(self) }
                 }
@@ -76,14 +76,14 @@ macro_rules! released {
 
 released!(ArrowSchema, ArrowArray, ArrowArrayStream);
 
-// SAFETY: the interface allows moving a structure to, and releasing it on, another thread.
+// SAFETY: the interface allows a structure to be moved to a different thread and released there.
 unsafe impl Send for ArrowSchema {}
 // SAFETY: as above; `&mut` ensures that only one thread at a time calls a stream.
 unsafe impl Send for ArrowArrayStream {}
 
 impl ArrowSchema {
-    /// Moves the schema out of the structure of another Arrow library, which has the same layout,
-    /// and leaves a released structure behind.
+    /// Moves the schema out of another Arrow library's structure, which has the same layout. Leaves
+    /// that structure in the released state.
     ///
     /// # Safety
     /// `place` is aligned, and points to a schema that follows the interface, or to a released
@@ -94,7 +94,7 @@ impl ArrowSchema {
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
-    /// Returns a released structure, which is what remains after a move.
+    /// Returns a released structure, in the state that remains after a move.
     #[must_use]
     pub fn released() -> Self {
         // SAFETY: null pointers and zeros are a released structure.
@@ -103,8 +103,8 @@ impl ArrowSchema {
 }
 
 impl ArrowArrayStream {
-    /// Moves the stream out of the structure of another Arrow library, which has the same layout,
-    /// and leaves a released structure behind.
+    /// Moves the stream out of another Arrow library's structure, which has the same layout. Leaves
+    /// that structure in the released state.
     ///
     /// # Safety
     /// `place` is aligned, and points to a stream that follows the interface, or to a released
@@ -115,7 +115,7 @@ impl ArrowArrayStream {
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
-    /// Returns a released structure, which is what remains after a move.
+    /// Returns a released structure, in the state that remains after a move.
     #[must_use]
     pub fn released() -> Self {
         // SAFETY: null pointers and zeros are a released structure.
@@ -123,7 +123,8 @@ impl ArrowArrayStream {
     }
 }
 
-/// An Arrow structure that the called side may move out, leaving a released structure behind.
+/// An Arrow structure that the called function may move out. The move leaves a released structure
+/// behind.
 #[repr(transparent)]
 #[derive(StableAbi, Debug)]
 pub struct Moved<T>(*mut T);

@@ -1,24 +1,24 @@
-//! Converts the types of the boundary to and from safe code, on the calling side and on the called
-//! side.
+//! Converts the types of the boundary to and from safe types, for the caller and for the called
+//! function.
 
 use crate::failure::Failure;
 
 /// An argument type of a call.
 pub trait Argument: Copy {
-    /// Type in safe code.
+    /// Type of the argument in safe code.
     type Safe<'a>;
-    /// Data that must stay in place during the call.
+    /// Data that must not move during the call.
     type Stored;
-    /// Name of the type in C.
+    /// Name of the argument type in C.
     const C: &'static str;
 
-    /// Prepares an argument, on the calling side.
+    /// Prepares an argument for the call. Used by the caller.
     fn store(safe: Self::Safe<'_>) -> Self::Stored;
 
-    /// Returns the value that crosses.
+    /// Returns the value to pass across the boundary.
     fn raw(stored: &mut Self::Stored) -> Self;
 
-    /// Converts a received argument, on the called side.
+    /// Converts a received argument. Used by the called function.
     ///
     /// # Safety
     /// The value from the other side follows the crate's rules, and is valid for `'a`.
@@ -28,32 +28,32 @@ pub trait Argument: Copy {
 /// A result type of a call. The call writes the result through a pointer. All zeros are a valid
 /// value.
 pub trait Answer: Sized {
-    /// Type in safe code; borrowed values live as long as the object that was called.
+    /// Type of the result in safe code. Borrowed values live as long as the called object.
     type Safe<'s>;
-    /// Name of the type in C.
+    /// Name of the result type in C.
     const C: &'static str;
 
-    /// Converts a result, on the called side.
+    /// Converts a result for returning it. Used by the called function.
     fn lower(safe: Self::Safe<'_>) -> Self;
 
-    /// Converts a received result, on the calling side.
+    /// Converts a received result. Used by the caller.
     ///
     /// # Safety
     /// The value from the other side follows the crate's rules, and is valid for `'s`.
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure>;
 }
 
-/// A type that crosses in the same form as an argument and as a result.
+/// A type with the same representation as an argument and as a result.
 pub trait Plain: Copy {
     /// Type in safe code.
     type Seen<'a>;
     /// Name of the type in C.
     const NAME: &'static str;
 
-    /// Returns the value that crosses.
+    /// Returns the value to pass across the boundary.
     fn of(seen: Self::Seen<'_>) -> Self;
 
-    /// Converts a received value for safe code.
+    /// Converts a received value to its type in safe code.
     ///
     /// # Safety
     /// As for [`Argument::raise`].
@@ -93,7 +93,7 @@ impl<P: Plain> Answer for P {
     }
 }
 
-/// Declares number types, which cross unchanged.
+/// Declares number types, which cross the boundary unchanged.
 macro_rules! numbers {
     ($($number:ident as $c:literal),+) => { $(
         impl Plain for $number {
@@ -115,18 +115,18 @@ numbers!(u32 as "uint32_t", u64 as "uint64_t", i64 as "int64_t");
 
 /// The results of a call: none, one, or several.
 pub trait Answers: Sized {
-    /// Type in safe code.
+    /// Type of the results in safe code.
     type Safe<'s>;
-    /// Pointers to which the results are written.
+    /// Pointers to the places where the results are written.
     type Places: Copy;
 
-    /// Writes the results, on the called side.
+    /// Writes the results. Used by the called function.
     ///
     /// # Safety
     /// The pointers are valid for writes.
     unsafe fn write(places: Self::Places, safe: Self::Safe<'_>);
 
-    /// Converts the received results, on the calling side.
+    /// Converts the received results. Used by the caller.
     ///
     /// # Safety
     /// As for [`Answer::raise`].

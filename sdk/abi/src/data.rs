@@ -1,5 +1,5 @@
-//! Strings and slices as they cross the boundary: a pointer and a length, valid until the call
-//! returns.
+//! Strings and slices in the form in which they cross the boundary: a pointer and a length that are
+//! valid until the call returns.
 
 use crate::crossing::{Argument, Plain};
 use crate::failure::Failure;
@@ -41,13 +41,14 @@ slice!(/// Ids of tensors, nodes or columns.
     Ids of u32 as "FerryIds");
 
 /// # Safety
-/// Unless `ptr` is null or misaligned, it is valid for `len` elements during `'a`.
+/// Unless `ptr` is null or misaligned, it must be valid for `len` elements during `'a`.
 unsafe fn slice<'a, T>(ptr: *const T, len: usize) -> Result<&'a [T], Failure> {
     if len == 0 {
         return Ok(&[]);
     }
     check(ptr.is_null() || !ptr.is_aligned(), len, size_of::<T>())?;
-    // SAFETY: not null, aligned, and not longer than memory; the rest is the caller's contract.
+    // SAFETY: the pointer is not null and is aligned, and the slice fits in memory. The caller
+    // guarantees the rest.
     Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
 }
 
@@ -59,7 +60,7 @@ fn check(is_wrong: bool, len: usize, size: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A buffer to fill.
+/// A buffer that the called function fills.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct BytesMut {
@@ -85,12 +86,13 @@ impl Argument for BytesMut {
             return Ok(&mut []);
         }
         check(self.ptr.is_null(), self.len, 1)?;
-        // SAFETY: not null, and not longer than memory; the rest is the caller's contract.
+        // SAFETY: the pointer is not null, and the slice fits in memory. The caller guarantees the
+        // rest.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) })
     }
 }
 
-/// UTF-8 text, not terminated.
+/// UTF-8 text without a terminator.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Text {
@@ -98,7 +100,8 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns the string with invalid UTF-8 replaced, for errors, which must not be lost.
+    /// Returns the string and replaces invalid UTF-8. Error messages use this function, because
+    /// they must not be lost.
     ///
     /// # Safety
     /// As for [`Argument::raise`].
@@ -123,7 +126,7 @@ impl Plain for Text {
     }
 }
 
-/// A boolean: 1 or 0.
+/// A boolean, represented as 1 or 0.
 #[repr(transparent)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Flag(u8);
@@ -145,7 +148,7 @@ impl Plain for Flag {
     }
 }
 
-/// Declares a slice of strings that is validated once as a whole.
+/// Declares a slice of strings. All strings are validated together.
 macro_rules! texts {
     ($(#[$doc:meta])* $Raw:ident of $(#[$element_doc:meta])* $Element:ident { $($(#[$field_doc:meta])* $field:ident),+ } as $c:literal) => {
         $(#[$element_doc])*
@@ -167,7 +170,8 @@ macro_rules! texts {
                 $(#[$field_doc])*
                 #[must_use]
                 pub fn $field(&self) -> &'a str {
-                    // SAFETY: created from a text that lives that long, or validated on arrival.
+                    // SAFETY: this text was created from a valid text with a sufficient lifetime,
+                    // or was validated on arrival.
                     unsafe { self.$field.seen() }.unwrap_or_default()
                 }
             )+
@@ -208,22 +212,15 @@ macro_rules! texts {
 }
 
 texts! {
-    /// A list of words.
     Words of
-    /// A word of a list.
     Word {
-        /// The word as text.
         text
     } as "FerryTexts"
 }
 texts! {
-    /// A list of keys with values.
     Pairs of
-    /// A key with a value.
     Pair {
-        /// The key.
         key,
-        /// The value.
         value
     } as "FerryPairs"
 }

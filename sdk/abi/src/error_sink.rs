@@ -19,7 +19,7 @@ pub struct ErrorSink {
     this: *mut c_void,
 }
 
-/// The functions of [`ErrorSink`].
+/// The table of functions of [`ErrorSink`].
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy)]
 #[sabi(kind(Prefix(prefix_ref = ErrorSinkTableRef)))]
@@ -35,13 +35,14 @@ pub struct ErrorSinkTable {
     >,
     /// Sets the message, before any details. The status is the return value of the call.
     pub message: Option<unsafe extern "C" fn(this: *mut c_void, message: Text) -> i32>,
-    /// Adds a detail: `file`, `tensor`, `offset`, `expected`, `found` and others.
+    /// Adds a detail. The name of a detail is `file`, `tensor`, `offset`, `expected`, `found` or
+    /// another word.
     pub detail: Option<unsafe extern "C" fn(this: *mut c_void, name: Text, value: Text) -> i32>,
 }
 
 // SAFETY: the size is followed by numbers and nullable pointers.
 unsafe impl Grows for ErrorSinkTable {
-    /// Length in revision 1.0, without later additions.
+    /// Length in revision 1.0, which excludes later additions.
     const LEAST: usize = std::mem::offset_of!(Self, detail) + size_of::<usize>();
 }
 
@@ -49,8 +50,8 @@ thread_local! {
     static LAST_PANIC_AT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Installs a panic hook for this library that prints nothing. The message becomes part of the
-/// failure of the call, which the host reports once.
+/// Installs a panic hook for this library that prints nothing. The panic message becomes part of
+/// the failure of the call, so the host reports it only once.
 pub(crate) fn keep_panics_quiet() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string);
@@ -59,7 +60,7 @@ pub(crate) fn keep_panics_quiet() {
 }
 
 fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
-    // Code that cannot return errors panics with the failure of the other side.
+    // Code that cannot return errors panics with the failure from the other side as the payload.
     let payload = match payload.downcast::<Failure>() {
         Ok(failure) => return *failure,
         Err(payload) => payload,
@@ -70,8 +71,8 @@ fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
         .or_else(|| payload.downcast_ref::<&str>().copied())
         .unwrap_or("without a message")
         .to_owned();
-    // The destructor of the payload may panic too, and its panic has a payload with a destructor.
-    // That payload is leaked.
+    // The destructor of the payload may also panic. The payload of that second panic is leaked,
+    // because its destructor could panic again.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }
@@ -80,15 +81,16 @@ fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
     Failure::new(class::PLUGIN, format!("panicked in {entry}: {message}{place}"))
 }
 
-/// Runs a closure, and turns a panic into a failure that names the entry point.
+/// Runs a closure and converts a panic to a failure that names the entry point.
 ///
 /// # Errors
-/// Returns the failure of `run`, or a failure for a panic.
+/// Returns the failure of `run`, or the failure that describes its panic.
 pub fn caught<T>(entry: &str, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panicked(entry, payload)))
 }
 
-/// Runs a call from the other side. A failure or panic becomes a status, and is reported to `err`.
+/// Runs a call from the other side. A failure or panic is reported to `err` and converted to a
+/// status.
 ///
 /// # Safety
 /// `err` follows the crate's rules.
@@ -131,7 +133,8 @@ static TELLS: ErrorSinkTable = ErrorSinkTable {
 };
 
 unsafe extern "C" fn told_message(this: *mut c_void, message: Text) -> Code {
-    // SAFETY: `this` is the `Told` of the current call, on its thread.
+    // SAFETY: `this` points to the `Told` of the current call, and is used on the thread of that
+    // call.
     let told = unsafe { &mut *this.cast::<Told>() };
     // SAFETY: texts are valid until the call returns.
     told.message = unsafe { message.lossy() }.unwrap_or_default();
@@ -155,7 +158,7 @@ fn unsaid(code: Code) -> String {
     format!("a call failed with the unknown status {code} and gave no reason")
 }
 
-/// Calls an object that `owner` implements, and collects the reason if the call fails.
+/// Calls an object that `owner` implements. If the call fails, returns the reported reason.
 pub(crate) fn call(owner: Sender, run: impl FnOnce(ErrorSink) -> Code) -> Result<(), Failure> {
     let mut told = Told::default();
     let code = run(ErrorSink { table: &raw const TELLS, this: (&raw mut told).cast() });

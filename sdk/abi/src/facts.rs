@@ -1,6 +1,6 @@
-//! Facts about the declarations of the boundary, for the C header and the list of offsets.
+//! Describes the declarations of the boundary, for the C header and the list of offsets.
 
-/// A function in a table, or a field of a request.
+/// The description of a function in a table, or of a field in a request.
 pub(crate) struct SlotFacts {
     pub(crate) name: &'static str,
     pub(crate) docs: &'static [&'static str],
@@ -9,13 +9,13 @@ pub(crate) struct SlotFacts {
     pub(crate) offset: usize,
 }
 
-/// A kind of object, or a request.
+/// The description of an object kind or a request.
 pub(crate) struct ObjectFacts {
     pub(crate) name: &'static str,
     pub(crate) docs: &'static [&'static str],
     pub(crate) slots: &'static [SlotFacts],
     pub(crate) size: usize,
-    /// Returns the words that this side adopts from such a structure of the other side.
+    /// Returns the words that this side copies from such a structure of the other side.
     #[cfg(test)]
     pub(crate) adopted: fn(&[u64]) -> Result<Vec<u64>, crate::failure::Failure>,
 }

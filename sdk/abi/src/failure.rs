@@ -1,4 +1,4 @@
-//! Failures of calls: status, message and details.
+//! Failures of calls. A failure consists of a status, a message and details.
 
 /// The status that a call returns.
 pub type Code = i32;
@@ -7,9 +7,9 @@ pub type Code = i32;
 pub const DONE: Code = 0;
 
 /// The classes of errors, in the high 16 bits of a status. The low bits are a detail. If a receiver
-/// does not know the detail, the class still applies.
+/// does not know the detail, it uses only the class.
 pub mod class {
-    /// The input is damaged, or not what it claims to be.
+    /// The input is damaged, or does not have the expected format.
     pub const MALFORMED: i32 = 1;
     /// The input is valid, but this reader or writer does not support it.
     pub const UNSUPPORTED: i32 = 2;
@@ -19,9 +19,9 @@ pub mod class {
     pub const IO: i32 = 4;
     /// Reading or writing failed, but a retry may succeed.
     pub const TRANSIENT: i32 = 5;
-    /// The plugin is at fault.
+    /// The plugin has a bug.
     pub const PLUGIN: i32 = 6;
-    /// The user passed options or names that cannot work.
+    /// The user passed options or names that are not valid.
     pub const USAGE: i32 = 7;
     /// The output differs from the input.
     pub const VERIFICATION: i32 = 8;
@@ -31,34 +31,34 @@ pub mod class {
     pub const GUESS: i32 = 10;
 }
 
-/// The detail of `UNSUPPORTED` for a slot that the other side does not offer.
+/// The detail of `UNSUPPORTED` that means that the other side does not offer the slot.
 const MISSING: i32 = 1;
 
 /// A side of the boundary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
-    /// The program.
+    /// The host program.
     Host,
-    /// A library.
+    /// The library of a plugin.
     Plugin,
 }
 
 /// The reason why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The status: class and detail.
+    /// The status of the call, which contains a class and a detail.
     pub code: Code,
-    /// Message without the details.
+    /// The message, without the details.
     pub message: String,
-    /// Details as name and value: file, tensor, offset, expected, found. Details with unknown names
-    /// are shown too.
+    /// The details as names and values, such as file, tensor, offset, expected and found. Details
+    /// with unknown names are also shown.
     pub details: Vec<(String, String)>,
     /// Side that reported the failure.
     pub sender: Option<Sender>,
 }
 
 impl Failure {
-    /// Creates a failure of this class.
+    /// Creates a failure of the given class.
     #[must_use]
     pub fn new(class: i32, message: impl Into<String>) -> Self {
         Self { code: class << 16, message: message.into(), details: Vec::new(), sender: None }
@@ -76,7 +76,7 @@ impl Failure {
         Self::new(class::PLUGIN, format!("the boundary's rules are broken: {what}"))
     }
 
-    /// Creates the failure for a call of something that the other side does not offer.
+    /// Creates the failure for a call of a function that the other side does not offer.
     #[must_use]
     pub fn missing(what: &str) -> Self {
         let failure = Self::new(
@@ -86,7 +86,8 @@ impl Failure {
         Self { code: failure.code | MISSING, ..failure }
     }
 
-    /// Returns whether this side found that the other side does not offer what was called.
+    /// Returns whether this side created the failure because the other side does not offer the
+    /// called function.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         self.sender.is_none() && self.code == (class::UNSUPPORTED << 16 | MISSING)

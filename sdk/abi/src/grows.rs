@@ -1,13 +1,13 @@
-//! Structures that grow across revisions: tables and requests.
+//! Structures that grow across revisions. They are tables and requests.
 
 use crate::failure::Failure;
 use std::mem::MaybeUninit;
 
-/// A structure that begins with its size and grows at its end.
+/// A structure that begins with its size, and to which later revisions add fields at the end.
 ///
 /// # Safety
-/// The type is `repr(C)`, its first field is `size: usize`, and all zeros are a valid value of the
-/// rest.
+/// The type must be `repr(C)`, and its first field must be `size: usize`. All zeros must be a valid
+/// value of the other fields.
 pub unsafe trait Grows: Copy {
     /// Minimum size that a side may declare.
     const LEAST: usize;
@@ -16,17 +16,16 @@ pub unsafe trait Grows: Copy {
 /// The reason why a structure of the other side cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// The pointer is null or misaligned.
     Nowhere,
-    /// The declared size, which is smaller than that of revision 1.0.
+    /// The declared size is smaller than the size in revision 1.0.
     TooShort(usize),
 }
 
-/// Copies the part of a structure that the other side has, and sets the rest to zero.
+/// Copies the fields that the other side's structure contains, and sets all other fields to zero.
 ///
 /// # Safety
-/// `structure` is null or misaligned, or points to a structure of this kind that is as long as its
-/// size says.
+/// `structure` must be null or misaligned, or point to a structure of this kind with the length
+/// that its `size` declares.
 pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     if structure.is_null() || !structure.is_aligned() {
         return Err(Unfit::Nowhere);
@@ -36,7 +35,7 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     if size < S::LEAST {
         return Err(Unfit::TooShort(size));
     }
-    // Drop a partial word, so that no half pointer is copied.
+    // Exclude a partial word at the end, so that no half of a pointer is copied.
     let size = size - size % align_of::<S>();
     let mut own = MaybeUninit::<S>::zeroed();
     // SAFETY: both structures are at least as long as the copied part, and zeros are a valid value
@@ -51,7 +50,7 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     }
 }
 
-/// Calls [`adopt`]. If the structure cannot be used, the failure names it.
+/// Calls [`adopt`]. If the structure cannot be used, returns a failure that names the structure.
 ///
 /// # Safety
 /// As for [`adopt`].
@@ -71,14 +70,14 @@ pub(crate) unsafe fn adopt_as<S: Grows>(what: &str, structure: *const S) -> Resu
     })
 }
 
-/// Returns the words that are adopted from a structure with these words, the first of which is its
-/// size.
+/// Returns the words that `adopt` copies from a structure that consists of the given words. The
+/// first word is the size of the structure.
 #[cfg(test)]
 pub(crate) fn adopted<S: Grows>(words: &[u64]) -> Result<Vec<u64>, Failure> {
-    // SAFETY: the tests pass at least as many words as the first one says. Any word is a valid
+    // SAFETY: the tests pass at least as many words as the first word declares. Any word is a valid
     // value of numbers and of pointers that are never called.
     let own = unsafe { adopt_as::<S>("it", words.as_ptr().cast()) }?;
-    // SAFETY: a structure of whole words, each byte of which was copied or is zero.
+    // SAFETY: the structure consists of whole words, and each of its bytes was copied or is zero.
     Ok(unsafe { std::slice::from_raw_parts((&raw const own).cast(), size_of::<S>() / size_of::<u64>()) }
         .to_vec())
 }
@@ -87,7 +86,7 @@ pub(crate) fn adopted<S: Grows>(words: &[u64]) -> Result<Vec<u64>, Failure> {
 mod tests {
     use super::*;
 
-    /// A table of this revision, whose last slot was added later.
+    /// A table of this revision, with a last slot that an older revision did not have.
     #[repr(C)]
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Slots {
@@ -105,7 +104,7 @@ mod tests {
     fn a_slot_is_there_as_a_whole_or_not_at_all() {
         for size in 0..2 * size_of::<Slots>() {
             let theirs = Slots { size, first: usize::MAX, later: usize::MAX };
-            // SAFETY: no byte past the structure is read, regardless of its declared size.
+            // SAFETY: `adopt` reads no byte past the structure, regardless of the declared size.
             let adopted = unsafe { adopt(&raw const theirs) };
             let later = if size < size_of::<Slots>() { 0 } else { usize::MAX };
             let expected = (size >= Slots::LEAST).then_some((usize::MAX, later));

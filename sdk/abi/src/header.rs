@@ -1,4 +1,4 @@
-//! Generates `ferry_plugin.h`: the declarations of the boundary in C.
+//! Generates `ferry_plugin.h`, the C declarations of the boundary.
 
 use crate::boundary::*;
 use crate::facts::{Described, ObjectFacts};
@@ -100,7 +100,7 @@ pub fn header() -> String {
     text
 }
 
-/// Wraps the parameters of a function into lines of 100 columns.
+/// Wraps the parameters of a function at 100 columns.
 fn wrapped(start: String, parameters: impl Iterator<Item = String>) -> String {
     let (mut text, mut line) = (String::new(), start);
     for parameter in parameters {
@@ -114,7 +114,7 @@ fn wrapped(start: String, parameters: impl Iterator<Item = String>) -> String {
     text + &line + "\n"
 }
 
-/// Lists all sizes and offsets, one per line.
+/// Lists the sizes of all structures and the offsets of their fields, one per line.
 #[must_use]
 pub fn layout() -> String {
     let mut text = String::new();
@@ -129,7 +129,7 @@ pub fn layout() -> String {
     text
 }
 
-/// Returns a declaration: `const FerryLoss *loss`, `uint32_t file`.
+/// Returns a C declaration such as `const FerryLoss *loss` or `uint32_t file`.
 fn joined(kind: &str, name: &str) -> String {
     if kind.ends_with('*') { format!("{kind}{name}") } else { format!("{kind} {name}") }
 }

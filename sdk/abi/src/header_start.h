@@ -1,22 +1,22 @@
 /* The boundary between ferry and its format plugins, for C and for languages that can call C.
  *
- * This file is generated from the declarations in the crate tensorferry-abi. The full rules are in that crate and in
- * the guide for authors. In short:
- * - An object is { table, self }. A table is in static memory, begins with its size, and grows at its end. A slot
- *   that is null or past the end of the other side's table is not offered: see FERRY_HAS.
+ * This file is generated from the declarations in the crate tensorferry-abi. That crate and the guide for plugin
+ * authors contain the full rules. In short:
+ * - An object is { table, self }. A table is in static memory, begins with its size, and grows at its end. If a slot
+ *   is null or past the end of the table, the object does not offer that function: see FERRY_HAS.
  *   A plugin may leave these slots null: every drop and extension; all of FerryFormat except describe; all of
  *   FerryTensorDecoder and FerryTensorPlan; FerryRecordReader.index; fault, json, skipped and losses of
- *   FerryRecordSet; all of FerryRecordPlan except encode, and either files or the slots for rolling.
+ *   FerryRecordSet; all of FerryRecordPlan except encode, and either files or the slots for starting new files.
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class. Before you return an error, report the
- *   reason to ferry's error sink. Results are written through pointers, only on success. If a call fails with
+ *   reason to ferry's error sink. Write results through the pointers only if the call succeeds. If a call fails with
  *   FERRY_CANCELLED, the user has canceled the run: return that status.
- * - Arguments are borrowed until the call returns, including objects, texts and slices. The receiver owns objects
- *   that are results, and those that are passed to FerryRegistrar.add and FerryRecordReader.open. It calls their
- *   drop once. Texts and slices that are results stay valid for as long as the object that was called.
+ * - Arguments are borrowed until the call returns, including objects, texts and slices. The receiver owns the
+ *   objects that a call returns, and those that are passed to FerryRegistrar.add and FerryRecordReader.open. It calls
+ *   their drop once. Returned texts and slices remain valid for as long as the called object exists.
  * - An object is dropped after the objects that it created: a set after its streams, a reader after its set.
- * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. A sink may only be
- *   called on the thread that received it. Libraries are never unloaded.
- * - Text is UTF-8, not terminated. Treat an unknown number as unsupported, never as a default.
+ * - Many threads call formats, readers, writers, decoders, plans and sets at the same time. Only the thread that
+ *   received a sink may call it. Libraries are never unloaded.
+ * - Text is UTF-8 without a terminator. Treat an unknown number as unsupported, never as a default.
  * - No exception and no longjmp may leave a function.
  */
 #ifndef FERRY_PLUGIN_H
@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 #define FERRY_DONE 0
-/* Returns the status of a class. */
+/* Returns the status for an error class. */
 #define FERRY_STATUS(class) ((int32_t)((class) << 16))
 #define FERRY_MALFORMED FERRY_STATUS(1)
 #define FERRY_UNSUPPORTED FERRY_STATUS(2)
@@ -59,22 +59,22 @@ extern "C" {
 #define FERRY_NEEDS_NUMBERS 4096
 #define FERRY_EXTERNAL 8192
 
-/* FerryNode.kind: the meaning of its bytes or children. */
-#define FERRY_NONE 1       /* nothing */
+/* The values of FerryNode.kind, with the meaning of the node's bytes or children. */
+#define FERRY_NONE 1       /* no value */
 #define FERRY_BOOL 2       /* one byte, 0 or 1 */
-#define FERRY_INT 3        /* two's complement, little-endian, at least one byte */
+#define FERRY_INT 3        /* an integer in two's complement, little-endian, at least one byte */
 #define FERRY_FLOAT 4      /* a double, little-endian */
 #define FERRY_COMPLEX 5    /* two doubles, little-endian */
 #define FERRY_TEXT 6       /* UTF-8 */
 #define FERRY_BYTES 7      /* any bytes */
-#define FERRY_LIST 8       /* its children */
-#define FERRY_TUPLE 9      /* its children */
-#define FERRY_SET 10       /* its children */
-#define FERRY_MAP 11       /* key, value, key, value; values have only the kinds up to here and FERRY_NUMBERS */
-#define FERRY_TENSOR 12    /* the tensor's id, a uint32_t, little-endian */
-#define FERRY_OBJECT 13    /* an object of a class that only its format understands: its parts */
-#define FERRY_ATTRIBUTED 14 /* a value, then the attributes that were set on it */
-#define FERRY_NUMBERS 15   /* elements of the dtype that class_name names, little-endian */
+#define FERRY_LIST 8       /* the children are the elements */
+#define FERRY_TUPLE 9      /* the children are the elements */
+#define FERRY_SET 10       /* the children are the elements */
+#define FERRY_MAP 11       /* alternating keys and values; values may only have the kinds up to here and FERRY_NUMBERS */
+#define FERRY_TENSOR 12    /* the id of a tensor: a uint32_t, little-endian */
+#define FERRY_OBJECT 13    /* the parts of an object whose class only the format understands */
+#define FERRY_ATTRIBUTED 14 /* a value, followed by the attributes of the value */
+#define FERRY_NUMBERS 15   /* elements of the dtype in class_name, little-endian */
 
 /* The bits of FerryContext.purpose. */
 #define FERRY_TO_SHOW 1
@@ -101,7 +101,7 @@ struct ArrowArrayStream;
 typedef struct FerryErrorSinkTable FerryErrorSinkTable;
 typedef struct { const FerryErrorSinkTable *table; void *self; } FerryErrorSink;
 
-/* Takes the reason of a failure: the message first, then details such as file, tensor, offset, expected, found. */
+/* Receives the reason for a failure: the message first, then details such as file, tensor, offset, expected, found. */
 struct FerryErrorSinkTable {
   size_t size;
   int32_t (*drop)(void *self, FerryErrorSink err);

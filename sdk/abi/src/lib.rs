@@ -1,24 +1,27 @@
-//! The boundary between the `ferry` host and the library of a plugin, as tables of C functions.
+//! Defines the boundary between the `ferry` host and the library of a plugin, as tables of C
+//! functions.
 //!
 //! Plugin authors do not use this crate. In Rust, use `tensorferry-sdk`, which offers the boundary
 //! as plain traits. In other languages, use `include/ferry_plugin.h`, which is generated from the
-//! same declarations as everything here (`boundary.rs`).
+//! declarations in `boundary.rs`.
 //!
 //! # Rules
 //! 1. An object is `{ table, self }`. Its table is in static memory, begins with its `size` in
-//!    bytes, and grows only at its end. The receiver of an object copies the slots that it knows. A
-//!    slot that is null or past the end is not offered.
-//! 2. Every call returns a status. 0 means success. Any other value is an error: its high 16 bits
-//!    are a class ([`class`]), and its details were passed to the last argument, an [`ErrorSink`].
-//!    Results are written through pointers, only on success. If the user has canceled the run, any
-//!    read or push may fail with [`class::CANCELLED`], which must be passed on.
-//! 3. An argument that is an object, string or slice is borrowed until the call returns. Objects
-//!    that are declared as [`Given`], and all objects that are results, belong to the receiver,
-//!    which calls their `drop` once. A string or slice that is a result stays valid and unchanged
-//!    for as long as the called object exists.
-//! 4. A `shared` object is called by many threads at once. A `sink` is called only by the thread
-//!    that received it, during the call. A child keeps its parent alive. Libraries are never
-//!    unloaded.
+//!    bytes, and grows only at its end. The receiver of an object copies the slots that are part of
+//!    its own revision. If a slot is null or past the end of the table, the object does not offer
+//!    that function.
+//! 2. Every call returns a status. 0 means success. Any other value is an error, and its high 16
+//!    bits are a class ([`class`]). The details of the error are passed to the last argument of the
+//!    call, an [`ErrorSink`]. Results are written through pointers, but only on success. If the
+//!    user has canceled the run, any read or push may fail with [`class::CANCELLED`]. Return this
+//!    status to your own caller.
+//! 3. An argument that is an object, string or slice is borrowed until the call returns. The
+//!    receiver owns objects that are declared as [`Given`] and all objects that are results, and
+//!    calls their `drop` once. A returned string or slice remains valid and unchanged for as long
+//!    as the called object exists.
+//! 4. Many threads may call a `shared` object at the same time. A `sink` is called only by the
+//!    thread that received it, during the call. An object must not be dropped before the objects
+//!    that it created. Libraries are never unloaded.
 //! 5. Text is UTF-8 and not terminated. A [`Flag`] is 0 or 1. A set of values that may grow is
 //!    represented by numbers, never by an `enum`. A number that a side does not know is
 //!    unsupported, never a default. A request with several facts is a structure that begins with
@@ -28,8 +31,8 @@
 //!
 //! # The twin
 //! A library in Rust also exports a root module of `abi_stable` ([`twin`]), whose layout names the
-//! same tables. A library whose tables differ is therefore refused, and the error names the path to
-//! the difference, regardless of its manifest.
+//! same tables. A library with different tables is therefore refused, whatever its manifest
+//! declares. The error names the path to the first difference.
 //!
 //! # Additions
 //! A library registers objects by their kind, a string. Today the only kind is `format`; a host

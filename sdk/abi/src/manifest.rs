@@ -1,5 +1,5 @@
-//! A manifest describes a library before any of its functions is called. It is one symbol of plain
-//! data.
+//! A manifest describes a library before any function of the library is called. It is a single
+//! exported symbol that contains only plain data.
 
 use crate::boundary::{FormatTable, Host, HostCalls, ObjectTable, Registrar, RegistrarCalls, RegistrarTable};
 use crate::crossing::Argument;
@@ -8,13 +8,15 @@ use crate::failure::{Failure, Sender, class};
 use crate::object::{Borrowed, Owned, Table};
 use std::sync::{Mutex, PoisonError};
 
-/// The symbol under which a library exports its [`Manifest`].
+/// The name of the symbol that exports the [`Manifest`] of a library.
 pub const MANIFEST_SYMBOL: &str = "FERRY_PLUGIN";
 
-/// The symbol of libraries for the boundary before 1.0, which had no stability promise.
+/// The name of the symbol that libraries export if they were built for a preview of the boundary,
+/// before revision 1.0. The preview had no stability promise.
 pub const PREVIEW_SYMBOL: &str = "FERRY_PLUGIN_MANIFEST";
 
-/// The revision of the boundary: major (a different one is refused) and minor (additions).
+/// The revision of the boundary. The first number is the major revision, and a different major
+/// revision is refused. The second number is the minor revision, which counts additions.
 pub const REVISION: (u32, u32) =
     (number(env!("CARGO_PKG_VERSION_MAJOR")), number(env!("CARGO_PKG_VERSION_MINOR")));
 
@@ -24,13 +26,14 @@ pub const HAS_TWIN: u32 = 1;
 /// Name of the object kind for formats.
 const FORMAT: &str = "format";
 
-/// The function that adds everything a library offers to the registrar.
+/// The function that passes all objects of a library to the registrar.
 pub type Init = unsafe extern "C" fn(host: Host, registrar: Registrar, err: ErrorSink) -> i32;
 
 const MAGIC: [u8; 16] = *b"ferry plugin\0\0\0\x02";
 
-/// The description of a library. Its layout never changes, even across revisions, because it is
-/// read to determine the revision. Texts are UTF-8, cut to fit, padded with zeros.
+/// The description of a library. The layout of the manifest never changes, because the host must
+/// read the manifest to determine the revision. Texts are UTF-8, truncated if they are too long,
+/// and padded with zeros.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Manifest {
@@ -47,7 +50,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Creates the manifest of a Rust library of this crate's revision, which exports a twin.
+    /// Creates the manifest of a Rust library that was built with this revision and exports a twin.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the manifest takes about 200 bytes")]
     pub const fn new<L: Library>(name: &str, version: &str, sdk: &str) -> Self {
@@ -65,14 +68,15 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest behind a symbol.
+    /// Reads the manifest at the address of a symbol.
     ///
     /// # Safety
-    /// The symbol is not null, and points to at least the first 20 bytes of a manifest, magic and
-    /// size.
+    /// The symbol must not be null. It must point to at least the first 20 bytes of a manifest,
+    /// which contain the magic and the size.
     ///
     /// # Errors
-    /// Returns an error with a reason for the library's author if the symbol is not a manifest.
+    /// Returns an error if the symbol is not a manifest. The error is meant for the author of the
+    /// library.
     pub unsafe fn read(symbol: *const Self) -> Result<Self, String> {
         // SAFETY: the caller's contract.
         let is_marked = symbol.is_aligned() && unsafe { (&raw const (*symbol).magic).read() } == MAGIC;
@@ -84,7 +88,7 @@ impl Manifest {
         if size < least {
             return Err(format!("must say its size in bytes: expected at least {least}, found {size}"));
         }
-        // SAFETY: the manifest is as long as its size says.
+        // SAFETY: the manifest is as long as the size that it declares.
         Ok(unsafe { symbol.read() })
     }
 
@@ -131,16 +135,16 @@ impl Manifest {
     }
 }
 
-/// Maximum log lines that are kept while a library starts.
+/// Maximum number of log lines that are kept while a library starts.
 const MOST_LINES: usize = 100;
 
-/// A library in Rust.
+/// A plugin library in Rust.
 pub trait Library: 'static {
     /// Creates the formats of the library.
     fn formats() -> Result<Vec<Owned<FormatTable>>, Failure>;
 }
 
-/// Offers each format of a library to the host.
+/// Passes each format of a library to the registrar of the host.
 pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registrar, err: ErrorSink) -> i32 {
     keep_panics_quiet();
     let run = || {
@@ -152,14 +156,14 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
     unsafe { guard(err, "init", run) }
 }
 
-/// Returns the formats that a library offers, and the lines that it logged for the user, each with
-/// its level as in `Context.log`.
+/// Returns the formats that a library offers, and the lines that the library logged for the user.
+/// Each line has a level as in `Context.log`.
 ///
 /// # Safety
 /// `init` follows the crate's rules.
 ///
 /// # Errors
-/// Returns the failure of `init`.
+/// Returns the failure that `init` reported.
 pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u32, String)>), Failure> {
     #[derive(Default)]
     struct Program(Mutex<Vec<(u32, String)>>);
@@ -201,29 +205,31 @@ pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u3
     Ok((offered.0, program.0.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Returns the formats of a library in this program, as a host would see them; for tests.
+/// Returns the formats of a library that is linked into this program, in the form that a host
+/// receives. Meant for tests.
 ///
 /// # Errors
-/// Returns the failure of the library.
+/// Returns the failure that the library reported.
 pub fn offered_by<L: Library>() -> Result<Vec<Owned<FormatTable>>, Failure> {
-    // SAFETY: a function of this crate.
+    // SAFETY: `init` is a function of this crate, so it follows the rules.
     Ok(unsafe { formats_of(init::<L>) }?.0)
 }
 
-/// Returns the same object without its type; its kind is passed separately.
+/// Converts an object to the type that all kinds of objects share. The kind of the object is passed
+/// separately.
 fn untyped<T: Table>(object: Owned<T>) -> Result<Owned<ObjectTable>, Failure> {
     let (table, this) = T::halves(object.into_object());
-    // SAFETY: every table begins with these slots, and the object changes its owner.
+    // SAFETY: every table begins with these slots, and ownership of the object is transferred.
     unsafe { Owned::raise(ObjectTable::object(table.cast(), this)) }
 }
 
-/// Returns the same object with a type.
+/// Converts an object of unknown kind to an object of the kind `T`.
 ///
 /// # Safety
-/// The object is of that kind.
+/// The object must be of the kind `T`.
 unsafe fn typed<T: Table>(object: Owned<ObjectTable>) -> Result<Owned<T>, Failure> {
     let (table, this) = ObjectTable::halves(object.into_object());
-    // SAFETY: the caller's contract, and the object changes its owner.
+    // SAFETY: the caller's contract; ownership of the object is transferred.
     unsafe { Owned::raise(T::object(table.cast(), this)) }
 }
 

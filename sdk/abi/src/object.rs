@@ -1,4 +1,5 @@
-//! Objects: a table of functions and the data that they work on, borrowed or owned.
+//! Objects that cross the boundary, borrowed or owned. An object consists of a table of functions
+//! and a pointer to the data of the object.
 
 use crate::crossing::{Answer, Argument};
 use crate::error_sink::{ErrorSink, call};
@@ -11,57 +12,58 @@ use std::marker::PhantomData;
 /// The functions of one kind of object.
 ///
 /// # Safety
-/// The object consists of a pointer to such a table, and a pointer that is passed to its functions.
+/// The object type must consist of a pointer to such a table and a pointer that is passed to the
+/// table's functions.
 pub unsafe trait Table: Grows + 'static {
-    /// Object as it crosses.
+    /// Type of the objects that have this table.
     type Object: Copy + 'static;
-    /// Name of the kind.
+    /// Name of the object kind.
     const NAME: &'static str;
-    /// Side that implements such objects.
+    /// The side that implements objects of this kind.
     const OWNER: Sender;
 
-    /// Combines the two pointers of an object.
+    /// Creates an object from a table and a data pointer.
     fn object(table: *const Self, this: *mut c_void) -> Self::Object;
 
-    /// Returns the two pointers of an object.
+    /// Returns the table and the data pointer of an object.
     fn halves(object: Self::Object) -> (*const Self, *mut c_void);
 
     /// Returns the function that destroys the object.
     fn drop_slot(&self) -> Option<unsafe extern "C" fn(this: *mut c_void, err: ErrorSink) -> i32>;
 }
 
-/// A table whose objects may be called by many threads at once.
+/// A table whose objects many threads may call at the same time.
 ///
 /// # Safety
-/// The crate's rules must allow this for its objects.
+/// The rules of the crate must allow calls from many threads.
 pub unsafe trait Shared: Table {}
 
-/// A type of this side whose values can be lent as objects of a table.
+/// A type of this side that can be passed to the other side as an object with the table `T`.
 ///
 /// # Safety
-/// The functions of both tables take a pointer to a value of this type; those of
-/// [`OWNED`](Self::OWNED) take a boxed one.
+/// The functions of both tables must accept a pointer to a value of this type. The functions of
+/// [`OWNED`](Self::OWNED) must accept a pointer from a `Box`.
 pub unsafe trait Lend<T: Table> {
-    /// Table whose `drop` does nothing.
+    /// The table for borrowed objects. Its `drop` does nothing.
     const BORROWED: &'static T;
-    /// Table whose `drop` frees the value.
+    /// The table for owned objects. Its `drop` frees the value.
     const OWNED: &'static T;
 }
 
-/// An object of the other side, with the slots that both sides know.
+/// A reference to an object of the other side, with the slots that both sides support.
 pub struct Handle<T> {
     pub(crate) table: T,
     pub(crate) this: *mut c_void,
 }
 
-// SAFETY: the rules allow many threads to call a shared object.
+// SAFETY: the crate's rules allow many threads to call a shared object.
 unsafe impl<T: Shared> Send for Handle<T> {}
 // SAFETY: as above.
 unsafe impl<T: Shared> Sync for Handle<T> {}
 
 impl<T: Table> Handle<T> {
     /// # Safety
-    /// The object follows the crate's rules for as long as the handle is used.
+    /// The object must follow the crate's rules for as long as the handle is used.
     unsafe fn new(object: T::Object) -> Result<Self, Failure> {
         let (table, this) = T::halves(object);
         // SAFETY: the caller's contract.
@@ -77,13 +79,13 @@ pub struct Borrowed<'a, T: Table> {
     life: PhantomData<&'a mut ()>,
 }
 
-// SAFETY: as for its handle, which is the only part that other threads use.
+// SAFETY: as for the handle, which is the only part of the object that other threads use.
 unsafe impl<T: Shared> Send for Borrowed<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Shared> Sync for Borrowed<'_, T> {}
 
 impl<'a, T: Table> Borrowed<'a, T> {
-    /// Lends a value that many threads may call.
+    /// Lends a value that many threads may call at the same time.
     pub fn shared<V: Lend<T>>(value: &'a V) -> Self
     where
         T: Shared,
@@ -91,7 +93,7 @@ impl<'a, T: Table> Borrowed<'a, T> {
         Self::of(V::BORROWED, std::ptr::from_ref(value).cast_mut().cast())
     }
 
-    /// Lends a value to one thread.
+    /// Lends a value that only one thread may call.
     pub fn sink<V: Lend<T>>(value: &'a mut V) -> Self {
         Self::of(V::BORROWED, std::ptr::from_mut(value).cast())
     }
@@ -101,7 +103,7 @@ impl<'a, T: Table> Borrowed<'a, T> {
     }
 
     /// # Safety
-    /// As for [`Argument::raise`].
+    /// The safety conditions are the same as for [`Argument::raise`].
     pub(crate) unsafe fn raise(object: T::Object) -> Result<Self, Failure> {
         // SAFETY: the caller's contract.
         Ok(Self { handle: unsafe { Handle::new(object) }?, object, life: PhantomData })
@@ -120,7 +122,7 @@ impl<T: Table> std::ops::Deref for Borrowed<'_, T> {
     }
 }
 
-/// An owned object. It is dropped once, by [`close`](Self::close) or at the end of its life.
+/// An owned object. It is dropped once: by [`close`](Self::close), or when this value is dropped.
 pub struct Owned<T: Table> {
     handle: Handle<T>,
     object: T::Object,
@@ -133,7 +135,7 @@ unsafe impl<T: Shared> Send for Owned<T> {}
 unsafe impl<T: Shared> Sync for Owned<T> {}
 
 impl<T: Table> Owned<T> {
-    /// Creates an object from a value of this side, for the other side to keep.
+    /// Creates an object from a value of this side and transfers it to the other side.
     #[must_use]
     pub fn give<V: Lend<T> + 'static>(value: V) -> Self {
         let this = Box::into_raw(Box::new(value)).cast();
@@ -141,35 +143,36 @@ impl<T: Table> Owned<T> {
     }
 
     /// # Safety
-    /// As for [`Argument::raise`], and the object has no other owner.
+    /// The safety conditions are the same as for [`Argument::raise`]. In addition, the object must
+    /// have no other owner.
     pub(crate) unsafe fn raise(object: T::Object) -> Result<Self, Failure> {
         // SAFETY: the caller's contract.
         Ok(Self { handle: unsafe { Handle::new(object) }?, object, is_open: true })
     }
 
-    /// Releases the object to a new owner.
+    /// Transfers ownership of the object to the caller.
     pub(crate) fn into_object(mut self) -> T::Object {
         self.is_open = false;
         self.object
     }
 
-    /// Destroys the object and returns the result.
+    /// Destroys the object and returns the result of its `drop`.
     ///
     /// # Errors
-    /// Returns the failure of the object's `drop`.
+    /// Returns the failure that the object's `drop` reported.
     pub fn close(&mut self) -> Result<(), Failure> {
         if !std::mem::take(&mut self.is_open) {
             return Ok(());
         }
         let Some(drop) = self.handle.table.drop_slot() else { return Ok(()) };
-        // SAFETY: an owned object that was not dropped before and is not used again.
+        // SAFETY: the object is owned, was not dropped before, and is not used again.
         call(T::OWNER, |err| unsafe { drop(self.handle.this, err) })
     }
 }
 
 impl<T: Table> Drop for Owned<T> {
     fn drop(&mut self) {
-        // Callers that need the result use `close`.
+        // The result is ignored here. Callers that need it use `close`.
         let _ = self.close();
     }
 }
@@ -182,14 +185,14 @@ impl<T: Table> std::ops::Deref for Owned<T> {
     }
 }
 
-/// An object that the receiver owns after the call.
+/// An object whose ownership passes to the receiver of the call.
 #[repr(transparent)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Given<O>(pub(crate) O);
 
-/// An object type with a table.
+/// An object type that has a table.
 pub trait ObjectOf: Copy + 'static {
-    /// Table of the object.
+    /// Table type of the object.
     type Table: Table<Object = Self>;
     /// Name of the object in C.
     const C: &'static str;

@@ -1,5 +1,6 @@
-//! Tests every structure that grows, at each size that it had, may get, or may declare. The host
-//! and the plugins adopt each other's structures in the same way, so each test covers both sides.
+//! Tests every structure that can grow, at each size that an older or newer side may declare. The
+//! host and the plugins copy each other's structures in the same way, so each test covers both
+//! sides.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::failure::class;
@@ -7,11 +8,11 @@ use crate::header::{OBJECTS, REQUESTS};
 use std::collections::BTreeMap;
 
 const WORD: usize = size_of::<u64>();
-/// A word that neither side ever writes: where it appears, it was adopted from the other side.
+/// A word that neither side ever writes. Where the word appears, it was copied from the other side.
 const SET: u64 = 0x5555_5555_5555_5555;
 
-/// Returns the size in bytes that each structure has in the golden libraries, computed from the
-/// beginning of the frozen dump.
+/// Returns the size in bytes of each structure in the golden libraries. The sizes are computed from
+/// the first part of the frozen dump.
 fn frozen_sizes() -> BTreeMap<String, usize> {
     let (dump, _) = include_str!("../revision-1.0.txt").split_once('#').unwrap();
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
@@ -50,11 +51,11 @@ fn every_structure_is_taken_at_every_size() {
     let requests = REQUESTS.iter().map(|facts| (facts.name.to_owned(), facts));
     let mut seen = 0;
     for (name, facts) in objects.chain(requests) {
-        // A table without functions of its own is as long as the slots that all tables begin with.
+        // A table without functions of its own contains only the slots that all tables begin with.
         let least = *frozen.get(&name).unwrap_or(&(3 * WORD));
         let own = facts.size / WORD;
         assert!(least <= facts.size && facts.size % WORD == 0, "{name}");
-        // Tests sizes up to this side's own size and beyond, as if a later revision had extra
+        // Test sizes up to this side's own size and beyond, as if a later revision had additional
         // slots.
         let tail = 5;
         for size in 0..=facts.size + tail * WORD {
@@ -69,7 +70,7 @@ fn every_structure_is_taken_at_every_size() {
                 assert_eq!(failure.details, expected, "{name} of {size} bytes");
                 continue;
             }
-            // A side adopts only whole words.
+            // A side copies only whole words.
             let there = (size / WORD).min(own);
             let expected: Vec<u64> = (0..own)
                 .map(|word| if word == 0 { size as u64 } else { SET * u64::from(word < there) })

@@ -1,14 +1,15 @@
-//! Expands a declaration of the boundary: the table, its twin for `abi_stable`, the object, the
-//! trait that a side implements to be called, the functions in between, the methods for the caller,
-//! and the facts for the C header.
+//! Macros that expand the declarations of the boundary. Each declaration expands to a table, its
+//! twin for `abi_stable`, and an object type. It also expands to a trait for implementations, the
+//! functions that call the trait, methods for callers, and the facts for the C header.
 
 use crate::data::Text;
 use crate::error_sink::ErrorSink;
 use crate::failure::DONE;
 use std::ffi::c_void;
 
-/// Declares a kind of object, as in [`crate::boundary`]. Slots after `then` are newer than the
-/// golden libraries, whose tables end before them.
+/// Declares a kind of object, in the syntax that [`crate::boundary`] uses. Slots after `then` were
+/// added after the golden libraries were built, so the tables of those libraries do not contain
+/// them.
 macro_rules! object {
     (
         $(#[doc = $doc:literal])*
@@ -46,9 +47,9 @@ macro_rules! object {
         pub struct $Table {
             /// Length of this table in bytes.
             pub size: usize,
-            /// Destroys the object; may be null if there is nothing to do.
+            /// Destroys the object. May be null if the object needs no cleanup.
             pub drop: Option<unsafe extern "C" fn(this: *mut c_void, err: ErrorSink) -> i32>,
-            /// Returns the table of an extension of this object, or null; reserved for later
+            /// Returns the table of an extension of this object, or null. Reserved for later
             /// revisions.
             #[sabi(last_prefix_field)]
             pub extension: Option<
@@ -77,7 +78,7 @@ macro_rules! object {
             const LEAST: usize = size_of::<usize>() * (3 + <[&str]>::len(&[$(stringify!($first)),*]));
         }
 
-        // SAFETY: the object is declared above.
+        // SAFETY: the object type is declared above as a table pointer and a data pointer.
         unsafe impl Table for $Table {
             type Object = $Object;
             const NAME: &'static str = stringify!($Object);
@@ -125,7 +126,7 @@ macro_rules! object {
         });
 
         const _: () = {
-            /// The functions that call a value of this side.
+            /// The functions of the tables for a value of this side.
             struct Lent<T>(std::marker::PhantomData<T>);
 
             impl<T: $Calls> Lent<T> {
@@ -137,7 +138,8 @@ macro_rules! object {
                         err: ErrorSink
                     ) -> i32 {
                         let run = || {
-                            // SAFETY: the value was lent, and lives until the call returns.
+                            // SAFETY: the caller lent the value, which lives until the call
+                            // returns.
                             let value = unsafe { object!(@value $kind this T) };
                             // SAFETY: the other side follows the crate's rules.
                             $(let $p = unsafe { <$t as Argument>::raise($p) }?;)*
@@ -153,7 +155,8 @@ macro_rules! object {
 
                 unsafe extern "C" fn free(this: *mut c_void, err: ErrorSink) -> i32 {
                     let run = || {
-                        // SAFETY: a value that `Owned::give` boxed, and that its owner drops once.
+                        // SAFETY: `Owned::give` created the value in a `Box`, and the owner drops
+                        // it only once.
                         drop(unsafe { Box::from_raw(this.cast::<T>()) });
                         Ok(())
                     };
@@ -162,7 +165,8 @@ macro_rules! object {
                 }
             }
 
-            // SAFETY: the functions above take a pointer to a `T`, and `free` takes a boxed one.
+            // SAFETY: the functions above accept a pointer to a `T`, and `free` accepts a pointer
+            // from a `Box`.
             unsafe impl<T: $Calls> Lend<$Table> for T {
                 const BORROWED: &'static $Table = &$Table {
                     size: size_of::<$Table>(),
@@ -206,8 +210,8 @@ macro_rules! object {
                     $(let mut $p = <$t as Argument>::store($p);)*
                     $($(let mut $o = std::mem::MaybeUninit::<$ot>::zeroed();)+)?
                     call(<$Table as Table>::OWNER, |err| {
-                        // SAFETY: the object follows the crate's rules; the arguments live in this
-                        // frame.
+                        // SAFETY: the object follows the crate's rules, and the arguments live on
+                        // the stack of this function.
                         unsafe {
                             slot(
                                 self.this
@@ -217,8 +221,8 @@ macro_rules! object {
                             )
                         }
                     })?;
-                    // SAFETY: zeros are a valid value of each result, and the other side wrote it
-                    // according to the rules.
+                    // SAFETY: zeros are a valid value of each result, and the other side follows
+                    // the rules when it writes a result.
                     unsafe { Answers::raise(($($($o.assume_init(),)+)?)) }
                 }
             )*
@@ -231,7 +235,7 @@ macro_rules! object {
     (@trait shared $Object:ident $Table:ident $Calls:ident { $(
         $(#[doc = $doc:literal])* $slot:ident ($($p:ident: $t:ty),*) ($($ot:ty,)*);
     )* }) => {
-        // SAFETY: declared as shared.
+        // SAFETY: the declaration marks the object as shared.
         unsafe impl Shared for $Table {}
 
         #[doc = concat!("The functions that a side implements to lend a [`", stringify!($Object), "`].")]
@@ -264,7 +268,7 @@ macro_rules! object {
     };
 }
 
-/// Declares a request: a structure of facts that grows across revisions.
+/// Declares a request, which is a structure of fields that grows across revisions.
 macro_rules! request {
     (
         $(#[doc = $doc:literal])*
@@ -310,13 +314,14 @@ macro_rules! request {
         unsafe impl Grows for $Raw {
             const LEAST: usize = {
                 let ends = [$( std::mem::offset_of!($Raw, $first) + size_of::<$first_type>() ),*];
-                // Includes the padding at the end of the structure, because the `size` field
-                // includes it too.
+                // The end of the structure includes its padding, because the `size` field includes
+                // the padding too.
                 ends[ends.len() - 1].next_multiple_of(align_of::<$Raw>())
             };
         }
 
-        // A fact added within former padding would be read from a side that never set it.
+        // A field must not be added in the former padding of a structure: this side would read it
+        // although an older side never set it.
         const _: () = {
             let offsets = [$( std::mem::offset_of!($Raw, $field) ),*];
             let mut added = <[&str]>::len(&[$(stringify!($first)),*]);
@@ -369,14 +374,14 @@ macro_rules! request {
     };
 }
 
-/// The `extension` slot of all objects: this revision has no extensions.
+/// The `extension` slot of all objects. In this revision, there are no extensions.
 pub(crate) unsafe extern "C" fn no_extension(
     _this: *mut c_void,
     _id: Text,
     table: *mut *const c_void,
     _err: ErrorSink,
 ) -> i32 {
-    // SAFETY: the rules allow writing a result.
+    // SAFETY: the rules allow the called function to write a result.
     unsafe { table.write(std::ptr::null()) };
     DONE
 }

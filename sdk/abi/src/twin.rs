@@ -1,5 +1,5 @@
-//! The twin: the tables of the boundary as seen by `abi_stable`. It is never called; only its
-//! layout is compared.
+//! The twin describes the tables of the boundary to `abi_stable`. The twin is never called, and
+//! only its layout is compared.
 
 use crate::boundary::{Format, Host, Registrar};
 use crate::error_sink::ErrorSink;
@@ -14,15 +14,15 @@ use abi_stable::prefix_type::{PrefixTypeTrait, WithMetadata};
 use abi_stable::sabi_types::VersionStrings;
 use abi_stable::type_layout::{TLFieldOrFunction, TypeLayout};
 
-/// The root module of a library in Rust. Every other type is reached through the parameters of
-/// `init`, and through the kinds of objects that it may add.
+/// The root module of a library in Rust. `abi_stable` finds all other types through the parameters
+/// of `init` and through the object kinds that `init` may add.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = TwinRef)))]
 pub struct Twin {
-    /// The same function as in the manifest.
+    /// The `init` function from the manifest.
     pub init: unsafe extern "C" fn(host: Host, registrar: Registrar, err: ErrorSink) -> i32,
-    /// The kind `format`: always null, and present only for its type.
+    /// The object kind `format`. The field is always null, because only its type is needed.
     #[sabi(last_prefix_field)]
     pub format: Option<unsafe extern "C" fn(format: Format) -> i32>,
 }
@@ -44,40 +44,40 @@ extern "C" fn root_module<L: Library>() -> RootModuleResult {
     __call_root_module_loader(|| TwinRef(Make::<L>::TWIN.static_as_prefix()))
 }
 
-/// Returns the header that a library exports as `_1as_0lib_1header_0root_bmodule_bloader`.
+/// Returns the header that a library must export as `_1as_0lib_1header_0root_bmodule_bloader`.
 #[must_use]
 pub const fn twin<L: Library>() -> LibHeader {
     // SAFETY: `root_module` returns an erased `TwinRef`, as its type parameter and this one state.
     unsafe { LibHeader::from_constructor::<TwinRef>(root_module::<L>, CheckTypeLayout::Yes) }
 }
 
-/// Compares a library's twin with this side's tables, whichever of the two is older, and returns
-/// its `init`.
+/// Compares a library's twin with the tables of this side, and returns the `init` of the library.
+/// Either side may be older than the other.
 ///
 /// # Errors
-/// Returns the first difference, with the path to it.
+/// Returns the first difference between the twins, and the path to the difference.
 pub fn check(header: &'static LibHeader) -> Result<Init, String> {
     let theirs = header.layout().ok_or("the library has no layout information")?;
     check_both_ways(<TwinRef as StableAbi>::LAYOUT, theirs)?;
-    // SAFETY: the layouts were compared above, in the direction in which the older layout is the
-    // prefix.
+    // SAFETY: the layouts were compared above, with the older layout as the prefix.
     let root = unsafe { header.init_root_module_with_unchecked_layout::<TwinRef>() };
     Ok(root.map_err(|error| first_line(&error.to_string()))?.init())
 }
 
-/// Compares both ways. `abi_stable` compares an interface with an implementation that may have
-/// additional fields. An older plugin has fewer fields than this host, so it takes the role of the
-/// interface.
+/// Compares the layouts in both directions. `abi_stable` compares an interface with an
+/// implementation that may have additional fields. If the plugin is older than this host, it has
+/// fewer fields, so it acts as the interface.
 fn check_both_ways(ours: &'static TypeLayout, theirs: &'static TypeLayout) -> Result<(), String> {
-    // Each check gets fresh globals. The process-wide globals remember the fields of libraries
-    // loaded before, and refuse a plugin of this revision if an older plugin was loaded first.
+    // Each check uses fresh globals. The process-wide globals remember the fields of libraries
+    // loaded before. As a result, they would reject a plugin of this revision after an older
+    // plugin.
     let check = |interface, plugin| {
         check_layout_compatibility_with_globals(interface, plugin, &CheckingGlobals::new())
     };
     check(ours, theirs).or_else(|forward| check(theirs, ours).map_err(|_| first_error(&forward)))
 }
 
-/// Returns the first difference; the full error message can be 62 KB.
+/// Returns only the first difference, because the full error message can be 62 KB long.
 fn first_error(errors: &AbiInstabilityErrors) -> String {
     let Some(first) = errors.errors.iter().find(|error| !error.errs.is_empty()) else {
         return first_line(&errors.to_string());
@@ -88,7 +88,7 @@ fn first_error(errors: &AbiInstabilityErrors) -> String {
     text.chars().take(400).collect()
 }
 
-/// Returns the path to the difference, as in `format > format > probe`.
+/// Returns the path to the difference, for example `format > format > probe`.
 fn place(error: &AbiInstabilityError) -> String {
     let fields = error.stack_trace.iter().filter_map(|step| match step.found {
         TLFieldOrFunction::Field(field) => Some(field.name()),

@@ -1,4 +1,4 @@
-//! Tests how a side reacts to another side that is older, newer, or breaks the rules.
+//! Tests how a side reacts if the other side is older, is newer, or breaks the rules.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::ffi::c_void;
@@ -8,7 +8,7 @@ use tensorferry_abi::{
     Sender, Source, SourceCalls, SourceTable, Table, Text, class,
 };
 
-/// A source of one file that fails if its name requests it.
+/// A source with one file. Calls fail if the name of the source requests it.
 struct Letters(&'static str);
 
 impl SourceCalls for Letters {
@@ -72,9 +72,9 @@ fn table(letters: &Letters) -> (SourceTable, *mut c_void) {
     (unsafe { *table }, this)
 }
 
-/// Receives an object as if from the other side.
+/// Receives an object as if it came from the other side.
 fn arrives(table: *const SourceTable, this: *mut c_void) -> Result<Borrowed<'static, SourceTable>, Failure> {
-    // SAFETY: the tables of the tests live long enough, and the test is about their faults.
+    // SAFETY: the tables live long enough. The tests break other rules intentionally.
     unsafe { <Source as Argument>::raise(SourceTable::object(table, this)) }
 }
 
@@ -149,23 +149,23 @@ fn text_flags_and_slices_are_looked_at_where_they_arrive() {
     let text: (*const u8, usize) = (bytes.as_ptr(), bytes.len());
     // SAFETY: a text is a pointer and a length.
     let text = unsafe { std::mem::transmute::<(*const u8, usize), Text>(text) };
-    // SAFETY: the bytes live in this frame.
+    // SAFETY: the bytes live until this function returns.
     assert!(unsafe { <Text as Argument>::raise(text) }.unwrap_err().message.contains("UTF-8"));
-    // SAFETY: as above; nothing is read through the null pointer.
+    // SAFETY: as above. Nothing is read through the null pointer.
     let nowhere = unsafe { std::mem::transmute::<(usize, usize), Text>((0, 3)) };
-    // SAFETY: tests that a null pointer is refused.
+    // SAFETY: the call checks for a null pointer before it reads the text.
     assert!(unsafe { <Text as Argument>::raise(nowhere) }.is_err());
     // SAFETY: as above.
     let endless = unsafe { std::mem::transmute::<(*const u8, usize), Text>((bytes.as_ptr(), usize::MAX)) };
-    // SAFETY: tests that an impossible length is refused.
+    // SAFETY: the call checks for an impossible length before it reads the text.
     assert!(unsafe { <Text as Argument>::raise(endless) }.is_err());
-    // SAFETY: a flag is a byte.
+    // SAFETY: a flag is represented as a single byte.
     let flag = unsafe { std::mem::transmute::<u8, Flag>(2) };
     // SAFETY: as above.
     assert!(unsafe { <Flag as Answer>::raise(flag) }.is_err());
-    // SAFETY: a null pointer.
+    // SAFETY: the reference is represented as a pointer, which may be null here.
     let loss = unsafe { std::mem::transmute::<usize, LossAt>(0) };
-    // SAFETY: it is checked first.
+    // SAFETY: the call checks for a null pointer first.
     assert!(unsafe { <LossAt as Argument>::raise(loss) }.is_err());
 }
 
@@ -196,7 +196,7 @@ fn an_owned_object_is_dropped_once_whoever_has_it() {
     assert_eq!(DROPPED.load(Ordering::Relaxed), 2);
     let crossing = <Given<tensorferry_abi::ByteSink> as Argument>::store(Owned::give(Counted));
     assert_eq!(DROPPED.load(Ordering::Relaxed), 2);
-    // SAFETY: given away above, and received once.
+    // SAFETY: the object was given away above, and is received only once.
     drop(unsafe { <Given<tensorferry_abi::ByteSink> as Argument>::raise(crossing) }.unwrap());
     assert_eq!(DROPPED.load(Ordering::Relaxed), 3);
 }
