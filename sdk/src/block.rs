@@ -1,4 +1,4 @@
-//! A block is a hyper-rectangle of a tensor and its location in a storage.
+//! Defines blocks. A block is a hyper-rectangle of a tensor and its location in a storage.
 
 use crate::{Region, StorageId};
 use std::ops::Range;
@@ -6,13 +6,13 @@ use std::ops::Range;
 /// A hyper-rectangle of a tensor and its location in a storage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// Part of the tensor that the block covers.
+    /// Part of the tensor covered by the block.
     pub region: Region,
     /// Storage that contains the block.
     pub storage: StorageId,
-    /// Bytes from the start of the storage to the first element of the block.
+    /// Offset of the block's first element in the storage, in bytes.
     pub offset: u64,
-    /// Stride of each dimension, in elements; 0 repeats one element.
+    /// Stride of each dimension, in elements. A stride of 0 repeats one element.
     pub strides: Vec<i64>,
 }
 
@@ -28,9 +28,9 @@ pub fn row_major_strides(shape: &[u64]) -> Vec<i64> {
 }
 
 impl Block {
-    /// Returns the range of bytes in the storage that the block reaches. `element_bytes` is the
-    /// element size of the dtype. `packed_bytes` is the length of the block if elements share bytes
-    /// or vary in length.
+    /// Returns the range of the storage, in bytes, that contains all elements of the block.
+    /// `element_bytes` is the element size of the dtype. `packed_bytes` is the length of the block
+    /// if elements share bytes or vary in length.
     #[must_use]
     pub fn extent(&self, element_bytes: Option<u32>, packed_bytes: u64) -> Range<u64> {
         let Some(width) = element_bytes else {
@@ -39,14 +39,14 @@ impl Block {
         if self.region.shape.contains(&0) {
             return self.offset..self.offset;
         }
-        // A catalog has no block whose reach overflows.
+        // A catalog contains no block whose extent overflows.
         let (before, after) = reach(self, width).unwrap_or((0, 0));
         self.offset - before..self.offset + after
     }
 }
 
-/// Returns how far a block reaches before and after its offset, in bytes, including the last
-/// element.
+/// Returns how many bytes the elements of a block extend before and after the block's offset. The
+/// second number includes the last element.
 pub(crate) fn reach(block: &Block, width: u32) -> Option<(u64, u64)> {
     let mut before = 0_u64;
     let mut after = u64::from(width);
@@ -60,8 +60,8 @@ pub(crate) fn reach(block: &Block, width: u32) -> Option<(u64, u64)> {
 }
 
 /// Returns whether a block that covers its whole tensor has the layout of [`Data::Whole`]. Strides
-/// of dimensions of length 1 are ignored, because they are never used and frameworks store
-/// arbitrary values there.
+/// of dimensions of length 1 are ignored, because they are never used and may contain arbitrary
+/// values.
 pub(crate) fn is_row_major(block: &Block) -> bool {
     let plain = row_major_strides(&block.region.shape);
     let shape = &block.region.shape;

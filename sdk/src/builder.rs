@@ -1,5 +1,5 @@
-//! Builds catalogs. A reader fills a [`CatalogSink`]. The only implementation that yields a
-//! [`Catalog`] is [`CatalogBuilder`], which checks every extent as it is added.
+//! Builds catalogs. A reader fills a [`CatalogSink`]. The only implementation that creates a
+//! [`Catalog`] is [`CatalogBuilder`], which checks every extent when it is added.
 
 use crate::catalog_checker::CatalogChecker;
 use crate::source::check_range;
@@ -11,31 +11,33 @@ use crate::{
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Receives what a reader finds in an input. A [loss](LossSink::loss) reports content of the input
-/// that the catalog cannot represent. Each call is checked before it returns.
+/// Receives the content that a reader finds in an input. Use a [loss](LossSink::loss) to report
+/// content of the input that the catalog cannot represent. Each call is checked before it returns.
 pub trait CatalogSink: LossSink {
     /// Adds a storage: a location that contains bytes.
     ///
     /// # Errors
-    /// Returns a malformed error if the storage reaches past the end of its file, or if a range of
-    /// a joined storage reaches past the end of its storage. Returns a plugin error if a joined
-    /// storage names a storage that does not exist or is itself joined, and an unsupported error if
-    /// it mixes byte orders. Returns a limit error if there are too many storages or bytes.
+    /// Returns a malformed error if the storage extends past the end of its file, or if a range of
+    /// a joined storage extends past the end of the storage that it refers to. Returns a plugin
+    /// error if a joined storage refers to a storage that does not exist or is itself joined.
+    /// Returns an unsupported error if a joined storage mixes byte orders. Returns a limit error if
+    /// there are too many storages or bytes.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
-    /// Declares a dtype that is not built in. Declaring it again returns the same dtype.
+    /// Declares a dtype that is not built in. Declaring the same dtype again returns the same id.
     ///
     /// # Errors
-    /// Returns a plugin error if the name is already declared with different properties.
+    /// Returns a plugin error if a dtype with this name but different properties is already
+    /// declared.
     fn dtype(&mut self, info: &DtypeInfo) -> Result<Dtype>;
 
     /// Adds a tensor whose elements are contiguous and row-major, starting `offset` bytes into
-    /// `storage`. A tensor of strings ([`Dtype::STR`]) takes all bytes from there to the end of the
-    /// storage.
+    /// `storage`. A tensor of strings ([`Dtype::STR`]) uses all bytes from that offset to the end
+    /// of the storage.
     ///
     /// # Errors
-    /// Returns a malformed error if the name is taken or the bytes are not inside the storage, or a
-    /// limit error if there are too many tensors or the name is too long.
+    /// Returns a malformed error if the name is already used or the bytes are not inside the
+    /// storage. Returns a limit error if there are too many tensors or the name is too long.
     fn tensor(
         &mut self,
         name: &str,
@@ -45,7 +47,8 @@ pub trait CatalogSink: LossSink {
         offset: u64,
     ) -> Result<TensorId>;
 
-    /// Adds a tensor made of blocks, which must tile it. A tensor without elements needs no blocks.
+    /// Adds a tensor that consists of blocks. The blocks must cover the tensor exactly once. A
+    /// tensor without elements needs no blocks.
     ///
     /// # Errors
     /// Returns the errors of [`tensor`](Self::tensor), and a malformed error if the blocks leave a
@@ -58,29 +61,29 @@ pub trait CatalogSink: LossSink {
         blocks: Vec<Block>,
     ) -> Result<TensorId>;
 
-    /// Adds a tensor made of tiles of one shape, each with its own storage. This is an array of
-    /// chunks, of which there may be millions.
+    /// Adds a tensor that consists of tiles of one shape, each with its own storage. Use this
+    /// function for arrays of chunks, which may have millions of chunks.
     ///
     /// # Errors
     /// Returns the errors of [`tensor`](Self::tensor), and a malformed error if the number of tiles
-    /// does not match the shape. Returns a plugin error if a tile is absent and there is no fill,
-    /// and an unsupported error for dtypes whose elements are not whole bytes.
+    /// does not match the shape. Returns a plugin error if a tile is missing and there is no fill.
+    /// Returns an unsupported error for dtypes whose elements are not whole bytes.
     fn tensor_of_tiles(&mut self, name: &str, dtype: Dtype, shape: &[u64], grid: Grid) -> Result<TensorId>;
 
-    /// Adds a metadata entry. Use [`Value::text`] if the format stores text; values of other types
-    /// keep their type.
+    /// Adds a metadata entry. If the format stores text, use [`Value::text`]. Other values keep
+    /// their types.
     ///
     /// # Errors
-    /// Returns a malformed error if the key is taken, or a limit error if the metadata is too
-    /// large.
+    /// Returns a malformed error if the key is already used, or a limit error if the metadata is
+    /// too large.
     fn metadata(&mut self, key: &str, value: Value) -> Result<()>;
 
-    /// Adds a metadata entry that is text.
+    /// Adds a metadata entry with a text value.
     fn metadata_text(&mut self, key: &str, text: &str) -> Result<()> {
         self.metadata(key, Value::text(text))
     }
 
-    /// Adds a node of the tree. Its children must have been added before.
+    /// Adds a node of the tree. The children of the node must already have been added.
     fn node(&mut self, node: Node) -> Result<NodeId>;
 
     /// Sets the root of the tree.
@@ -92,53 +95,53 @@ pub trait CatalogSink: LossSink {
     /// Sets the format that the tensors were converted from, if the file records it.
     fn origin(&mut self, format: &str) -> Result<()>;
 
-    /// Adds a function or class that the input asks its reader to call. The host never calls them;
-    /// it only lists them for the user.
+    /// Adds a function or class that the input asks its reader to call. The host never calls it,
+    /// but lists it for the user.
     fn global(&mut self, name: &str) -> Result<()>;
 
     /// Adds an attribute of a tensor, such as its unit or the spacing along its axes. Writers of
-    /// formats with [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES) receive it; for
-    /// other formats it is a loss.
+    /// formats with [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES) receive the
+    /// attribute. For other formats, the attribute is a loss.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such tensor, a malformed error if it already has this
-    /// key, or a limit error if the attributes are too large.
+    /// Returns a plugin error if there is no such tensor, a malformed error if the tensor already
+    /// has this key, or a limit error if the attributes are too large.
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()>;
 
-    /// Adds a step, in the syntax of `--step`, that is applied when the catalog is converted,
-    /// before the user's own steps. For example, a step can give tensors the names and the row
-    /// order that an option of the reader asks for. Steps are not applied when the input is only
-    /// shown.
+    /// Adds a step, in the syntax of `--step`. When the catalog is converted, the step is applied
+    /// before the user's own steps. For example, a step can change names and the order of rows
+    /// according to an option of the reader. Steps are not applied when the input is only shown.
     ///
     /// # Errors
-    /// Returns an unsupported error if the host does not take steps, or a limit error if they are
-    /// too large.
+    /// Returns an unsupported error if the host does not support steps, or a limit error if the
+    /// steps are too large.
     fn step(&mut self, step: &str) -> Result<()> {
         let _ = step;
         Err(Error::unsupported("this host does not take steps from a reader"))
     }
 
-    /// Adds a file to the folder that the tensors are written to, such as a configuration made from
-    /// the metadata. It is treated like files next to the input's weights. If the output is a
-    /// single file, the host reports the added file as a loss.
+    /// Adds a file to the output folder, next to the tensors. An example is a configuration file
+    /// made from the metadata. The host treats the file like a file in the folder of the input's
+    /// weights. If the output is a single file, the host reports the added file as a loss.
     ///
     /// # Errors
-    /// Returns a plugin error if the name is taken or is not a plain file name, an unsupported
-    /// error if the host does not take files, or a limit error if the files are too large.
+    /// Returns a plugin error if the name is already used or is not a plain file name. Returns an
+    /// unsupported error if the host does not support such files. Returns a limit error if the
+    /// files are too large.
     fn sidecar(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let _ = bytes;
         Err(Error::unsupported("this host does not take files from a reader").file(name))
     }
 }
 
-/// Builds a [`Catalog`], and checks each part as it is added.
+/// Builds a [`Catalog`], and checks each part when it is added.
 pub struct CatalogBuilder<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
     proof: CatalogChecker<'a>,
     inline_bytes: u64,
     value_nodes: u64,
-    /// Number of ranges of all joined storages.
+    /// Total number of ranges in all joined storages.
     joined_ranges: u64,
 }
 
@@ -167,7 +170,8 @@ impl<'a> CatalogBuilder<'a> {
         self.proof.finish()
     }
 
-    /// Notes, once per algorithm, that digests of an unknown algorithm are not checked.
+    /// Adds a note that digests of an unknown algorithm are not checked. There is one note per
+    /// algorithm.
     fn note_unknown_digest(&mut self, algorithm: DigestAlgorithm) -> Result<()> {
         let what = format!("digest algorithm {}", algorithm.0);
         if self.proof.catalog.losses.iter().any(|loss| loss.what == what) {
@@ -178,8 +182,8 @@ impl<'a> CatalogBuilder<'a> {
         self.loss(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
     }
 
-    /// Counts names, metadata, losses and inline bytes, which are held in memory. Together they are
-    /// limited to the size of a header.
+    /// Counts names, metadata, losses and inline bytes, which are kept in memory. Their total size
+    /// is limited to the maximum size of a header.
     fn count_bytes(&mut self, bytes: usize) -> Result<()> {
         self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
         if self.inline_bytes > self.limits.header_bytes {
@@ -192,8 +196,8 @@ impl<'a> CatalogBuilder<'a> {
 }
 
 impl CatalogBuilder<'_> {
-    /// Allows only existing storages that are not joined themselves, so no storage can contain
-    /// itself.
+    /// Checks that the ranges refer only to existing storages that are not joined. As a result, no
+    /// storage can contain itself.
     fn check_joined(&mut self, joined: &JoinedRanges, storage: &Storage) -> Result<()> {
         self.joined_ranges = self.joined_ranges.saturating_add(joined.ranges().len() as u64);
         if self.joined_ranges > self.limits.entries {
@@ -228,7 +232,7 @@ impl CatalogBuilder<'_> {
         Err(error.expected(total).found(storage.len))
     }
 
-    /// Counts an entry of the metadata or an attribute, which is held in memory.
+    /// Counts an entry of the metadata or an attribute, which is kept in memory.
     fn count_entry(&mut self, key: &str, value: &Value) -> Result<()> {
         let limits = self.limits;
         if key.len() as u64 > limits.name_bytes {
@@ -322,8 +326,8 @@ impl CatalogSink for CatalogBuilder<'_> {
         storage: StorageId,
         offset: u64,
     ) -> Result<TensorId> {
-        // Names are limited in total, because many long names can share a prefix that the file
-        // stores only once.
+        // The total length of all names is limited, because many long names can share a prefix that
+        // the file stores only once.
         self.count_bytes(name.len())?;
         self.proof.add(named(name, dtype, shape, Data::Whole { storage, offset }))
     }
@@ -462,7 +466,7 @@ mod tests {
         for ranges in [&[(0, 2, 6), (1, 1, 3)][..], &[(0, 2, 5), (1, 2, 3)], &[(0, 0, 7), (9, 0, 1)]] {
             assert!(joined(ranges, ByteOrder::Big).is_err(), "{ranges:?}");
         }
-        // Refuses a storage that is joined from itself, mixed byte orders, an overflow, and a
+        // The builder rejects a storage joined from itself, mixed byte orders, an overflow, and a
         // length that differs from the ranges.
         assert!(joined(&[(0, 2, 5), (2, 0, 3)], ByteOrder::Big).is_err());
         assert!(joined(&[(0, 2, 5), (1, 1, 3)], ByteOrder::Little).is_err());
@@ -503,7 +507,8 @@ mod tests {
         assert!(view(&[24], 92, &[-1]).is_ok());
         assert!(view(&[24], 88, &[-1]).is_err());
         assert!(view(&[2, 2], 0, &[i64::MAX, i64::MAX]).is_err());
-        // Broadcasting 4 bytes to 400 is within the limit of this test; 4000 is not.
+        // Expanding 4 bytes to 400 is within the limit of this test, but expanding 4 bytes to 4000
+        // is not.
         assert!(view(&[100], 0, &[0]).is_ok());
         assert!(view(&[1000], 0, &[0]).is_err());
     }

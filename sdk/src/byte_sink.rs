@@ -1,8 +1,9 @@
-//! A byte sink takes bytes that are produced in order: decoded storages, streamed files, indexes.
+//! Defines byte sinks, which receive bytes in order, such as decoded storages, streamed files and
+//! indexes.
 
 use crate::Result;
 
-/// Takes bytes in order.
+/// A receiver of bytes that are produced in order.
 pub trait ByteSink {
     /// Appends bytes.
     ///

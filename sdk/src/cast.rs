@@ -1,9 +1,9 @@
-//! A cast gives tensors a different dtype. It does not convert anything itself: it moves the blocks
-//! to new storages, which represent the old storages in the new dtype. The elements are converted
-//! when the tensor is copied.
+//! A cast changes the dtype of tensors. It does not convert any data. It moves the blocks to new
+//! storages, which represent the old storages in the new dtype. The elements are converted when the
+//! tensor is copied.
 //!
 //! Blocks keep their order, their strides and the bytes that they share. Tied tensors that are cast
-//! to the same dtype stay tied, and overlapping views keep overlapping.
+//! to the same dtype remain tied, and overlapping views still overlap.
 
 use crate::{
     ByteOrder, CastStorage, Catalog, Data, Dtype, DtypeInfo, Error, Result, Storage, StorageId,
@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Catalog {
-    /// Returns this catalog with each of these tensors cast to the dtype that is paired with it. A
-    /// tensor that already has the dtype is not changed.
+    /// Returns this catalog with each listed tensor cast to the dtype in its pair. A tensor that
+    /// already has that dtype does not change.
     ///
     /// # Errors
     /// Returns a usage error if there is no such tensor. Returns an unsupported error if either
@@ -48,8 +48,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Gives each stretch of overlapping blocks its own storage. `blocks` belong to one group, in
-    /// the order of their first bytes.
+    /// Creates a new storage for each run of overlapping blocks. All `blocks` must be in the same
+    /// group, in the order of their first bytes.
     fn move_overlapping(&mut self, mut blocks: &mut [MovedBlock]) -> Result<()> {
         while let Some(first) = blocks.first() {
             let mut stretch = first.reach.clone();
@@ -96,7 +96,7 @@ impl Catalog {
     }
 }
 
-/// The two dtypes of a cast, and the bytes per element of each.
+/// The two dtypes of a cast, and the number of bytes per element in each.
 #[derive(Clone, Copy)]
 struct Pair {
     from: Dtype,
@@ -121,28 +121,29 @@ fn info(dtype: Dtype) -> Result<&'static DtypeInfo> {
     dtype.info().ok_or_else(|| Error::unsupported("cannot cast a dtype that is not built in"))
 }
 
-/// A block that moves to a cast storage.
+/// A block to move to a cast storage.
 struct MovedBlock {
     tensor: usize,
-    /// Number of the block within its tensor.
+    /// Number of the block in its tensor.
     number: u64,
     pair: Pair,
     storage: StorageId,
-    /// Offset of its first element, in bytes.
+    /// Offset of the block's first element, in bytes.
     offset: u64,
-    /// Bytes of its storage that it reaches.
+    /// Range of bytes in the storage that contains the block's elements.
     reach: Range<u64>,
 }
 
 impl MovedBlock {
-    /// Returns the key that two blocks must share to be read from one cast storage. It includes the
-    /// alignment of elements.
+    /// Returns the key of the block. Two blocks can use the same cast storage only if their keys
+    /// are equal. The key includes the alignment of the elements.
     fn group(&self) -> (StorageId, Dtype, Dtype, u64) {
         let Pair { from, to, from_width, .. } = self.pair;
         (self.storage, from, to, self.offset % u64::from(from_width))
     }
 
-    /// Points the tensor to the cast storage, which begins at `start` of the old storage.
+    /// Changes the tensor's block to refer to the cast storage, whose first byte corresponds to
+    /// byte `start` of the old storage.
     fn point_to(&self, tensor: &mut Tensor, storage: StorageId, start: u64) {
         let Pair { from_width, to_width, .. } = self.pair;
         let offset = (self.offset - start) / u64::from(from_width) * u64::from(to_width);
@@ -153,7 +154,7 @@ impl MovedBlock {
                 let block = &mut blocks[usize::try_from(self.number).unwrap_or(usize::MAX)];
                 (block.storage, block.offset) = (storage, offset);
             }
-            // A tile starts at the start of its storage, before and after the cast.
+            // Before and after the cast, a tile begins at the start of its storage.
             Data::Grid(grid) => grid.move_tile(self.number, storage),
         }
     }
@@ -166,7 +167,7 @@ mod tests {
     use crate::Block;
     use crate::{CatalogBuilder, CatalogSink, FileId, Limits, MemorySource, Region};
 
-    /// A catalog of one file of 96 bytes, all of which is storage 0.
+    /// Returns a catalog for one file of 96 bytes. Storage 0 covers the whole file.
     fn catalog(fill: impl FnOnce(&mut CatalogBuilder<'_>, StorageId)) -> Catalog {
         let source = MemorySource::file("x", vec![0; 96]);
         let limits = Limits::default();
@@ -227,7 +228,7 @@ mod tests {
             Data::Blocks(blocks) => (blocks[0].storage, blocks[0].offset),
             Data::Empty | Data::Grid(_) => panic!("expected one storage"),
         };
-        // The shared storage starts at byte 12, which `back` reaches, and ends at byte 32, where
+        // The shared storage starts at byte 12, the first byte of `back`. It ends at byte 32, where
         // `apart` begins.
         let (shared, _) = of(0);
         assert_eq!([of(0), of(2), of(3)].map(|(s, o)| (s == shared, o)), [(true, 2), (true, 4), (true, 8)]);

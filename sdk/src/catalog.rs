@@ -1,10 +1,9 @@
 //! A catalog describes the contents of an input: storages, tensors and their blocks, metadata, the
-//! tree of non-tensor state, and the losses already known.
+//! tree of non-tensor state, and the reader's losses.
 //!
-//! A catalog cannot contain an extent that is out of bounds: see
-//! [`CatalogBuilder`](crate::CatalogBuilder).
+//! All extents in a catalog are in bounds: see [`CatalogBuilder`](crate::CatalogBuilder).
 //!
-//! Ties are not declared: tensors with the same dtype, shape and blocks are tied
+//! Ties are detected, not declared: tensors with the same dtype, shape and blocks are tied
 //! ([`Catalog::ties`](crate::Catalog::ties)).
 
 use crate::{
@@ -13,7 +12,8 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// The contents of an input. Every extent is in bounds, and every tensor is tiled by its blocks.
+/// The contents of an input. Every extent is in bounds, and the blocks of every tensor cover it
+/// exactly once.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     pub(crate) storages: Vec<Storage>,
@@ -30,13 +30,13 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Returns the tensors, in the reader's order.
+    /// Returns the tensors, in the order in which the reader added them.
     #[must_use]
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
 
-    /// Returns the limits that this catalog and catalogs derived from it are checked against.
+    /// Returns the limits that apply to this catalog and to catalogs derived from it.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -75,26 +75,27 @@ impl Catalog {
         &self.metadata
     }
 
-    /// Returns the tree of non-tensor state; empty if the format has none.
+    /// Returns the tree of non-tensor state, which is empty if the format has none.
     #[must_use]
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// Returns the reader's losses: content of the input that the catalog cannot represent.
+    /// Returns the losses that the reader reported: content of the input that the catalog cannot
+    /// represent.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.losses
     }
 
-    /// Returns the id of the format that the tensors and the tree came from; empty if a step
-    /// changed the keys of the tree.
+    /// Returns the id of the format from which the tensors and the tree were read. The id is empty
+    /// if a step changed the keys of the tree.
     #[must_use]
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Returns this catalog without an origin, for a step that changes the keys of the tree.
+    /// Returns this catalog without an origin. Used by steps that change the keys of the tree.
     #[must_use]
     pub fn without_origin(self) -> Self {
         Self { origin: String::new(), ..self }
@@ -106,20 +107,20 @@ impl Catalog {
         &self.globals
     }
 
-    /// Returns the steps that the reader applies when the input is converted.
+    /// Returns the steps that the reader requested for conversions of the input.
     #[must_use]
     pub fn steps(&self) -> &[String] {
         &self.steps
     }
 
-    /// Returns the files that the reader adds to the output folder, by name.
+    /// Returns the files to add to the output folder at the request of the reader, by name.
     #[must_use]
     pub fn sidecars(&self) -> &BTreeMap<String, Vec<u8>> {
         &self.sidecars
     }
 
     /// Returns, for each tensor, the first tensor that has the same dtype and shape and refers to
-    /// the same bytes. For a tensor that is not tied, this is the tensor itself.
+    /// the same bytes. For a tensor that is not tied, the result is the tensor itself.
     #[must_use]
     pub fn ties(&self) -> Vec<TensorId> {
         let mut first: HashMap<(Dtype, &[u64], &Data), u32> = HashMap::with_capacity(self.tensors.len());
@@ -134,13 +135,13 @@ impl Catalog {
             .collect()
     }
 
-    /// Returns a catalog with only these tensors, under their new names, and with the tree below
-    /// `root`, if there is one. This is the result of `--part`. Storages, dtypes, metadata, losses
-    /// and globals are kept.
+    /// Returns a catalog with only the tensors in `kept`, under their new names. If `root` is set,
+    /// the catalog also contains the tree below that node. `--part` uses this function. Storages,
+    /// dtypes, metadata, losses and globals are kept.
     ///
     /// # Errors
-    /// Returns a usage error if two tensors get the same name, or if the tree below `root` names a
-    /// tensor that is not kept.
+    /// Returns a usage error if two tensors get the same name, or if the tree below `root` refers
+    /// to a tensor that is not kept.
     pub fn select(&self, kept: &[(TensorId, String)], root: Option<NodeId>) -> Result<Self> {
         let mut names = std::collections::HashSet::new();
         let mut tensors = Vec::with_capacity(kept.len());
@@ -174,9 +175,9 @@ impl Catalog {
         })
     }
 
-    /// Returns this catalog with a second copy of each of these storages, and the ids of the
-    /// copies. A tensor in the original and a tensor in the copy are not tied, although their bytes
-    /// are the same.
+    /// Returns this catalog with a second copy of each listed storage, and the ids of the copies. A
+    /// tensor in the original and a tensor in the copy are not tied, although their bytes are the
+    /// same.
     ///
     /// # Errors
     /// Returns an error if a storage does not exist, or if there are too many storages or too many
@@ -215,7 +216,7 @@ impl Catalog {
     /// Returns this catalog with a different tree.
     ///
     /// # Errors
-    /// Returns a plugin error if the tree names a tensor that does not exist.
+    /// Returns a plugin error if the tree refers to a tensor that does not exist.
     pub fn with_tree(self, tree: Tree) -> Result<Self> {
         let catalog = Self { tree, ..self };
         catalog.check_tree()?;
@@ -237,7 +238,8 @@ mod tests {
     use super::*;
     use crate::{Block, CatalogBuilder, CatalogSink, FileId, MemorySource, Region};
 
-    /// `a` and `b`, six F32 each, in one storage of a file. The tree names `b`.
+    /// Returns a catalog with two tensors, `a` and `b`. Each tensor has six F32 elements, and both
+    /// are in one storage of a file. The tree refers to `b`.
     fn catalog() -> Catalog {
         let source = MemorySource::file("x", vec![0_u8; 48]);
         let limits = Limits::default();
@@ -282,7 +284,7 @@ mod tests {
             |tensors| tensors[0].dtype = Dtype::from_id(0x8000_0000),
             // Seven strings need seven lengths of eight bytes each.
             |tensors| (tensors[0].dtype, tensors[0].shape) = (Dtype::STR, vec![7]),
-            // The tree still names the removed tensor.
+            // The tree still refers to the removed tensor.
             |tensors| drop(tensors.pop()),
         ] {
             assert!(with(change).is_err());

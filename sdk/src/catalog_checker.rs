@@ -1,5 +1,5 @@
-//! Proves that tensors are inside their storages. Every list of tensors passes through this proof
-//! to become a catalog, whether it comes from a reader or from a step.
+//! Checks that tensors are inside their storages. The tensors of every catalog pass this check,
+//! whether they come from a reader or from a step.
 
 use crate::block::{is_row_major, reach};
 use crate::region::check_tiling;
@@ -11,7 +11,7 @@ use crate::{
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// A catalog whose tensors are checked one by one.
+/// A partly built catalog. Each tensor is checked when it is added.
 pub(crate) struct CatalogChecker<'a> {
     pub(crate) catalog: Catalog,
     limits: &'a Limits,
@@ -22,18 +22,20 @@ pub(crate) struct CatalogChecker<'a> {
 }
 
 impl Catalog {
-    /// Returns this catalog with different tensors over its storages. Each tensor is checked like
-    /// those of a reader: extents are in bounds, names are unique, and blocks tile their tensors.
-    /// Lengths are computed, and [`Tensor::bytes`] is ignored. The tree is kept unless a new one is
-    /// passed. Since a tree refers to tensors by id, pass a new tree if ids change.
+    /// Returns this catalog with different tensors in the same storages. Each tensor is checked
+    /// like the tensors of a reader: extents must be in bounds, names must be unique, and blocks
+    /// must cover their tensors exactly once. Lengths are computed, and [`Tensor::bytes`] is
+    /// ignored. The tree is kept unless a new tree is passed. Since a tree refers to tensors by id,
+    /// pass a new tree if ids change.
     ///
     /// # Errors
-    /// Returns a malformed error if a tensor does not pass the checks, a plugin error if the tree
-    /// names a tensor that does not exist, or a limit error.
+    /// Returns a malformed error if a tensor does not pass the checks. Returns a plugin error if
+    /// the tree refers to a tensor that does not exist. Returns a limit error if the tensors exceed
+    /// a limit.
     pub fn with_tensors(self, tensors: Vec<Tensor>, tree: Option<Tree>, limits: &Limits) -> Result<Self> {
         let tree = tree.unwrap_or(self.tree);
-        // Shared bytes were counted for the reader's catalog. The user requests the bytes that
-        // steps repeat, so these are not limited.
+        // Shared bytes were already counted for the reader's catalog. Steps share additional bytes
+        // only at the user's request, so those bytes are not limited.
         let catalog = Self { tensors: Vec::with_capacity(tensors.len()), tree, ..self };
         let mut proof =
             CatalogChecker { sharing: SharedBytesAccount::new(None), ..CatalogChecker::new(catalog, limits) };
@@ -45,7 +47,7 @@ impl Catalog {
 }
 
 impl<'a> CatalogChecker<'a> {
-    /// Starts with a catalog that has no tensors yet.
+    /// Starts checking for a catalog that does not contain any tensors yet.
     pub(crate) fn new(catalog: Catalog, limits: &'a Limits) -> Self {
         debug_assert!(catalog.tensors.is_empty(), "all tensors must be checked");
         let sharing = SharedBytesAccount::new(Some(limits));
@@ -97,7 +99,7 @@ impl<'a> CatalogChecker<'a> {
         storage_len.ok_or_else(|| Error::plugin(format!("no storage {}", storage.0)))
     }
 
-    /// Counts `bytes` that a tensor uses in an extent of a storage.
+    /// Counts the `bytes` of a tensor that are stored in an extent of a storage.
     pub(crate) fn share(&mut self, id: StorageId, extent: Range<u64>, bytes: u64) -> Result<()> {
         let storage = self.catalog.storage(id);
         let storage = storage.ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
@@ -117,8 +119,8 @@ impl<'a> CatalogChecker<'a> {
         let elements = element_count(&tensor.shape)?;
         let bytes = if info.is_variable() && elements > 0 {
             let bytes = self.storage_len(storage)?.saturating_sub(offset);
-            // Each element begins with its length of 8 bytes, so the shape cannot claim more
-            // elements than fit.
+            // Each element begins with its length in 8 bytes, so a shape with too many elements is
+            // detected here.
             if bytes / 8 < elements {
                 return Err(Error::malformed("strings are missing")
                     .expected(format!("{elements} elements of at least 8 bytes"))
@@ -147,8 +149,8 @@ impl<'a> CatalogChecker<'a> {
         let elements = element_count(&tensor.shape)?;
         for block in &blocks {
             let (extent, bytes) = self.check_block(&info, &tensor.shape, block)?;
-            // A single element that fills a tensor is a constant, which many formats have. Such an
-            // element is not counted.
+            // A single element that fills a tensor is a constant. Constants are common in many
+            // formats and are not counted.
             if block.strides.iter().any(|&stride| stride != 0) || extent.end - extent.start == bytes {
                 self.share(block.storage, extent, bytes)?;
             }
@@ -176,7 +178,7 @@ impl<'a> CatalogChecker<'a> {
         Ok(())
     }
 
-    /// Checks each tile like a block. Tiles of one shape tile the tensor by construction.
+    /// Checks each tile like a block. Tiles of one shape always cover the tensor exactly once.
     fn check_grid(&mut self, tensor: &Tensor, grid: Grid) -> Result<(u64, Data)> {
         let info = self.info(tensor.dtype)?;
         if info.element_bytes().is_none() {
@@ -220,7 +222,8 @@ impl<'a> CatalogChecker<'a> {
         Ok((info.bytes_of(elements)?, data))
     }
 
-    /// Returns the extent of a block in its storage, and its length in bytes.
+    /// Checks a block. Returns the extent of the block in its storage, and the length of its
+    /// elements in bytes.
     fn check_block(&mut self, info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<(Range<u64>, u64)> {
         let region = &block.region;
         if block.strides.len() != region.shape.len() {
@@ -249,7 +252,7 @@ impl<'a> CatalogChecker<'a> {
         Ok((start..start + extent, logical))
     }
 
-    /// Counts the bytes of a block that exceed its stored bytes.
+    /// Counts how many bytes the elements of a block have in addition to the stored bytes.
     fn expand(&mut self, logical: u64, stored: u64) -> Result<()> {
         self.expanded_bytes = self.expanded_bytes.saturating_add(logical.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {
@@ -272,7 +275,7 @@ fn check_packed(info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
     }
 }
 
-/// Checks that bytes of a tensor are inside its storage. The error does not name the storage,
+/// Checks that the bytes of a tensor are inside a storage. The error does not name the storage,
 /// because storages have no names.
 fn check_inside(storage_len: u64, start: u64, len: u64) -> Result<()> {
     match start.checked_add(len) {

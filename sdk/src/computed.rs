@@ -1,5 +1,5 @@
-//! A computed storage is not stored anywhere: the host computes its bytes from other storages
-//! whenever they are read.
+//! Adds computed storages to a catalog. A computed storage is not stored anywhere. The host
+//! computes its bytes from other storages whenever they are read.
 
 use crate::{
     ByteOrder, Catalog, Compute, ComputedStorage, Error, Result, Storage, StorageId, StorageLocation,
@@ -7,7 +7,8 @@ use crate::{
 use std::sync::Arc;
 
 impl Catalog {
-    /// Adds a storage of `len` bytes, little-endian, that `compute` computes, and returns its id.
+    /// Adds a storage of `len` little-endian bytes that `compute` computes, and returns the id of
+    /// the storage.
     ///
     /// # Errors
     /// Returns a plugin error if an input does not exist or is itself computed, or a limit error if

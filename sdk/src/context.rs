@@ -1,39 +1,41 @@
-//! A context informs a plugin about the conversion that it works for: its limits, its purpose, its
-//! threads, and whether the user has canceled it.
+//! A context informs a plugin about the current conversion: its limits, its purpose, its threads,
+//! and whether the user has canceled it.
 //!
-//! Calls of record sets and record plans receive no context. Such a call ends when a source or a
-//! sink fails, which happens once the session is canceled.
+//! Record sets and record plans do not receive a context in their calls. After the user cancels a
+//! run, a source or a sink of the call fails, which ends the call.
 
 use crate::{Error, Limits, Result, Source};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The purposes of reading an input: an open set of bits. A plugin tests for the purposes that it
-/// knows ([`has`](Self::has)); a later host may set additional ones. If names or default omissions
-/// depend on the purpose, the reader should have options that let the user choose.
+/// knows ([`has`](Self::has)), and a later host may set additional bits. If the names of tensors or
+/// the omitted content depend on the purpose, the reader should have options to override these
+/// choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Purpose(pub u32);
 
 impl Purpose {
-    /// To show the input: everything, under the names that the input itself uses.
+    /// Show the input. The reader returns all content, under the names that the input itself uses.
     pub const SHOW: Self = Self(1);
-    /// To compare it with an input of any format: everything, under the names that a conversion
-    /// gives.
+    /// Compare the input with an input of any format. The reader returns all content, under the
+    /// names that a conversion produces.
     pub const COMPARE: Self = Self(2);
-    /// To write it in the same format again: everything, under its own names.
+    /// Write the input in the same format again. The reader returns all content, under the names
+    /// that the input itself uses.
     pub const COPY: Self = Self(4);
-    /// To write it in a different format that keeps a tree of non-tensor state.
+    /// Write the input in a different format that stores a tree of non-tensor state.
     pub const NESTED: Self = Self(8);
-    /// To write it in a different format that stores a flat list of tensors.
+    /// Write the input in a different format that stores a flat list of tensors.
     pub const FLAT: Self = Self(16);
-    /// To show records one by one from the first, perhaps only a few. A record reader that has its
-    /// own mapping to lines need not scan all records for a schema.
+    /// Show records one by one from the first record. Often, only a few records are read. A record
+    /// reader with its own conversion to lines does not need to scan all records for a schema.
     pub const LINES: Self = Self(32);
-    /// To read every split once, to its end. A record reader may then guess the schema and where
-    /// splits begin, if its streams either confirm the guess or fail with
-    /// [`Error::wrong_guess`](crate::Error::wrong_guess). In that case the host discards what it
-    /// has read and opens the input again for a different purpose. Any other error of a stream is
-    /// final.
+    /// Read every split once, to its end. A record reader may then guess the schema and the starts
+    /// of splits. Its streams must either confirm the guess or fail with
+    /// [`Error::wrong_guess`](crate::Error::wrong_guess). If a stream fails in this way, the host
+    /// discards all rows and opens the input again for a different purpose. Any other error of a
+    /// stream is final.
     pub const ONCE: Self = Self(64);
 
     /// Returns whether this set contains all of `other`.
@@ -49,37 +51,37 @@ impl Default for Purpose {
     }
 }
 
-/// The importance of a line for the user.
+/// The importance of a log line for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Level {
     /// Something failed, but the call continues.
     Error,
-    /// Something is probably not as the user wants it.
+    /// The result is probably not what the user wants.
     Warning,
-    /// Something that the user may want to know.
+    /// Information that may be useful to the user.
     Note,
-    /// Something for the plugin's author. It is not shown to users.
+    /// Information for the author of the plugin, which users do not see.
     Detail,
 }
 
-/// The run that a plugin works for: limits, messages to the user, and cancellation.
+/// The current run of a plugin: its limits, messages to the user, and cancellation.
 pub trait Context: Send + Sync {
     /// Returns the limits of this run.
     fn limits(&self) -> &Limits;
 
-    /// Returns whether the user has canceled the run. Long loops should check now and then.
+    /// Returns whether the user has canceled the run. Long loops should check this regularly.
     fn is_cancelled(&self) -> bool;
 
-    /// Shows the user one line that is not a loss and not an error that ends the call.
+    /// Shows the user one line. Do not use this for losses or for errors that end the call.
     fn log(&self, level: Level, message: &str);
 
-    /// Shows the user one line that is neither an error nor a loss.
+    /// Shows the user a note. Do not use this for losses or errors.
     fn note(&self, message: &str) {
         self.log(Level::Note, message);
     }
 
     /// Reports the progress of a long call, such as indexing or a schema scan: `done` of `total`
-    /// bytes of the input. Callers need not limit how often they call it.
+    /// bytes of the input. There is no limit on the number of calls.
     fn progress(&self, done: u64, total: u64) {
         let _ = (done, total);
     }
@@ -89,18 +91,19 @@ pub trait Context: Send + Sync {
         Purpose::SHOW
     }
 
-    /// Opens the input that an option of kind [`OptionKind::Source`](crate::OptionKind::Source)
-    /// names. It may be read while an output is planned or streamed.
+    /// Opens the input that the user passed in an option of kind
+    /// [`OptionKind::Source`](crate::OptionKind::Source). The plugin may read it while an output is
+    /// planned or streamed.
     ///
     /// # Errors
-    /// Returns a usage error if nothing exists at `path`, or an unsupported error if the host has
-    /// no files.
+    /// Returns a usage error if nothing exists at `path`, or an unsupported error if the host does
+    /// not provide files.
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
         Err(Error::unsupported("this host does not open other inputs").file(path))
     }
 
-    /// Opens the folder of the model that is converted; `None` if the input is not a folder. This
-    /// is for writers whose output includes files that are stored next to the weights, such as a
+    /// Opens the folder of the model that is being converted. Returns `None` if the input is not a
+    /// folder. Writers use this if their output includes files from the folder, such as a
     /// configuration or a tokenizer. The host counts the files opened here as part of the output,
     /// so they are not reported as lost.
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
@@ -112,12 +115,12 @@ pub trait Context: Send + Sync {
         false
     }
 
-    /// Returns the number of threads that a call may use, including its own.
+    /// Returns the number of threads that a call may use, including the calling thread.
     fn threads(&self) -> usize {
         1
     }
 
-    /// Fails if the user has canceled the run.
+    /// Returns an error if the user has canceled the run.
     ///
     /// # Errors
     /// Returns an error of kind [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) if the user
@@ -127,7 +130,7 @@ pub trait Context: Send + Sync {
     }
 }
 
-/// A context for unit tests. It is never canceled, and keeps all messages.
+/// A context for unit tests. The context is never canceled, and it keeps all messages.
 #[derive(Default)]
 pub struct MemoryContext {
     /// Limits of the run.
@@ -138,7 +141,7 @@ pub struct MemoryContext {
     pub sources: BTreeMap<String, Arc<dyn Source>>,
     /// Whether outputs are new folders.
     pub output_is_new: bool,
-    /// Folder of the model that is written.
+    /// Folder of the model that is being converted.
     pub input_folder: Option<Arc<dyn Source>>,
     logged: Mutex<Vec<(Level, String)>>,
     progress: Mutex<Option<(u64, u64)>>,
@@ -151,7 +154,7 @@ impl MemoryContext {
         Self { limits, ..Self::default() }
     }
 
-    /// Returns the notes so far.
+    /// Returns all notes that were added so far.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let notes = self.logged().into_iter().filter(|(level, _)| *level == Level::Note);

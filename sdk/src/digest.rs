@@ -1,4 +1,5 @@
-//! Digests that formats store or request: checksums of byte ranges, computed piecewise in parallel.
+//! Digests that formats store or request. A digest is the checksum of a range of bytes, and the
+//! checksums of pieces can be computed in parallel.
 
 use crate::{Error, Result};
 use crc_fast::CrcAlgorithm;
@@ -11,12 +12,13 @@ use std::sync::Arc;
 pub struct DigestAlgorithm(pub u32);
 
 impl DigestAlgorithm {
-    /// CRC-32 of zip and gzip (reflected polynomial 0xEDB88320); a value is 4 bytes, little-endian.
+    /// CRC-32 of zip and gzip (reflected polynomial 0xEDB88320). A value has 4 bytes,
+    /// little-endian.
     pub const CRC32: Self = Self(1);
-    /// CRC-32C (reflected polynomial 0x82F63B78), not masked; a value is 4 bytes, little-endian.
+    /// CRC-32C (reflected polynomial 0x82F63B78), not masked. A value has 4 bytes, little-endian.
     pub const CRC32C: Self = Self(2);
 
-    /// Returns the checksum of zero bytes.
+    /// Returns the checksum of an empty run of bytes.
     ///
     /// # Errors
     /// Returns an unsupported error if the algorithm is not known.
@@ -38,17 +40,17 @@ impl DigestAlgorithm {
     }
 }
 
-/// An algorithm and a value.
+/// The value of a checksum, and the algorithm that computed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
     /// Algorithm that computed the value.
     pub algorithm: DigestAlgorithm,
-    /// Value in the encoding of the algorithm.
+    /// Value, encoded as the algorithm requires.
     pub value: DigestValue,
 }
 
-/// The bytes of a digest's value. A 32-bit checksum is stored without an allocation, because there
-/// may be millions of them, one per chunk.
+/// The bytes of a digest's value. A 32-bit checksum is stored without an allocation, because a
+/// catalog may contain millions of checksums, one per chunk.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DigestValue(ValueBytes);
 
@@ -102,8 +104,8 @@ impl Digest {
     }
 }
 
-/// The checksum of a run of bytes. It can be joined with the checksum of the next run, so pieces
-/// can be computed in any order, on any thread.
+/// The checksum of a run of bytes. The checksums of consecutive runs can be joined. Pieces can
+/// therefore be processed in any order, on any thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checksum {
     algorithm: DigestAlgorithm,
@@ -131,66 +133,66 @@ impl Checksum {
         Self { algorithm: self.algorithm, value, len: self.len + next.len }
     }
 
-    /// Returns the number of bytes that it covers.
+    /// Returns the number of bytes in the run.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns whether it covers no bytes.
+    /// Returns whether the run is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns the digest in the encoding of the algorithm.
+    /// Returns the digest of the run.
     #[must_use]
     pub fn digest(&self) -> Digest {
         Digest { algorithm: self.algorithm, value: self.value.to_le_bytes().into() }
     }
 }
 
-/// Returns the unmasked CRC-32C of bytes.
+/// Returns the unmasked CRC-32C of `bytes`.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// Returns the unmasked CRC-32C of a run whose beginning has the checksum `crc` and whose rest is
-/// `bytes`.
+/// Returns the unmasked CRC-32C of a run that starts with bytes whose checksum is `crc` and
+/// continues with `bytes`.
 #[must_use]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     append(CrcAlgorithm::Crc32Iscsi, crc, bytes)
 }
 
 fn append(algorithm: CrcAlgorithm, crc: u32, bytes: &[u8]) -> u32 {
-    // The register contains the complement of the value.
+    // The register of the CRC computation contains the complement of the value.
     let mut digest = crc_fast::Digest::new_with_init_state(algorithm, u64::from(!crc));
     digest.update(bytes);
-    // The upper half of a 32-bit checksum is zero.
+    // For a 32-bit checksum, the upper half of the result is zero.
     u32::try_from(digest.finalize()).unwrap_or(u32::MAX)
 }
 
 const CRC32: Joiner = Joiner::of(0xedb8_8320);
 const CRC32C: Joiner = Joiner::of(0x82f6_3b78);
 
-/// Joins the checksums of two runs. A run's checksum is a polynomial over GF(2), and n zero bytes
-/// after the run multiply it by x^(8n), modulo the polynomial of the CRC. The powers that make up n
-/// are precomputed, so joining takes a fraction of a microsecond.
+/// Joins the checksums of two runs. The checksum of a run is a polynomial over GF(2). Appending n
+/// zero bytes to the run multiplies this polynomial by x^(8n), modulo the polynomial of the CRC.
+/// The required powers of x are precomputed, so joining takes less than a microsecond.
 ///
 /// Source: `crc32_combine` of zlib 1.2.12, by Mark Adler.
 struct Joiner {
-    /// Polynomial of the CRC with its bits reversed: the highest bit is the coefficient of the
+    /// The polynomial of the CRC with its bits reversed. The highest bit is the coefficient of the
     /// lowest power.
     polynomial: u32,
-    /// x^(8 * 2^k) for each bit k of a length.
+    /// The power x^(8 * 2^k) for each bit k of a length.
     powers: [u32; 64],
 }
 
 impl Joiner {
     const fn of(polynomial: u32) -> Self {
         let mut powers = [0; 64];
-        // x^8.
+        // This is x^8.
         let mut power = 1 << (31 - 8);
         let mut bit = 0;
         while bit < powers.len() {
@@ -212,7 +214,8 @@ impl Joiner {
     }
 }
 
-/// Returns the product of two polynomials modulo a third, all with their bits reversed.
+/// Returns the product of two polynomials modulo a third polynomial. All polynomials have their
+/// bits reversed.
 const fn product(a: u32, mut b: u32, polynomial: u32) -> u32 {
     let (mut sum, mut bit) = (0, 1 << 31);
     while bit != 0 {
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn pieces_join_to_the_published_check_values() {
-        // The check values of the CRC catalogs, computed over "123456789".
+        // Compare with the published check values, which are computed over "123456789".
         for (algorithm, check) in
             [(DigestAlgorithm::CRC32, 0xcbf4_3926_u32), (DigestAlgorithm::CRC32C, 0xe306_9283)]
         {
@@ -264,7 +267,7 @@ mod tests {
                 assert_eq!(*first.digest().value, expected.to_le_bytes(), "{cut}");
             }
         }
-        // Lengths that are too large to compute directly.
+        // These lengths are too large to compute the checksum directly.
         for len in [1 << 40, (1 << 45) + 12_345] {
             let expected = crc32c::crc32c_combine(7, 9, usize::try_from(len).unwrap());
             assert_eq!(CRC32C.join(7, 9, len), expected);

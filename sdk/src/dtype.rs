@@ -1,28 +1,29 @@
-//! A dtype defines how many bytes an element takes, and which bytes to reverse if the byte order
+//! A dtype defines the size of an element in bytes, and which bytes to reverse if the byte order
 //! differs.
 //!
-//! Names are those of safetensors, with additions for dtypes that it lacks. A format with a dtype
-//! that is not listed declares it by name ([`DtypeInfo::extension`]), and the catalog interns it.
+//! The names of dtypes are those of safetensors, with additional names for dtypes that safetensors
+//! does not have. A format can declare any other dtype by name ([`DtypeInfo::extension`]). The
+//! catalog then assigns an id to the declared dtype.
 
 use crate::{Error, Result};
 use std::borrow::Cow;
 
-/// A built-in dtype, or one that a catalog has interned.
+/// The id of a dtype, which is either built in or declared in a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Dtype(pub(crate) u32);
 
-/// First id of extension dtypes.
+/// The first id of extension dtypes.
 const FIRST_EXTENSION: u32 = 0x8000_0000;
 
 impl Dtype {
-    /// Returns the id that crosses the ABI.
+    /// Returns the id of the dtype, as used in the ABI.
     #[must_use]
     pub fn id(self) -> u32 {
         self.0
     }
 
-    /// Returns the dtype with this id, the inverse of [`id`](Self::id). The catalog does not
-    /// necessarily contain it.
+    /// Returns the dtype with this id. This is the inverse of [`id`](Self::id). The catalog does
+    /// not necessarily contain the dtype.
     #[must_use]
     pub fn from_id(id: u32) -> Self {
         Self(id)
@@ -33,7 +34,7 @@ impl Dtype {
         Some(Self(u32::try_from(index).ok()?.checked_add(FIRST_EXTENSION)?))
     }
 
-    /// Returns the index in the catalog's extension table if this is an extension dtype.
+    /// Returns the index in the catalog's extension table, or `None` for a built-in dtype.
     pub(crate) fn extension_index(self) -> Option<usize> {
         usize::try_from(self.0.checked_sub(FIRST_EXTENSION)?).ok()
     }
@@ -69,15 +70,16 @@ pub struct DtypeInfo {
 }
 
 impl DtypeInfo {
-    /// Creates a dtype that is not built in. `block_elements` elements take `block_bytes` bytes
-    /// (GGUF's Q4_0: 32 in 18). If byte orders differ, groups of `swap_unit` bytes are reversed (1:
-    /// none). If a built-in dtype has the same name and layout, the result is that dtype. A
-    /// plugin's declaration therefore keeps working when the SDK adds the dtype.
+    /// Creates a dtype that is not built in. A block of `block_elements` elements takes
+    /// `block_bytes` bytes. For example, GGUF's Q4_0 has 32 elements in 18 bytes. If byte orders
+    /// differ, groups of `swap_unit` bytes are reversed. A `swap_unit` of 1 means that no bytes are
+    /// reversed. If a built-in dtype has the same name and layout, the result is that dtype. A
+    /// plugin's declaration therefore remains valid when a later SDK adds the dtype.
     ///
     /// # Errors
-    /// Returns a usage error if a number is zero or `swap_unit` does not divide the block, or if
-    /// the name is empty, longer than 64 bytes, or that of a built-in dtype with a different
-    /// layout.
+    /// Returns a usage error if a number is zero or `swap_unit` does not divide the block size.
+    /// Returns a usage error if the name is empty, is longer than 64 bytes, or is the name of a
+    /// built-in dtype with a different layout.
     pub fn extension(name: &str, block_elements: u32, block_bytes: u32, swap_unit: u32) -> Result<Self> {
         if let Some(built_in) = Dtype::named(name).and_then(Dtype::info)
             && built_in.has_sizes(block_elements, block_bytes, swap_unit)
@@ -103,44 +105,45 @@ impl DtypeInfo {
         (self.block_elements, self.block_bytes, self.swap_unit) == (block_elements, block_bytes, swap_unit)
     }
 
-    /// Returns the name, which is unique, and upper case for built-in dtypes.
+    /// Returns the name of the dtype, which is unique. Names of built-in dtypes are in upper case.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns how many elements share one block of [`block_bytes`](Self::block_bytes).
+    /// Returns the number of elements in a block of [`block_bytes`](Self::block_bytes) bytes.
     #[must_use]
     pub fn block_elements(&self) -> u32 {
         self.block_elements
     }
 
-    /// Returns the bytes of one block; 0 for strings, whose length does not follow from the shape.
+    /// Returns the number of bytes in a block. Returns 0 for strings, whose lengths do not depend
+    /// on the shape.
     #[must_use]
     pub fn block_bytes(&self) -> u32 {
         self.block_bytes
     }
 
-    /// Returns how many bytes are reversed together if byte orders differ (for complex numbers,
-    /// half an element).
+    /// Returns the number of bytes to reverse as a unit if byte orders differ. For complex numbers,
+    /// this is half an element.
     #[must_use]
     pub fn swap_unit(&self) -> u32 {
         self.swap_unit
     }
 
-    /// Returns whether the length in bytes depends on the values ([`Dtype::STR`]).
+    /// Returns whether the length in bytes depends on the values, as for [`Dtype::STR`].
     #[must_use]
     pub fn is_variable(&self) -> bool {
         self.block_bytes == 0
     }
 
-    /// Returns the bytes of one element if each element takes whole bytes.
+    /// Returns the number of bytes in an element, or `None` if elements are not whole bytes.
     #[must_use]
     pub fn element_bytes(&self) -> Option<u32> {
         (self.block_elements == 1 && self.block_bytes > 0).then_some(self.block_bytes)
     }
 
-    /// Returns the bytes of `elements` contiguous elements.
+    /// Returns the length in bytes of `elements` contiguous elements.
     ///
     /// # Errors
     /// Returns a malformed error if the elements do not fill whole blocks or the length overflows,
@@ -161,12 +164,12 @@ impl DtypeInfo {
     }
 }
 
-/// Returns the number of elements of `shape`. The empty shape has one element.
+/// Returns the number of elements of a tensor with this shape. The empty shape has one element.
 ///
 /// # Errors
-/// Returns a malformed error if the product exceeds 64 bits.
+/// Returns a malformed error if the number of elements exceeds 64 bits.
 pub fn element_count(shape: &[u64]) -> Result<u64> {
-    // A zero makes the product zero, even if the other dimensions would overflow.
+    // If a dimension is zero, the product is zero, even if the other dimensions would overflow.
     if shape.contains(&0) {
         return Ok(0);
     }
@@ -196,103 +199,105 @@ macro_rules! built_in {
     };
 }
 
-// The ids are part of the ABI: append, never renumber. A unit test checks that ids match rows.
+// The ids are part of the ABI. Append new dtypes at the end, and never change an id. A unit test
+// checks that the ids match the rows.
 built_in! {
-    /// One byte, 0 or 1.
+    /// Boolean in one byte, either 0 or 1.
     BOOL = 1, "BOOL", 1 in 1, swap 1;
-    /// Unsigned, 8 bits.
+    /// Unsigned 8-bit integer.
     U8 = 2, "U8", 1 in 1, swap 1;
-    /// Signed, 8 bits.
+    /// Signed 8-bit integer.
     I8 = 3, "I8", 1 in 1, swap 1;
-    /// Unsigned, 16 bits.
+    /// Unsigned 16-bit integer.
     U16 = 4, "U16", 1 in 2, swap 2;
-    /// Signed, 16 bits.
+    /// Signed 16-bit integer.
     I16 = 5, "I16", 1 in 2, swap 2;
-    /// Unsigned, 32 bits.
+    /// Unsigned 32-bit integer.
     U32 = 6, "U32", 1 in 4, swap 4;
-    /// Signed, 32 bits.
+    /// Signed 32-bit integer.
     I32 = 7, "I32", 1 in 4, swap 4;
-    /// Unsigned, 64 bits.
+    /// Unsigned 64-bit integer.
     U64 = 8, "U64", 1 in 8, swap 8;
-    /// Signed, 64 bits.
+    /// Signed 64-bit integer.
     I64 = 9, "I64", 1 in 8, swap 8;
-    /// IEEE 754 binary16.
+    /// IEEE 754 binary16 floating point.
     F16 = 10, "F16", 1 in 2, swap 2;
-    /// The upper half of an F32.
+    /// bfloat16: the upper half of an F32.
     BF16 = 11, "BF16", 1 in 2, swap 2;
-    /// IEEE 754 binary32.
+    /// IEEE 754 binary32 floating point.
     F32 = 12, "F32", 1 in 4, swap 4;
-    /// IEEE 754 binary64.
+    /// IEEE 754 binary64 floating point.
     F64 = 13, "F64", 1 in 8, swap 8;
-    /// Two F16: real, imaginary.
+    /// Complex number of two F16: the real part, then the imaginary part.
     C32 = 14, "C32", 1 in 4, swap 2;
-    /// Two F32.
+    /// Complex number of two F32.
     C64 = 15, "C64", 1 in 8, swap 4;
-    /// Two F64.
+    /// Complex number of two F64.
     C128 = 16, "C128", 1 in 16, swap 8;
-    /// Two BF16.
+    /// Complex number of two BF16.
     BC32 = 17, "BC32", 1 in 4, swap 2;
-    /// OCP E4M3: no infinities.
+    /// OCP E4M3 floating point, without infinities.
     F8_E4M3 = 18, "F8_E4M3", 1 in 1, swap 1;
-    /// OCP E5M2.
+    /// OCP E5M2 floating point.
     F8_E5M2 = 19, "F8_E5M2", 1 in 1, swap 1;
-    /// E4M3 with no negative zero.
+    /// E4M3 floating point without negative zero.
     F8_E4M3FNUZ = 20, "F8_E4M3FNUZ", 1 in 1, swap 1;
-    /// E5M2 with no negative zero.
+    /// E5M2 floating point without negative zero.
     F8_E5M2FNUZ = 21, "F8_E5M2FNUZ", 1 in 1, swap 1;
-    /// E4M3 with bias 11.
+    /// E4M3 floating point with an exponent bias of 11.
     F8_E4M3B11FNUZ = 22, "F8_E4M3B11FNUZ", 1 in 1, swap 1;
-    /// Only an exponent (OCP MX scales).
+    /// Power of two that stores only an exponent, used for OCP MX scales.
     F8_E8M0 = 23, "F8_E8M0", 1 in 1, swap 1;
-    /// OCP E2M3, four in three bytes.
+    /// OCP E2M3 floating point, with four elements in three bytes.
     F6_E2M3 = 24, "F6_E2M3", 4 in 3, swap 1;
-    /// OCP E3M2, four in three bytes.
+    /// OCP E3M2 floating point, with four elements in three bytes.
     F6_E3M2 = 25, "F6_E3M2", 4 in 3, swap 1;
-    /// OCP E2M1, two per byte, the first element in the low nibble.
+    /// OCP E2M1 floating point, with two elements per byte. The first element is in the low nibble.
     F4 = 26, "F4", 2 in 1, swap 1;
-    /// Signed, 4 bits, two per byte, the first element in the low nibble.
+    /// Signed 4-bit integer, with two elements per byte. The first element is in the low nibble.
     I4 = 27, "I4", 2 in 1, swap 1;
-    /// Unsigned, 4 bits, two per byte, the first element in the low nibble.
+    /// Unsigned 4-bit integer, with two elements per byte. The first element is in the low nibble.
     U4 = 28, "U4", 2 in 1, swap 1;
-    /// Signed, 2 bits, four per byte, the first element in the lowest bits.
+    /// Signed 2-bit integer, with four elements per byte. The first element is in the lowest bits.
     I2 = 29, "I2", 4 in 1, swap 1;
-    /// Unsigned, 2 bits, four per byte, the first element in the lowest bits.
+    /// Unsigned 2-bit integer, with four elements per byte. The first element is in the lowest
+    /// bits.
     U2 = 30, "U2", 4 in 1, swap 1;
-    /// TensorFlow's int4: one element per byte, in the low nibble.
+    /// TensorFlow's int4, with one element per byte, in the low nibble.
     I4_UNPACKED = 31, "I4_UNPACKED", 1 in 1, swap 1;
-    /// TensorFlow's uint4: one element per byte.
+    /// TensorFlow's uint4, with one element per byte.
     U4_UNPACKED = 32, "U4_UNPACKED", 1 in 1, swap 1;
-    /// TensorFlow's int2: one element per byte.
+    /// TensorFlow's int2, with one element per byte.
     I2_UNPACKED = 33, "I2_UNPACKED", 1 in 1, swap 1;
-    /// TensorFlow's uint2: one element per byte.
+    /// TensorFlow's uint2, with one element per byte.
     U2_UNPACKED = 34, "U2_UNPACKED", 1 in 1, swap 1;
-    /// TensorFlow's float4_e2m1fn: one element per byte.
+    /// TensorFlow's float4_e2m1fn, with one element per byte.
     F4_UNPACKED = 35, "F4_UNPACKED", 1 in 1, swap 1;
-    /// Quantized, signed, 8 bits.
+    /// Quantized signed 8-bit integer.
     QI8 = 36, "QI8", 1 in 1, swap 1;
-    /// Quantized, unsigned, 8 bits.
+    /// Quantized unsigned 8-bit integer.
     QU8 = 37, "QU8", 1 in 1, swap 1;
-    /// Quantized, signed, 16 bits.
+    /// Quantized signed 16-bit integer.
     QI16 = 38, "QI16", 1 in 2, swap 2;
-    /// Quantized, unsigned, 16 bits.
+    /// Quantized unsigned 16-bit integer.
     QU16 = 39, "QU16", 1 in 2, swap 2;
-    /// Quantized, signed, 32 bits.
+    /// Quantized signed 32-bit integer.
     QI32 = 40, "QI32", 1 in 4, swap 4;
-    /// torch's quint4x2: two per byte.
+    /// torch's quint4x2, with two elements per byte.
     QU4X2 = 41, "QU4x2", 2 in 1, swap 1;
-    /// torch's quint2x4: four per byte.
+    /// torch's quint2x4, with four elements per byte.
     QU2X4 = 42, "QU2x4", 4 in 1, swap 1;
     /// torch's bits8: 8 bits without a numeric meaning.
     BITS8 = 43, "BITS8", 1 in 1, swap 1;
-    /// torch's bits16.
+    /// torch's bits16: 16 bits without a numeric meaning.
     BITS16 = 44, "BITS16", 1 in 2, swap 2;
-    /// torch's bits1x8: shapes count bytes, as in torch.
+    /// torch's bits1x8. Shapes count bytes, as in torch.
     BITS1X8 = 45, "BITS1x8", 1 in 1, swap 1;
-    /// torch's bits2x4: shapes count bytes, as in torch.
+    /// torch's bits2x4. Shapes count bytes, as in torch.
     BITS2X4 = 46, "BITS2x4", 1 in 1, swap 1;
-    /// torch's bits4x2: shapes count bytes, as in torch.
+    /// torch's bits4x2. Shapes count bytes, as in torch.
     BITS4X2 = 47, "BITS4x2", 1 in 1, swap 1;
-    /// Strings: for each element its length as u64 little-endian, then its bytes.
+    /// Strings. Each element consists of its length as a little-endian u64, followed by its bytes.
     STR = 48, "STR", 1 in 0, swap 1;
 }
 

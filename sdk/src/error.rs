@@ -1,15 +1,17 @@
-//! The error type: one cause, the kind that maps to an exit code, where it occurred, and what to do next.
+//! Defines the error type. An error contains one cause, a kind that determines the exit code, the
+//! location, and a hint about what to do next.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Maximum characters of one string in a displayed error.
+/// Maximum number of characters of a string in a displayed error.
 const MAX_SHOWN: usize = 2_000;
 
-/// The result of a fallible call of this crate.
+/// The result of a call of this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Whose fault an error is. The host maps each kind to one exit code.
+/// The kind of an error, which identifies who must fix it. The host maps each kind to one exit
+/// code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -19,13 +21,15 @@ pub enum ErrorKind {
     Unsupported,
     /// The input exceeds one of the [`Limits`](crate::Limits).
     Limit,
-    /// The operating system refused, and a retry does not help: no space, no permission, read-only.
+    /// The operating system refused an operation, and a retry does not help. Examples are a full
+    /// disk, missing permissions and a read-only file system.
     Io,
-    /// A temporary failure: the source changed while it was read, or a device or server failed. A retry may succeed.
+    /// A temporary failure. The source changed while it was read, or a device or server failed. A
+    /// retry may succeed.
     Transient,
-    /// A plugin broke its contract, panicked, or could not be loaded.
+    /// A plugin violated its contract, panicked, or could not be loaded.
     Plugin,
-    /// The user passed options or names that cannot work.
+    /// The user passed options or names that are not valid.
     Usage,
     /// The output differs from the input, or from its receipt.
     Verification,
@@ -34,7 +38,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Every kind.
+    /// All kinds of errors.
     pub const ALL: [Self; 9] = [
         Self::Malformed,
         Self::Unsupported,
@@ -47,7 +51,8 @@ impl ErrorKind {
         Self::Cancelled,
     ];
 
-    /// Returns the identifier of this kind in JSON documents: `malformed`, `io`, `transient`, ….
+    /// Returns the identifier of this kind in JSON documents, such as `malformed`, `io` or
+    /// `transient`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -63,7 +68,8 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the words before a displayed message, such as `malformed: `. Some kinds have none.
+    /// Returns the words before a displayed message, such as `malformed: `. For some kinds, the
+    /// result is empty.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -78,7 +84,7 @@ impl ErrorKind {
     }
 }
 
-/// One cause, where it occurred, and a hint. It is built by chained calls:
+/// An error with one cause, its location, and a hint. Build an error with chained calls:
 ///
 /// ```
 /// use tensorferry_sdk::Error;
@@ -122,8 +128,8 @@ macro_rules! constructors {
 }
 
 impl Error {
-    /// Creates an error. `message` says what is wrong: lowercase, no full stop. What to do next belongs in the
-    /// [`hint`](Self::hint).
+    /// Creates an error. `message` describes what is wrong, in lowercase and without a period at
+    /// the end. Put instructions about what to do next in the [`hint`](Self::hint).
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Parts {
@@ -153,10 +159,9 @@ impl Error {
         cancelled => Cancelled,
     }
 
-    /// Creates the error that a reader returns if its guess for
-    /// [`Purpose::ONCE`](crate::Purpose::ONCE) was or may be wrong. The host then reads the input
-    /// again, and users do not see this error. A reader that returns it without being allowed to
-    /// guess breaks its contract.
+    /// Creates the error for a reader whose guess for [`Purpose::ONCE`](crate::Purpose::ONCE) was
+    /// or may be wrong. The host then reads the input again, and users do not see this error. A
+    /// reader may return this error only for that purpose.
     #[must_use]
     pub fn wrong_guess(message: impl Into<String>) -> Self {
         let mut error = Self::plugin(message);
@@ -164,13 +169,14 @@ impl Error {
         error
     }
 
-    /// Returns whether this is a [`wrong_guess`](Self::wrong_guess).
+    /// Returns whether this error was created by [`wrong_guess`](Self::wrong_guess).
     #[must_use]
     pub fn is_wrong_guess(&self) -> bool {
         self.0.is_wrong_guess
     }
 
-    /// Sets the file, unless it is already set: the first name is the closest to the cause.
+    /// Sets the file, unless it is already set. The first file that is set is the closest to the
+    /// cause.
     #[must_use]
     pub fn file(mut self, name: impl Into<String>) -> Self {
         self.0.file.get_or_insert_with(|| name.into());
@@ -184,7 +190,7 @@ impl Error {
         self
     }
 
-    /// Sets the number of the record in its file, from 0, unless it is already set.
+    /// Sets the number of the record in its file, counted from 0, unless it is already set.
     #[must_use]
     pub fn record(mut self, number: u64) -> Self {
         self.0.record.get_or_insert(number);
@@ -219,16 +225,16 @@ impl Error {
         self
     }
 
-    /// Sets what to do next: an imperative that names the command or option, such as "pass -i
-    /// shard=alone to convert only this file". Programs show it on a line of its own. If a hint is
-    /// already set, it is kept.
+    /// Sets the hint about what to do next. A hint is an imperative that names the command or
+    /// option, such as "pass -i shard=alone to convert only this file". Programs show the hint on a
+    /// separate line. A hint that is already set is kept.
     #[must_use]
     pub fn hint(mut self, text: impl Into<String>) -> Self {
         self.0.hint.get_or_insert_with(|| text.into());
         self
     }
 
-    /// Prefixes the message: `context: message`.
+    /// Adds a prefix to the message, as in `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.0.message = format!("{context}: {}", self.0.message);
@@ -241,14 +247,14 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the message without file, values and hint.
+    /// Returns the message without the file, the values and the hint.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Returns the details that are set, as pairs of a name and a string, in the order in which
-    /// they are shown. The last is the `hint`, which `Display` leaves out.
+    /// Returns the details that are set, as pairs of a name and a string, in display order. The
+    /// last detail is the `hint`, which `Display` omits.
     pub fn details(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         let p = &*self.0;
         [
@@ -265,7 +271,8 @@ impl Error {
         .filter_map(|(name, value)| Some((name, value?)))
     }
 
-    /// Sets one of the [`details`](Self::details) by its name. An unknown name is appended to the message.
+    /// Sets one of the [`details`](Self::details) by name. An unknown name is appended to the
+    /// message.
     pub(crate) fn with_detail(mut self, name: &str, value: &str) -> Self {
         match name {
             "file" => self.file(value),
@@ -305,14 +312,14 @@ impl fmt::Display for Error {
     }
 }
 
-/// Returns a file name, in quotes only if it contains characters that need them: a newline in a
-/// hostile name must not forge a line.
+/// Returns a file name for display. The name is quoted only if necessary, so that a newline in a
+/// hostile name cannot imitate a separate line.
 fn plain(name: &str) -> Cow<'_, str> {
     let quoted = format!("{name:?}");
     if quoted.get(1..quoted.len() - 1) == Some(name) { Cow::Borrowed(name) } else { Cow::Owned(quoted) }
 }
 
-/// Shortens a string for display: values from files may be megabytes long.
+/// Shortens a string for display, because values from files may be megabytes long.
 fn cut(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len())),
@@ -331,7 +338,8 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {}
 
 impl From<std::io::Error> for Error {
-    /// Maps errors for which a retry may help to [`ErrorKind::Transient`], and all others to [`ErrorKind::Io`].
+    /// Converts errors for which a retry may help to [`ErrorKind::Transient`], and all other errors
+    /// to [`ErrorKind::Io`].
     fn from(error: std::io::Error) -> Self {
         use std::io::ErrorKind as Os;
         const EIO: i32 = 5;

@@ -1,8 +1,8 @@
-//! The macro that turns a library into a plugin.
+//! Defines the macro that turns a library into a plugin.
 //!
-//! Every plugin library exports the same two symbols, so two of them cannot be linked into one
-//! program. The crate of a format therefore exports them only with its feature `plugin`, as a
-//! separate library.
+//! All plugin libraries export the same two symbols, so two plugin libraries cannot be linked into
+//! one program. The crate of a format therefore exports the symbols only if its feature `plugin` is
+//! enabled, which builds a separate library.
 
 use crate::mirror::lend_formats;
 use crate::{Format, Result};
@@ -13,12 +13,12 @@ pub trait Exported: 'static {
     /// Creates the formats of the library.
     ///
     /// # Errors
-    /// Returns an error if the library cannot work at all. The host then refuses the library and
-    /// reports the error.
+    /// Returns an error if the library cannot work. The host then refuses the library and reports
+    /// the error.
     fn formats() -> Result<Vec<Box<dyn Format>>>;
 }
 
-/// The library that exports `E`, as seen by the boundary.
+/// The library that exports the formats of `E`, in the form that the boundary requires.
 pub struct Root<E>(std::marker::PhantomData<E>);
 
 impl<E: Exported> Library for Root<E> {
@@ -35,8 +35,8 @@ impl<E: Exported> Library for Root<E> {
 /// | `export_plugin!(try make_formats)` | the formats of a fallible `fn() -> Result<Vec<Box<dyn Format>>>` |
 /// | `export_plugin!(named "my-formats", from my_formats::formats)` | the formats of a `fn() -> Vec<Box<dyn Format>>` of another crate, shown to users under that crate's name |
 ///
-/// The third form is for a crate that programs also link in. The exported symbols are then in a
-/// separate crate, so one program can contain several such formats.
+/// The third form is for formats in a crate that programs also link. A separate crate then exports
+/// the symbols, so one program can contain several such formats.
 #[macro_export]
 macro_rules! export_plugin {
     (try $make:expr) => {
@@ -46,7 +46,7 @@ macro_rules! export_plugin {
         $crate::export_plugin!(@export $name, || ::std::result::Result::Ok($make()));
     };
     (@export $name:expr, $make:expr) => {
-        // The SDK catches the panics of a plugin at the boundary, which is impossible if panics
+        // The SDK must catch the panics of a plugin at the boundary, which is impossible if panics
         // abort.
         #[cfg(not(panic = "unwind"))]
         compile_error!("a ferry plugin must be built with panic = \"unwind\"");

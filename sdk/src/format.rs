@@ -1,5 +1,6 @@
-//! A format is a plugin's half of a conversion: a reader that describes a catalog, and a writer
-//! that describes a layout. Neither opens a file or moves tensor data: the host does.
+//! A format is the plugin's part of a conversion: a reader that describes a catalog, and a writer
+//! that describes a layout. The plugin does not open files or move tensor data, because the host
+//! does that.
 
 use crate::file_name::entry_files;
 use crate::{
@@ -7,66 +8,69 @@ use crate::{
     FileId, LayoutSink, OptionSpec, Options, OutputId, Result, Source, Target,
 };
 
-/// The declaration of a format: its name, how its files are recognized, and what it can do.
+/// The declaration of a format: its name, the properties that identify its files, and its
+/// capabilities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
-    /// Id for `--from` and `--to`: lowercase letters, digits, dashes.
+    /// Id for `--from` and `--to`, made of lowercase letters, digits and dashes.
     pub id: String,
     /// Display name.
     pub title: String,
-    /// File name endings, each with its dot: `.safetensors`. The first one is used for outputs.
+    /// File name suffixes, each with its dot, such as `.safetensors`. Outputs use the first suffix.
     pub suffixes: Vec<String>,
     /// Bytes that identify a file of this format.
     pub magic: Vec<Magic>,
-    /// Names of files in a folder of this format; `*` matches any run of characters.
+    /// Patterns for the names of files in a folder of this format. `*` matches any characters.
     pub members: Vec<String>,
-    /// What the format can do.
+    /// Capabilities of the format.
     pub capabilities: Capabilities,
-    /// Options of its reader and its writer.
+    /// Options of the reader and the writer.
     pub options: Vec<OptionSpec>,
-    /// Revision of the output, raised whenever the same input and options would give different
-    /// bytes.
+    /// Revision of the output. Increase it whenever the same input and options would produce
+    /// different bytes.
     pub output_revision: u32,
-    /// Facts about the format, as name and value; see [`attribute`](Self::attribute).
+    /// Additional attributes of the format, as pairs of a name and a value. See
+    /// [`attribute`](Self::attribute).
     pub attributes: Vec<(String, String)>,
 }
 
 impl Description {
-    /// Creates the description of a format with this id and title, and without capabilities.
+    /// Creates the description of a format with this id and title. The description has no
+    /// capabilities yet.
     #[must_use]
     pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
         Self { id: id.into(), title: title.into(), ..Self::default() }
     }
 
-    /// Sets the file name endings, each with its dot. The first one is used for outputs.
+    /// Sets the file name suffixes, each with its dot. Outputs use the first suffix.
     #[must_use]
     pub fn suffixes(self, suffixes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { suffixes: suffixes.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Adds bytes that its files have at an offset from their start.
+    /// Adds bytes that all files of the format contain at an offset from the start.
     #[must_use]
     pub fn magic(self, offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
         self.magic_at(Magic::new(offset, bytes))
     }
 
-    /// Adds a magic that may be masked or counted from the end of the file.
+    /// Adds a magic with a mask, or with an offset from the end of the file.
     #[must_use]
     pub fn magic_at(mut self, magic: Magic) -> Self {
         self.magic.push(magic);
         self
     }
 
-    /// Adds a fact about the format that a host may show. A host ignores names that it does not
-    /// know. The value of `specification` says where the format is specified.
+    /// Adds an attribute of the format that a host may show. A host ignores names that it does not
+    /// know. The value of `specification` refers to the document that specifies the format.
     #[must_use]
     pub fn attribute(mut self, name: &str, value: &str) -> Self {
         self.attributes.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Sets the patterns of names of files in a folder of this format.
+    /// Sets the patterns for the names of files in a folder of this format.
     #[must_use]
     pub fn members(self, members: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { members: members.into_iter().map(Into::into).collect(), ..self }
@@ -78,7 +82,7 @@ impl Description {
         Self { capabilities, ..self }
     }
 
-    /// Sets the options of its reader and its writer.
+    /// Sets the options of the reader and the writer.
     #[must_use]
     pub fn options(self, options: impl Into<Vec<OptionSpec>>) -> Self {
         Self { options: options.into(), ..self }
@@ -90,7 +94,8 @@ impl Description {
         Self { output_revision, ..self }
     }
 
-    /// Returns whether the format has this side: a reader or a writer, of tensors or of records.
+    /// Returns whether the format has a reader or a writer, as selected by `side`. Tensors and
+    /// records both count.
     #[must_use]
     pub fn has(&self, side: crate::Side) -> bool {
         match side {
@@ -112,16 +117,17 @@ impl Description {
     }
 }
 
-/// Bytes that each file of a format has at a certain offset. A strong magic has four bytes or more,
-/// at least one of which is not text, so that no file of a different format has it.
+/// Bytes that every file of a format contains at a certain offset. A strong magic has four bytes or
+/// more, and at least one of them is not text. Files of other formats then do not match it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Magic {
-    /// Offset from the start of the file, or distance from its end.
+    /// Offset from the start of the file, or distance from the end.
     pub offset: u64,
-    /// Bytes at that offset.
+    /// Expected bytes at that offset.
     pub bytes: Vec<u8>,
-    /// Mask of the bits to compare in each byte; as long as `bytes`, or empty to compare all bits.
+    /// Mask of the bits to compare in each byte. The mask is as long as `bytes`, or empty to
+    /// compare all bits.
     pub mask: Vec<u8>,
     /// Whether the offset is counted from the end of the file.
     pub from_end: bool,
@@ -140,13 +146,13 @@ impl Magic {
         Self { mask: mask.into(), ..self }
     }
 
-    /// Counts the offset back from the end of the file.
+    /// Changes the offset to a distance from the end of the file.
     #[must_use]
     pub fn from_end(self) -> Self {
         Self { from_end: true, ..self }
     }
 
-    /// Returns whether a file has this magic.
+    /// Returns whether a file contains this magic.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
@@ -163,50 +169,50 @@ impl Magic {
     }
 }
 
-/// The capabilities of a format: an open set of bits.
+/// The capabilities of a format, as an open set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Capabilities(pub u64);
 
 impl Capabilities {
-    /// Reads tensors.
+    /// The format can read tensors.
     pub const READ: Self = Self(1);
-    /// Writes tensors.
+    /// The format can write tensors.
     pub const WRITE: Self = Self(2);
     /// The writer keeps the tree of non-tensor state.
     pub const TREE: Self = Self(4);
-    /// The writer keeps key-value metadata. It keeps values that are not text only with
-    /// [`VALUES`](Self::VALUES).
+    /// The writer keeps key-value metadata. It keeps values that are not text only if the format
+    /// also has [`VALUES`](Self::VALUES).
     pub const METADATA: Self = Self(8);
     /// The writer keeps tied tensors tied.
     pub const TIES: Self = Self(16);
-    /// Reads records.
+    /// The format can read records.
     pub const READ_RECORDS: Self = Self(32);
-    /// Writes records.
+    /// The format can write records.
     pub const WRITE_RECORDS: Self = Self(64);
-    /// Creates an index of records.
+    /// The format can create an index of records.
     pub const INDEX: Self = Self(128);
-    /// The writer creates several files whose names begin with the target's name, regardless of its
-    /// ending.
+    /// The writer creates several files whose names begin with the target's name, even if that name
+    /// has a suffix.
     pub const PREFIX: Self = Self(256);
     /// The writer keeps attributes of tensors.
     pub const ATTRIBUTES: Self = Self(512);
-    /// The writer keeps the types of metadata values. For other formats the host converts values
-    /// that are not text to compact JSON, and lists them as changed.
+    /// The writer keeps the types of metadata values. For other formats, the host converts values
+    /// that are not text to compact JSON, and reports them as changed.
     pub const VALUES: Self = Self(1024);
     /// The writer accepts dtypes that are not built in, by name. For other formats that keep
-    /// metadata, the host converts such tensors to U8, describes them in the metadata, and lists
+    /// metadata, the host converts such tensors to U8, describes them in the metadata, and reports
     /// them as changed.
     pub const DTYPES: Self = Self(2048);
-    /// Programs compute with the tensors in its files as numbers. The host therefore refuses to
-    /// write codes of quantized weights to this format, since they are meaningless without their
-    /// scales.
+    /// Programs use the tensors of this format as numbers in computations. The host therefore
+    /// refuses to write codes of quantized weights to this format, because the codes are
+    /// meaningless without their scales.
     pub const NUMBERS: Self = Self(4096);
-    /// The file that the reader opens first names the other files, by any path. If such a path is a
-    /// symbolic link that leads out of the folder, it is never followed: the target could be any
-    /// file, and its bytes would become tensor data.
+    /// The first file that the reader opens contains the paths of the other files, and the paths
+    /// may be arbitrary. The host never follows a path through a symbolic link that leads out of
+    /// the folder. Otherwise, the bytes of any file on the system could become tensor data.
     pub const EXTERNAL: Self = Self(8192);
 
-    /// Returns the union of both sets, as `|` does, but usable in constants.
+    /// Returns the union of both sets, like `|`, but also in constants.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -227,22 +233,22 @@ impl std::ops::BitOr for Capabilities {
     }
 }
 
-/// The likelihood that an input is of a format, from 0 to 100.
+/// The likelihood, from 0 to 100, that an input has a certain format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score(pub u32);
 
 impl Score {
-    /// The input is not of this format.
+    /// The input does not have this format.
     pub const NO: Self = Self(0);
-    /// Nothing contradicts this format.
+    /// The input may have this format: nothing contradicts it.
     pub const MAYBE: Self = Self(30);
-    /// Most of the input fits this format.
+    /// Most of the input matches this format.
     pub const LIKELY: Self = Self(60);
-    /// The input cannot be of any other format.
+    /// The input cannot have any other format.
     pub const CERTAIN: Self = Self(100);
 
-    /// Returns the score of a folder or prefix with files that satisfy `is_member`. A prefix is
-    /// only likely.
+    /// Returns the score of a folder or prefix that contains files for which `is_member` returns
+    /// true. The score of a prefix is only [`LIKELY`](Self::LIKELY).
     ///
     /// # Errors
     /// Returns an error if the folder cannot be listed.
@@ -256,17 +262,17 @@ impl Score {
     }
 }
 
-/// A format. The host calls it from many threads.
+/// A format, implemented by a plugin. The host calls it from many threads.
 pub trait Format: Send + Sync {
-    /// Returns the description of the format, which must be the same each time.
+    /// Returns the description of the format. Every call must return the same description.
     fn describe(&self) -> Description;
 
-    /// Returns how likely this input is of this format, after a few bounded reads. If this returns
-    /// `None`, the host compares the declared magic, suffixes and members.
+    /// Returns how likely it is that this input has this format, after a few bounded reads. If the
+    /// result is `None`, the host checks the declared magic, suffixes and members instead.
     ///
     /// # Errors
-    /// Returns an error only if the input cannot be read. Return [`Score::NO`] for bytes that do
-    /// not fit.
+    /// Returns an error only if the input cannot be read. For bytes that do not match the format,
+    /// return [`Score::NO`].
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
         let _ = (source, context);
         Ok(None)
@@ -315,13 +321,13 @@ pub trait Format: Send + Sync {
     }
 }
 
-/// A reader of tensors: describes the contents of an input.
+/// A reader of tensors, which describes the contents of an input.
 pub trait TensorReader: Send + Sync {
-    /// Fills the catalog, and returns the decoder of its encoded storages: [`NothingEncoded`] if
-    /// there are none. Reads only headers; the host reads the tensors.
+    /// Fills the catalog, and returns the decoder of its encoded storages, or [`NothingEncoded`] if
+    /// there are none. The reader reads only headers, and the host reads the tensors.
     ///
     /// # Errors
-    /// Returns an error with its location if the input is malformed, unsupported or over a limit,
+    /// Returns an error with a location if the input is malformed or unsupported, exceeds a limit,
     /// or cannot be read.
     fn read(
         &self,
@@ -333,8 +339,9 @@ pub trait TensorReader: Send + Sync {
 
 /// A decoder of the encoded storages of one input. The host calls it from many threads.
 pub trait TensorDecoder: Send + Sync {
-    /// Pushes all bytes of the storage that was declared with this handle, in order. The host may
-    /// call this several times for the same storage, and for several storages at once.
+    /// Writes all bytes of the storage with this handle to the sink, in order. The host may call
+    /// this function several times for the same storage, and may decode several storages
+    /// concurrently.
     fn decode(
         &self,
         source: &dyn Source,
@@ -354,10 +361,10 @@ impl TensorDecoder for NothingEncoded {
     }
 }
 
-/// An encoded storage that knows where its bytes are. A `Vec` of such storages is a
+/// An encoded storage that can locate and decode its own bytes. A `Vec` of such storages is a
 /// [`TensorDecoder`]: the handle is an index into it.
 pub trait EncodedStorage: Send + Sync {
-    /// Pushes all decoded bytes, in order.
+    /// Writes all decoded bytes to the sink, in order.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()>;
 }
 
@@ -378,13 +385,13 @@ fn no_encoded_storage(handle: u64) -> Error {
     Error::plugin(format!("no encoded storage {handle}"))
 }
 
-/// A writer of tensors: plans an output.
+/// A writer of tensors, which plans an output.
 pub trait TensorWriter: Send + Sync {
-    /// Plans the files for a catalog. The returned plan is kept until the output is sealed.
+    /// Plans the files for a catalog. The host keeps the returned plan until the output is sealed.
     ///
     /// # Errors
-    /// Returns a usage or unsupported error for a catalog that the format cannot store at all.
-    /// Report content that it cannot store as a loss.
+    /// Returns a usage or unsupported error if the format cannot store any content of the catalog.
+    /// If the format cannot store some of the content, report that content as a loss instead.
     fn plan(
         &self,
         catalog: &dyn CatalogView,
@@ -394,20 +401,20 @@ pub trait TensorWriter: Send + Sync {
     ) -> Result<Box<dyn TensorPlan>>;
 
     /// Returns the steps, in the syntax of `--step`, that turn this catalog into the one that
-    /// [`plan`](Self::plan) receives. They can set the names and the row order that programs expect
-    /// in files of this format, for example. They run after the user's own steps, and each is
-    /// reported to the user. An empty list leaves the catalog as it is.
+    /// [`plan`](Self::plan) receives. For example, steps can set the names and the row order that
+    /// programs expect in files of this format. These steps run after the user's own steps, and the
+    /// host reports each of them to the user. If the list is empty, the catalog does not change.
     fn steps(&self, catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
         let _ = (catalog, context);
         Ok(Vec::new())
     }
 }
 
-/// The part of a writer's work that follows planning: streamed files, encoded segments, and bytes
-/// that depend on checksums and lengths.
+/// The tasks of a writer after planning: streamed files, encoded segments, and bytes that depend on
+/// checksums and lengths.
 pub trait TensorPlan: Send + Sync {
-    /// Pushes the bytes of a streamed file, in order. The host may stream several files at the same
-    /// time.
+    /// Writes the bytes of a streamed file to the sink, in order. The host may stream several files
+    /// concurrently.
     fn stream(
         &self,
         file: OutputId,
@@ -419,9 +426,9 @@ pub trait TensorPlan: Send + Sync {
         Err(Error::plugin("this writer does not stream files"))
     }
 
-    /// Pushes the bytes of an encoded segment, in order, and returns a note for
-    /// [`seal`](Self::seal). The host encodes several segments at the same time, in any order. Each
-    /// call for a segment must give the same bytes.
+    /// Writes the bytes of an encoded segment to the sink, in order, and returns a note for
+    /// [`seal`](Self::seal). The host encodes several segments concurrently, in any order. All
+    /// calls for a segment must produce the same bytes.
     fn encode(
         &self,
         id: EncodedId,
@@ -443,24 +450,25 @@ pub trait TensorPlan: Send + Sync {
     }
 }
 
-/// A plan without streamed files, encoded segments and deferred bytes.
+/// A plan without streamed files, encoded segments or deferred bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NothingToSeal;
 
 impl TensorPlan for NothingToSeal {}
 
-/// The location of an encoded segment in its file.
+/// The final location of an encoded segment in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedPlace {
-    /// Offset of its first byte in the file.
+    /// Offset of the segment's first byte in the file.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the segment in bytes.
     pub len: u64,
-    /// Note that [`TensorPlan::encode`] returned.
+    /// The note that [`TensorPlan::encode`] returned.
     pub note: Vec<u8>,
 }
 
-/// Facts about the written bytes: the digests that the layout requested, and lengths.
+/// Information about the written bytes: the digests that the layout requested, and the lengths of
+/// files and segments.
 pub trait Digests {
     /// Returns a requested digest.
     ///
@@ -471,36 +479,37 @@ pub trait Digests {
     /// Returns a requested 32-bit CRC as a number.
     ///
     /// # Errors
-    /// Returns a plugin error if the digest was not requested, or if it is not four bytes long.
+    /// Returns a plugin error if the digest was not requested, or if the digest is not four bytes
+    /// long.
     fn crc(&self, id: DigestId) -> Result<u32> {
         let value = self.get(id)?.value;
         let bytes = (*value).try_into().map_err(|_| Error::plugin("the digest is not a 32-bit CRC"))?;
         Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Returns the location of an encoded segment in its file, and its note.
+    /// Returns the final location of an encoded segment in its file, and the note of the segment.
     ///
     /// # Errors
     /// Returns a plugin error if there is no such segment.
     fn encoded(&self, id: EncodedId) -> Result<EncodedPlace>;
 
-    /// Returns the length of a file in bytes, including a streamed file.
+    /// Returns the length of a file in bytes. Streamed files are supported.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such file, or if it is a late file.
+    /// Returns a plugin error if the file does not exist, or if it is a late file.
     fn file_len(&self, file: OutputId) -> Result<u64>;
 }
 
-/// Takes the bytes that depend on digests.
+/// Receives the bytes that depend on digests.
 pub trait SealSink {
     /// Sets all bytes of a deferred segment.
     ///
     /// # Errors
-    /// Returns a plugin error if their number differs from the reserved length, or an error if they
-    /// cannot be written.
+    /// Returns a plugin error if the number of bytes differs from the reserved length, or an error
+    /// if the bytes cannot be written.
     fn deferred(&mut self, id: DeferredId, bytes: &[u8]) -> Result<()>;
 
-    /// Appends to a late file. A file that is never appended to is empty.
+    /// Appends bytes to a late file. Without any call, the file is empty.
     ///
     /// # Errors
     /// Returns a plugin error if there is no such file, or an error if it cannot be written.

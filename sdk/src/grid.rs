@@ -1,44 +1,45 @@
-//! A grid is a regular tiling of a tensor with one storage per tile, as in chunked formats. Its
-//! blocks are created on request, so each of millions of chunks takes only a few bytes.
+//! A grid divides a tensor into tiles of one shape, with one storage per tile, as in chunked
+//! formats. The blocks of a grid are created on request, so each of millions of chunks needs only a
+//! few bytes.
 
 use crate::{Block, Order, Region, StorageId, row_major_strides};
 
-/// The tiles of a tensor, all of the same shape, except at the edges of the tensor.
+/// The tiles of a tensor. All tiles have the same shape, except at the edges of the tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Grid {
-    /// Shape of a tile, in elements; no dimension is 0.
+    /// Shape of a tile, in elements. No dimension is 0.
     pub tile: Vec<u64>,
     /// Order of the elements in a tile.
     pub order: Order,
-    /// How tiles that reach past the end of the tensor are stored.
+    /// How tiles that extend past the end of the tensor are stored.
     pub edges: Edges,
     /// Storages of the tiles, in row-major order of the tiles. A tile begins at the start of its
     /// storage.
     pub tiles: Tiles,
-    /// Storage of one element, which tiles without a storage repeat.
+    /// Storage of the single element that fills tiles without a storage.
     pub fill: Option<StorageId>,
 }
 
-/// How tiles that reach past the end of the tensor are stored.
+/// How tiles that extend past the end of the tensor are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Edges {
-    /// Only the part inside the tensor, contiguous.
+    /// Only the part inside the tensor is stored, as contiguous elements.
     Clipped,
-    /// A whole tile; only the part inside the tensor is read.
+    /// The whole tile is stored, but only the part inside the tensor is read.
     Padded,
 }
 
 /// The storages of the tiles of a grid.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Tiles {
-    /// Storages with consecutive ids.
+    /// The storages of the tiles have consecutive ids.
     Consecutive {
         /// Storage of the first tile.
         first: StorageId,
         /// Number of tiles.
         count: u32,
     },
-    /// One storage per tile, or `None` for an absent tile.
+    /// One storage per tile, or `None` for a missing tile.
     Listed(Vec<Option<StorageId>>),
 }
 
@@ -52,7 +53,7 @@ impl Tiles {
         }
     }
 
-    /// Returns the storage of a tile, or `None` if the tile is absent or the number is out of
+    /// Returns the storage of a tile, or `None` if the tile is missing or the number is out of
     /// range.
     #[must_use]
     pub fn get(&self, number: u64) -> Option<StorageId> {
@@ -65,7 +66,7 @@ impl Tiles {
         }
     }
 
-    /// Replaces a list of consecutive ids with `Consecutive`.
+    /// Converts a list of consecutive ids to `Consecutive`.
     fn simplified(self) -> Self {
         let Self::Listed(listed) = &self else { return self };
         let Some(Some(first)) = listed.first().copied() else { return self };
@@ -85,8 +86,8 @@ impl Grid {
         shape.iter().zip(&self.tile).map(|(&len, &tile)| len.div_ceil(tile))
     }
 
-    /// Returns a tile as a block of a tensor of this shape. An absent tile repeats the fill
-    /// element.
+    /// Returns a tile as a block of a tensor of this shape. A missing tile becomes a block that
+    /// repeats the fill element.
     pub(crate) fn block(&self, shape: &[u64], number: u64) -> Option<Block> {
         if number >= self.tiles.count() {
             return None;
@@ -111,15 +112,15 @@ impl Grid {
         Some(Block { region, storage, offset: 0, strides })
     }
 
-    /// Returns the grid in its shortest form, without an unused fill, so that equal grids compare
-    /// as equal.
+    /// Returns the grid in its shortest form, without an unused fill. As a result, equivalent grids
+    /// compare as equal.
     pub(crate) fn simplified(self) -> Self {
         let tiles = self.tiles.simplified();
         let has_absent = matches!(&tiles, Tiles::Listed(listed) if listed.contains(&None));
         Self { tiles, fill: self.fill.filter(|_| has_absent), ..self }
     }
 
-    /// Returns the numbers of the tiles that overlap `region`, in a tensor of `shape`.
+    /// Returns the numbers of the tiles that overlap `region` in a tensor of shape `shape`.
     pub(crate) fn tiles_overlapping<'a>(
         &'a self,
         shape: &[u64],
@@ -158,7 +159,7 @@ impl Grid {
         Self { tiles, fill: self.fill.map(&storage), ..self.clone() }
     }
 
-    /// Moves a tile, or the fill if the tile is absent, to a different storage.
+    /// Moves a tile to a different storage. If the tile is missing, moves the fill instead.
     pub(crate) fn move_tile(&mut self, number: u64, storage: StorageId) {
         if let Tiles::Consecutive { .. } = &self.tiles {
             self.tiles = Tiles::Listed((0..self.tiles.count()).map(|n| self.tiles.get(n)).collect());
@@ -171,7 +172,7 @@ impl Grid {
     }
 }
 
-/// Returns the strides of contiguous elements in this order.
+/// Returns the strides of contiguous elements in the given order.
 fn strides(shape: &[u64], order: Order) -> Vec<i64> {
     match order {
         Order::C => row_major_strides(shape),
@@ -193,7 +194,8 @@ mod tests {
         Storage,
     };
 
-    /// A tensor of `shape` in tiles of [2, 3] with storages of these lengths; 0 means absent.
+    /// Builds a catalog with a tensor of `shape` in tiles of [2, 3]. `lens` contains the lengths of
+    /// the tiles' storages, and a length of 0 means that the tile is missing.
     fn build(
         shape: &[u64],
         edges: Edges,
@@ -228,7 +230,7 @@ mod tests {
         assert_eq!(kind(&[0, 4], clipped, &[], same), None);
         let malformed = Some(ErrorKind::Malformed);
         assert_eq!(kind(&[3, 4], clipped, &[24, 8, 12, 3], same), malformed);
-        // In a padded tile, the second row begins after a full row of the tile, including the
+        // In a padded tile, the second row begins after a full row of the tile, which includes the
         // padding.
         assert_eq!(kind(&[3, 4], padded, &[24, 8, 12, 4], same), malformed);
         assert_eq!(kind(&[3, 4], clipped, &[24, 8, 12], same), malformed);
@@ -241,8 +243,8 @@ mod tests {
         assert_eq!(kind(&[3, 4], clipped, &[24, 0, 12, 4], |grid| grid.fill = None), Some(ErrorKind::Plugin));
         let other = |grid: &mut Grid| grid.tiles = Tiles::Consecutive { first: StorageId(3), count: 4 };
         assert_eq!(kind(&[3, 4], clipped, &[24; 4], other), Some(ErrorKind::Plugin));
-        // The grid claims 51 tiles, of which 50 are absent. Each absent tile expands 4 stored bytes
-        // to 24 bytes.
+        // The grid declares 51 tiles, and 50 of them are missing. Each missing tile expands 4
+        // stored bytes to 24 bytes.
         let limit = Some(ErrorKind::Limit);
         let claimed = |grid: &mut Grid| grid.tiles = Tiles::Consecutive { first: StorageId(0), count: 51 };
         assert_eq!(kind(&[102, 3], clipped, &[], claimed), limit);

@@ -1,41 +1,42 @@
-//! A layout is a writer's plan: the files, and the bytes in each of them.
+//! A layout is the plan of a writer. It lists the files and the bytes in each file.
 //!
-//! Segments are appended, so a file has no overlaps, and its only holes are [`Pad`](Segment::Pad)s.
-//! [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) proves that every tensor is written
-//! once, is declared as an alias of a tensor that is written, or is left out with a loss.
+//! Segments are only appended, so the segments of a file cannot overlap. The only gaps are
+//! [`Pad`](Segment::Pad)s. [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) checks every
+//! tensor. A tensor must be written once, be declared as an alias of a written tensor, or be
+//! omitted with a loss.
 
 use crate::{ByteOrder, DigestAlgorithm, Loss, LossSink, Region, Result, StorageId, TensorId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// A file of a layout, by its index.
+/// The id of a file of a layout: its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputId(pub u32);
 
-/// Bytes of a file that are supplied once the digests are known.
+/// The id of bytes in a file that are supplied when the digests are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeferredId(pub u32);
 
-/// Bytes of a file that [`TensorPlan::encode`](crate::TensorPlan::encode) produces. Ids count from
-/// 0 in the order in which segments are appended, over all files.
+/// The id of bytes in a file that [`TensorPlan::encode`](crate::TensorPlan::encode) produces. Ids
+/// count from 0 over all files, in the order in which segments are appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EncodedId(pub u32);
 
-/// A digest that a writer requests.
+/// The id of a digest that a writer requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DigestId(pub u32);
 
 /// The destination of the output, as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// One file, or the name from which the names of a set of files are derived.
+    /// A file, or the common part of the names of several files.
     File(String),
-    /// A folder in which the writer names the files.
+    /// A folder. The writer chooses the names of the files in the folder.
     Folder,
 }
 
 impl Target {
-    /// Returns the name of the file, or `usual` for a folder.
+    /// Returns the name of the target file, or `usual` if the target is a folder.
     #[must_use]
     pub fn file_or<'n>(&'n self, usual: &'n str) -> &'n str {
         match self {
@@ -45,30 +46,31 @@ impl Target {
     }
 }
 
-/// Decides when a file becomes visible, if files cannot be renamed all at once.
+/// The role of a file. It determines when the file becomes visible if not all files can be renamed
+/// at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// A file with data.
+    /// A file that contains data.
     Data,
-    /// A file that tells readers where the data is. An old index is removed first, and the new
-    /// index appears last.
+    /// A file that contains the locations of the data. The host removes an old index first, and
+    /// makes the new index visible last.
     Index,
 }
 
-/// The index that varies fastest in memory.
+/// The order of elements in memory, defined by the index that varies fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {
-    /// The last index: row-major.
+    /// The last index varies fastest (row-major).
     #[default]
     C,
-    /// The first index: column-major.
+    /// The first index varies fastest (column-major).
     Fortran,
 }
 
-/// A tensor or part of a tensor, in the form in which it is written to a file.
+/// A tensor or part of a tensor, and the form in which it is written to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorPart {
-    /// The tensor.
+    /// Tensor to write.
     pub tensor: TensorId,
     /// Part of the tensor, or `None` for the whole tensor.
     pub region: Option<Region>,
@@ -79,7 +81,7 @@ pub struct TensorPart {
 }
 
 impl TensorPart {
-    /// Creates a part that is a whole tensor: row-major, little-endian.
+    /// Creates a part that contains a whole tensor, in row-major order and little-endian.
     #[must_use]
     pub fn whole(tensor: TensorId) -> Self {
         Self { tensor, region: None, order: Order::C, byte_order: ByteOrder::Little }
@@ -100,22 +102,22 @@ pub struct SourceRange {
 /// The contents of an encoded segment, and its length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Encoded {
-    /// Tensors in the segment; may be empty.
+    /// Tensors in the segment. The list may be empty.
     pub tensors: Vec<TensorId>,
-    /// Part of the only tensor in the segment, or `None` for all of each tensor.
+    /// Part of the only tensor in the segment, or `None` if the segment contains whole tensors.
     pub region: Option<Region>,
-    /// Length in bytes, or `None` if it is not known before the segment is encoded.
+    /// Length in bytes, or `None` if the length is unknown until the segment is encoded.
     pub len: Option<u64>,
 }
 
 impl Encoded {
-    /// Creates a segment of whole tensors, whose length is not known in advance.
+    /// Creates a segment of whole tensors. Its length is not known in advance.
     #[must_use]
     pub fn tensors(tensors: impl Into<Vec<TensorId>>) -> Self {
         Self { tensors: tensors.into(), ..Self::default() }
     }
 
-    /// Creates a segment of a region of a tensor, whose length is not known in advance.
+    /// Creates a segment with a region of a tensor. Its length is not known in advance.
     #[must_use]
     pub fn region(tensor: TensorId, region: Region) -> Self {
         Self { tensors: vec![tensor], region: Some(region), len: None }
@@ -128,25 +130,25 @@ impl Encoded {
     }
 }
 
-/// The contents of a stretch of a file.
+/// The contents of a segment of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
     /// Literal bytes.
     Bytes(Vec<u8>),
     /// A tensor or part of a tensor.
     Tensor(TensorPart),
-    /// Raw bytes of a storage, with each group of `swap_unit` bytes reversed (1: none).
+    /// Raw bytes of a storage. Each group of `swap_unit` bytes is reversed, so 1 means no change.
     Storage {
         /// The storage.
         storage: StorageId,
-        /// First byte in the storage.
+        /// Offset of the first byte in the storage.
         offset: u64,
-        /// Number of bytes that are reversed together.
+        /// Number of bytes to reverse as a unit.
         swap_unit: u32,
     },
     /// Raw bytes of another input.
     Source(SourceRange),
-    /// Zeros.
+    /// Zero bytes.
     Pad,
     /// Bytes that the plan encodes.
     Encoded(EncodedId),
@@ -154,10 +156,10 @@ pub enum Segment {
     Deferred(DeferredId),
 }
 
-/// A segment and its location in its file.
+/// A segment and its location in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedSegment {
-    /// Offset of its first byte in the file.
+    /// Offset of the segment's first byte in the file.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
@@ -165,34 +167,34 @@ pub struct PlacedSegment {
     pub segment: Segment,
 }
 
-/// The way in which the bytes of a file are produced.
+/// How the bytes of a file are produced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// Copied by the host: segments in order, from byte 0, without holes.
+    /// The host copies the segments in order, from byte 0 and without holes.
     Copied(Vec<PlacedSegment>),
-    /// Pushed to a sink by the writer, in order.
+    /// The writer writes the bytes to a sink, in order.
     Streamed,
-    /// Supplied by the writer once the digests are known.
+    /// The writer supplies the bytes when the digests are known.
     Late,
 }
 
 /// A file of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Path relative to the output folder, separated by `/`.
+    /// Path relative to the output folder. Its parts are separated by `/`.
     pub path: String,
-    /// Data or index.
+    /// Role of the file: data or index.
     pub role: Role,
-    /// The way in which its bytes are produced.
+    /// How the bytes of the file are produced.
     pub content: Content,
-    /// Length in bytes so far; 0 for streamed and late files.
+    /// Length in bytes so far. The length is 0 for streamed and late files.
     pub len: u64,
 }
 
-/// An encoded segment and its location in its file.
+/// An encoded segment and its location in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedEncoded {
-    /// The file.
+    /// File that contains the segment.
     pub file: OutputId,
     /// Range of bytes in the file.
     pub range: Range<u64>,
@@ -200,10 +202,10 @@ pub struct PlacedEncoded {
     pub encoded: Encoded,
 }
 
-/// A request for a digest over a range of a copied file.
+/// A request for the digest of a range of a copied file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestRequest {
-    /// The file.
+    /// File that contains the range.
     pub file: OutputId,
     /// Range of bytes in the file.
     pub range: Range<u64>,
@@ -211,13 +213,13 @@ pub struct DigestRequest {
     pub algorithm: DigestAlgorithm,
 }
 
-/// Receives the plan of a writer. A [loss](LossSink::loss) reports content that the output will not
-/// contain; for a whole tensor, call [`omit`](Self::omit) instead.
+/// Receives the plan of a writer. Use a [loss](LossSink::loss) to report content that the output
+/// will not contain. For a whole tensor, call [`omit`](Self::omit) instead.
 pub trait LayoutSink: LossSink {
-    /// Adds a file that the host copies. Segments are appended to it.
+    /// Adds a file that the host copies. Add its contents by appending segments.
     ///
     /// # Errors
-    /// Returns a plugin error if the path leaves the folder or is already used.
+    /// Returns a plugin error if the path leads out of the folder or is already used.
     fn file(&mut self, path: &str, role: Role) -> Result<OutputId>;
 
     /// Adds a file that [`TensorPlan::stream`](crate::TensorPlan::stream) writes from these
@@ -230,21 +232,23 @@ pub trait LayoutSink: LossSink {
     /// Appends literal bytes, and returns their offset in the file.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such copied file.
+    /// Returns a plugin error if the file does not exist or is not a copied file.
     fn bytes(&mut self, file: OutputId, bytes: &[u8]) -> Result<u64>;
 
     /// Appends a tensor or part of a tensor, and returns its offset.
     ///
     /// # Errors
-    /// Returns an error if there is no such copied file, or if the tensor has no such part.
+    /// Returns an error if the file does not exist or is not a copied file, or if the tensor does
+    /// not contain the part.
     fn tensor(&mut self, file: OutputId, part: TensorPart) -> Result<u64>;
 
-    /// Appends `len` raw bytes of a storage from `offset`, with each group of `swap_unit` bytes
-    /// reversed, and returns their offset in the file. A tensor counts as written if all of its
-    /// blocks are inside such ranges.
+    /// Appends `len` raw bytes of a storage, starting at `offset`, and returns their offset in the
+    /// file. Each group of `swap_unit` bytes is reversed. A tensor counts as written if such ranges
+    /// cover all of its blocks.
     ///
     /// # Errors
-    /// Returns an error if there is no such copied file, or if the storage is shorter.
+    /// Returns an error if the file does not exist or is not a copied file, or if the storage is
+    /// too short.
     fn storage(
         &mut self,
         file: OutputId,
@@ -254,77 +258,79 @@ pub trait LayoutSink: LossSink {
         swap_unit: u32,
     ) -> Result<u64>;
 
-    /// Appends raw bytes of another input. The host copies them, and checks until the end that the
-    /// file does not change.
+    /// Appends raw bytes of another input. The host copies the bytes, and reports an error if the
+    /// source file changes before the output is complete.
     ///
     /// # Errors
-    /// Returns an error if there is no such copied file, if the source file is shorter, or if
-    /// [`Context::open`](crate::Context::open) fails.
+    /// Returns an error if the file does not exist or is not a copied file, if the source file is
+    /// too short, or if [`Context::open`](crate::Context::open) fails.
     fn copy(&mut self, file: OutputId, from: SourceRange) -> Result<u64>;
 
-    /// Appends zeros.
+    /// Appends zero bytes.
     fn pad(&mut self, file: OutputId, len: u64) -> Result<u64>;
 
     /// Appends bytes that [`TensorPlan::encode`](crate::TensorPlan::encode) produces, and returns
-    /// their id and offset. The host calls `encode` for many segments at once.
+    /// their id and offset. The host encodes many segments concurrently.
     ///
-    /// A segment of unknown length counts as one byte here: in the offsets of what follows it in
-    /// the file, and in the ranges of [`digest`](Self::digest). When the file is sealed,
+    /// A segment of unknown length counts as one byte in later offsets of the file and in the
+    /// ranges of [`digest`](Self::digest). When the file is sealed,
     /// [`Digests::encoded`](crate::Digests::encoded) returns the final location.
     ///
     /// # Errors
-    /// Returns an error if there is no such copied file, if a tensor has no such region, or if a
-    /// region is specified and the number of tensors is not one.
+    /// Returns an error if the file does not exist or is not a copied file, or if a tensor does not
+    /// contain the region. Also returns an error if a region is set and the number of tensors is
+    /// not one.
     fn encoded(&mut self, file: OutputId, encoded: Encoded) -> Result<(EncodedId, u64)>;
 
-    /// Appends `len` bytes that are supplied once the digests are known.
+    /// Appends `len` bytes that the writer supplies when the digests are known.
     fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId>;
 
-    /// Requests a digest over a range of a copied file that contains no deferred bytes.
+    /// Requests the digest of a range of a copied file. The range must not contain deferred bytes.
     ///
     /// # Errors
-    /// Returns a plugin error if the file has no such range.
+    /// Returns a plugin error if the file does not contain the range.
     fn digest(&mut self, file: OutputId, range: Range<u64>, algorithm: DigestAlgorithm) -> Result<DigestId>;
 
-    /// Declares that `tensor` is written as `of`, which has the same dtype, shape and bytes.
+    /// Declares that the output stores `tensor` as `of`, which has the same dtype, shape and bytes.
     ///
     /// # Errors
-    /// Returns a plugin error if the two are not tied.
+    /// Returns a plugin error if the two tensors are not tied.
     fn alias(&mut self, tensor: TensorId, of: TensorId) -> Result<()>;
 
-    /// Leaves a tensor out of the output, with a loss of kind `tensor` and the reason `why`.
+    /// Omits a tensor from the output, and reports a loss of kind `tensor` with the reason `why`.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such tensor.
+    /// Returns a plugin error if the tensor does not exist.
     fn omit(&mut self, tensor: TensorId, why: &str) -> Result<()>;
 
-    /// Declares that this format's reader will show a tensor under a different name
-    /// ([`Purpose::SHOW`]), so that the output can be verified. A tensor may have several such
-    /// names.
+    /// Declares a different name under which this format's reader will show a tensor
+    /// ([`Purpose::SHOW`]). The host needs the name to verify the output. A tensor may have several
+    /// such names.
     ///
     /// [`Purpose::SHOW`]: crate::Purpose::SHOW
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such tensor.
+    /// Returns a plugin error if the tensor does not exist.
     fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
         let _ = (tensor, name);
         Ok(())
     }
 
-    /// Declares that a tensor is part of literal [`bytes`](Self::bytes) that the writer produced
-    /// while planning, such as a few strings in the format's own form.
+    /// Declares that a tensor is part of the literal [`bytes`](Self::bytes) that the writer
+    /// appended while planning. An example is a few strings in an encoding that only the format
+    /// uses.
     ///
     /// # Errors
-    /// Returns a plugin error if the tensor is also written in another way.
+    /// Returns a plugin error if the tensor is also written in a different way.
     fn written_in_bytes(&mut self, tensor: TensorId) -> Result<()>;
 
-    /// Declares that files with matching names that are not part of this output belong to an older
-    /// output that this one replaces, such as shards of a different count. With `--force` they are
-    /// removed when the new output is committed. In the pattern, `*` matches any characters except
-    /// `/`, `?` matches one character, and `[0-9]` matches one of a range.
+    /// Declares that other files with matching names are from an older output that this output
+    /// replaces. An example is an older set with a different number of shards. With `--force`, the
+    /// host removes these files when it commits the new output. In the pattern, `*` matches any
+    /// characters except `/`, `?` matches one character, and `[0-9]` matches a digit.
     ///
     /// # Errors
-    /// Returns a plugin error if the pattern leaves the folder.
+    /// Returns a plugin error if the pattern leads out of the folder.
     fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
         let _ = (pattern, role);
         Ok(())
@@ -345,19 +351,20 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Returns the files, in the writer's order.
+    /// Returns the files, in the order in which the writer added them.
     #[must_use]
     pub fn files(&self) -> &[OutputFile] {
         &self.files
     }
 
-    /// Returns the encoded segments, indexed by [`EncodedId`]. Segments of one file are in order.
+    /// Returns the encoded segments, indexed by [`EncodedId`]. The segments of each file are in
+    /// order.
     #[must_use]
     pub fn encoded(&self) -> &[PlacedEncoded] {
         &self.encoded
     }
 
-    /// Returns the files whose length is only known once their segments are encoded.
+    /// Returns the files whose lengths are unknown until their segments are encoded.
     #[must_use]
     pub fn files_of_unknown_length(&self) -> BTreeSet<OutputId> {
         let unsettled = self.encoded.iter().filter(|placed| placed.encoded.len.is_none());
@@ -412,25 +419,25 @@ impl Layout {
         &self.losses
     }
 
-    /// Returns the tensors that the output leaves out.
+    /// Returns the tensors that the output omits.
     #[must_use]
     pub fn omitted(&self) -> &[TensorId] {
         &self.omitted
     }
 
-    /// Returns the names under which a tensor is written, if they differ from its own.
+    /// Returns the names of a tensor in the output if they differ from its name in the catalog.
     #[must_use]
     pub fn names(&self, tensor: TensorId) -> Option<&[String]> {
         self.names.get(&tensor).map(Vec::as_slice)
     }
 
-    /// Returns the patterns of names of files that belong to an older output.
+    /// Returns the patterns for the names of files from an older output.
     #[must_use]
     pub fn superseded(&self) -> &[(String, Role)] {
         &self.superseded
     }
 
-    /// Moves the layout into a sub-folder.
+    /// Moves all files of the layout into a subfolder.
     #[must_use]
     pub fn in_folder(mut self, folder: &str) -> Self {
         let paths = self.files.iter_mut().map(|file| &mut file.path);
@@ -440,22 +447,23 @@ impl Layout {
         self
     }
 
-    /// Returns the total bytes of all copied files.
+    /// Returns the total length of all copied files in bytes.
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len).sum()
     }
 }
 
-/// The distances by which the bytes of files move when their encoded segments get their lengths.
+/// For each file, the distances by which its bytes move when the lengths of encoded segments become
+/// known.
 struct Shifts(HashMap<OutputId, Shift>);
 
-/// The segments of one file whose lengths were unknown.
+/// The segments of one file that had unknown lengths.
 #[derive(Default)]
 struct Shift {
-    /// Start offsets, as if each segment had one byte; in order.
+    /// Start offsets in order, computed as if each segment had one byte.
     starts: Vec<u64>,
-    /// Total bytes of each segment and all before it.
+    /// For each segment, the total length of the segment and all earlier segments.
     sums: Vec<u64>,
 }
 
@@ -571,7 +579,7 @@ mod tests {
         }
         let two = Encoded { region: region(0, 1), ..Encoded::tensors([TensorId(0), TensorId(0)]) };
         assert!(builder.encoded(file, two).is_err());
-        // Half of the tensor is missing.
+        // Half of the tensor is not written.
         builder.encoded(file, Encoded { region: region(0, 1), ..Encoded::tensors([TensorId(0)]) }).unwrap();
         assert!(builder.finish().is_err());
     }

@@ -1,4 +1,5 @@
-//! Builds layouts: each segment is checked as it is appended, and the whole when it is finished.
+//! Builds layouts. Each segment is checked when it is appended, and the whole layout is checked at
+//! the end.
 
 use crate::region::check_tiling;
 use crate::source::check_name;
@@ -11,22 +12,22 @@ use crate::{
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Maximum bytes of a file name on Linux, macOS and Windows.
+/// Maximum length of a file name in bytes on Linux, macOS and Windows.
 const MAX_FILE_NAME: usize = 255;
 
-/// Provisional length of an encoded segment of unknown length: one byte, so that no two segments
-/// end at the same offset.
+/// Provisional length of an encoded segment whose length is unknown. The length is one byte, so
+/// that no two segments end at the same offset.
 const UNKNOWN_LEN: u64 = 1;
 
-/// Builds a [`Layout`] for a catalog, and checks each segment as it is appended.
+/// Builds a [`Layout`] for a catalog, and checks each segment when it is appended.
 pub struct LayoutBuilder<'a> {
     catalog: &'a dyn CatalogView,
     context: &'a dyn Context,
     layout: Layout,
     paths: HashSet<String>,
-    /// For each tensor id, whether it is written as a whole and, so far, only once.
+    /// For each tensor id, whether the tensor has been written as a whole exactly once.
     whole: Vec<bool>,
-    /// For each tensor that is not written as a whole, the regions that are written.
+    /// For each tensor that is written in parts, the regions written so far.
     regions: HashMap<TensorId, Vec<Region>>,
     stored: HashMap<StorageId, Vec<Range<u64>>>,
     settled: HashSet<TensorId>,
@@ -34,8 +35,8 @@ pub struct LayoutBuilder<'a> {
 }
 
 impl<'a> LayoutBuilder<'a> {
-    /// Creates an empty layout for this catalog. `context` opens other inputs that bytes are copied
-    /// from.
+    /// Creates an empty layout for this catalog. `context` opens the other inputs from which bytes
+    /// are copied.
     #[must_use]
     pub fn new(catalog: &'a dyn CatalogView, context: &'a dyn Context) -> Self {
         Self {
@@ -54,8 +55,8 @@ impl<'a> LayoutBuilder<'a> {
     /// Returns the finished layout.
     ///
     /// # Errors
-    /// Returns a plugin error if a tensor is missing, is written only in part, or is written twice,
-    /// or if a digest covers deferred bytes.
+    /// Returns a plugin error if a tensor is missing, is written only partly, or is written twice.
+    /// Also returns a plugin error if a digest covers deferred bytes.
     pub fn finish(mut self) -> Result<Layout> {
         if self.layout.files.is_empty() {
             return Err(Error::plugin("the writer did not plan any files"));
@@ -93,9 +94,9 @@ impl<'a> LayoutBuilder<'a> {
         Ok(self.layout)
     }
 
-    /// Checks that no digest covers deferred bytes, which depend on digests.
+    /// Checks that no digest covers deferred bytes, because deferred bytes depend on digests.
     fn check_digests(&self) -> Result<()> {
-        // Segments are appended, so those of one file are in order.
+        // Segments are only appended, so the segments of each file are in order.
         let mut by_file: HashMap<OutputId, Vec<&Range<u64>>> = HashMap::new();
         for (file, range) in &self.layout.deferred {
             by_file.entry(*file).or_default().push(range);
@@ -122,7 +123,7 @@ impl<'a> LayoutBuilder<'a> {
         let info = self.catalog.dtype_info(view.dtype)?;
         let is_stored = |block: &Block| {
             let Some(ranges) = self.stored.get(&block.storage) else { return false };
-            // Strings are in one block. Packed elements may be in several blocks if each block
+            // Strings are in a single block. Packed elements may be in several blocks if each block
             // consists of whole bytes.
             let elements = block.region.shape.iter().product();
             let packed =
@@ -185,7 +186,7 @@ impl<'a> LayoutBuilder<'a> {
         self.whole.get(tensor.0 as usize).is_some_and(|&is_whole| is_whole)
     }
 
-    /// Records that a region of a tensor, or all of it, is written.
+    /// Records that a tensor or a region of it is written.
     fn record_written(&mut self, tensor: TensorId, region: Option<&Region>) {
         let place = tensor.0 as usize;
         let was_whole = self.is_whole(tensor);
@@ -223,7 +224,7 @@ fn written_twice(name: &str) -> Error {
     Error::plugin("the layout writes a tensor twice").tensor(name)
 }
 
-/// Sorts ranges and joins those that touch.
+/// Sorts ranges and joins adjacent or overlapping ranges.
 fn merge(ranges: &mut Vec<Range<u64>>) {
     ranges.sort_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());

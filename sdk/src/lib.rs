@@ -1,8 +1,10 @@
-//! Write a format plugin for `ferry`: a library that teaches it to read or write one more format.
+//! Write a format plugin for `ferry`. A plugin is a library that enables ferry to read or write an
+//! additional format.
 //!
-//! This is a whole plugin, for IDX, the format of the MNIST datasets (their file endings vary;
-//! `.idx` is ours). To start your own, run `ferry plugin new NAME`: it writes a plugin for a format
-//! of several tensors, with tests. An IDX file is one tensor:
+//! The following example is a complete plugin for IDX, the format of the MNIST datasets. (Suffixes
+//! of IDX files vary, and this example uses `.idx`.) To start your own plugin, run `ferry plugin
+//! new NAME`, which writes a plugin for a format of several tensors, with tests. An IDX file
+//! contains one tensor:
 //!
 //! ```text
 //! 0        2 bytes    0, 0
@@ -150,9 +152,9 @@
 //! # Building and installing
 //!
 //! A plugin is a dynamic library whose only dependency on ferry is this crate. If programs should
-//! also be able to link the formats in, put them into a plain library crate with `pub fn formats()
-//! -> Vec<Box<dyn Format>>`, and export that from a second crate: [`export_plugin!`] has a form for
-//! it.
+//! also be able to link the formats, put them into a plain library crate with `pub fn formats() ->
+//! Vec<Box<dyn Format>>`. Then export the formats from a second crate, with the third form of
+//! [`export_plugin!`].
 //!
 //! ```toml
 //! [lib]
@@ -165,78 +167,83 @@
 //! `ferry plugin test LIBRARY SAMPLE...` checks the built library against the rules of
 //! [`conformance`]. The plugin's own `cargo test` checks the format against the same rules.
 //!
-//! [`export_plugin!`] defines the symbols that the host looks for, so a plugin needs no `unsafe`
-//! code and can `#![forbid(unsafe_code)]`. It must be built with `panic = "unwind"`, which is the
-//! default. `cargo build --release` writes `target/release/lib*.so` (`.dylib`, `.dll`). `ferry`
-//! looks for libraries in these folders:
+//! [`export_plugin!`] defines the symbols that the host requires, so a plugin needs no `unsafe`
+//! code and can use `#![forbid(unsafe_code)]`. Build the plugin with `panic = "unwind"`, which is
+//! the default. `cargo build --release` writes `target/release/lib*.so` (`.dylib` on macOS, `.dll`
+//! on Windows). `ferry` searches these folders for libraries:
 //!
 //! - `--plugin-dir`;
 //! - the folders of `FERRY_PLUGIN_PATH`;
-//! - `plugins/` next to its executable;
-//! - `../lib/ferry/plugins`;
+//! - `plugins/` next to the `ferry` executable;
+//! - `../lib/ferry/plugins`, relative to the folder of the executable;
 //! - `ferry/plugins` in the user's data folder.
 //!
-//! `ferry plugin list` shows where each library was found, and why a library was refused. `ferry
-//! plugin install` copies a library into the last of these folders. Opening a plugin runs its code.
-//! A library is therefore refused if other users can write to it, to its folder, or to any folder
-//! above it.
+//! `ferry plugin list` shows the path of each library, and the reason why a library was refused.
+//! `ferry plugin install` copies a library into the last of these folders. Opening a plugin runs
+//! its code. ferry therefore refuses a library if other users can write to the library, its folder,
+//! or any parent folder.
 //!
 //! The host opens a library when one of its formats is used, and caches the descriptions of its
-//! formats. A description must therefore be the same each time, regardless of the environment.
-//! Before its first use, the library is opened once in a separate process. If it crashes there,
-//! ends the process or takes more than ten seconds, it is not opened again until it changes. `ferry
-//! plugin check` repeats this test and shows what the library prints.
+//! formats. Descriptions must therefore never depend on the environment. Before the first use, the
+//! host opens the library once in a separate process. If the library crashes, ends the process or
+//! takes more than ten seconds, the host does not open it again until it changes. `ferry plugin
+//! check` repeats this test and shows what the library prints.
 //!
 //! A library built with an older SDK works in a newer host and vice versa, as long as the ABI's
-//! major revision is the same. The two need not be built with the same compiler.
+//! major revision is the same. The library and the host do not need to be built with the same
+//! compiler.
 //!
 //! # Who does what
 //!
-//! - A **reader** describes the input. It reads headers and passes to a [`CatalogSink`] what the
-//!   input contains, where the bytes are, and in which form. Each call is checked before it
-//!   returns, so a header cannot point outside its file, claim a tensor twice, or exceed a limit.
-//!   The reader passes such errors on. If bytes are compressed, the reader also returns their
-//!   decoder ([`TensorDecoder`]).
-//! - A **writer** plans the output. It looks at a [`CatalogView`] and tells a [`LayoutSink`] where
-//!   everything goes. Every tensor is written once, declared as the alias of a tensor that is
-//!   written, or left out with a loss. Bytes in the format's own encoding, such as compressed data,
-//!   are encoded segment by segment, many at a time. Their length need not be known in advance
-//!   ([`TensorPlan::encode`]). Only a format that must write in order streams a whole file
-//!   ([`TensorPlan::stream`]). Bytes that depend on checksums and lengths come last
-//!   ([`TensorPlan::seal`]).
-//! - The **host** does the rest. It opens and maps files, copies and transposes tensors, changes
-//!   byte orders and computes checksums, on many threads. It reserves space, renames finished files
-//!   into place, resumes, verifies, and reports progress. A plugin does not open files itself.
+//! - A **reader** describes the input. It reads headers, and describes the content of the input to
+//!   a [`CatalogSink`], including the location and form of the bytes. Each call is checked before
+//!   it returns, so a header cannot refer to bytes outside its file, declare a tensor twice, or
+//!   exceed a limit. The reader must return such errors to the host. If bytes are compressed, the
+//!   reader also returns a decoder ([`TensorDecoder`]).
+//! - A **writer** plans the output. It reads a [`CatalogView`] and describes the location of all
+//!   content to a [`LayoutSink`]. Every tensor must be written once, be declared as the alias of a
+//!   written tensor, or be omitted with a loss. The plugin encodes compressed data and other
+//!   special encodings in segments, and many segments are encoded concurrently. The length of a
+//!   segment does not need to be known in advance ([`TensorPlan::encode`]). If a format must be
+//!   written sequentially, the plugin streams the whole file ([`TensorPlan::stream`]). Bytes that
+//!   depend on checksums and lengths are written last ([`TensorPlan::seal`]).
+//! - The **host** does everything else. It opens and maps files, copies and transposes tensors,
+//!   changes byte orders and computes checksums on many threads. It reserves disk space, renames
+//!   finished files, resumes interrupted runs, verifies outputs and reports progress. A plugin does
+//!   not open files itself.
 //!
-//! Readers and writers are called from many threads. The same input and options must give the same
-//! bytes. If a new version of a plugin writes different bytes, it raises
+//! Readers and writers are called from many threads. The same input and options must always produce
+//! the same bytes. If a new version of a plugin writes different bytes, increase
 //! [`Description::output_revision`].
 //!
 //! # Limits, errors, losses
 //!
-//! Treat every input as hostile. Never allocate a length that a file claims: [`Source::read_vec`]
-//! checks it against the file and against [`Limits::header_bytes`] first. Do not recurse to a depth
-//! that a file controls. A panic does not end the host; it is reported as a fault of the plugin.
+//! Treat every input as hostile. Never allocate a buffer of a length from a file without checking
+//! that length. [`Source::read_vec`] first compares the length with the file and with
+//! [`Limits::header_bytes`]. Do not recurse to a depth that a file controls. A panic does not end
+//! the host, which reports it as a fault of the plugin.
 //!
-//! An [`Error`] has a kind, which says whose fault it is and decides the exit code. It also carries
-//! the location: file, tensor, offset, and the expected and found values. Content that the output
-//! format cannot store is not an error but a [`Loss`]: the user sees all losses, and can have the
-//! conversion fail at the first. If a writer cannot keep something that its [`Capabilities`]
-//! promise, it reports a loss. The host itself reports the metadata, attributes, state and ties
-//! that a format does not promise to keep. Losses go into a [`LossSink`] where they are found: the
-//! catalog, the layout, or, for records, the sink that is passed to each call.
+//! An [`Error`] has a kind, which identifies who must fix it and determines the exit code. The
+//! error also contains the file, the tensor, the offset, and the expected and found values. Content
+//! that the output format cannot store is a [`Loss`], not an error. The user sees all losses, and
+//! can make the conversion fail at the first loss. If a writer cannot keep content that its
+//! [`Capabilities`] promise to keep, it reports a loss. The host itself reports the metadata,
+//! attributes, state and ties that a format does not promise to keep. Report each loss to the
+//! nearest [`LossSink`]: the catalog, the layout, or the sink that is passed to a call of a record
+//! format.
 //!
 //! # Overview
 //!
-//! Everything is at the crate's root except these modules:
+//! All items are at the root of the crate, except for the items in these modules:
 //!
 //! - [`file_name`]: helpers for file names and their suffixes;
 //! - `records`: formats of rows, with the feature `arrow-60`;
 //! - [`memory`]: an in-memory host for unit tests;
 //! - [`conformance`]: the tests that every format must pass;
-//! - [`mirror`]: how the traits cross the boundary; used by hosts, not by plugins.
+//! - [`mirror`]: the conversion of the traits at the boundary, which is used by hosts but not by
+//!   plugins.
 //!
-//! The items at the root, by purpose:
+//! The items at the root, grouped by purpose:
 //!
 //! - Declaring a format: [`Format`], [`Description`], [`Capabilities`], [`TypedOption`],
 //!   [`Options`].
@@ -244,14 +251,15 @@
 //!   [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`], [`Value`].
 //! - Writing: [`TensorWriter`], [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`],
 //!   [`Digests`], [`SealSink`].
-//! - Both: [`Context`], [`Limits`], [`Error`], [`Loss`], [`LossSink`].
+//! - Reading and writing: [`Context`], [`Limits`], [`Error`], [`Loss`], [`LossSink`].
 //! - Results of the sinks, for tests and hosts: [`Catalog`], [`Layout`].
-// Arrow's C structures need unsafe code: see `records/c_data.rs`, `c_shape.rs` and `c_import.rs`.
+// The conversions of Arrow's C structures need unsafe code: see `records/c_data.rs`, `c_shape.rs`
+// and `c_import.rs`.
 #![cfg_attr(not(feature = "arrow-60"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
-/// The version of this SDK. A plugin carries it in its manifest.
+/// The version of this SDK. Each plugin contains it in its manifest.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 mod block;

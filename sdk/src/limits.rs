@@ -1,40 +1,41 @@
-//! Limits bound what a hostile file can make a reader allocate or iterate over.
+//! Limits restrict how much a hostile file can make a reader allocate or process.
 
-/// The limits while an input is parsed. The host enforces each of them when a catalog crosses the
-/// boundary. Readers check those that bound their own buffers.
+/// The limits for parsing an input. The host enforces all limits when a catalog crosses the
+/// boundary. Readers check the limits for their own buffers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Maximum bytes of one header, pickle, index or directory that a reader may hold in memory.
+    /// Maximum size in bytes of a header, pickle, index or directory that a reader keeps in memory.
     pub header_bytes: u64,
-    /// Maximum tensors in one catalog.
+    /// Maximum number of tensors in a catalog.
     pub tensors: u64,
-    /// Maximum entries of an archive, blocks of all tensors, and storages of one catalog; each is
-    /// counted separately.
+    /// Maximum number of entries of an archive, of blocks of all tensors, and of storages of a
+    /// catalog. Each of these is counted separately.
     pub entries: u64,
-    /// Maximum nodes of the tree of non-tensor state, and values of a pickle. A node takes up to
-    /// 300 bytes of memory.
+    /// Maximum number of nodes in the tree of non-tensor state, and of values in a pickle. A node
+    /// needs up to 300 bytes of memory.
     pub nodes: u64,
-    /// Maximum nesting depth of that tree.
+    /// Maximum nesting depth of the tree of non-tensor state.
     pub nesting: u64,
-    /// Maximum bytes of one tensor's name, or of one metadata key.
+    /// Maximum length in bytes of a tensor name or a metadata key.
     pub name_bytes: u64,
-    /// Maximum columns in the records of one input, including nested columns. A batch of rows has
-    /// room for each column in every row, so a small file could otherwise cause a lot of work.
+    /// Maximum number of columns in the records of an input, including nested columns. Each row of
+    /// a batch uses space for every column, so a small file with many columns could otherwise cause
+    /// a lot of work.
     pub columns: u64,
-    /// Maximum bytes that all tensors of a catalog may have beyond their stored bytes, through
-    /// broadcast views and fill values. This is also the maximum by which the records of a
-    /// compressed file may exceed a thousand times the length of the file. The host adds a thousand
-    /// times the size of the user's input, up to 60 GiB.
+    /// Maximum number of bytes that broadcast views and fill values may add to the stored bytes,
+    /// over all tensors of a catalog. The limit also applies to compressed files of records. Their
+    /// records may exceed a thousand times the length of the file by at most this number of bytes.
+    /// The host adds a thousand times the size of the user's input, up to 60 GiB.
     pub expanded_bytes: u64,
-    /// Maximum memory in bytes for everything that the run reads, decodes and encodes, on all its
-    /// threads. Buffers of a call that grow with the input, such as a chunk that is encoded as a
-    /// whole, count toward this limit.
+    /// Maximum memory in bytes for all data that a run reads, decodes and encodes, on all threads.
+    /// Buffers whose size depends on the input count toward this limit. An example is a chunk that
+    /// is encoded as a whole.
     pub memory_bytes: u64,
-    /// Maximum bytes that tensors and rows may have beyond the stored bytes that they share:
-    /// several names for one storage, overlapping views, or several views of one string. The host
-    /// allows four times the size of the user's input if that is more. Setting `expanded_bytes`
-    /// sets this limit too.
+    /// Maximum number of bytes by which tensors and rows that share stored bytes may exceed the
+    /// stored bytes. Examples of sharing are several names for one storage, overlapping views, and
+    /// several views of one string. If four times the size of the user's input is larger, the host
+    /// allows that number. Setting `expanded_bytes` also sets this limit.
     pub shared_bytes: u64,
 }
 
@@ -58,8 +59,8 @@ impl Default for Limits {
 macro_rules! by_name {
     ($($name:ident),* $(,)?) => {
         impl Limits {
-            /// Returns the limit of this name, which is also its name in the ABI. A host may have
-            /// limits that a plugin does not know.
+            /// Returns the value of the limit with this name. The ABI uses the same names. A host
+            /// may have limits that a plugin does not know.
             #[must_use]
             pub fn get(&self, name: &str) -> Option<u64> {
                 match name {
@@ -68,25 +69,25 @@ macro_rules! by_name {
                 }
             }
 
-            /// The names of all limits, as users write them.
+            /// The names of all limits, in the spelling for users.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// Sets the limit of this name, and returns whether it exists.
+            /// Sets the limit with this name. Returns whether the limit exists.
             #[must_use]
             pub fn set(&mut self, name: &str, value: u64) -> bool {
                 match name {
                     $(stringify!($name) => self.$name = value,)*
                     _ => return false,
                 }
-                // The option `expanded_bytes` raises both limits.
+                // The option `expanded_bytes` sets both limits.
                 if name == "expanded_bytes" {
                     self.shared_bytes = value;
                 }
                 true
             }
 
-            /// Looks up every limit that this SDK knows. A limit that the host lacks keeps its
-            /// default.
+            /// Looks up every limit in this version of the SDK. If the host does not know a limit,
+            /// the limit keeps its default.
             pub(crate) fn from_lookup(mut lookup: impl FnMut(&str) -> Option<u64>) -> Self {
                 let default = Self::default();
                 Self { $($name: lookup(stringify!($name)).unwrap_or(default.$name),)* }

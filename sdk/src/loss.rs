@@ -1,16 +1,16 @@
-//! A loss is content of the input that the output does not have. Every loss is reported to the
+//! A loss is content of the input that the output does not contain. All losses are reported to the
 //! user.
 
 use crate::Result;
 use std::fmt;
 
-/// The kind of content that was lost. `--allow-loss` takes its [`word`](Self::word).
+/// The kind of a loss. `--allow-loss` accepts the [`word`](Self::word) of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum LossKind {
     /// A whole tensor.
     Tensor,
-    /// Precision of values.
+    /// The precision of values.
     Precision,
     /// Non-tensor state: scalars, lists, objects.
     State,
@@ -18,24 +18,24 @@ pub enum LossKind {
     Alias,
     /// The name of a tensor.
     Name,
-    /// A file that belongs to the model.
+    /// A file that is part of the model.
     Sidecar,
     /// A computation graph.
     Graph,
     /// Key-value metadata.
     Metadata,
-    /// The sparsity of a tensor, or its sparse layout.
+    /// The sparsity of a tensor, or the layout of a sparse tensor.
     Sparse,
     /// A record, or part of a record.
     Record,
-    /// An attribute of a tensor, or its shape.
+    /// An attribute of a tensor or its shape.
     Attribute,
-    /// An entry of the input that was not read. Only the host reports this kind.
+    /// An entry of the input that was not read. Only the host reports losses of this kind.
     Input,
 }
 
 impl LossKind {
-    /// Every kind.
+    /// All kinds of losses.
     pub const ALL: [Self; 12] = [
         Self::Tensor,
         Self::Precision,
@@ -70,7 +70,7 @@ impl LossKind {
         }
     }
 
-    /// Returns the kind with this word.
+    /// Returns the kind with the given word.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
@@ -86,19 +86,20 @@ impl LossKind {
     }
 }
 
-/// The severity of a loss, worst first.
+/// The severity of a loss. The worst severity is first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
     /// Content is missing from the output.
     Lost,
-    /// The content is present in a different form: precision, dtype, shape, names, ties.
+    /// The content is in the output in a different form, for example with a different precision,
+    /// dtype, shape or name.
     Changed,
-    /// No content is affected; for information only.
+    /// No content is affected. The entry is only information.
     Note,
 }
 
 impl Severity {
-    /// Every severity.
+    /// All severities.
     pub const ALL: [Self; 3] = [Self::Lost, Self::Changed, Self::Note];
 
     /// Returns the word for this severity in reports.
@@ -111,31 +112,31 @@ impl Severity {
         }
     }
 
-    /// Returns the severity with this word; an unknown word means the worst.
+    /// Returns the severity with the given word, or the worst severity if the word is unknown.
     #[must_use]
     pub fn named(word: &str) -> Self {
         Self::ALL.into_iter().find(|severity| severity.word() == word).unwrap_or(Self::Lost)
     }
 }
 
-/// One piece of content that was not carried to the output.
+/// A piece of content that the output does not contain, or contains only in a changed form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Loss {
     /// Kind of the content.
     pub kind: LossKind,
-    /// How severe the loss is.
+    /// Severity of the loss.
     pub severity: Severity,
-    /// Whether the user requested it, as with the rounding of a cast.
+    /// Whether the user requested the loss, for example by requesting a cast that rounds values.
     pub requested: bool,
-    /// The affected tensor name, path in the tree, or file.
+    /// The affected tensor, path in the tree, or file, by name.
     pub what: String,
-    /// Why it was not carried, and how to carry it, if that is possible.
+    /// The reason for the loss, and how to avoid it if that is possible.
     pub why: String,
 }
 
 impl Loss {
-    /// Creates a loss of `what` with the reason `why`. It has the [usual
+    /// Creates a loss of `what` with the reason `why`. The loss has the [usual
     /// severity](LossKind::usual_severity) of its kind, and is not marked as requested by the user.
     pub fn new(kind: LossKind, what: impl Into<String>, why: impl Into<String>) -> Self {
         let severity = kind.usual_severity();
@@ -157,8 +158,8 @@ impl Loss {
     }
 }
 
-/// Takes losses where they are found: a catalog while an input is read, a layout while an output is
-/// planned, or a list for records.
+/// Receives losses where they are found. A sink is a catalog while an input is read, a layout while
+/// an output is planned, or a list for records.
 pub trait LossSink {
     /// Reports content of the input that the catalog or the output will not contain.
     fn loss(&mut self, loss: Loss) -> Result<()>;

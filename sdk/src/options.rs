@@ -1,19 +1,19 @@
-//! Options are the settings of a format's reader (`-i`) and writer (`-o`). A format declares them,
-//! and the host checks the user's values against the declaration.
+//! Options are the settings of a format's reader (`-i`) and writer (`-o`). A format declares its
+//! options, and the host checks the user's values against the declarations.
 
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// The half of a format that takes an option.
+/// The side of a format that uses an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The reader: `-i`.
+    /// The reader, whose options are passed with `-i`.
     Reader,
-    /// The writer: `-o`.
+    /// The writer, whose options are passed with `-o`.
     Writer,
 }
 
-/// The values that an option takes.
+/// The values that an option accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionKind {
@@ -21,26 +21,27 @@ pub enum OptionKind {
     Text,
     /// `true` or `false`.
     Bool,
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     Integer,
-    /// A number of bytes: `500`, `64KiB`, `5GB` (decimal, as in tools for the Hugging Face Hub).
+    /// A number of bytes, such as `500`, `64KiB` or `5GB`. Units such as GB are decimal, as in
+    /// tools for the Hugging Face Hub.
     Size,
-    /// One of these words.
+    /// One of the listed words.
     Choice(Vec<String>),
     /// A path to another input, for [`Context::open`](crate::Context::open).
     Source,
-    /// A list of strings; the option may be given several times.
+    /// A list of strings. The user may pass the option several times.
     List,
 }
 
 /// An option that a format declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionSpec {
-    /// Reader or writer.
+    /// Side that uses the option: the reader or the writer.
     pub side: Side,
-    /// Key: the word before `=`.
+    /// Key of the option, which is the word before `=`.
     pub key: String,
-    /// Kind of value that follows `=`.
+    /// Kind of the value after `=`.
     pub kind: OptionKind,
     /// Default value, or `None` if there is none.
     pub default: Option<String>,
@@ -49,7 +50,7 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
-    /// Creates an option of the reader.
+    /// Creates the declaration of an option of the reader.
     #[must_use]
     pub fn reader(key: &str, kind: OptionKind, default: Option<&str>, help: &str) -> Self {
         Self {
@@ -61,14 +62,14 @@ impl OptionSpec {
         }
     }
 
-    /// Creates an option of the writer.
+    /// Creates the declaration of an option of the writer.
     #[must_use]
     pub fn writer(key: &str, kind: OptionKind, default: Option<&str>, help: &str) -> Self {
         Self { side: Side::Writer, ..Self::reader(key, kind, default, help) }
     }
 
-    /// Returns the value in the spelling that the format declares. The user may write words in any
-    /// case.
+    /// Returns the value in the spelling that the format declares. Users may write words in upper
+    /// or lower case.
     fn normalized(&self, value: &str) -> Result<String> {
         let as_given = || Ok(value.to_owned());
         let expected = match &self.kind {
@@ -93,13 +94,14 @@ impl OptionSpec {
     }
 }
 
-/// Returns the word that equals `value`, or otherwise the first that differs only in case.
+/// Returns the word that is equal to `value`. Otherwise, returns the first word that differs only
+/// in case.
 fn word_of<'a>(words: &[&'a str], value: &str) -> Option<&'a str> {
     let is_same = |word: &&&str| word.eq_ignore_ascii_case(value);
     words.iter().find(|word| **word == value).or_else(|| words.iter().find(is_same)).copied()
 }
 
-/// Parses a size: `500`, `64KiB`, `5GB`. Decimal units are powers of 1000, as in
+/// Parses a size such as `500`, `64KiB` or `5GB`. Decimal units are powers of 1000, as in
 /// `max_shard_size="5GB"` of the Hugging Face libraries. Units with an `i` are powers of 1024.
 #[must_use]
 pub fn parse_size(text: &str) -> Option<u64> {
@@ -120,18 +122,18 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// The checked options of one side, with defaults filled in. An option that is a list may have
+/// The checked options of one side, with defaults filled in. An option of kind list may have
 /// several values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<String, Vec<String>>);
 
 impl Options {
-    /// Checks the user's options against those that the format declares for `side`.
+    /// Checks the user's options against the options that the format declares for `side`.
     ///
     /// # Errors
-    /// Returns a usage error for an unknown key, a key that belongs to the other side, a value that
-    /// does not fit the option's kind, or a key that is given twice and is not a
-    /// [list](OptionKind::List).
+    /// Returns a usage error for an unknown key, a key of the other side, or a value that does not
+    /// match the kind of the option. Also returns a usage error if a key that is not a
+    /// [list](OptionKind::List) is passed twice.
     pub fn check(specs: &[OptionSpec], side: Side, given: &[(String, String)]) -> Result<Self> {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (key, value) in given {
@@ -153,7 +155,7 @@ impl Options {
         Ok(Self(values))
     }
 
-    /// Creates options from values that were already checked.
+    /// Creates options from values that have already been checked.
     pub(crate) fn from_checked(values: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut options = Self::default();
         values.into_iter().for_each(|(key, value)| options.0.entry(key).or_default().push(value));
@@ -166,14 +168,14 @@ impl Options {
         Self::check(specs, side, &[]).unwrap_or_default()
     }
 
-    /// Returns the value of an option as a string; for a list, its first string.
+    /// Returns the value of an option as a string. For a list, returns the first string.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
         self.texts(key).next()
     }
 
     /// Iterates over the strings of an option of kind [`OptionKind::List`], in the order in which
-    /// they were given.
+    /// the user passed them.
     pub fn texts(&self, key: &str) -> impl Iterator<Item = &str> {
         self.0.get(key).into_iter().flatten().map(String::as_str)
     }
@@ -184,20 +186,20 @@ impl Options {
         self.text(key) == Some("true")
     }
 
-    /// Returns the number of an option of kind [`OptionKind::Integer`].
+    /// Returns the value of an option of kind [`OptionKind::Integer`].
     #[must_use]
     pub fn integer(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
 
-    /// Returns the bytes of an option of kind [`OptionKind::Size`].
+    /// Returns the value of an option of kind [`OptionKind::Size`] in bytes.
     #[must_use]
     pub fn size(&self, key: &str) -> Option<u64> {
         parse_size(self.text(key)?)
     }
 
-    /// Iterates over all options as key and string, sorted by key. The key of a list is repeated
-    /// for each of its strings.
+    /// Iterates over all options as pairs of a key and a string, sorted by key. The key of a list
+    /// is repeated for each of its strings.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().flat_map(|(key, values)| values.iter().map(|value| (key.as_str(), value.as_str())))
     }

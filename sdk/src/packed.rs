@@ -1,6 +1,6 @@
-//! Packs tensors of a dtype that the target does not know. They become U8 of the shape `[..., bytes
-//! of a row]`, and a metadata entry `ferry.packed.NAME` describes them. Packed tensors keep every
-//! bit, so reading the file restores the original tensors.
+//! Packs tensors whose dtype the target does not support. A packed tensor has the dtype U8 and the
+//! shape `[..., bytes of a row]`, and a metadata entry `ferry.packed.NAME` describes the original.
+//! Packed tensors keep every bit, so reading the file restores the original tensors.
 //!
 //! ```text
 //! ferry.packed.blk.0.attn_q.weight = "32/18/1 4096x4096 Q4_0"
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A writer without the capability `DTYPES` receives packed tensors. When the file is converted
-//! again, the tensors are restored before any steps run. No plugin knows the dtypes of another
-//! plugin.
+//! again, the tensors are restored before any steps run. A plugin does not need to support the
+//! dtypes of another plugin.
 
 use crate::{
     ByteOrder, Catalog, Data, Dtype, DtypeInfo, Loss, LossKind, Severity, Storage, StorageLocation, Tensor,
@@ -17,7 +17,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// Prefix of the metadata key; the name of the tensor follows.
+/// Prefix of the metadata key. The name of the tensor follows the prefix.
 const PREFIX: &str = "ferry.packed.";
 
 /// The original dtype and shape of a packed tensor.
@@ -27,8 +27,9 @@ struct Packed {
 }
 
 impl Catalog {
-    /// Returns this catalog with packed tensors restored according to its metadata, and whether the
-    /// catalog had packed tensors. An entry that does not fit its tensor remains in the metadata.
+    /// Restores packed tensors according to the catalog's metadata. Returns the catalog, and
+    /// whether it contained packed tensors. A metadata entry that does not match its tensor remains
+    /// in the metadata.
     #[must_use]
     pub fn unpacked(mut self) -> (Self, bool) {
         let entries = self.metadata.range(PREFIX.to_owned()..).take_while(|(key, _)| key.starts_with(PREFIX));
@@ -63,8 +64,8 @@ impl Catalog {
         (self, any)
     }
 
-    /// Returns the catalog's dtype with these properties, after adding it if necessary. `None` if
-    /// the catalog has a different dtype of that name.
+    /// Returns the catalog's dtype with these properties. If the catalog does not contain the
+    /// dtype, adds it. Returns `None` if the catalog contains a different dtype with that name.
     fn interned(&mut self, info: &DtypeInfo) -> Option<Dtype> {
         let known = &mut self.extensions;
         let index = known.iter().position(|known| known.name() == info.name()).unwrap_or(known.len());
@@ -74,8 +75,9 @@ impl Catalog {
         (known[index] == *info).then(|| Dtype::extension(index))?
     }
 
-    /// Packs each tensor of a dtype that is not built in, and returns one loss for all of them. A
-    /// tensor whose bytes are not contiguous, or are converted when they are read, is not packed.
+    /// Packs each tensor whose dtype is not built in, and returns one loss for all of them. A
+    /// tensor is not packed if its bytes are not contiguous, or if they are converted when they are
+    /// read.
     pub(crate) fn packed(&mut self) -> Option<Loss> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for tensor in &mut self.tensors {
@@ -103,7 +105,7 @@ impl Catalog {
     }
 }
 
-/// Returns whether the stored bytes of a tensor equal its logical bytes.
+/// Returns whether the stored bytes of a tensor are the same as its logical bytes.
 fn is_stored_plain(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> bool {
     match &tensor.data {
         Data::Empty => true,
@@ -116,7 +118,8 @@ fn is_stored_plain(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> b
 }
 
 impl Packed {
-    /// Returns the shape of the packed bytes. If rows are not whole blocks, there is a single row.
+    /// Returns the shape of the packed bytes. If a row does not consist of whole blocks, the result
+    /// has a single row.
     fn packed_shape(&self) -> Option<Vec<u64>> {
         let (elements, bytes) = (u64::from(self.info.block_elements()), u64::from(self.info.block_bytes()));
         match self.shape.split_last() {

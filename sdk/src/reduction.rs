@@ -1,22 +1,23 @@
-//! Content that a format cannot store. Before the writer sees the catalog, the host removes such
-//! content or converts it to text, and reports a loss.
+//! Handles content that a format cannot store. The host removes such content or converts it to text
+//! before the writer receives the catalog, and reports a loss.
 
 use crate::{CODES_OF, Capabilities, Catalog, Loss, LossKind, Severity, Value};
 
-/// Maximum losses of one kind that are listed individually; the rest are counted.
+/// Maximum number of losses of one kind that are listed individually. Further losses are only
+/// counted.
 const MAX_LISTED: usize = 200;
 
 impl Catalog {
-    /// Returns this catalog reduced to what a format with these capabilities can store, and the
-    /// losses:
+    /// Returns this catalog reduced to the content that a format with these capabilities can store,
+    /// and the losses:
     ///
     /// - Without [`ATTRIBUTES`](Capabilities::ATTRIBUTES), attributes of tensors are removed.
     /// - With [`METADATA`](Capabilities::METADATA) but without [`VALUES`](Capabilities::VALUES),
     ///   metadata that is not text becomes compact JSON.
-    /// - With `METADATA` but without [`DTYPES`](Capabilities::DTYPES), tensors of dtypes that are
-    ///   not built in become U8, which [`unpacked`](Self::unpacked) restores.
+    /// - With `METADATA` but without [`DTYPES`](Capabilities::DTYPES), tensors whose dtypes are not
+    ///   built in become U8. [`unpacked`](Self::unpacked) restores them.
     ///
-    /// Metadata is kept even if the format has no metadata at all.
+    /// Metadata is kept even if the format cannot store any metadata.
     #[must_use]
     pub fn reduced_to(mut self, capabilities: Capabilities) -> (Self, Vec<Loss>) {
         let mut losses = Vec::new();
@@ -24,7 +25,7 @@ impl Catalog {
             let (why, mut count) = ("the target format cannot hold attributes of tensors", 0_usize);
             for tensor in &mut self.tensors {
                 let attributes = std::mem::take(&mut tensor.attributes);
-                // Writers that need numbers have already refused such tensors.
+                // If the writer requires numbers, tensors of codes were already refused.
                 for key in attributes.into_keys().filter(|key| key != CODES_OF) {
                     count += 1;
                     if count <= MAX_LISTED {

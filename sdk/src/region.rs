@@ -1,9 +1,9 @@
-//! A region is a hyper-rectangle of a tensor. Regions tile the tensor if they cover it exactly
-//! once.
+//! A region is a hyper-rectangle of a tensor. A set of regions tiles a tensor if the regions cover
+//! it exactly once.
 
 use crate::{Error, Result, element_count};
 
-/// A hyper-rectangle: its start and length in each dimension, in elements.
+/// A hyper-rectangle of a tensor, given by its start and length in each dimension, in elements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Region {
     /// First index in each dimension.
@@ -12,27 +12,28 @@ pub struct Region {
     pub shape: Vec<u64>,
 }
 
-/// Maximum pairs of regions that [`check_tiling`] compares.
+/// Maximum number of pairs of regions that [`check_tiling`] compares.
 const MAX_COMPARISONS: u64 = 100_000_000;
 
 impl Region {
-    /// Creates the region that is a whole tensor of this shape.
+    /// Creates the region that covers a whole tensor of this shape.
     #[must_use]
     pub fn whole(shape: &[u64]) -> Self {
         Self { origin: vec![0; shape.len()], shape: shape.to_vec() }
     }
 
-    /// Returns whether this is a whole tensor of this shape.
+    /// Returns whether the region covers a whole tensor of this shape.
     #[must_use]
     pub fn is_whole(&self, shape: &[u64]) -> bool {
         self.shape == shape && self.origin.iter().all(|&start| start == 0)
     }
 
-    /// Returns the location of the region in the row-major order of a tensor of `shape`, as (first
-    /// element, number of elements), if its elements are contiguous there.
+    /// Returns the run of elements that the region covers in the row-major order of a tensor of
+    /// `shape`. The run is given as its first element and its length. Returns `None` if the
+    /// elements are not contiguous.
     #[must_use]
     pub fn row_major_run(&self, shape: &[u64]) -> Option<(u64, u64)> {
-        // A contiguous region has single indices first, then one free dimension, then whole
+        // In a contiguous region, single indices are followed by one range, and then by whole
         // dimensions.
         let outer = self.shape.iter().position(|&len| len != 1).unwrap_or(shape.len());
         if (outer + 1..shape.len()).any(|dim| self.shape[dim] != shape[dim]) {
@@ -70,8 +71,8 @@ impl Region {
 /// Checks that `regions` cover a tensor of `shape` exactly once, without gaps or overlaps.
 ///
 /// # Errors
-/// Returns a malformed error that names the overlapping regions or the size of the gap. Returns a
-/// limit error if comparing the regions would take minutes.
+/// Returns a malformed error with the overlapping regions or the size of the gap. Returns a limit
+/// error if the comparison of the regions would take minutes.
 pub fn check_tiling(shape: &[u64], regions: &[Region]) -> Result<()> {
     let mut covered = 0_u64;
     for region in regions {
@@ -89,7 +90,7 @@ pub fn check_tiling(shape: &[u64], regions: &[Region]) -> Result<()> {
     Ok(())
 }
 
-/// Sweeps along the dimension with the most distinct starts of regions.
+/// Sweeps along the dimension in which the regions have the most distinct start positions.
 fn check_disjoint(rank: usize, regions: &[Region]) -> Result<()> {
     let mut by_start: Vec<&Region> = regions.iter().filter(|r| !r.shape.contains(&0)).collect();
     if by_start.len() < 2 {

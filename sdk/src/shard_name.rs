@@ -1,7 +1,7 @@
-//! The name of a shard, one of the files that a set is split into:
+//! Parses and creates the names of shards. A shard is one of the files of a set, such as
 //! `model-00002-of-00005.safetensors`.
 
-/// Minimum digits of a number in a name, as is customary.
+/// Usual minimum number of digits in a shard name.
 const DIGITS: usize = 5;
 
 /// A parsed shard name.
@@ -16,26 +16,27 @@ const DIGITS: usize = 5;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardName<'a> {
-    /// Common beginning of all names of the set.
+    /// Common beginning of all names in the set.
     pub stem: &'a str,
-    /// Number of the shard. Formats count from 0 or from 1.
+    /// Number of the shard. Some formats count from 0, others from 1.
     pub number: u64,
     /// Number of shards in the set.
     pub count: u64,
-    /// Common ending of all names of the set; may be empty.
+    /// Common ending of all names in the set. It may be empty.
     pub ending: &'a str,
-    /// Digits of the number and of the count.
+    /// Number of digits in the shard number and in the shard count.
     digits: (usize, usize),
 }
 
 impl<'a> ShardName<'a> {
-    /// Parses a name; `None` if it is not the name of a shard.
+    /// Parses a file name. Returns `None` if it is not the name of a shard.
     #[must_use]
     pub fn parse(name: &'a str) -> Option<Self> {
         Self::parse_short(name, DIGITS)
     }
 
-    /// Parses a name like [`parse`](Self::parse), but accepts numbers of at min `least` digits.
+    /// Parses a file name like [`parse`](Self::parse), but accepts numbers with at least `min`
+    /// digits.
     #[must_use]
     pub fn parse_short(name: &'a str, min: usize) -> Option<Self> {
         let (before, after) = name.rsplit_once("-of-")?;
@@ -49,21 +50,21 @@ impl<'a> ShardName<'a> {
         Some(Self { stem, number: value(number)?, count: value(count)?, ending, digits })
     }
 
-    /// Returns whether the two names are shards of one set.
+    /// Returns whether the two names are shards of the same set.
     #[must_use]
     pub fn is_of_set(&self, other: &ShardName<'_>) -> bool {
         (self.stem, self.count, self.digits.1, self.ending)
             == (other.stem, other.count, other.digits.1, other.ending)
     }
 
-    /// Returns the name with `?` for each digit of the number.
+    /// Returns the name with a `?` in place of each digit of the shard number.
     #[must_use]
     pub fn pattern(&self) -> String {
         let Self { stem, count, digits: (number, width), ending, .. } = self;
         format!("{stem}-{}-of-{count:0width$}{ending}", "?".repeat(*number))
     }
 
-    /// Returns the name of shard `number` of `count`.
+    /// Returns the name of shard `number` out of `count`.
     #[must_use]
     pub fn format(stem: &str, number: u64, count: u64, ending: &str) -> String {
         format!("{stem}-{number:0DIGITS$}-of-{count:0DIGITS$}{ending}")
@@ -75,8 +76,8 @@ impl<'a> ShardName<'a> {
         (0..count).map(|number| Self::format(stem, number.into(), count.into(), ending)).collect()
     }
 
-    /// Returns a glob for the shards of all sets with this stem and ending and any count. `None` if
-    /// the stem contains characters that a glob would interpret.
+    /// Returns a glob that matches the shards of all sets with this stem and ending. Returns `None`
+    /// if the stem contains special characters of globs.
     #[must_use]
     pub fn glob(stem: &str, ending: &str) -> Option<String> {
         let digits = "[0-9]".repeat(DIGITS);

@@ -1,6 +1,6 @@
-//! A tag in the names of a set's data files distinguishes the files from those of every other set
-//! in the same folder. A set that is found through its index can then be replaced by replacing only
-//! the index.
+//! A tag in the names of a set's data files distinguishes them from the files of every other set in
+//! the same folder. If readers find the files through an index, replacing only the index then
+//! replaces the whole set.
 
 use crate::{OptionSpec, Options, Result, Side, TypedOption};
 
@@ -9,13 +9,13 @@ const DECLARED: TypedOption<Option<String>> = TypedOption::text(
     ShardTag::OPTION,
     "tag in data file names: r and 8 hex digits; set automatically if needed",
 );
-/// Digits of a tag.
+/// Number of hexadecimal digits in a tag.
 const DIGITS: usize = 8;
 
-/// An optional tag in the names of a set's data files, next to their numbers. Writers whose index
-/// names its files freely declare the option. A host sets the tag when it replaces such a set where
-/// files cannot be renamed, such as in an object store. The old and the new set then coexist until
-/// the index is replaced.
+/// An optional tag in the names of a set's data files, in addition to the shard numbers. Writers
+/// declare the option if their index may contain arbitrary file names. A host sets the tag when it
+/// replaces a set in a place where files cannot be renamed, such as an object store. The old set
+/// and the new set then coexist until the index is replaced.
 ///
 /// ```
 /// use tensorferry_sdk::{Options, Side, ShardTag};
@@ -33,10 +33,10 @@ const DIGITS: usize = 8;
 pub struct ShardTag(Option<u32>);
 
 impl ShardTag {
-    /// The key of the option.
+    /// The key of the tag option.
     pub const OPTION: &str = "shard_tag";
 
-    /// Returns the option, for a writer to declare.
+    /// Returns the declaration of the tag option.
     #[must_use]
     pub fn spec() -> OptionSpec {
         DECLARED.spec()
@@ -45,33 +45,33 @@ impl ShardTag {
     /// Returns the tag in the options of a writer.
     ///
     /// # Errors
-    /// Returns a usage error if the value is not a tag. Other values could be mistaken for parts of
-    /// names of other sets.
+    /// Returns a usage error if the value is not a valid tag, because other values could be
+    /// mistaken for parts of other names.
     pub fn of(options: &Options) -> Result<Self> {
         let Some(text) = DECLARED.get(options)? else { return Ok(Self(None)) };
         let refused = || DECLARED.refuse(format!("r and {DIGITS} hexadecimal digits"), &text);
         number(&text).map(|number| Self(Some(number))).ok_or_else(refused)
     }
 
-    /// Returns the tag for a number, as a value of the option.
+    /// Returns the option value for the tag with this number.
     #[must_use]
     pub fn text(number: u32) -> String {
         format!("r{number:0DIGITS$x}")
     }
 
-    /// Returns the separator followed by the tag, or an empty string without a tag.
+    /// Returns the separator followed by the tag, or an empty string if there is no tag.
     #[must_use]
     pub fn with_separator(self, separator: &str) -> String {
         self.0.map_or_else(String::new, |number| format!("{separator}{}", Self::text(number)))
     }
 
-    /// Returns a glob that matches all tags.
+    /// Returns a glob that matches every tag.
     #[must_use]
     pub fn glob() -> String {
         format!("r{}", "[0-9a-f]".repeat(DIGITS))
     }
 
-    /// Returns the stem of a shard. If the stem ends with a dash and a tag, these are removed.
+    /// Returns the stem of a shard name without a dash and a tag at its end.
     #[must_use]
     pub fn stem_without(stem: &str) -> &str {
         let parts = stem.rsplit_once('-').filter(|(_, tag)| number(tag).is_some());

@@ -1,16 +1,16 @@
-//! Shared bytes belong to an owner that need not store them as a `Vec`: an array of another
-//! language, or a buffer of a device driver.
+//! Shared bytes may have any type of owner, not only a `Vec`. Examples are an array of another
+//! language and a buffer of a device driver.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Bytes that clones share. They do not change while a clone is alive.
+/// Bytes that all clones share. The bytes do not change while a clone exists.
 #[derive(Clone)]
 pub struct SharedBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl SharedBytes {
-    /// Shares the bytes of `owner`, which must not change.
+    /// Creates shared bytes from `owner`. The bytes of `owner` must not change.
     #[must_use]
     pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Arc::new(owner))

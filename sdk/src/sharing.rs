@@ -1,17 +1,18 @@
-//! Counts shared bytes: if several tensors of a catalog refer to the same stored bytes, these are
-//! the bytes by which the tensors exceed the stored bytes. A small hostile file could otherwise
-//! claim any number of such references.
+//! Counts shared bytes, which exist if several tensors of a catalog refer to the same stored bytes.
+//! The number of shared bytes is the difference between the bytes of the tensors and the stored
+//! bytes. Without a limit, a small hostile file could contain any number of such references.
 
 use crate::{Error, FileId, Limits, Result, Storage, StorageId, StorageLocation};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Shared bytes that are allowed for each byte of the files.
+/// Number of shared bytes that are allowed for each byte of the files.
 const SHARED_BYTES_PER_BYTE: u64 = 4;
-/// Maximum shared bytes allowed because of file sizes, since files may be sparse.
+/// Maximum number of shared bytes that the sizes of the files can allow. Without this maximum,
+/// sparse files could allow any number.
 const MAX_SHARED_BYTES: u64 = 60 << 30;
-/// Maximum tensors that may refer to the same whole stored bytes without being counted. ALBERT has
-/// 12, one per layer.
+/// Maximum number of tensors that may refer to the same complete extent without being counted.
+/// ALBERT has 12 such tensors, one per layer.
 const MAX_FREE_REFERENCES: u32 = 16;
 
 pub(crate) struct SharedBytesAccount {
@@ -19,11 +20,11 @@ pub(crate) struct SharedBytesAccount {
     shared: u64,
     files: HashMap<FileId, Account>,
     storages: HashMap<StorageId, StorageUse>,
-    /// Bit set of the storages that are tiles. There may be millions of tiles.
+    /// Bit set of the storages that are used as tiles. There may be millions of tiles.
     tiles: Vec<u64>,
 }
 
-/// Stored bytes, and the bytes that tensors request from them.
+/// The number of stored bytes, and the number of bytes that tensors request from them.
 #[derive(Default)]
 struct Account {
     own: u64,
@@ -31,7 +32,7 @@ struct Account {
 }
 
 impl Account {
-    /// Requests more bytes, and returns how many of them are shared.
+    /// Adds requested bytes, and returns how many of them are shared.
     fn request(&mut self, bytes: u64) -> u64 {
         let beyond = |requested: u64| requested.saturating_sub(self.own);
         let requested = self.requested.saturating_add(bytes);
@@ -41,7 +42,7 @@ impl Account {
     }
 }
 
-/// A storage, and the extent of it that a tensor used first.
+/// The use of a storage. `first` is the extent that the first tensor used.
 struct StorageUse {
     account: Account,
     first: Range<u64>,
@@ -61,7 +62,7 @@ impl SharedBytesAccount {
         }
     }
 
-    /// Counts a storage in a file of `len` bytes.
+    /// Counts a storage of `bytes` bytes in a file of `len` bytes.
     pub(crate) fn storage(&mut self, file: FileId, len: u64, bytes: u64) -> Result<()> {
         let account = self.files.entry(file).or_insert_with(|| Account { own: len, requested: 0 });
         let is_first = account.requested == 0;
@@ -73,7 +74,7 @@ impl SharedBytesAccount {
         self.add(more)
     }
 
-    /// Counts `bytes` of a tensor, or of a joined storage, in `extent` of a storage.
+    /// Counts `bytes` of a tensor or a joined storage that are in `extent` of a storage.
     pub(crate) fn name(
         &mut self,
         id: StorageId,
@@ -97,7 +98,7 @@ impl SharedBytesAccount {
         self.add(more)
     }
 
-    /// Counts a tile, which covers all of its storage.
+    /// Counts a tile that covers its whole storage.
     pub(crate) fn tile(&mut self, storage: StorageId, bytes: u64) -> Result<()> {
         let (word, bit) = (storage.0 as usize / 64, 1 << (storage.0 % 64));
         if self.tiles.len() <= word {

@@ -1,10 +1,10 @@
-//! A source is the user's input and its neighbors: files that are opened by relative name and read
-//! by position.
+//! A source provides the user's input and the files next to it. Files are opened by relative name,
+//! and are read at explicit offsets.
 
 use crate::{Error, Limits, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An opened file of a source.
+/// The id of an opened file of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
@@ -13,25 +13,25 @@ pub struct FileId(pub u32);
 pub struct FileRange {
     /// The file.
     pub file: FileId,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
     /// Number of bytes.
     pub len: u64,
 }
 
-/// The input that the user named. Names are relative to the source's folder.
+/// The input that the user passed. Its name is relative to the folder of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// A file with this name.
+    /// A file with the given name.
     File(String),
-    /// The source's own folder.
+    /// The folder of the source.
     Folder,
-    /// A prefix of the names of several files; no file has exactly this name.
+    /// A common prefix of the names of several files. No file has exactly this name.
     Prefix(String),
 }
 
 impl Entry {
-    /// Returns the name of the file or prefix; empty for a folder.
+    /// Returns the name of the file or prefix, or an empty string for a folder.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -41,34 +41,35 @@ impl Entry {
     }
 }
 
-/// Positional reads of the input's files. Names are relative and separated by `/`, without `.` or
-/// `..`. Symbolic links are followed.
+/// Provides positional reads of the input's files. Names are relative, use `/` as the separator,
+/// and do not contain `.` or `..`. Symbolic links are followed.
 pub trait Source: Send + Sync {
-    /// Returns the input that the user named.
+    /// Returns the input that the user passed.
     fn entry(&self) -> &Entry;
 
-    /// Opens a file, or returns it if it is already open.
+    /// Opens a file, or returns the id of the file if it is already open.
     ///
     /// # Errors
-    /// Returns a malformed error if there is no such file, a usage error if the name leaves the
-    /// folder, or an I/O error.
+    /// Returns a malformed error if the file does not exist, a usage error if the name leads out of
+    /// the folder, or an I/O error.
     fn open(&self, name: &str) -> Result<FileId>;
 
-    /// Returns whether there is a file with this name.
+    /// Returns whether the source contains a file with this name.
     ///
     /// # Errors
-    /// Returns an I/O error if this cannot be determined.
+    /// Returns an I/O error if the check fails.
     fn contains(&self, name: &str) -> Result<bool>;
 
-    /// Returns the names of all files that start with `prefix`, sorted. Sub-folders are searched
-    /// only if the prefix names one: `list("")`, `list("model-")`, `list("variables/")`.
+    /// Returns the names of all files that start with `prefix`, in sorted order. A subfolder is
+    /// searched only if the prefix contains it: `list("")`, `list("model-")`, `list("variables/")`.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be listed, or a limit error if it has more entries
     /// than [`Limits::entries`].
     fn list(&self, prefix: &str) -> Result<Vec<String>>;
 
-    /// Returns the names of the folders in `folder` (empty for the source's own), sorted.
+    /// Returns the names of the folders in `folder`, in sorted order. An empty `folder` means the
+    /// folder of the source.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be listed, or a limit error if it has more entries
@@ -78,39 +79,39 @@ pub trait Source: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns the name under which a file was opened.
+    /// Returns the name that was used to open a file.
     fn name(&self, file: FileId) -> &str;
 
-    /// Returns the length of the file in bytes at the time when it was first opened.
+    /// Returns the length of the file in bytes, as of its first opening.
     fn len(&self, file: FileId) -> u64;
 
-    /// Fills the whole `buffer` with bytes from `offset`.
+    /// Fills the whole `buffer` with bytes of a file, starting at `offset`.
     ///
     /// # Errors
-    /// Returns a malformed error past the end of the file, a transient error if the file has
-    /// changed, or an I/O error.
+    /// Returns a malformed error if the range extends past the end of the file, a transient error
+    /// if the file has changed, or an I/O error.
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Fills `buffer` with several ranges, one after the other, in the given order. Use this for
-    /// many short reads, such as the headers of an archive's entries: a host can combine ranges
+    /// Fills `buffer` with the bytes of several ranges, in the given order. Use this function for
+    /// many short reads, such as the headers of an archive's entries. A host can combine ranges
     /// that are close together.
     ///
     /// # Errors
-    /// Returns the errors of [`read_at`](Self::read_at) for any range, or a plugin error if the
+    /// Returns the errors of [`read_at`](Self::read_at) for each range, or a plugin error if the
     /// length of the buffer differs from the sum of the ranges.
     fn read_ranges(&self, ranges: &[FileRange], buffer: &mut [u8]) -> Result<()> {
         let mut rest = split_ranges(ranges, buffer)?.into_iter();
         rest.try_for_each(|(range, part)| self.read_at(range.file, range.offset, part))
     }
 
-    /// Announces ranges that will be read soon, so that a disk or server can start to load them.
+    /// Announces ranges that will be read soon, so that the storage system can start loading them.
     /// Ranges outside a file are ignored.
     fn advise(&self, ranges: &[FileRange]) {
         let _ = ranges;
     }
 
-    /// Returns the `len` bytes at `offset`, after checking that the file has them and that they are
-    /// at most [`Limits::header_bytes`].
+    /// Returns `len` bytes of a file, starting at `offset`. First checks that the file contains the
+    /// bytes and that `len` is at most [`Limits::header_bytes`].
     ///
     /// # Errors
     /// Returns the errors of [`read_at`](Self::read_at), or a limit error.
@@ -130,7 +131,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// Splits a buffer into the part that each range fills.
+/// Splits a buffer into the parts that the ranges fill.
 ///
 /// # Errors
 /// Returns a plugin error if the length of the buffer differs from the sum of the ranges.
@@ -151,10 +152,10 @@ pub fn split_ranges<'b>(
 }
 
 impl dyn Source + '_ {
-    /// Returns the first of these names for which there is a file.
+    /// Returns the first of these names for which a file exists.
     ///
     /// # Errors
-    /// Returns an I/O error if this cannot be determined.
+    /// Returns an I/O error if a check fails.
     pub fn first_of<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Result<Option<N>> {
         for name in names {
             if self.contains(name.as_ref())? {
@@ -175,7 +176,7 @@ impl dyn Source + '_ {
     }
 }
 
-/// Checks that a file of `file_len` bytes has `len` bytes at `offset`.
+/// Checks that a file of `file_len` bytes contains `len` bytes at `offset`.
 ///
 /// # Errors
 /// Returns a malformed error with the file, the offset, and both lengths.
@@ -190,10 +191,10 @@ pub fn check_range(file: &str, file_len: u64, offset: u64, len: u64) -> Result<(
     }
 }
 
-/// Checks that a name is relative, separated by `/`, and stays in its folder.
+/// Checks that a name is relative, uses `/` as the separator, and does not lead out of its folder.
 ///
 /// # Errors
-/// Returns a malformed error, since such names come from indexes and archives.
+/// Returns a malformed error if a check fails, because such names come from indexes and archives.
 pub fn check_name(name: &str) -> Result<()> {
     let sane = !name.is_empty()
         && !name.contains(['\0', '\\'])
@@ -205,7 +206,7 @@ pub fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// A source of named byte strings, for unit tests and for formats inside other formats.
+/// A source of byte strings in memory, for unit tests and for formats inside other formats.
 #[derive(Debug, Clone)]
 pub struct MemorySource {
     entry: Entry,
@@ -213,20 +214,20 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// Creates a source with one file. That file is the entry.
+    /// Creates a source with one file, which is the entry.
     #[must_use]
     pub fn file(name: &str, bytes: impl Into<Vec<u8>>) -> Self {
         Self { entry: Entry::File(name.to_owned()), files: vec![(name.to_owned(), bytes.into())] }
     }
 
-    /// Creates a source with a folder of files. The folder is the entry.
+    /// Creates a source with a folder of files, which is the entry.
     #[must_use]
     pub fn folder<N: Into<String>, B: Into<Vec<u8>>>(files: impl IntoIterator<Item = (N, B)>) -> Self {
         let files = files.into_iter().map(|(name, bytes)| (name.into(), bytes.into()));
         Self { entry: Entry::Folder, files: files.collect() }
     }
 
-    /// Creates a source of several files with this entry.
+    /// Creates a source with several files and the given entry.
     #[must_use]
     pub fn new(entry: Entry, files: BTreeMap<String, Vec<u8>>) -> Self {
         Self { entry, files: files.into_iter().collect() }

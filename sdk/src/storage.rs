@@ -1,15 +1,15 @@
-//! A storage contains bytes: in a file, behind a codec, in the catalog itself, or in ranges of
-//! other storages.
+//! A storage contains bytes. The bytes may be in a file, encoded, in the catalog itself, or in
+//! ranges of other storages.
 
 use crate::{Digest, Dtype, FileId, Result, SharedBytes};
 use std::fmt;
 use std::sync::Arc;
 
-/// A storage of a catalog, by its index.
+/// The id of a storage: its index in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StorageId(pub u32);
 
-/// The order of the bytes of a number.
+/// The order of the bytes in a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ByteOrder {
     /// Least significant byte first.
@@ -19,14 +19,14 @@ pub enum ByteOrder {
     Big,
 }
 
-/// A location that contains bytes.
+/// A sequence of bytes and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
-    /// Where the bytes are.
+    /// Location of the bytes.
     pub location: StorageLocation,
     /// Exact length in bytes.
     pub len: u64,
-    /// Byte order of its numbers.
+    /// Byte order of the numbers in the storage.
     pub byte_order: ByteOrder,
     /// Checksum that the file stores for these bytes. The host checks it when it reads the bytes.
     pub digest: Option<Digest>,
@@ -35,43 +35,44 @@ pub struct Storage {
 /// The location of a storage's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StorageLocation {
-    /// Raw bytes of a file of the source.
+    /// Raw bytes of a file.
     File {
-        /// The file.
+        /// File that contains the bytes.
         file: FileId,
         /// Offset of the first byte in the file.
         offset: u64,
     },
     /// Bytes that are decoded on request ([`TensorDecoder::decode`](crate::TensorDecoder::decode)).
     Encoded {
-        /// The reader's own identifier for the storage.
+        /// The identifier that the reader chose for the storage.
         handle: u64,
     },
     /// Inline bytes, shared by clones of a catalog.
     Inline(SharedBytes),
-    /// Ranges of other storages, one after the other. An element may span two of them.
+    /// Ranges of other storages, in order. An element may extend over two ranges.
     Joined(Arc<JoinedRanges>),
-    /// The numbers of another storage, in a different dtype
-    /// ([`Catalog::cast`](crate::Catalog::cast)). Only the host creates these, from storages of a
-    /// reader. They never cross the ABI.
+    /// The numbers of another storage, converted to a different dtype
+    /// ([`Catalog::cast`](crate::Catalog::cast)). Only the host creates cast storages, from the
+    /// storages of a reader. Cast storages never cross the ABI.
     Cast(Arc<CastStorage>),
     /// Bytes that are computed from other storages
-    /// ([`Catalog::add_computed`](crate::Catalog::add_computed)). Only the host creates these.
+    /// ([`Catalog::add_computed`](crate::Catalog::add_computed)). Only the host creates computed
+    /// storages.
     Computed(ComputedStorage),
 }
 
 /// A range of bytes of a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StorageRange {
-    /// The storage.
+    /// Storage that contains the range.
     pub storage: StorageId,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
     /// Number of bytes.
     pub len: u64,
 }
 
-/// Ranges that form one storage, and the end of each range within that storage.
+/// Ranges that together form one storage, and the end of each range within that storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JoinedRanges {
     ranges: Vec<StorageRange>,
@@ -106,8 +107,8 @@ impl JoinedRanges {
         self.len() == 0
     }
 
-    /// Returns the ranges of other storages that contain `len` bytes from `offset`, in order. These
-    /// bytes must exist.
+    /// Returns the ranges of other storages that contain the `len` bytes starting at `offset`, in
+    /// order. The joined storage must contain these bytes.
     pub fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = StorageRange> + '_ {
         let end = offset + len;
         let first = self.ends.partition_point(|&range_end| range_end <= offset);
@@ -125,25 +126,25 @@ impl JoinedRanges {
     }
 }
 
-/// Numbers that are cast whenever they are read.
+/// Numbers that are converted to a different dtype whenever they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CastStorage {
-    /// Storage that contains the numbers; never itself a cast storage.
+    /// Storage that contains the numbers. It is never itself a cast storage.
     pub of: StorageId,
     /// Offset of the first number in that storage, in bytes.
     pub start: u64,
-    /// The dtype in that storage, followed by the dtypes that the numbers are cast to, in order.
-    /// The last is the dtype in which this storage is read.
+    /// The dtype of the numbers in that storage, followed by the dtypes to which they are cast, in
+    /// order. The last dtype is the dtype of this storage.
     pub dtypes: Vec<Dtype>,
 }
 
 /// Computes the bytes of a storage.
 pub trait Compute: fmt::Debug + Send + Sync {
-    /// Returns the storages that are read. None of them may itself be computed.
+    /// Returns the storages from which the bytes are computed. None of them may itself be computed.
     fn inputs(&self) -> &[StorageId];
 
-    /// Fills `buffer` with the computed bytes that start at `offset`. The range is within the
-    /// storage. `read` fills a buffer with the bytes of an input storage, starting at an offset.
+    /// Fills `buffer` with the computed bytes that start at `offset`. The range must be within the
+    /// storage. `read` fills a buffer with bytes of an input storage, starting at an offset.
     ///
     /// # Errors
     /// Returns the errors of `read`, or an error if the bytes of the inputs are malformed or
@@ -151,10 +152,11 @@ pub trait Compute: fmt::Debug + Send + Sync {
     fn compute(&self, read: &ReadStorage<'_>, offset: u64, buffer: &mut [u8]) -> Result<()>;
 }
 
-/// Fills a buffer with bytes of a storage, from an offset in it.
+/// A function that fills a buffer with bytes of a storage, starting at an offset.
 pub type ReadStorage<'a> = dyn Fn(StorageId, u64, &mut [u8]) -> Result<()> + 'a;
 
-/// The computation of a storage. Clones of a catalog share it, and it is equal only to itself.
+/// The computation of a storage. Clones of a catalog share the computation. Two computations are
+/// equal only if they are the same object.
 #[derive(Debug, Clone)]
 pub struct ComputedStorage(pub Arc<dyn Compute>);
 
@@ -167,10 +169,10 @@ impl PartialEq for ComputedStorage {
 impl Eq for ComputedStorage {}
 
 impl CastStorage {
-    /// Returns the width of a number in bytes, as stored and as read.
+    /// Returns the width of a number in bytes, first as stored and then after the casts.
     #[must_use]
     pub fn widths(&self) -> (u64, u64) {
-        // A catalog only casts dtypes whose elements are whole bytes.
+        // A catalog casts only dtypes whose elements are whole bytes.
         let width = |dtype: Option<&Dtype>| {
             dtype.and_then(|dtype| dtype.info()?.element_bytes()).map_or(1, u64::from)
         };
@@ -179,7 +181,7 @@ impl CastStorage {
 }
 
 impl Storage {
-    /// Creates a storage of `len` bytes of `file` at `offset`, little-endian.
+    /// Creates a little-endian storage of `len` bytes of `file`, starting at `offset`.
     #[must_use]
     pub fn file(file: FileId, offset: u64, len: u64) -> Self {
         Self::at(StorageLocation::File { file, offset }, len)
@@ -191,25 +193,25 @@ impl Storage {
         Self::at(StorageLocation::Encoded { handle }, len)
     }
 
-    /// Creates a storage of these bytes.
+    /// Creates a storage that contains these bytes.
     #[must_use]
     pub fn inline(bytes: impl Into<Vec<u8>>) -> Self {
         Self::shared(SharedBytes::from(bytes.into()))
     }
 
-    /// Creates a storage of bytes that are owned elsewhere.
+    /// Creates a storage from shared bytes.
     #[must_use]
     pub fn shared(bytes: SharedBytes) -> Self {
         let len = bytes.len() as u64;
         Self::at(StorageLocation::Inline(bytes), len)
     }
 
-    /// Creates a storage of ranges of existing storages, one after the other: for example, part of
-    /// a file that continues in the next file, or a vector that is split at arbitrary positions.
-    /// The bytes are not converted, so all ranges must have the byte order that is [set
+    /// Creates a storage from ranges of existing storages, in order. Examples are part of a file
+    /// that continues in the next file, and a vector that is split at arbitrary positions. The
+    /// bytes are not converted, so all ranges must have the byte order that is [set
     /// here](Self::byte_order). None of the ranges may be in a joined storage. Encoded storages of
-    /// at most 4 MiB are decoded when they are read, and released soon after, so a long tensor in
-    /// many pieces does not stay in memory.
+    /// at most 4 MiB are decoded when they are read and released soon after. As a result, a long
+    /// tensor in many pieces does not remain in memory.
     #[must_use]
     pub fn joined(ranges: impl Into<Vec<StorageRange>>) -> Self {
         let ranges = JoinedRanges::new(ranges.into());
@@ -221,7 +223,7 @@ impl Storage {
         Self { location: place, len, byte_order: ByteOrder::Little, digest: None }
     }
 
-    /// Sets the byte order in which the bytes are read.
+    /// Sets the byte order of the numbers in the storage.
     #[must_use]
     pub fn byte_order(mut self, byte_order: ByteOrder) -> Self {
         self.byte_order = byte_order;
@@ -242,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_storage_of_a_grid_costs_64_bytes() {
-        // There may be millions of storages, each with its checksum.
+        // There may be millions of storages, each with a checksum.
         assert!(size_of::<Storage>() <= 64, "{}", size_of::<Storage>());
     }
 }

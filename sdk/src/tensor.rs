@@ -1,4 +1,4 @@
-//! A tensor of a catalog: its name, dtype and shape, and where its bytes are.
+//! A tensor of a catalog has a name, a dtype, a shape, and a location of its bytes.
 
 use crate::{Block, Dtype, Grid, Region, StorageId, Value, row_major_strides};
 use std::collections::BTreeMap;
@@ -8,43 +8,45 @@ use std::collections::BTreeMap;
 pub enum Data {
     /// The tensor has no bytes.
     Empty,
-    /// Contiguous and row-major: the common case.
+    /// The bytes are contiguous and row-major, which is the most common layout.
     Whole {
         /// Storage that contains the tensor.
         storage: StorageId,
         /// Offset in the storage, in bytes.
         offset: u64,
     },
-    /// Blocks that tile the tensor, for all other layouts.
+    /// Blocks that cover the tensor exactly once. Used for all other layouts.
     Blocks(Vec<Block>),
     /// Tiles of one shape, each with its own storage, as in chunked formats.
     Grid(Box<Grid>),
 }
 
-/// The attribute of a tensor whose elements are codes of quantized numbers. Its value names the
-/// method that dequantizes them. Steps and writers that need numbers refuse such a tensor.
+/// The attribute of a tensor whose elements are codes of quantized numbers. The value of the
+/// attribute is the method that dequantizes the codes. Steps and writers that need numbers refuse
+/// such a tensor.
 pub const CODES_OF: &str = "codes_of";
 
 /// A tensor of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
-    /// Name, unique in its catalog; any UTF-8, possibly empty.
+    /// Name of the tensor, which is unique in its catalog. It may be any UTF-8 string, including an
+    /// empty one.
     pub name: String,
     /// Element type.
     pub dtype: Dtype,
-    /// Dimensions, in elements; empty for a scalar.
+    /// Dimensions, in elements. The list is empty for a scalar.
     pub shape: Vec<u64>,
-    /// Logical length in bytes: row-major, little-endian, contiguous.
+    /// Length in bytes of the tensor in contiguous, row-major form.
     pub bytes: u64,
-    /// Location of its bytes.
+    /// Location of the tensor's bytes.
     pub data: Data,
-    /// Other facts about the tensor: units, spacings, names of its axes. Steps that change the axes
-    /// remove the attributes, and report this.
+    /// Other properties of the tensor, such as its unit, or the spacings and names of its axes.
+    /// Steps that change the axes remove the attributes and report a loss.
     pub attributes: BTreeMap<String, Value>,
 }
 
 impl Tensor {
-    /// Returns the number of blocks; 0 if the tensor is empty.
+    /// Returns the number of blocks, which is 0 for an empty tensor.
     #[must_use]
     pub fn block_count(&self) -> u64 {
         match &self.data {
@@ -71,8 +73,7 @@ impl Tensor {
         }
     }
 
-    /// Iterates over all blocks that overlap `region`. Blocks that do not overlap it may be
-    /// included.
+    /// Iterates over all blocks that overlap `region`. Other blocks may also be included.
     pub fn blocks_of<'a>(&'a self, region: &Region) -> impl Iterator<Item = Block> + use<'a> {
         let grid = if let Data::Grid(grid) = &self.data { Some(&**grid) } else { None };
         let touching = grid.map(|grid| grid.tiles_overlapping(&self.shape, region));
@@ -80,13 +81,13 @@ impl Tensor {
         touching.into_iter().flatten().chain(all).filter_map(|number| self.block(number))
     }
 
-    /// Iterates over the blocks in order. Each is created on request.
+    /// Iterates over the blocks in order. The iterator creates each block on request.
     pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
         (0..self.block_count()).filter_map(|number| self.block(number))
     }
 
-    /// Iterates over the storages that its blocks refer to, without repeats. This includes the
-    /// storage of a grid's fill.
+    /// Iterates over the storages that the tensor's blocks refer to, without repetitions. The
+    /// storage of a grid's fill is included.
     pub fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
         let (whole, blocks, grid) = match &self.data {
             Data::Empty => (None, None, None),

@@ -1,5 +1,5 @@
-//! The id of a tensor: its index in the catalog.
+//! Defines the ids of tensors.
 
-/// A tensor of a catalog, by its index.
+/// The id of a tensor: its index in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TensorId(pub u32);

@@ -1,8 +1,9 @@
-//! Text that many messages share.
+//! Functions for text in messages.
 
 use std::fmt::{Display, Write as _};
 
-/// Returns the first `max` items of a list, and the number of the others: `a, b and 3 more`.
+/// Returns the first `max` items of a list and the number of the remaining items, as in `a, b and 3
+/// more`.
 pub fn listed(items: impl IntoIterator<Item: Display>, max: usize) -> String {
     let mut items = items.into_iter();
     let shown: Vec<String> = items.by_ref().take(max).map(|item| item.to_string()).collect();
@@ -13,7 +14,7 @@ pub fn listed(items: impl IntoIterator<Item: Display>, max: usize) -> String {
     shown.join(", ") + &more
 }
 
-/// Returns bytes in lowercase hexadecimal.
+/// Returns the bytes as lowercase hexadecimal digits.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {

@@ -1,59 +1,61 @@
-//! A tree is the non-tensor state of a checkpoint: an arena of nodes that refer to tensors by
-//! index.
+//! A tree contains the non-tensor state of a checkpoint. It is an arena of nodes that refer to
+//! tensors by index.
 //!
-//! A node may refer only to nodes that exist already. A tree therefore has no cycles, and neither
-//! building nor dropping it recurses. Several parents may share a node.
+//! A node may refer only to nodes that already exist. A tree therefore has no cycles, and neither
+//! building nor dropping a tree needs recursion. Several parents may share a node.
 //!
-//! No mapping contains the same string or integer key twice.
+//! No mapping contains the same string key or integer key twice.
 
 use crate::{Dtype, DtypeInfo, Error, Limits, Result, TensorId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Estimated memory of a node, including what a reader keeps for it.
+/// Estimated memory of a node in bytes, including the data that a reader stores for it.
 const NODE_BYTES: u64 = 320;
 
-/// A node of a [`Tree`].
+/// The id of a node of a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct NodeId(pub u32);
 
-/// The kind of a node: an open set of numbers. Treat an unknown kind as [`NodeKind::OBJECT`].
+/// The kind of a node, as an open set of numbers. Treat an unknown kind as [`NodeKind::OBJECT`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeKind(pub u32);
 
 impl NodeKind {
-    /// Nothing.
+    /// No value.
     pub const NONE: Self = Self(1);
-    /// One byte, 0 or 1.
+    /// A boolean, as one byte that is 0 or 1.
     pub const BOOL: Self = Self(2);
-    /// A signed integer of any length: two's complement, little-endian, at least one byte. Its
-    /// class is the name of its dtype in the file, if it has one.
+    /// A signed integer of any length, in two's complement, little-endian, with at least one byte.
+    /// The class of the node is the name of the integer's dtype in the file, if it has one.
     pub const INT: Self = Self(3);
-    /// An f64, little-endian. Its class is used as in [`INT`](Self::INT).
+    /// An f64, little-endian. The class has the same meaning as in [`INT`](Self::INT).
     pub const FLOAT: Self = Self(4);
-    /// Two f64, little-endian.
+    /// A complex number, as two little-endian f64.
     pub const COMPLEX: Self = Self(5);
-    /// UTF-8.
+    /// A UTF-8 string.
     pub const TEXT: Self = Self(6);
     /// Arbitrary bytes.
     pub const BYTES: Self = Self(7);
-    /// A list; its elements are the children.
+    /// A list. The children are the elements.
     pub const LIST: Self = Self(8);
-    /// A tuple; its elements are the children.
+    /// A tuple. The children are the elements.
     pub const TUPLE: Self = Self(9);
-    /// A set; its elements are the children.
+    /// A set. The children are the elements.
     pub const SET: Self = Self(10);
-    /// A mapping: key, value, key, value. The class is empty for the format's plain mapping type.
+    /// A mapping. The children are alternating keys and values. The class is empty for the format's
+    /// plain mapping type.
     pub const MAP: Self = Self(11);
-    /// A tensor, as its index in the catalog, u32 little-endian.
+    /// A tensor, given by its index in the catalog as a little-endian u32.
     pub const TENSOR: Self = Self(12);
-    /// An object that only the format itself understands: its class and its parts.
+    /// An object that only the format itself understands. The node contains the class and the parts
+    /// of the object.
     pub const OBJECT: Self = Self(13);
-    /// A value, followed by a map of the attributes that were set on it.
+    /// A value, followed by a mapping that contains the attributes of the value.
     pub const ATTRIBUTED: Self = Self(14);
-    /// A run of numbers of one built-in dtype. Its class is the name of the dtype, and its bytes
-    /// are the contiguous elements, little-endian.
+    /// A sequence of numbers of one built-in dtype. The class of the node is the name of the dtype.
+    /// The bytes are the contiguous elements, little-endian.
     pub const NUMBERS: Self = Self(15);
 }
 
@@ -62,9 +64,9 @@ impl NodeKind {
 pub struct Node {
     /// Kind of the node.
     pub kind: NodeKind,
-    /// Name of a class or function (`collections.OrderedDict`), or empty.
+    /// Name of a class or function, such as `collections.OrderedDict`, or empty.
     pub class: Box<str>,
-    /// Value of a scalar, encoded as [`NodeKind`] defines.
+    /// Value of a scalar, in the encoding that [`NodeKind`] defines.
     pub bytes: Box<[u8]>,
     /// Child nodes, in order.
     pub children: Box<[NodeId]>,
@@ -89,24 +91,24 @@ impl Node {
         Self::scalar(NodeKind::NONE, &[])
     }
 
-    /// Creates a boolean.
+    /// Creates a boolean node.
     #[must_use]
     pub fn bool(value: bool) -> Self {
         Self::scalar(NodeKind::BOOL, &[value.into()])
     }
 
-    /// Creates an integer, in as few bytes as possible.
+    /// Creates an integer node, with as few bytes as possible.
     #[must_use]
     pub fn int(value: i64) -> Self {
         Self::wide_int(value.into())
     }
 
-    /// Creates an integer like [`int`](Self::int), but large enough for any built-in dtype.
+    /// Creates an integer node like [`int`](Self::int), but supports all values of built-in dtypes.
     #[must_use]
     pub fn wide_int(value: i128) -> Self {
         let bytes = value.to_le_bytes();
         let mut len = bytes.len();
-        // The last byte is redundant if it only repeats the sign of the byte before it.
+        // The last byte is redundant if it only repeats the sign of the previous byte.
         while len > 1 {
             let sign = if bytes[len - 2] & 0x80 == 0 { 0 } else { 0xff };
             if bytes[len - 1] != sign {
@@ -117,44 +119,44 @@ impl Node {
         Self::scalar(NodeKind::INT, &bytes[..len])
     }
 
-    /// Creates a floating-point number.
+    /// Creates a floating-point node.
     #[must_use]
     pub fn float(value: f64) -> Self {
         Self::scalar(NodeKind::FLOAT, &value.to_le_bytes())
     }
 
-    /// Creates a string.
+    /// Creates a string node.
     #[must_use]
     pub fn text(value: &str) -> Self {
         Self::scalar(NodeKind::TEXT, value.as_bytes())
     }
 
-    /// Creates a reference to a tensor of the catalog.
+    /// Creates a node that refers to a tensor of the catalog.
     #[must_use]
     pub fn tensor(id: TensorId) -> Self {
         Self::scalar(NodeKind::TENSOR, &id.0.to_le_bytes())
     }
 
-    /// Creates a mapping from keys and values.
+    /// Creates a mapping node from keys and values.
     #[must_use]
     pub fn map(class: &str, entries: &[(NodeId, NodeId)]) -> Self {
         let children: Vec<NodeId> = entries.iter().flat_map(|&(key, value)| [key, value]).collect();
         Self::container(NodeKind::MAP, class, children)
     }
 
-    /// Returns the string, if the node is a string.
+    /// Returns the string, or `None` if the node is not a string.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         (self.kind == NodeKind::TEXT).then(|| std::str::from_utf8(&self.bytes).ok())?
     }
 
-    /// Returns the integer, if the node is an integer of at most 64 bits.
+    /// Returns the integer, or `None` if the node is not an integer of at most 64 bits.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         self.as_wide_int().and_then(|value| i64::try_from(value).ok())
     }
 
-    /// Returns the integer, if the node is an integer of at most 128 bits.
+    /// Returns the integer, or `None` if the node is not an integer of at most 128 bits.
     #[must_use]
     pub fn as_wide_int(&self) -> Option<i128> {
         if self.kind != NodeKind::INT || self.bytes.is_empty() || self.bytes.len() > 16 {
@@ -170,33 +172,34 @@ impl Node {
         Self { bytes: bytes.into(), ..self }
     }
 
-    /// Returns the number, if the node is a floating-point number.
+    /// Returns the number, or `None` if the node is not a floating-point number.
     #[must_use]
     pub fn as_float(&self) -> Option<f64> {
         let bytes = (self.kind == NodeKind::FLOAT).then_some(&*self.bytes)?;
         Some(f64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// Returns the boolean, if the node is a boolean.
+    /// Returns the boolean, or `None` if the node is not a boolean.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
         (self.kind == NodeKind::BOOL).then(|| self.bytes.first() == Some(&1))
     }
 
-    /// Returns the tensor, if the node is a tensor.
+    /// Returns the tensor, or `None` if the node is not a tensor.
     #[must_use]
     pub fn as_tensor(&self) -> Option<TensorId> {
         let bytes = (self.kind == NodeKind::TENSOR).then_some(&*self.bytes)?;
         Some(TensorId(u32::from_le_bytes(bytes.try_into().ok()?)))
     }
 
-    /// Iterates over the entries of a mapping, in order; other kinds have none.
+    /// Iterates over the entries of a mapping, in order. Nodes of other kinds have no entries.
     pub fn entries(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
         let children: &[NodeId] = if self.kind == NodeKind::MAP { &self.children } else { &[] };
         children.chunks_exact(2).map(|pair| (pair[0], pair[1]))
     }
 
-    /// Returns the weight of the node, in small nodes.
+    /// Returns the weight of the node: 1 for a small node, and more for a node with many bytes or
+    /// children.
     pub(crate) fn weight(&self) -> u64 {
         let held = self.class.len() + self.bytes.len() + size_of_val(&*self.children);
         1 + held as u64 / NODE_BYTES
@@ -231,14 +234,15 @@ impl Node {
 }
 
 impl Node {
-    /// Returns whether the bytes are whole elements of the built-in dtype that the class names.
+    /// Returns whether the bytes are whole elements of the built-in dtype that the class specifies.
     fn is_whole_numbers(&self) -> bool {
         let width = Dtype::named(&self.class).and_then(Dtype::info).and_then(DtypeInfo::element_bytes);
         width.is_some_and(|width| self.bytes.len().is_multiple_of(width as usize))
     }
 }
 
-/// An arena of nodes and its root. Clones share the arena until a node is added to one of them.
+/// An arena of nodes and its root. Clones share the arena until a node is added to one of the
+/// clones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
     arena: Arc<Arena>,
@@ -254,12 +258,12 @@ struct Arena {
 }
 
 impl Tree {
-    /// Adds a node whose children exist already.
+    /// Adds a node. The children of the node must already exist.
     ///
     /// # Errors
-    /// Returns a limit error if there are too many nodes or levels, and a malformed error if a
-    /// mapping has the same string or integer key twice. Returns a plugin error if a child does not
-    /// exist, or if the bytes do not fit the kind.
+    /// Returns a limit error if there are too many nodes or levels. Returns a malformed error if a
+    /// mapping contains the same string key or integer key twice. Returns a plugin error if a child
+    /// does not exist, or if the bytes do not match the kind.
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
         let weight = self.arena.weight.saturating_add(node.weight());
         if weight > limits.nodes {
@@ -287,15 +291,15 @@ impl Tree {
         Ok(id)
     }
 
-    /// Checks that keys are unique: programs that load a mapping with a duplicate key keep only one
-    /// of the values.
+    /// Checks that the keys of a mapping are unique. Programs that load a mapping with a duplicate
+    /// key keep only one of its values.
     fn check_keys(&self, mapping: &Node) -> Result<()> {
         if mapping.kind != NodeKind::MAP || mapping.children.len() < 4 {
             return Ok(());
         }
         let mut seen = HashSet::with_capacity(mapping.children.len() / 2);
         let keys = mapping.entries().filter_map(|(key, _)| self.get(key));
-        // Keys of other kinds, such as NaN, may look alike and still be distinct.
+        // Keys of other kinds, such as NaN, may have the same bytes and still be distinct.
         let named = keys.filter(|key| matches!(key.kind, NodeKind::TEXT | NodeKind::INT));
         for key in named {
             if !seen.insert(key) {
@@ -307,7 +311,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Sets the root.
+    /// Sets the root of the tree.
     ///
     /// # Errors
     /// Returns a plugin error if there is no such node.
@@ -317,7 +321,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns the root, if there is a tree.
+    /// Returns the root, or `None` if the tree is empty.
     #[must_use]
     pub fn root(&self) -> Option<NodeId> {
         self.root
@@ -341,12 +345,12 @@ impl Tree {
         self.arena.nodes.is_empty()
     }
 
-    /// Returns the tree below a node, with tensor ids mapped by `places`.
+    /// Returns the tree below a node, with tensor ids replaced according to `places`.
     pub(crate) fn below(&self, root: NodeId, places: &HashMap<TensorId, TensorId>) -> Result<Self> {
         let (nodes, depths) = (&self.arena.nodes, &self.arena.depths);
         let mut wanted = vec![false; nodes.len()];
         *wanted.get_mut(root.0 as usize).ok_or_else(|| no_node(root))? = true;
-        // Children precede their parents, so one backward pass finds everything below the root.
+        // Children precede their parents, so one backward pass finds all nodes below the root.
         for index in (0..=root.0 as usize).rev().filter(|&index| index < nodes.len()) {
             if wanted[index] {
                 nodes[index].children.iter().for_each(|child| wanted[child.0 as usize] = true);
@@ -376,7 +380,7 @@ impl Tree {
         Ok(Self { arena: Arc::new(below), root: Some(moved[root.0 as usize]) })
     }
 
-    /// Returns the nodes, children before parents.
+    /// Returns the nodes. Children are before their parents.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.arena.nodes

@@ -1,10 +1,10 @@
-//! A typed option is declared once, as a constant, and parses its own value.
+//! A typed option is a constant that contains the declaration of an option and parses its value.
 
 use crate::{Error, OptionKind, OptionSpec, Options, Result, Side, parse_size};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// An option as a constant: its declaration, and how its value is parsed.
+/// An option as a constant. It contains the declaration of the option and the parser for its value.
 ///
 /// ```
 /// use tensorferry_sdk::{Options, Result, Side::Writer, TypedOption};
@@ -37,7 +37,7 @@ pub struct TypedOption<T: 'static> {
     help: &'static str,
     default: Option<&'static str>,
     kind: TypedOptionKind,
-    /// Words of a choice, and their values.
+    /// Words of a choice, with the values that they stand for.
     words: &'static [(&'static str, T)],
     read: fn(&Self, &Options) -> Result<T>,
 }
@@ -64,7 +64,7 @@ impl<T> TypedOption<T> {
         Self { side, key, help, default: None, kind, words: &[], read }
     }
 
-    /// Declares a choice of these words. The first is the default.
+    /// Declares a choice between these words. The first word is the default.
     #[must_use]
     pub const fn choice(
         side: Side,
@@ -101,7 +101,7 @@ impl<T> TypedOption<T> {
         })
     }
 
-    /// Returns the option, for the format to declare.
+    /// Returns the declaration of the option.
     #[must_use]
     pub fn spec(&self) -> OptionSpec {
         let kind = match self.kind {
@@ -126,13 +126,13 @@ impl<T> TypedOption<T> {
         (self.read)(self, options)
     }
 
-    /// Returns the user's value, or otherwise the default.
+    /// Returns the value that the user passed. Otherwise, returns the default.
     fn text_in<'a>(&self, options: &'a Options) -> Option<&'a str> {
         options.text(self.key).or(self.default)
     }
 
-    /// Returns the error for an invalid value: `expected` says what is allowed, and `found` is the
-    /// user's value.
+    /// Returns the error for an invalid value. `expected` describes the allowed values, and `found`
+    /// is the value that the user passed.
     #[must_use]
     pub fn refuse(&self, expected: impl fmt::Display, found: impl fmt::Display) -> Error {
         Error::usage(format!("invalid value for option `{}`: expected {expected}, found {found}", self.key))
@@ -140,7 +140,7 @@ impl<T> TypedOption<T> {
 }
 
 impl TypedOption<bool> {
-    /// Declares a choice of `true` or `false`.
+    /// Declares an option that is `true` or `false`.
     #[must_use]
     pub const fn flag(side: Side, key: &'static str, default: bool, help: &'static str) -> Self {
         let default = Some(if default { "true" } else { "false" });
@@ -154,7 +154,7 @@ impl TypedOption<bool> {
 }
 
 impl TypedOption<Option<String>> {
-    /// Declares an option that takes any string.
+    /// Declares an option that accepts any string.
     #[must_use]
     pub const fn text(side: Side, key: &'static str, help: &'static str) -> Self {
         Self::new(side, key, TypedOptionKind::Text, help, |this, options| {
@@ -162,7 +162,7 @@ impl TypedOption<Option<String>> {
         })
     }
 
-    /// Declares an option that takes a path to another input, for
+    /// Declares an option whose value is the path of another input, for
     /// [`Context::open`](crate::Context::open).
     #[must_use]
     pub const fn source(side: Side, key: &'static str, help: &'static str) -> Self {
@@ -171,7 +171,8 @@ impl TypedOption<Option<String>> {
 }
 
 impl TypedOption<Vec<String>> {
-    /// Declares an option that may be passed several times, and yields all strings in that order.
+    /// Declares an option that the user may pass several times. Its value is the list of all
+    /// strings, in that order.
     #[must_use]
     pub const fn list(side: Side, key: &'static str, help: &'static str) -> Self {
         let read = |this: &Self, options: &Options| Ok(options.texts(this.key).map(str::to_owned).collect());
@@ -180,7 +181,8 @@ impl TypedOption<Vec<String>> {
 }
 
 impl<T: Copy> TypedOption<Option<T>> {
-    /// Removes the default of a choice: the value is `None` if the user passes no word.
+    /// Removes the default of a choice. The value is then `None` if the user does not pass the
+    /// option.
     #[must_use]
     pub const fn without_default(self) -> Self {
         let read = |this: &Self, options: &Options| {
@@ -191,7 +193,7 @@ impl<T: Copy> TypedOption<Option<T>> {
 }
 
 impl<N: TryFrom<u64>> TypedOption<Option<N>> {
-    /// Declares a whole number in a range.
+    /// Declares an option whose value is an integer in a range.
     #[must_use]
     pub const fn integer(
         side: Side,
@@ -205,13 +207,13 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
         })
     }
 
-    /// Declares a number of bytes, `min` or more.
+    /// Declares an option whose value is a number of bytes, at least `min`.
     #[must_use]
     pub const fn size(side: Side, key: &'static str, min: u64, help: &'static str) -> Self {
         Self { kind: TypedOptionKind::Size { min }, ..Self::integer(side, key, 0..=0, help) }
     }
 
-    /// Adds a default to a number, in the form that a user would write.
+    /// Adds a default to a number, in the spelling for users.
     #[must_use]
     pub const fn or(self, default: &'static str) -> TypedOption<N> {
         let read =
@@ -238,7 +240,7 @@ impl<T> TypedOption<T> {
     }
 }
 
-/// Formats the option as users pass it: `-o codec`.
+/// Formats the option in the way that users pass it, as in `-o codec`.
 impl<T> fmt::Display for TypedOption<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flag = match self.side {
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!((SIZE.get(&given), ON.get(&given)), (Ok(Some(1024)), Ok(false)));
         assert_eq!(SET.get(&defaults), Ok(vec![]));
         assert_eq!(SET.get(&options(&[("set", "b"), ("set", "a")])).unwrap(), ["b", "a"]);
-        // A host fills in defaults, but a test may pass empty options.
+        // A host fills in defaults, but a test may pass no options.
         assert_eq!(ROWS.get(&Options::default()), Ok(7));
     }
 

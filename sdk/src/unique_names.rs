@@ -1,19 +1,19 @@
-//! Makes names unique: a reader that joins the keys of nested containers may produce a name twice,
-//! as in `{"a.b": x, "a": {"b": y}}`.
+//! Makes names unique. A reader that joins the keys of nested containers may produce the same name
+//! twice, as in `{"a.b": x, "a": {"b": y}}`.
 
 use crate::{CatalogSink, Loss, LossKind, Result};
 use std::collections::HashMap;
 
-/// The names that a reader has given its tensors.
+/// The names that a reader has assigned to tensors.
 ///
-/// Each name is stored with the number at which the search for the next free variant starts,
-/// because many tensors may request the same name.
+/// For each name, the map contains the number at which the search for the next free variant starts.
+/// Many tensors may request the same name.
 #[derive(Debug, Default)]
 pub struct UniqueNames(HashMap<String, u64>);
 
 impl UniqueNames {
-    /// Returns the wanted name if no tensor has it, otherwise the first of `wanted#2`, `wanted#3`,
-    /// ... that is free. The same calls in the same order give the same names.
+    /// Returns the wanted name if no tensor has it. Otherwise, returns the first free name among
+    /// `wanted#2`, `wanted#3`, .... The same calls in the same order return the same names.
     pub fn take(&mut self, wanted: &str) -> String {
         let Some(&taken) = self.0.get(wanted) else {
             self.0.insert(wanted.to_owned(), 1);
@@ -31,7 +31,7 @@ impl UniqueNames {
         }
     }
 
-    /// Returns a name as [`take`](Self::take) does, and reports a loss if it differs from the
+    /// Returns a name like [`take`](Self::take), and reports a loss if the name differs from the
     /// wanted name.
     ///
     /// # Errors

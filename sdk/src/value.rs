@@ -1,54 +1,56 @@
-//! A value of a metadata entry or of an attribute of a tensor: a string, a number of an exact type,
-//! a list, or a mapping. It is made of the nodes of a [tree](crate::Tree).
+//! A value of a metadata entry or of an attribute of a tensor. It is a string, a number of an exact
+//! type, a list, or a mapping. It consists of the nodes of a [tree](crate::Tree).
 //!
 //! A value owns its nodes and does not refer to tensors, so steps that change tensors and the tree
-//! do not affect it. Its nodes are not shared, so two values with the same content are equal, and a
-//! small value never expands to a large output.
+//! do not affect the value. The nodes of a value are not shared. As a result, two values with the
+//! same content are equal, and a small value never expands to a large output.
 
 use crate::text::hex;
 use crate::{Dtype, Error, Limits, Node, NodeId, NodeKind, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// The value of a metadata entry or of an attribute. Clones share its nodes.
+/// The value of a metadata entry or of an attribute. Clones share the nodes of the value.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Value {
-    /// Children before their parents, each with exactly one parent; the last node is the value.
+    /// The nodes. Children are before their parents, and each child has exactly one parent. The
+    /// last node is the value.
     nodes: Arc<[Node]>,
 }
 
 impl Value {
-    /// Creates a string.
+    /// Creates a string value.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::leaf(Node::text(text))
     }
 
-    /// Creates a boolean.
+    /// Creates a boolean value.
     #[must_use]
     pub fn bool(value: bool) -> Self {
         Self::leaf(Node::bool(value))
     }
 
-    /// Creates an integer of no particular type.
+    /// Creates an integer value without a specific dtype.
     #[must_use]
     pub fn int(value: i64) -> Self {
         Self::leaf(Node::int(value))
     }
 
-    /// Creates a floating-point number of no particular type.
+    /// Creates a floating-point value without a specific dtype.
     #[must_use]
     pub fn float(value: f64) -> Self {
         Self::leaf(Node::float(value))
     }
 
-    /// Creates a number of exactly this dtype from its little-endian bytes: an integer, F32 or F64.
-    /// Its node is an [`INT`](NodeKind::INT) or a [`FLOAT`](NodeKind::FLOAT) whose class is the
-    /// name of the dtype. For `BOOL`, use [`bool`](Self::bool).
+    /// Creates a number of this dtype from its little-endian bytes. The dtype must be an integer
+    /// dtype, F32 or F64. The node of the value is an [`INT`](NodeKind::INT) or a
+    /// [`FLOAT`](NodeKind::FLOAT) whose class is the name of the dtype. For `BOOL`, use
+    /// [`bool`](Self::bool).
     ///
     /// # Errors
-    /// Returns an unsupported error for any other dtype, or a plugin error if the bytes are not one
-    /// element.
+    /// Returns an unsupported error for any other dtype, or a plugin error if the length of `bytes`
+    /// is not the size of one element.
     pub fn number(dtype: Dtype, bytes: &[u8]) -> Result<Self> {
         let info =
             dtype.info().ok_or_else(|| Error::unsupported("a number has a dtype that is not built in"))?;
@@ -68,39 +70,41 @@ impl Value {
         Ok(Self::leaf(Node { class: info.name().into(), ..node }))
     }
 
-    /// Creates a run of numbers of one dtype from their little-endian bytes.
+    /// Creates a sequence of numbers of one dtype from their little-endian bytes.
     ///
     /// # Errors
     /// Returns an unsupported error for a dtype whose elements are not whole bytes, or a plugin
-    /// error if the bytes are not whole elements.
+    /// error if `bytes` does not consist of whole elements.
     pub fn numbers(dtype: Dtype, bytes: impl Into<Box<[u8]>>) -> Result<Self> {
         let name = dtype.info().map_or("", |info| info.name());
         Self::of(Node { class: name.into(), ..Node::scalar(NodeKind::NUMBERS, &[]) }.with_bytes(bytes), [])
     }
 
-    /// Creates a list.
+    /// Creates a list value.
     ///
     /// # Errors
-    /// Returns a limit error if there are more nodes than ids.
+    /// Returns a limit error if the number of nodes exceeds the number of ids.
     pub fn list(items: impl IntoIterator<Item = Self>) -> Result<Self> {
         Self::of(Node::container(NodeKind::LIST, "", []), items)
     }
 
-    /// Creates a mapping from keys and values.
+    /// Creates a mapping value from keys and values.
     ///
     /// # Errors
-    /// Returns a limit error if there are more nodes than ids.
+    /// Returns a limit error if the number of nodes exceeds the number of ids.
     pub fn map(entries: impl IntoIterator<Item = (Self, Self)>) -> Result<Self> {
         let entries = entries.into_iter().flat_map(|(key, value)| [key, value]);
         Self::of(Node::container(NodeKind::MAP, "", []), entries)
     }
 
-    /// Creates a value of any kind from its own node, whose children are replaced by these values.
+    /// Creates a value of any kind from its root node. `children` replaces the children of this
+    /// node.
     ///
     /// # Errors
-    /// Returns a plugin error if the node does not fit its kind or refers to a tensor. Returns an
-    /// unsupported error for an object, for [`ATTRIBUTED`](NodeKind::ATTRIBUTED), and for an
-    /// unknown kind, and a limit error if there are more nodes than ids.
+    /// Returns a plugin error if the bytes or children of the node do not match its kind, or if it
+    /// refers to a tensor. Returns an unsupported error for an object, for
+    /// [`ATTRIBUTED`](NodeKind::ATTRIBUTED), and for an unknown kind. Returns a limit error if the
+    /// number of nodes exceeds the number of ids.
     pub fn of(mut node: Node, children: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut nodes: Vec<Node> = Vec::new();
         let mut ids = Vec::new();
@@ -125,31 +129,31 @@ impl Value {
         Self { nodes: [node].into() }
     }
 
-    /// Returns the nodes, children before their parents; the last one is the value itself.
+    /// Returns the nodes. Children are before their parents, and the last node is the value itself.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// Returns the node that is the value itself.
+    /// Returns the root node of the value.
     #[must_use]
     pub fn root(&self) -> &Node {
         // Every value has at least one node.
         &self.nodes[self.nodes.len() - 1]
     }
 
-    /// Returns the string, if the value is a string.
+    /// Returns the string, or `None` if the value is not a string.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         self.root().as_text()
     }
 
-    /// Returns the bytes that count toward memory limits.
+    /// Returns the number of bytes that count toward memory limits.
     pub(crate) fn bytes(&self) -> usize {
         self.nodes.iter().map(|node| node.bytes.len() + node.class.len()).sum()
     }
 
-    /// Returns the nesting depth: 0 for a scalar.
+    /// Returns the nesting depth, which is 0 for a scalar.
     pub(crate) fn depth(&self) -> u64 {
         let mut depths: Vec<u64> = Vec::with_capacity(self.nodes.len());
         for node in self.nodes.iter() {
@@ -159,10 +163,10 @@ impl Value {
         depths.last().copied().unwrap_or(0)
     }
 
-    /// Returns the value as compact JSON, for people and for formats that store only text; types
-    /// are not kept. A mapping is an object if its keys are strings, otherwise a list of pairs.
-    /// Tuples and sets are lists. Infinities and NaN are strings with their names, and bytes are
-    /// hexadecimal strings.
+    /// Returns the value as compact JSON, for people and for formats that store only text. Types
+    /// are not kept. A mapping becomes an object if its keys are strings, and a list of pairs
+    /// otherwise. Tuples and sets become lists. Infinities and NaN become strings with their names,
+    /// and bytes become hexadecimal strings.
     #[must_use]
     pub fn json(&self) -> String {
         let mut json = String::new();
@@ -176,8 +180,8 @@ impl Value {
         json
     }
 
-    /// Writes a leaf, or pushes the pieces of a container onto a stack instead of recursing,
-    /// because a file controls the nesting depth.
+    /// Writes a leaf, or pushes the pieces of a container onto a stack. The function does not
+    /// recurse, because a file controls the nesting depth.
     fn write_json(&self, index: usize, json: &mut String, open: &mut Vec<TextPiece>) {
         let node = &self.nodes[index];
         let child = |id: &NodeId| TextPiece::Node(id.0 as usize);
@@ -232,15 +236,16 @@ fn check(node: &Node) -> Result<()> {
         NodeKind(1..=11) | NodeKind::NUMBERS => {
             Err(Error::plugin("a number does not fit in the dtype given by its class").found(&node.class))
         }
-        // Only the format that created an object understands it, and kinds of a later revision are
-        // unknown here.
+        // Objects are understood only by the format that created them, and kinds of a later
+        // revision are unknown here.
         NodeKind(other) => {
             Err(Error::unsupported("metadata and attributes cannot have a value of this kind").found(other))
         }
     }
 }
 
-/// Returns whether a number fits the dtype that its class names, if it names one.
+/// Returns whether a number fits the dtype that its class specifies. Returns true if there is no
+/// class.
 fn fits_class(node: &Node) -> bool {
     let is_float = || matches!(&*node.class, "F16" | "BF16" | "F32" | "F64");
     match node.kind {
@@ -248,7 +253,8 @@ fn fits_class(node: &Node) -> bool {
             let dtype = Dtype::named(&node.class);
             let width =
                 dtype.and_then(Dtype::info).and_then(|info| info.element_bytes()).unwrap_or(0) as usize;
-            // The value fits the dtype if it survives a round trip through the bytes of an element.
+            // The value fits the dtype if converting it to the bytes of an element and back does
+            // not change it.
             let value = node.as_wide_int();
             let bytes = value.map(i128::to_le_bytes).unwrap_or_default();
             let element = bytes.get(..width).unwrap_or_default();
@@ -259,7 +265,7 @@ fn fits_class(node: &Node) -> bool {
     }
 }
 
-/// Decodes an integer from little-endian bytes of an integer dtype.
+/// Decodes an integer from the little-endian bytes of an element of `dtype`.
 fn integer(dtype: Dtype, bytes: &[u8]) -> Option<i128> {
     let is_signed = match dtype {
         Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => false,
@@ -293,7 +299,7 @@ fn write_leaf(node: &Node, json: &mut String) {
     }
 }
 
-/// Writes the shortest string that parses to the same number. Rust's format is valid JSON except
+/// Writes the shortest string that parses to the same number. Rust's output is valid JSON, except
 /// for infinities and NaN, which become strings.
 fn write_float(is_finite: bool, value: impl fmt::Debug, json: &mut String) {
     let text = format!("{value:?}");
@@ -363,18 +369,17 @@ impl PartialEq<&str> for Value {
     }
 }
 
-/// Takes nodes one after the other, as they cross the boundary, and yields the values that they
-/// form.
+/// Receives nodes one at a time from the boundary, and returns the values that they form.
 #[derive(Debug, Default)]
 pub(crate) struct ValueNodes {
     nodes: Vec<Node>,
-    /// Number of nodes in the subtree of each node, counting shared nodes once per parent.
+    /// For each node, the number of nodes in its subtree. Shared nodes are counted once per parent.
     sizes: Vec<u64>,
     bytes: u64,
 }
 
 impl ValueNodes {
-    /// Adds a node whose children exist already, and returns its number.
+    /// Adds a node and returns its number. The children of the node must already exist.
     pub(crate) fn push(&mut self, node: Node, limits: &Limits) -> Result<u32> {
         check(&node)?;
         self.bytes = self.bytes.saturating_add((node.bytes.len() + node.class.len()) as u64);
@@ -399,13 +404,14 @@ impl ValueNodes {
         Ok(id)
     }
 
-    /// Returns the value of a node. Shared nodes are repeated for each parent.
+    /// Returns the value that a node represents. Shared nodes are repeated for each parent.
     pub(crate) fn value(&self, id: u32) -> Result<Value> {
         let size = *self.sizes.get(id as usize).ok_or_else(|| no_value(id))?;
         if size == 1 {
             return Ok(Value::leaf(self.nodes[id as usize].clone()));
         }
-        // Collects parents before children, the last child first, and then reverses the order.
+        // Collects the nodes with parents before children and the last child first, and then
+        // reverses the order.
         let mut order = Vec::new();
         let mut open = vec![(id, None)];
         while let Some((id, parent)) = open.pop() {
@@ -505,7 +511,7 @@ mod tests {
         let value = Value::map([(Value::text("x"), inner.clone()), (Value::text("y"), inner)]).unwrap();
         let limits = Limits::default();
         let mut nodes = ValueNodes::default();
-        // The list is sent once and used twice.
+        // The list is sent once and used by two parents.
         let [x, y, a, seven] = [Node::text("x"), Node::text("y"), Node::text("a"), Node::int(7)]
             .map(|node| NodeId(nodes.push(node, &limits).unwrap()));
         let list = NodeId(nodes.push(Node::container(NodeKind::LIST, "", [a, seven]), &limits).unwrap());

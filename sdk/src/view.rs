@@ -1,69 +1,72 @@
-//! A view is a catalog as a writer sees it: the contents of the catalog, and the bytes of tensors
-//! on request.
+//! A view presents a catalog to a writer. It provides the contents of the catalog, and returns the
+//! bytes of tensors on request.
 
 use crate::{
     Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Limits, Node, NodeId, Order, Result, StorageId,
     TensorId, TensorPart, Value, element_count,
 };
 
-/// Maximum blocks per request. Larger requests would take too much memory, and smaller ones too
-/// many calls.
+/// Maximum number of blocks per request. A larger maximum would need too much memory, and a smaller
+/// one would need too many calls.
 pub(crate) const BLOCKS_AT_ONCE: u64 = 1024;
 
-/// A tensor as a writer sees it.
+/// A tensor, as presented to a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorView<'a> {
-    /// Its name.
+    /// Name of the tensor.
     pub name: &'a str,
-    /// Dtype. [`CatalogView::dtype_info`] also describes dtypes that are not built in.
+    /// Dtype of the tensor. [`CatalogView::dtype_info`] also describes dtypes that are not built
+    /// in.
     pub dtype: Dtype,
     /// Dimensions, in elements.
     pub shape: &'a [u64],
-    /// Logical length in bytes.
+    /// Length in bytes of the tensor in contiguous, row-major form.
     pub bytes: u64,
 }
 
-/// A storage as a writer sees it.
+/// A storage, as presented to a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageView {
     /// Length in bytes.
     pub len: u64,
-    /// Byte order of its numbers.
+    /// Byte order of the numbers in the storage.
     pub byte_order: ByteOrder,
 }
 
-/// The catalog that a writer lays out.
+/// The catalog for which a writer plans an output.
 pub trait CatalogView: Send + Sync {
-    /// Returns the number of tensors. Their ids count from 0.
+    /// Returns the number of tensors. Tensor ids count from 0.
     fn tensor_count(&self) -> u32;
 
-    /// Returns a tensor.
+    /// Returns the tensor with this id.
     ///
     /// # Panics
-    /// Panics if there is no tensor with this id.
+    /// Panics if the tensor does not exist.
     fn tensor(&self, id: TensorId) -> TensorView<'_>;
 
     /// Returns the properties of a dtype.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no dtype with this id.
+    /// Returns a plugin error if the dtype does not exist.
     fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo>;
 
-    /// Returns the first tensor that refers to the same bytes. This is the tensor itself, unless it
-    /// is tied to another tensor.
+    /// Returns the first tensor that refers to the same bytes. If the tensor is not tied to another
+    /// tensor, the result is the tensor itself.
     fn tied_to(&self, id: TensorId) -> TensorId;
 
-    /// Returns at most `max` blocks of a tensor, from number `from`. Most tensors have one block,
-    /// tensors without bytes have none, and an array of small chunks may have millions.
+    /// Returns up to `max` blocks of a tensor, starting with block number `from`. Most tensors have
+    /// one block, tensors without bytes have no blocks, and an array of small chunks may have
+    /// millions.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such tensor.
+    /// Returns a plugin error if the tensor does not exist.
     fn blocks(&self, id: TensorId, from: u64, max: u64) -> Result<Vec<Block>>;
 
-    /// Calls `each` for each block of the tensor, in order, while keeping only a few in memory.
+    /// Calls `each` for each block of the tensor, in order. Only a few blocks are in memory at the
+    /// same time.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such tensor, or the first error of `each`.
+    /// Returns a plugin error if the tensor does not exist, or the first error of `each`.
     fn each_block(&self, id: TensorId, each: &mut dyn FnMut(Block) -> Result<()>) -> Result<()> {
         let mut from = 0;
         loop {
@@ -76,11 +79,11 @@ pub trait CatalogView: Send + Sync {
         }
     }
 
-    /// Returns all blocks of the tensor at once.
+    /// Returns all blocks of the tensor in one list.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such tensor, or a limit error if there are more than
-    /// [`Limits::entries`].
+    /// Returns a plugin error if the tensor does not exist, or a limit error if it has more blocks
+    /// than [`Limits::entries`].
     fn all_blocks(&self, id: TensorId, limits: &Limits) -> Result<Vec<Block>> {
         let mut all = Vec::new();
         self.each_block(id, &mut |block| {
@@ -96,61 +99,63 @@ pub trait CatalogView: Send + Sync {
         Ok(all)
     }
 
-    /// Returns the number of storages. Their ids count from 0.
+    /// Returns the number of storages. Storage ids count from 0.
     fn storage_count(&self) -> u32;
 
-    /// Returns a storage.
+    /// Returns the storage with this id.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no storage with this id.
+    /// Returns a plugin error if the storage does not exist.
     fn storage(&self, id: StorageId) -> Result<StorageView>;
 
-    /// Returns the metadata, sorted by key. Values that are not text reach only writers with
-    /// [`Capabilities::VALUES`](crate::Capabilities::VALUES). Other writers use
-    /// [`metadata_texts`](Self::metadata_texts).
+    /// Returns the metadata, sorted by key. Only writers with
+    /// [`Capabilities::VALUES`](crate::Capabilities::VALUES) receive values that are not text.
+    /// Other writers use [`metadata_texts`](Self::metadata_texts).
     fn metadata(&self) -> Vec<(String, Value)>;
 
-    /// Returns the metadata as strings, sorted by key. Values that are not text become compact
-    /// JSON.
+    /// Returns the metadata as strings, sorted by key. Values that are not text are converted to
+    /// compact JSON.
     fn metadata_texts(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_text().map_or_else(|| value.json(), str::to_owned);
         self.metadata().into_iter().map(|(key, value)| (key, text(&value))).collect()
     }
 
-    /// Returns the attributes of a tensor, sorted by key, for writers with
+    /// Returns the attributes of a tensor, sorted by key. Meant for writers with
     /// [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES).
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such tensor.
+    /// Returns a plugin error if the tensor does not exist.
     fn attributes(&self, id: TensorId) -> Result<Vec<(String, Value)>>;
 
-    /// Returns the root of the tree of non-tensor state, if there is one.
+    /// Returns the root of the tree of non-tensor state, or `None` if there is no tree.
     fn root(&self) -> Option<NodeId>;
 
-    /// Returns a node of that tree.
+    /// Returns the node of the tree with this id.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no node with this id.
+    /// Returns a plugin error if the node does not exist.
     fn node(&self, id: NodeId) -> Result<Node>;
 
-    /// Returns the id of the format that the tensors and the tree came from; empty if a step
-    /// changed the keys of the tree.
+    /// Returns the id of the format from which the tensors and the tree were read. The id is empty
+    /// if a step changed the keys of the tree.
     fn origin(&self) -> String;
 
-    /// Fills `buffer` with logical bytes (row-major, little-endian) of a tensor, from `offset`. Use
-    /// it for small tensors while planning. A streamed file reads all of its tensors this way.
+    /// Fills `buffer` with bytes of a tensor in row-major, little-endian form, starting at
+    /// `offset`. Use this function for small tensors while planning. A plan that streams a file
+    /// reads all of its tensors with this function.
     ///
     /// # Errors
-    /// Returns a plugin error past the end of the tensor, or an error if the tensor cannot be read.
+    /// Returns a plugin error if the range extends past the end of the tensor, or an error if the
+    /// tensor cannot be read.
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Fills `buffer` with all bytes of a part of a tensor, in the element order and byte order of
-    /// the part. Writers of tiles use it to encode them.
+    /// the part. Writers that encode tiles use this function.
     ///
     /// # Errors
-    /// Returns a plugin error if the tensor has no such part, or if the buffer has the wrong
-    /// length. Returns an unsupported error if elements share bytes, unless the whole tensor is
-    /// requested row-major. Returns an error if the tensor cannot be read.
+    /// Returns a plugin error if the tensor does not contain the part, or if the buffer has the
+    /// wrong length. If elements share bytes, returns an unsupported error unless the whole tensor
+    /// is requested in row-major order. Returns an error if the tensor cannot be read.
     fn read_region(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()>;
 
     /// Iterates over the ids of all tensors.
@@ -165,7 +170,7 @@ pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u
         return Err(Error::plugin(format!("no tensor {}", part.tensor.0)));
     }
     let view = catalog.tensor(part.tensor);
-    // A fast path for almost all tensors of a model, which may have a hundred thousand tensors.
+    // This is a fast path for almost all tensors. A model may have a hundred thousand of them.
     if part.region.is_none() && part.order == Order::C {
         return Ok(view.bytes);
     }
@@ -189,20 +194,20 @@ pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u
     Ok(len)
 }
 
-/// A catalog and the bytes of its tensors. Any type that implements this trait is also a
+/// Provides a catalog and the bytes of its tensors. Any type that implements this trait is also a
 /// [`CatalogView`].
 pub trait CatalogBytes: Send + Sync {
     /// Returns the catalog.
     fn catalog(&self) -> &Catalog;
 
-    /// Returns the cached result of [`Catalog::ties`].
+    /// Returns the result of [`Catalog::ties`], which is cached.
     fn ties(&self) -> &[TensorId];
 
-    /// Reads bytes as [`CatalogView::read`] does.
+    /// Reads bytes like [`CatalogView::read`].
     fn read_tensor(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Reads bytes as [`CatalogView::read_region`] does. The caller has checked the part and the
-    /// length of the buffer.
+    /// Reads bytes like [`CatalogView::read_region`]. The caller has already checked the part and
+    /// the length of the buffer.
     fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()>;
 }
 
