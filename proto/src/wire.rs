@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! varint tag    the field's number, shifted left by 3, and its wire type
-//!   0 varint    seven bits per byte, the lowest first; the high bit is set in all bytes but the last
+//!   0 varint    seven bits per byte, lowest first; the high bit is set in all bytes except the last
 //!   1 fixed64   8 bytes, little-endian
-//!   2 len       a varint length, then that many bytes: a message, a string, packed numbers
-//!   3, 4 group  fields up to the end tag of the same number; obsolete, and all readers skip it
+//!   2 len       the length as a varint, then that many bytes: a message, a string or packed numbers
+//!   3, 4 group  fields up to the end tag with the same number; obsolete, and skipped by all readers
 //!   5 fixed32   4 bytes, little-endian
 //! ```
 //!

@@ -1,46 +1,50 @@
-//! The tests that every format must pass. They define the meaning of [`Format`],
-//! [`TensorReader`](crate::TensorReader) and [`TensorWriter`](crate::TensorWriter) beyond their
-//! types.
+//! The conformance suite contains the tests that every format must pass. The tests define the
+//! meaning of [`Format`], [`TensorReader`](crate::TensorReader) and
+//! [`TensorWriter`](crate::TensorWriter) beyond their types.
 //!
-//! The author of a plugin calls [`check`] from a test, with a few small files of the format. It
-//! panics at the first broken rule; the message names the rule and the input. [`examine`] continues
-//! and reports for each rule whether it held. `ferry plugin test` runs it on a built library, in
-//! any language. The suite checks:
+//! The author of a plugin calls [`check`] from a test, with a few small files of the format.
+//! [`check`] panics at the first broken rule, with a message that contains the rule and the input.
+//! [`examine`] continues after a violation, and reports the result of each rule. `ferry plugin
+//! test` runs [`examine`] on a built library, in any language. The suite checks:
 //!
-//! - **description**: ids, suffixes and options are well formed, and the capabilities match what
-//!   [`Format::reader`] and [`Format::writer`] do;
-//! - **reading**: each sample is recognized, reads the same every time, and contains the tensors
-//!   that its author named; limits are enforced; no buffer is longer than the file that fills it;
-//! - **damage**: a sample that is cut at any byte, or has any byte changed, gives an error or a
-//!   catalog, never a panic; a cut sample does not lose tensors silently;
-//! - **writing**: catalogs of every dtype, of scalars and empty tensors, odd names, views, blocks,
-//!   both byte orders, encoded storages, ties, metadata and a tree are written, or refused as usage
-//!   or unsupported. Writing gives the same files each time. Segments have the same bytes
-//!   regardless of when, in which order and on how many threads they are encoded. When read back,
-//!   the files contain the same names, dtypes, shapes and bytes, and the ties, metadata and tree
-//!   that the capabilities promise, unless a loss reports otherwise.
+//! - **description**: Ids, suffixes and options must be well formed. The capabilities must match
+//!   the behavior of [`Format::reader`] and [`Format::writer`].
+//! - **reading**: Each sample must be recognized, must give the same result every time, and must
+//!   contain the tensors that its author named. Limits must be enforced. No buffer may be longer
+//!   than the file that fills it.
+//! - **damage**: If a sample is truncated at any byte, or any byte is changed, the reader must
+//!   return an error or a catalog, and must never panic. Truncated samples must not lose tensors
+//!   silently.
+//! - **writing**: The writer must write each test catalog, or refuse it with a usage or unsupported
+//!   error. The catalogs contain every dtype, scalars, empty tensors, odd names, views, blocks,
+//!   both byte orders, encoded storages, ties, metadata and a tree. Writing must produce the same
+//!   files each time. Segments must have the same bytes whenever, in whatever order and on however
+//!   many threads they are encoded. The files must contain the same names, dtypes, shapes and bytes
+//!   when they are read back. They must also contain the ties, metadata and tree that the
+//!   capabilities promise. A reported loss permits a difference.
 //!
-//! A format of records is checked in the same way, with rows instead of tensors, if the feature
-//! `records` is enabled:
+//! If the feature `records` is enabled, formats of records are checked in the same way, with rows
+//! instead of tensors:
 //!
-//! - **reading**: the splits together contain all rows, in order, and as many as declared; a split
-//!   can be read several times, even at the same time; every batch has the schema of the set, the
-//!   requested columns, and at most the requested rows and bytes; JSON lines and an index, if any,
-//!   cover all rows;
-//! - **damage**: as above; the rows of a cut file are its first rows;
-//! - **writing**: rows of every Arrow type, with nulls, empty and nested lists, slices, odd names,
-//!   without rows or columns. A piece does not depend on others, and the same rows give the same
-//!   bytes regardless of how they are split into batches. The same values are read back, possibly
-//!   in wider types: integers for booleans, bytes for strings, a single value for a list of one.
-//!   Any other difference must be reported as a loss of the column.
+//! - **reading**: The splits together must contain all rows in order, and as many rows as declared.
+//!   It must be possible to read a split several times, also concurrently. Every batch must have
+//!   the schema of the set and the requested columns, and at most the requested rows and bytes.
+//!   JSON lines and an index, if any, must cover all rows.
+//! - **damage**: The rules are the same as for tensors. In addition, the rows of a truncated file
+//!   must be its first rows.
+//! - **writing**: The test tables contain every Arrow type, nulls, empty and nested lists, slices
+//!   and odd names. Some tables have no rows or no columns. A piece must not depend on other
+//!   pieces, and the same rows must produce the same bytes in any batches. The same values must be
+//!   read back, possibly in wider types: integers for booleans, bytes for strings, a single value
+//!   for a list of one. Any other difference must be reported as a loss of the column.
 //!
-//! A format that only reads must pass the first three groups. A format that only writes must pass
-//! the first group, and the checks of the last group that do not need reading.
+//! A format that can only read must pass the first three groups. A format that can only write must
+//! pass the first group, and those checks of the last group that do not need a reader.
 //!
 //! # The rules
-//! Rules are numbered by part: B for the boundary, D for the description, R for reading and W for
-//! writing tensors, S for reading and T for writing rows. Numbers never change. Only `ferry plugin
-//! test` checks B1 and B2.
+//! The number of a rule starts with the letter of its part. B is the boundary, and D is the
+//! description. R is reading tensors, and W is writing tensors. S is reading rows, and T is writing
+//! rows. The number of a rule never changes. Only `ferry plugin test` checks B1 and B2.
 #![doc = include_str!("conformance/rules.md")]
 //!
 //! # An example
@@ -79,7 +83,7 @@
 //! }
 //!
 //! let report = conformance::check(&Raw, &[conformance::Sample::file("a.raw", *b"abc").holding(&["bytes"])]);
-//! // Cut at 3 places, and 3 bytes changed in two ways each.
+//! // The file is truncated at 3 positions, and each of its 3 bytes is changed in two ways.
 //! assert_eq!(report.damaged, 9);
 //! ```
 
@@ -103,7 +107,8 @@ use crate::{Capabilities, Entry, Format, Limits, MemorySource};
 use rules::{Rules, Violated, numbered};
 use std::collections::BTreeMap;
 
-/// A small input of a format: a few kilobytes, so that every byte of it can be damaged.
+/// A small input of a format. A sample should be only a few kilobytes long, because every byte of
+/// it is damaged in turn.
 #[derive(Debug, Clone)]
 pub struct Sample {
     entry: Entry,
@@ -120,7 +125,7 @@ impl Sample {
         Self::set(Entry::File(name.to_owned()), BTreeMap::from([(name.to_owned(), bytes.into())]))
     }
 
-    /// Creates a sample of several files, which a user would name by `entry`.
+    /// Creates a sample of several files. `entry` is the input that a user would pass.
     #[must_use]
     pub fn set(entry: Entry, files: BTreeMap<String, Vec<u8>>) -> Self {
         Self {
@@ -132,7 +137,7 @@ impl Sample {
         }
     }
 
-    /// Sets the names of tensors, or columns, that the sample must contain.
+    /// Sets the names of the tensors or columns that the sample must contain.
     #[must_use]
     pub fn holding(mut self, names: &[&str]) -> Self {
         self.holds.extend(names.iter().map(|&name| name.to_owned()));
@@ -147,7 +152,7 @@ impl Sample {
         self
     }
 
-    /// Returns the entry that a user would name.
+    /// Returns the input that a user would pass.
     #[must_use]
     pub fn entry(&self) -> &Entry {
         &self.entry
@@ -163,7 +168,7 @@ impl Sample {
         MemorySource::new(self.entry.clone(), self.files.clone())
     }
 
-    /// Returns the name of the sample in messages.
+    /// Returns the name of the sample for messages.
     fn title(&self) -> String {
         match &self.entry {
             Entry::Folder => format!("folder of {}", self.files.len()),
@@ -171,7 +176,7 @@ impl Sample {
         }
     }
 
-    /// Returns the title with the limits, if they are not the default.
+    /// Returns the name of the sample. The name includes the limits if they are not the defaults.
     fn under(&self, limits: &Limits) -> String {
         let usual = Limits::default();
         let changed = Limits::NAMES.iter().filter(|name| limits.get(name) != usual.get(name));
@@ -180,26 +185,26 @@ impl Sample {
     }
 }
 
-/// The numbers of checks. Assert them in a test, so that the test cannot pass because nothing was
-/// checked.
+/// The numbers of checks. Assert these numbers in a test, so that the test cannot pass without
+/// checking anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConformanceReport {
-    /// Damaged inputs that were read.
+    /// Number of damaged inputs that were read.
     pub damaged: usize,
-    /// Rows of the samples, each counted once.
+    /// Number of rows in all samples. Each row is counted once.
     pub rows: u64,
-    /// Catalogs, or tables of rows, that were written.
+    /// Number of catalogs or tables of rows that were written.
     pub written: usize,
-    /// Catalogs or tables that the writer refused, each with its reason.
+    /// Catalogs or tables that the writer refused, each with the reason.
     pub refused: Vec<String>,
 }
 
 /// Checks a format against all rules.
 ///
 /// # Panics
-/// Panics if a rule is broken; the message names the rule and the input. Also panics if a format
-/// that reads is given no sample.
+/// Panics if a rule is broken. The message contains the rule and the input. Also panics if the
+/// format can read and `samples` is empty.
 #[must_use]
 pub fn check(format: &dyn Format, samples: &[Sample]) -> ConformanceReport {
     let rules = Rules::new(format, None);
@@ -213,14 +218,14 @@ pub fn check(format: &dyn Format, samples: &[Sample]) -> ConformanceReport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Examination {
-    /// Number of checks.
+    /// Numbers of checks.
     pub report: ConformanceReport,
     /// Results of all rules that were checked, ordered by number.
     pub verdicts: Vec<RuleResult>,
 }
 
 impl Examination {
-    /// Returns whether every rule held.
+    /// Returns whether the format follows every rule.
     #[must_use]
     pub fn is_conformant(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.violations.is_empty())
@@ -235,7 +240,7 @@ pub struct RuleResult {
     pub number: &'static str,
     /// The rule as a sentence.
     pub rule: &'static str,
-    /// How often the rule was checked.
+    /// Number of times that the rule was checked.
     pub checks: u64,
     /// The first violation in each part of the suite.
     pub violations: Vec<Violation>,
@@ -245,14 +250,15 @@ pub struct RuleResult {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The input, and what was found.
+    /// The input, and a description of the violation.
     pub found: String,
-    /// Files that show the violation, including any damage, or `None` if no files are needed.
+    /// Files that reproduce the violation, including any damage. `None` if no files are needed.
     pub input: Option<Sample>,
 }
 
 /// Checks the same rules as [`check`], but continues after a violation. A violation ends only the
-/// part of the suite in which it occurred: one sample, or one catalog that is written.
+/// part of the suite in which it occurred. A part is, for example, one sample or one catalog to
+/// write.
 #[must_use]
 pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer) -> Examination {
     let rules = Rules::new(format, Some(observer));
@@ -273,7 +279,7 @@ pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer)
     Examination { report, verdicts }
 }
 
-/// Runs the parts of the suite, one after the other.
+/// Runs the parts of the suite in order.
 fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Violated)) -> ConformanceReport {
     let mut report = ConformanceReport::default();
     let can = |capability| rules.description.capabilities.has(capability);
@@ -291,7 +297,7 @@ fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Violated)) 
     });
     if can(Capabilities::READ) {
         for sample in samples {
-            // If the sample itself fails, all damaged versions of it would fail too.
+            // If the sample itself fails, all damaged versions of the sample would fail too.
             if part(&mut || reading::check(rules, sample)) {
                 part(&mut || report.damaged += damage::check(rules, sample));
             }
@@ -305,5 +311,6 @@ fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Violated)) 
     report
 }
 
-/// Runs a part of the suite, and returns whether all rules held.
+/// A closure that runs a part of the suite, and returns whether all rules of the part were
+/// followed.
 type ConformancePart<'a> = &'a mut dyn FnMut(&mut dyn FnMut()) -> bool;

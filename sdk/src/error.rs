@@ -119,7 +119,7 @@ struct Parts {
 
 macro_rules! constructors {
     ($($name:ident => $kind:ident),* $(,)?) => { $(
-        #[doc = concat!("An error of kind [`ErrorKind::", stringify!($kind), "`].")]
+        #[doc = concat!("Creates an error of kind [`ErrorKind::", stringify!($kind), "`].")]
         #[must_use]
         pub fn $name(message: impl Into<String>) -> Self {
             Self::new(ErrorKind::$kind, message)

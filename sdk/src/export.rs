@@ -31,9 +31,9 @@ impl<E: Exported> Library for Root<E> {
 ///
 /// | Form | Exports |
 /// |---|---|
-/// | `export_plugin!(MyFormat, OtherFormat)` | each argument, an expression of a type that implements [`Format`] |
-/// | `export_plugin!(try make_formats)` | the formats of a fallible `fn() -> Result<Vec<Box<dyn Format>>>` |
-/// | `export_plugin!(named "my-formats", from my_formats::formats)` | the formats of a `fn() -> Vec<Box<dyn Format>>` of another crate, shown to users under that crate's name |
+/// | `export_plugin!(MyFormat, OtherFormat)` | the arguments, which are expressions of types that implement [`Format`] |
+/// | `export_plugin!(try make_formats)` | the formats that a fallible `fn() -> Result<Vec<Box<dyn Format>>>` returns |
+/// | `export_plugin!(named "my-formats", from my_formats::formats)` | the formats that a `fn() -> Vec<Box<dyn Format>>` of another crate returns; users see the given name |
 ///
 /// The third form is for formats in a crate that programs also link. A separate crate then exports
 /// the symbols, so one program can contain several such formats.

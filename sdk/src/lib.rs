@@ -30,7 +30,7 @@
 //!             .capabilities(Capabilities::READ | Capabilities::WRITE)
 //!     }
 //!
-//!     /// Two zeros are too weak a magic, so this checks that the file is as long as its header implies.
+//!     /// Checks the length of the file, because two zeros are too weak as a magic.
 //!     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
 //!         let fits = |header: &Header| header.end() == Some(source.len(header.file));
 //!         let is_idx = Header::read(source, context).is_ok_and(|header| fits(&header));
@@ -69,12 +69,12 @@
 //!         Ok(Self { file, dtype, shape: dims.map(u64::from).collect() })
 //!     }
 //!
-//!     /// Offset of the first element.
+//!     /// Returns the offset of the first element.
 //!     fn begin(&self) -> u64 {
 //!         4 + 4 * self.shape.len() as u64
 //!     }
 //!
-//!     /// End of the elements; `None` if it overflows.
+//!     /// Returns the end of the elements, or `None` if it overflows.
 //!     fn end(&self) -> Option<u64> {
 //!         let bytes = self.dtype.info()?.bytes_of(element_count(&self.shape).ok()?).ok()?;
 //!         self.begin().checked_add(bytes)
@@ -132,7 +132,7 @@
 //! export_plugin!(Idx);
 //!
 //! # fn main() -> Result<()> {
-//! // A round trip in memory.
+//! // Write and read a file in memory.
 //! let bytes = [&[0, 0, 11, 2, 0, 0, 0, 1, 0, 0, 0, 2][..], &[0x01, 0x02, 0x03, 0x04]].concat();
 //! let (source, context) = (MemorySource::file("a.idx", bytes.clone()), MemoryContext::default());
 //! let view = memory::MemoryView::read(&Idx, &[], &source, &context)?;
@@ -141,7 +141,7 @@
 //! let output = memory::write(&Idx, &[], &view, &Target::File("b.idx".into()), &context)?;
 //! assert_eq!(output.files["b.idx"], bytes);
 //!
-//! // The checks that every format must pass.
+//! // Run the checks that every format must pass.
 //! let sample = conformance::Sample::file("a.idx", bytes).holding(&["data"]);
 //! let report = conformance::check(&Idx, &[sample]);
 //! assert!(report.written > 0);
@@ -193,7 +193,7 @@
 //! major revision is the same. The library and the host do not need to be built with the same
 //! compiler.
 //!
-//! # Who does what
+//! # Division of work
 //!
 //! - A **reader** describes the input. It reads headers, and describes the content of the input to
 //!   a [`CatalogSink`], including the location and form of the bytes. Each call is checked before
@@ -216,7 +216,7 @@
 //! the same bytes. If a new version of a plugin writes different bytes, increase
 //! [`Description::output_revision`].
 //!
-//! # Limits, errors, losses
+//! # Limits, errors and losses
 //!
 //! Treat every input as hostile. Never allocate a buffer of a length from a file without checking
 //! that length. [`Source::read_vec`] first compares the length with the file and with

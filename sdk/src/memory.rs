@@ -1,5 +1,6 @@
 //! An in-memory host for unit tests of plugins. It reads an input, and builds the files that a
-//! writer plans, one element at a time. The copy code of the real host is tested against it.
+//! writer plans, one element at a time. Tests compare the copy code of the real host with this
+//! implementation.
 
 mod formats;
 #[cfg(feature = "arrow-60")]
@@ -16,13 +17,13 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Converts options or metadata to the form that the functions of this module take.
+/// Converts options or metadata to the type that the functions of this module accept.
 #[must_use]
 pub fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// An input that was read: its catalog and its bytes.
+/// The catalog and the bytes of an input that was read.
 pub struct MemoryView<'a> {
     source: &'a dyn Source,
     context: &'a dyn Context,
@@ -32,10 +33,11 @@ pub struct MemoryView<'a> {
 }
 
 impl<'a> MemoryView<'a> {
-    /// Reads `source` with a format's reader, under its default options and those in `given`.
+    /// Reads `source` with the reader of a format. The options in `given` override the default
+    /// options.
     ///
     /// # Errors
-    /// Returns an error if the reader fails, or if the catalog does not pass its checks.
+    /// Returns an error if the reader fails, or if a check of the catalog fails.
     pub fn read(
         format: &dyn Format,
         given: &[(String, String)],
@@ -47,11 +49,11 @@ impl<'a> MemoryView<'a> {
         Self::filled(&description.id, source, context, |catalog| reader.read(source, catalog, context))
     }
 
-    /// Creates a catalog that a test fills itself, as a reader of the format `origin` would. It is
-    /// for tests of writers.
+    /// Creates a catalog from the calls in `fill`, as if a reader of the format `origin` had filled
+    /// it. Use this function to test writers.
     ///
     /// # Errors
-    /// Returns an error if `fill` fails, or if the catalog does not pass its checks.
+    /// Returns an error if `fill` fails, or if a check of the catalog fails.
     pub fn made(
         origin: &str,
         source: &'a dyn Source,
@@ -77,8 +79,8 @@ impl<'a> MemoryView<'a> {
         Ok(Self { source, context, decoder, catalog, ties })
     }
 
-    /// Returns this view as the host shows it to the writer of a format with these capabilities;
-    /// see [`Catalog::reduced_to`].
+    /// Returns this view in the form that the host passes to a writer with these capabilities. See
+    /// [`Catalog::reduced_to`].
     #[must_use]
     pub fn reduced_to(self, capabilities: Capabilities) -> Self {
         Self { catalog: self.catalog.reduced_to(capabilities).0, ..self }
@@ -90,10 +92,10 @@ impl<'a> MemoryView<'a> {
         &self.catalog
     }
 
-    /// Returns the dtype name, shape and logical bytes of the tensor with this name.
+    /// Returns the dtype name, the shape and the logical bytes of the tensor with this name.
     ///
     /// # Errors
-    /// Returns a usage error if there is no such tensor, or an error if it cannot be read.
+    /// Returns a usage error if the tensor does not exist, or an error if it cannot be read.
     pub fn tensor_named(&self, name: &str) -> Result<(String, Vec<u64>, Vec<u8>)> {
         let index = self.catalog.tensors().iter().position(|t| t.name == name);
         let index = index.ok_or_else(|| Error::usage("no such tensor").tensor(name))?;
@@ -180,7 +182,7 @@ impl<'a> MemoryView<'a> {
         Ok(logical)
     }
 
-    /// Returns the bytes of a part, in the order that a layout asks for.
+    /// Returns the bytes of a part of a tensor, in the order that the part specifies.
     fn part_bytes(&self, part: &TensorPart) -> Result<Vec<u8>> {
         let view = CatalogView::tensor(self, part.tensor);
         let info = self.dtype_info(view.dtype)?;
@@ -204,7 +206,7 @@ impl<'a> MemoryView<'a> {
     }
 }
 
-/// Iterates over the indices of a shape, row-major.
+/// Iterates over all indices of a shape, in row-major order.
 fn indices(shape: &[u64]) -> impl Iterator<Item = Vec<u64>> + '_ {
     (0..shape.iter().product::<u64>()).map(move |mut linear| {
         let mut index = vec![0; shape.len()];
@@ -216,7 +218,8 @@ fn indices(shape: &[u64]) -> impl Iterator<Item = Vec<u64>> + '_ {
     })
 }
 
-/// Iterates over the elements of a block: the index in the tensor, and the offset in the storage.
+/// Iterates over the elements of a block. Each item contains the index in the tensor and the offset
+/// in the storage.
 fn elements(block: &Block, width: usize) -> impl Iterator<Item = (Vec<u64>, usize)> + '_ {
     indices(&block.region.shape).map(move |local| {
         let element: i64 = local.iter().zip(&block.strides).map(|(&i, &s)| i.cast_signed() * s).sum();
@@ -274,10 +277,10 @@ pub struct MemoryOutput {
     pub layout: Layout,
 }
 
-/// Writes a view with a format's writer, under its default options and those in `given`.
+/// Writes a view with the writer of a format. The options in `given` override the default options.
 ///
 /// # Errors
-/// Returns an error if the writer fails, or if the layout does not pass its checks.
+/// Returns an error if the writer fails, or if a check of the layout fails.
 pub fn write(
     format: &dyn Format,
     given: &[(String, String)],

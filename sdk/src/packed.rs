@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! ferry.packed.blk.0.attn_q.weight = "32/18/1 4096x4096 Q4_0"
-//!                                     elements of a block / its bytes / its swap unit, shape, dtype
+//!                                     elements per block / bytes per block / swap unit, shape, dtype
 //! ```
 //!
 //! A writer without the capability `DTYPES` receives packed tensors. When the file is converted

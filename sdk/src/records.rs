@@ -1,10 +1,10 @@
-//! Records are rows. A reader opens an input as a schema and *splits*, each of which is a stream of
-//! Arrow batches. A writer plans files and encodes batches as pieces. As with tensors, neither
-//! writes a file: the host pulls batches, transforms them, and puts pieces into place, on many
-//! threads.
+//! Records are rows. A reader opens an input and returns its schema and its *splits*. Each split is
+//! a stream of Arrow batches. A writer plans files and encodes batches as pieces. The plugin does
+//! not write any files. The host pulls batches, transforms them, and writes the pieces to their
+//! files, on many threads.
 //!
-//! [`conformance::check`](crate::conformance::check) checks a format of records against these
-//! rules, in the `cargo test` of the plugin:
+//! In the `cargo test` of a plugin, [`conformance::check`](crate::conformance::check) checks that a
+//! format of records follows these rules:
 //!
 //! ```no_run
 //! # use tensorferry_sdk::{Format, conformance::{Preset, Sample, check}, Side};
@@ -15,16 +15,17 @@
 //! # }
 //! ```
 //!
-//! A format whose rows follow one another only implements the decoding of one row ([`DecodeRow`]).
-//! [`RowSet`] adds splits, batches, projection and ranges of rows. With it, the reader of
-//! `tests/third-party/rows`, a whole plugin with a schema, lists, sets of files and errors with
-//! their locations, has 73 lines of code. [`memory::records`](crate::memory::records) reads and
+//! If the rows of a format are stored sequentially, the plugin only needs to decode a single row
+//! ([`DecodeRow`]). [`RowSet`] adds splits, batches, projection and ranges of rows. For example,
+//! the complete reader in `tests/third-party/rows` supports a schema, lists, sets of files and
+//! errors with locations in 73 lines of code. [`memory::records`](crate::memory::records) reads and
 //! writes rows in unit tests.
 //!
 //! Rows cross the boundary through the Arrow C stream interface. Only that interface is guaranteed
-//! to stay stable. In this module, rows are batches of arrow-rs, behind a feature that is named for
-//! its major version, `arrow-60`. The crates of arrow-rs are re-exported. A later SDK may also
-//! offer other versions. The feature `records` is the newest one.
+//! to remain stable. In this module, rows are batches of arrow-rs. The name of the feature for this
+//! module, `arrow-60`, contains the major version of arrow-rs. The crates of arrow-rs are
+//! re-exported. A later SDK may also support other versions. The feature `records` always selects
+//! the newest version.
 
 pub(crate) mod c_data;
 pub(crate) mod c_import;
@@ -66,12 +67,12 @@ use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
 
 /// The batches of a stream, in order. An error of this crate is wrapped as
-/// [`ArrowError::ExternalError`] and keeps its kind and details across the boundary; see
+/// [`ArrowError::ExternalError`], and keeps its kind and details across the boundary. See
 /// [`stream_error`].
 pub type Batched = Box<dyn RecordBatchReader + Send>;
 
-/// Creates a stream of batches with this schema. It calls `next` until that returns `None` or an
-/// error, and then drops it.
+/// Creates a stream of batches with this schema. The stream calls `next` until it returns `None` or
+/// an error, and then drops `next`.
 #[must_use]
 pub fn batches(
     schema: SchemaRef,
@@ -88,14 +89,14 @@ pub fn batches(
     Box::new(RecordBatchIterator::new(std::iter::from_fn(pull), schema))
 }
 
-/// A reader of rows: opens inputs.
+/// A reader of rows, which opens inputs.
 pub trait RecordReader: Send + Sync {
-    /// Determines the schema and the splits. Content that rows of that schema cannot represent is a
-    /// loss. The set may keep the source. For [`Purpose::ONCE`](crate::Purpose::ONCE), schema and
-    /// splits may be guessed.
+    /// Determines the schema and the splits of an input. Content that rows of that schema cannot
+    /// represent is a loss. The returned set may keep the source. For
+    /// [`Purpose::ONCE`](crate::Purpose::ONCE), the reader may guess the schema and the splits.
     ///
     /// # Errors
-    /// Returns an error with its location if the input is malformed, unsupported or over a limit,
+    /// Returns an error with a location if the input is malformed or unsupported, exceeds a limit,
     /// or cannot be read.
     fn open(
         &self,
@@ -104,8 +105,8 @@ pub trait RecordReader: Send + Sync {
         context: &dyn Context,
     ) -> Result<Box<dyn RecordSet>>;
 
-    /// Checks the framing of every record, and pushes an index of the records. A format with an
-    /// index declares [`Capabilities::INDEX`](crate::Capabilities::INDEX).
+    /// Checks the framing of every record, and writes an index of the records to a sink. A format
+    /// with an index declares [`Capabilities::INDEX`](crate::Capabilities::INDEX).
     ///
     /// # Errors
     /// Returns an unsupported error if the format has no index, or an error if the input is
@@ -121,84 +122,85 @@ pub trait RecordReader: Send + Sync {
     }
 }
 
-/// The extent of the input that an index covers.
+/// The part of the input that an index covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Indexed {
     /// Number of records.
     pub records: u64,
-    /// Bytes of the decompressed input, including framing.
+    /// Number of bytes of the decompressed input, including framing.
     pub bytes: u64,
 }
 
-/// An opened input of rows. The host calls it from many threads, and streams outlive the calls.
+/// An opened input of rows. The host calls the set from many threads. Streams may live longer than
+/// the calls that created them.
 pub trait RecordSet: Send + Sync {
-    /// Returns the schema of every batch of every split.
+    /// Returns the schema, which applies to every batch of every split.
     fn schema(&self) -> SchemaRef;
 
-    /// Returns the splits, in the order of the input. Together they contain all rows.
+    /// Returns the splits, in the order of the input. Together, the splits contain all rows.
     fn splits(&self) -> &[Split];
 
-    /// Returns a stream of the rows of a split that a [`ScanRequest`] requests, in order. The host may
-    /// read a split several times. A reader that streams all rows in whole columns can drop the
-    /// rest with [`narrowed`].
+    /// Returns a stream of the rows of a split that a [`ScanRequest`] requests, in order. The host
+    /// may read a split several times. A reader that streams all rows in whole columns can select
+    /// the requested part with [`narrowed`].
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such split or field. Errors in the input may be
-    /// returned here or by the stream.
+    /// Returns a plugin error if the split or a field does not exist. Either this function or the
+    /// stream may return errors in the input.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched>;
 
-    /// Returns a stream of all rows of a split, in order and in whole columns.
+    /// Returns a stream of all rows of a split, in order and with whole columns.
     fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
         self.scan(split, &batches.clone().into())
     }
 
-    /// Writes at most `most` rows of a split as JSON lines in the format's own mapping, and returns
-    /// the number of rows that it wrote. Each line, without a newline, is one write. Return `None`
-    /// to let the host write rows as plain objects.
+    /// Writes up to `max` rows of a split as JSON lines in the format's own JSON form. Returns the
+    /// number of rows that were written. Each write to the sink must be one line without a newline.
+    /// Return `None` to let the host write rows as plain objects.
     ///
     /// # Errors
-    /// Returns an error if the input is malformed or cannot be read. The rows before it were
-    /// written.
+    /// Returns an error if the input is malformed or cannot be read. The rows before the error have
+    /// already been written.
     fn json(&self, split: usize, max: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
         let _ = (split, max, output);
         Ok(None)
     }
 
-    /// Returns the records that streams have skipped so far, if an option lets them continue after
-    /// errors.
+    /// Returns the records that streams have skipped so far. Streams skip records only if an option
+    /// lets them continue after errors.
     fn skipped(&self) -> Vec<Skipped> {
         Vec::new()
     }
 
-    /// Reports content that the rows read so far could not represent, in addition to the losses of
-    /// [`RecordReader::open`].
+    /// Reports content that the rows read so far could not represent. The losses of
+    /// [`RecordReader::open`] are not repeated.
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let _ = losses;
         Ok(())
     }
 }
 
-/// A run of rows that can be read without the rows before them.
+/// A run of rows that can be read without reading the rows before it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Split {
     /// File that contains the rows.
     pub file: String,
     /// Offset of the first row in the file.
     pub offset: u64,
-    /// Bytes of the file that the split covers.
+    /// Number of bytes of the file that the split covers.
     pub bytes: u64,
-    /// Number of rows, if it is known without reading them.
+    /// Number of rows, or `None` if it is not known before reading them.
     pub records: Option<u64>,
 }
 
-/// The columns that a stream reads, and the length of its batches.
+/// The columns of a stream, and the size of its batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batches {
-    /// Requested columns as indices into the schema, ascending; `None` means all.
+    /// Requested columns, as ascending indices into the schema. `None` means all columns.
     pub columns: Option<Vec<usize>>,
-    /// Maximum rows of one batch.
+    /// Maximum number of rows in a batch.
     pub rows: usize,
-    /// Approximate bytes of one batch; a single row may be longer.
+    /// Approximate size of a batch in bytes. A single row may be larger.
     pub bytes: u64,
 }
 
@@ -208,26 +210,26 @@ impl Default for Batches {
     }
 }
 
-/// A record that was skipped.
+/// A record that a stream skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
     /// File that contains the record.
     pub file: String,
-    /// Number of the record in the file, from 0, if known.
+    /// Number of the record in the file, counted from 0, if it is known.
     pub record: Option<u64>,
-    /// Offset in the decompressed file.
+    /// Offset of the record in the decompressed file.
     pub offset: u64,
-    /// Why the record was skipped.
+    /// Reason why the record was skipped.
     pub why: String,
 }
 
-/// A writer of rows: plans outputs.
+/// A writer of rows, which plans outputs.
 pub trait RecordWriter: Send + Sync {
-    /// Plans the files for rows of a schema. `rows` is the number of rows, if known.
+    /// Plans the files for rows of a schema. `rows` is the number of rows if it is known.
     ///
     /// # Errors
-    /// Returns a usage or unsupported error for rows that the format cannot store at all. Report
-    /// content that it cannot store as a loss.
+    /// Returns a usage or unsupported error if the format cannot store the rows in any form. If the
+    /// format cannot store part of the content, report that part as a loss instead.
     fn plan(
         &self,
         schema: &SchemaRef,
@@ -238,31 +240,31 @@ pub trait RecordWriter: Send + Sync {
     ) -> Result<Box<dyn RecordPlan>>;
 }
 
-/// The files of an output, each of which is a head, pieces in order, and a tail. Either all files
-/// are [named](Self::files) in advance, or they [roll](Self::roll): one follows another, and they
-/// are named when the last one is complete.
+/// The files of an output. Each file consists of a head, pieces in order, and a tail. Either all
+/// files are [named](Self::files) in advance, or the plan [rolls](Self::roll): it starts new files
+/// as needed, and the files are named when the last one is complete.
 pub trait RecordPlan: Send + Sync {
     /// Returns the files of a plan that uses the options of [`Sharding`]. The default
     /// implementations of [`files`](Self::files), [`roll`](Self::roll), [`name`](Self::name),
-    /// [`supersedes`](Self::supersedes) and [`group`](Self::group) use the returned value.
+    /// [`supersedes`](Self::supersedes) and [`group`](Self::group) use the result.
     fn shard_files(&self) -> Option<&ShardFiles> {
         None
     }
 
-    /// Returns the relative names of the files over which the host distributes rows; empty for a
-    /// plan that rolls.
+    /// Returns the relative names of the files over which the host distributes rows. The result is
+    /// empty for a plan that rolls.
     fn files(&self) -> &[String] {
         self.shard_files().map_or(&[], ShardFiles::files)
     }
 
-    /// Returns when a file is full and the next one begins, if the number of files is not known in
-    /// advance. The host does the counting.
+    /// Returns the condition for starting a new file, for a plan that does not know the number of
+    /// files in advance. The host counts the rows and bytes.
     fn roll(&self) -> Option<Roll> {
         self.shard_files().and_then(ShardFiles::roll)
     }
 
-    /// Returns the name of a file of a plan that rolls. The host calls this once the number of
-    /// files, `count`, is known. It is at least one.
+    /// Returns the name of a file of a plan that rolls. The host calls this function when the
+    /// number of files, `count`, is known. `count` is at least one.
     ///
     /// # Errors
     /// Returns an unsupported error if there are too many files, or a plugin error if the plan does
@@ -272,30 +274,31 @@ pub trait RecordPlan: Send + Sync {
         files.name(file, count)
     }
 
-    /// Returns patterns of names of files of an older output, such as shards of a different count.
-    /// With `--force` they are removed when the new files are committed.
+    /// Returns patterns for the names of files from an older output, such as an older set with a
+    /// different number of shards. With `--force`, the host removes these files when it commits the
+    /// new files.
     fn supersedes(&self) -> &[String] {
         self.shard_files().map_or(&[], ShardFiles::supersedes)
     }
 
-    /// Returns how many rows make a piece.
+    /// Returns the number of rows in a piece.
     fn group(&self) -> Group {
         let usual = Group::default();
         self.shard_files().map_or(usual, |files| files.group(usual))
     }
 
-    /// Writes the head of a file.
+    /// Writes the beginning of a file.
     fn begin(&self, file: usize, output: &mut dyn ByteSink) -> Result<()> {
         let _ = (file, output);
         Ok(())
     }
 
-    /// Encodes rows as a piece that does not depend on any other piece or on its file. Many pieces
-    /// are encoded at once, and their positions are decided afterwards. The same rows must give the
-    /// same bytes and losses. Returns a note for [`finish`](Self::finish).
+    /// Encodes rows as a piece. A piece must not depend on any other piece or on its file. The host
+    /// encodes many pieces concurrently, and chooses their positions afterward. The same rows must
+    /// produce the same bytes and losses. Returns a note for [`finish`](Self::finish).
     ///
     /// # Errors
-    /// Returns an unsupported error for a value that the format cannot store, or an error of
+    /// Returns an unsupported error for a value that the format cannot store, or an error from
     /// `output`.
     fn encode(
         &self,
@@ -304,28 +307,28 @@ pub trait RecordPlan: Send + Sync {
         losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>>;
 
-    /// Returns notes for the user about the rows that were encoded. The host calls this once, after
-    /// the last piece.
+    /// Returns notes for the user about the rows that were encoded. The host calls this function
+    /// once, after the last piece.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Writes the tail of a file with these pieces.
+    /// Writes the end of a file that contains these pieces.
     ///
     /// # Errors
-    /// Returns a plugin error for a note that the plan did not create, or an error of `output`.
+    /// Returns a plugin error for a note that the plan did not create, or an error from `output`.
     fn finish(&self, file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         let _ = (file, pieces, output);
         Ok(())
     }
 
-    /// Returns the names of files that describe all others, such as a list of shards. They become
-    /// visible last.
+    /// Returns the names of the files that describe all other files, such as a list of shards.
+    /// These files become visible last.
     fn sealed(&self) -> &[String] {
         &[]
     }
 
-    /// Writes all bytes of one of the [`sealed`](Self::sealed) files, once all other files are
+    /// Writes all bytes of one of the [`sealed`](Self::sealed) files, after all other files are
     /// finished.
     fn seal(&self, sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
         let _ = (sealed, files, output);
@@ -333,13 +336,13 @@ pub trait RecordPlan: Send + Sync {
     }
 }
 
-/// The point at which a plan that rolls starts a new file.
+/// The condition for starting a new file in a plan that rolls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Roll {
-    /// The file has this many rows, at least one.
+    /// The current file contains this number of rows, which is at least one.
     Rows(u64),
-    /// The next piece would make the file longer than this many bytes. A file has at least one
-    /// piece.
+    /// The next piece would make the current file longer than this number of bytes. Each file
+    /// contains at least one piece.
     Bytes(u64),
 }
 
@@ -348,26 +351,26 @@ pub enum Roll {
 pub struct WrittenFile {
     /// Name of the file.
     pub name: String,
-    /// Length in bytes.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Pieces, in order.
+    /// Pieces of the file, in order.
     pub pieces: Vec<PlacedPiece>,
 }
 
 impl WrittenFile {
-    /// Returns the number of rows.
+    /// Returns the number of rows in the file.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.rows).sum()
     }
 }
 
-/// The size of a piece: the limit that is reached first.
+/// The size of a piece. A piece ends at the limit that is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// Number of rows.
     pub rows: usize,
-    /// Bytes of the rows in memory.
+    /// Number of bytes that the rows use in memory.
     pub bytes: u64,
 }
 
@@ -377,27 +380,27 @@ impl Default for Group {
     }
 }
 
-/// A piece and its location in its file.
+/// A piece and its location in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedPiece {
-    /// Offset of its first byte in the file.
+    /// Offset of the piece's first byte in the file.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length of the piece in bytes.
     pub len: u64,
-    /// Number of rows.
+    /// Number of rows in the piece.
     pub rows: u64,
-    /// Note that [`RecordPlan::encode`] returned.
+    /// The note that [`RecordPlan::encode`] returned.
     pub note: Vec<u8>,
 }
 
-/// Wraps an error for a stream.
+/// Wraps an error so that a stream can return it.
 #[must_use]
 pub fn stream_error(error: crate::Error) -> ArrowError {
     ArrowError::ExternalError(Box::new(error))
 }
 
-/// Returns the error that a stream's error contains: the original error if it came from
-/// [`stream_error`], otherwise a malformed error.
+/// Returns the error inside a stream's error. If [`stream_error`] created the stream's error, the
+/// result is the original error. Otherwise, the result is a malformed error.
 #[must_use]
 pub fn from_stream(error: ArrowError) -> crate::Error {
     match error {

@@ -24,7 +24,7 @@ use std::ops::RangeInclusive;
 /// const LEVEL: TypedOption<Option<u32>> = TypedOption::integer(Writer, "level", 0..=9, "compression level");
 ///
 /// # fn main() -> Result<()> {
-/// // `Format::describe` declares them, `Format::writer` reads them.
+/// // `Format::describe` declares the options, and `Format::writer` reads their values.
 /// let declared = [CODEC.spec(), LEVEL.spec()];
 /// let options = Options::check(&declared, Writer, &[("codec".into(), "gzip".into())])?;
 /// assert_eq!((CODEC.get(&options)?, LEVEL.get(&options)?), (Codec::Gzip, None));

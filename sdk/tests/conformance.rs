@@ -1,5 +1,5 @@
-//! The conformance suite detects formats that break its rules, and accepts a format that follows
-//! them.
+//! Tests that the conformance suite detects formats that break its rules, and accepts a format that
+//! follows them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use tensorferry_sdk::{
     Storage, Target, TensorDecoder, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
-/// The rule that a format breaks.
+/// The rule that the test format breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -33,7 +33,7 @@ enum Fault {
     EncodesOtherwise,
 }
 
-/// A format of `n: u8, n bytes`: one tensor of U8 with the name `bytes`.
+/// A format with the layout `n: u8, n bytes`. A file contains one U8 tensor named `bytes`.
 #[derive(Clone, Copy)]
 struct Counted(Fault);
 
@@ -88,7 +88,7 @@ impl TensorReader for Counted {
         }
         let len = u64::from(count[0]);
         if self.0 == Fault::BelievesLengths {
-            // The result is ignored: only the length of the buffer matters.
+            // The result is ignored, because only the length of the buffer matters.
             let _ = source.read_at(file, 1, &mut vec![0; usize::from(count[0]) << 16]);
         }
         source.read_vec(file, 0, 1, context.limits())?;
@@ -141,7 +141,7 @@ impl TensorWriter for Counted {
     }
 }
 
-/// Encodes the tensor correctly the first time, and differently afterwards.
+/// A plan that encodes the tensor correctly the first time, and differently afterward.
 struct Fickle(AtomicU8);
 
 impl TensorPlan for Fickle {
@@ -173,7 +173,7 @@ fn run(fault: Fault) -> ConformanceReport {
 #[test]
 fn a_sound_format_passes() {
     let report = run(Fault::None);
-    // The file of 4 bytes is cut at each byte, and each byte is changed in two ways.
+    // The file of 4 bytes is truncated at each byte, and each byte is changed in two ways.
     assert_eq!(report.damaged, 12);
     assert!(report.written > 4, "{report:?}");
     assert!(report.refused.iter().all(|refusal| refusal.ends_with("no row of U8")), "{report:?}");
@@ -227,7 +227,7 @@ fn a_rule_that_is_broken_does_not_hide_the_others() {
     let broken: Vec<_> = damaged.verdicts.iter().filter(|verdict| !verdict.violations.is_empty()).collect();
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert_eq!((broken[0].number, broken[0].rule), ("B3", "a format never panics"));
-    // The violation includes the file that shows it, cut as it was.
+    // The violation includes the truncated file that reproduces it.
     let shown = broken[0].violations[0].input.as_ref().unwrap();
     assert_ne!(shown.files(), sample().files());
     assert_eq!(damaged.report.written, good.report.written);

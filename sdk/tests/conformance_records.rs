@@ -1,5 +1,5 @@
-//! The conformance suite detects record formats that break its rules, and accepts a record format
-//! that follows them.
+//! Tests that the conformance suite detects record formats that break its rules, and accepts a
+//! record format that follows them.
 #![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -22,7 +22,7 @@ use tensorferry_sdk::{
     Result, Score, Source, Target,
 };
 
-/// The rule that a format breaks.
+/// The rule that the test format breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -67,9 +67,9 @@ enum Fault {
     RefusesAsMalformed,
 }
 
-/// A format of `count: u8`, then for each column `len: u8, name`; then rows, of `is_there: u8, i64`
-/// for each column. All columns are integers. The first half of the rows is one split, and the
-/// second half is another.
+/// A format of integer columns. A file starts with `count: u8`, followed by `len: u8, name` for
+/// each column. The rows follow, with `is_there: u8, i64` for each column. The first half of the
+/// rows is one split, and the second half is another split.
 #[derive(Clone, Copy)]
 struct Ints(Fault);
 
@@ -270,7 +270,7 @@ impl RecordSet for Set {
             given.pop();
         }
         if self.fault == Fault::GoesOnAfterErrors {
-            // A value that occurs only in damaged files.
+            // This value occurs only in damaged files.
             let is_odd =
                 |row: &Vec<Option<i64>>| row.iter().flatten().any(|value| value.unsigned_abs() > 1 << 50);
             if rows.iter().any(is_odd) && rows.len() < 10 && batches.rows == 64 {
@@ -285,7 +285,7 @@ impl RecordSet for Set {
                 schema,
             )));
         }
-        // The stream continues after errors.
+        // This stream continues after errors.
         Ok(Box::new(RecordBatchIterator::new(given, schema)))
     }
 
@@ -434,7 +434,7 @@ fn run(fault: Fault) -> ConformanceReport {
 #[test]
 fn a_sound_format_passes() {
     let report = run(Fault::None);
-    // The file of 95 bytes is cut at each byte, and each byte is changed in two ways.
+    // The file of 95 bytes is truncated at each byte, and each byte is changed in two ways.
     assert_eq!((report.damaged, report.rows), (3 * 95, 5));
     assert!(report.written > 20, "{report:?}");
     let fair = |refusal: &String| {

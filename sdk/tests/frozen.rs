@@ -1,6 +1,6 @@
-//! Revision 1.0 of the boundary is frozen: lines may be appended to its committed dump, but
-//! existing lines may not be changed. Additions to the boundary are frozen as well: `FERRY_FREEZE=1
-//! cargo test -p tensorferry-sdk --test frozen` appends them.
+//! Tests that revision 1.0 of the boundary does not change. Lines may be appended to its committed
+//! dump, but existing lines must not change. The dump also includes additions to the boundary.
+//! `FERRY_FREEZE=1 cargo test -p tensorferry-sdk --test frozen` appends them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 use tensorferry_sdk::mirror::c_header;
 use tensorferry_sdk::{DigestAlgorithm, Dtype, Limits, LossKind, NodeKind};
 
-/// The line in the dump that precedes the additions made after the golden libraries were built.
+/// The line in the dump that precedes the additions after the golden libraries were built.
 const SINCE: &str = "# since the golden libraries were built";
 
 const NODES: [(&str, NodeKind); 15] = [
@@ -29,7 +29,7 @@ const NODES: [(&str, NodeKind); 15] = [
     ("numbers", NodeKind::NUMBERS),
 ];
 
-/// Returns the dump of this source, one fact per line.
+/// Returns the dump of the current source, with one declaration per line.
 fn dump() -> String {
     let mut text = String::new();
     for line in tensorferry_abi::layout().lines() {
@@ -60,8 +60,8 @@ fn dump() -> String {
     text
 }
 
-/// Appends the constants and types of the header; the name of its structure precedes each field and
-/// function.
+/// Appends the constants and types of the header. Each field and function is preceded by the name
+/// of its structure.
 fn declarations(header: &str, text: &mut String) {
     let mut structure = String::new();
     let mut fields = Vec::new();

@@ -1,5 +1,6 @@
-//! A plugin and a host of a later revision, with numbers, bits and words that this side does not
-//! know. The known side must refuse or ignore these, and never confuse them with known values.
+//! Tests plugins and hosts of a later revision, which use numbers, bits and words that this side
+//! does not know. This side must refuse or ignore unknown values, and must never treat them as
+//! known values.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ use tensorferry_sdk::{
 /// A number that this revision does not use.
 const LATER: u32 = 4711;
 
-/// What the plugin sends that this side does not know.
+/// The kind of unknown value that the plugin sends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unknown {
     Nothing,
@@ -161,7 +162,8 @@ fn format(says: Unknown) -> Result<RemoteFormat> {
     RemoteFormat::new("later", Owned::<FormatTable>::give(Later(says)))
 }
 
-/// Returns the resulting catalog.
+/// Reads an input with a plugin that sends the given kind of unknown value, and returns the
+/// catalog.
 fn read(says: Unknown) -> Result<tensorferry_sdk::Catalog> {
     let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
     MemoryView::read(&format(says).unwrap(), &[], &source, &context).map(|view| view.catalog().clone())
@@ -176,7 +178,7 @@ fn what_a_later_plugin_describes_is_kept_or_passed_over() {
     );
     assert_eq!(description.options[0].kind, OptionKind::Text);
     assert_eq!(description.attributes, [("from-the-future".to_owned(), "something".to_owned())]);
-    // A probe result below the valid scores counts as a missing score.
+    // A probe result below the range of valid scores counts as a missing score.
     let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
     assert_eq!(format(Unknown::Nothing).unwrap().probe(&source, &context), Ok(None));
     assert_eq!(context.notes(), ["a line"]);
@@ -218,7 +220,7 @@ fn losses_nodes_dtypes_and_errors_of_later_stay_what_they_are() {
     assert_eq!(read(Unknown::ErrorClass).unwrap_err().kind(), ErrorKind::Plugin);
 }
 
-/// If a plugin declares a dtype, the plugin keeps working with a later SDK that has the dtype built
+/// A plugin that declares a dtype must keep working with a later SDK in which the dtype is built
 /// in.
 #[test]
 fn an_extension_dtype_that_is_built_in_by_then_is_the_built_in_one() {
@@ -239,8 +241,8 @@ fn a_purpose_is_told_by_the_bits_that_are_known() {
     assert!(!Purpose(1 << 31).has(Purpose::SHOW));
 }
 
-/// A host of a later revision that does not know the length of a file, or no longer knows it after
-/// the first request.
+/// A host of a later revision that does not know the length of a file. The length may also become
+/// unknown after the first request.
 struct LaterHost {
     knows_lengths: bool,
     asked: AtomicBool,
@@ -330,7 +332,7 @@ impl ContextCalls for LaterHost {
     }
 }
 
-/// A plugin that asks for the length of a file through a method that cannot fail.
+/// A plugin that requests the length of a file through a method that cannot fail.
 struct AsksLength;
 
 impl Exported for AsksLength {

@@ -1,5 +1,5 @@
-//! The boundary in one process: formats are lent through the root function that a library exports,
-//! and wrapped as the host wraps them.
+//! Tests the boundary inside one process. Formats are exported through the root function of a
+//! library, and are wrapped in the same way as by the host.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::{Arc, Once};
@@ -16,7 +16,7 @@ use tensorferry_sdk::{
     TensorReader, TensorWriter, Tiles, Value,
 };
 
-/// A format that does what the name of the entry requests.
+/// A format whose behavior depends on the name of the entry.
 struct Lent;
 
 impl Exported for Lent {
@@ -81,7 +81,7 @@ impl Format for Lent {
     }
 }
 
-/// The requested behavior of a reader, decoder, writer or plan.
+/// A reader, decoder, writer or plan with the requested behavior.
 #[derive(Clone)]
 struct Doing(String);
 
@@ -227,7 +227,7 @@ impl TensorWriter for Doing {
         for id in catalog.tensor_ids() {
             let first = catalog.tied_to(id);
             if catalog.tensor(id).name == "d" {
-                // The length of the first segment is only known after encoding.
+                // The length of the first segment is not known before encoding.
                 let (one, start) = layout.encoded(file, Encoded::region(id, region(0, 1)))?;
                 let (other, end) = layout.encoded(file, Encoded::region(id, region(1, 3)).of_len(5))?;
                 assert_eq!((one, start, other, end), (EncodedId(0), 12, EncodedId(1), 13));
@@ -309,7 +309,7 @@ fn region(start: u64, len: u64) -> Region {
     Region { origin: vec![start], shape: vec![len] }
 }
 
-/// Lends and wraps the format, and restores the panic hook that a library silences.
+/// Exports and wraps the format, and restores the panic hook that a library silences.
 fn remote() -> RemoteFormat {
     static LOUD: Once = Once::new();
     let formats = offered_by::<Root<Lent>>().unwrap();

@@ -1,5 +1,5 @@
-//! Rows across the boundary in one process. Scans and plans arrive unchanged, and faults of a
-//! plugin are errors that name it.
+//! Tests rows across the boundary inside one process. Scans and plans must arrive unchanged, and
+//! faults of a plugin must be errors that name the plugin.
 #![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -19,7 +19,7 @@ use tensorferry_sdk::{
     MemorySource, OptionKind, OptionSpec, Options, Result, Source, Target,
 };
 
-/// The last scan that was requested.
+/// The scan that was requested last.
 static ASKED: Mutex<Option<ScanRequest>> = Mutex::new(None);
 
 /// A format that panics on request. Its rows are the numbers 0 to 9.
@@ -175,7 +175,7 @@ impl RecordPlan for Plan {
     }
 }
 
-/// Lends and wraps the format, and restores the panic hook that a library silences.
+/// Exports and wraps the format, and restores the panic hook that a library silences.
 fn remote() -> RemoteFormat {
     static LOUD: Once = Once::new();
     let formats = offered_by::<Root<Lent>>().unwrap();
@@ -198,7 +198,7 @@ fn write(doing: &str) -> Result<records::RecordOutput> {
     records::write(&remote(), &mode(doing), &schema(), &pieces, &Target::Folder, &context)
 }
 
-/// Asserts that an error is a requested panic in this entry point.
+/// Asserts that the error reports a requested panic in this entry point.
 fn is_panic(error: &Error, entry: &str) {
     assert_eq!(error.kind(), ErrorKind::Plugin);
     let start = format!("plugin lender: panicked in {entry}: on request");

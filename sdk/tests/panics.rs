@@ -1,6 +1,6 @@
-//! A plugin that panics in each entry point of each table, and in the destructor of each object.
-//! The list of entry points comes from the layout of the boundary, so a slot that is added later
-//! must be tested too.
+//! Tests a plugin that panics in each entry point of each table, and in the destructor of each
+//! object. The list of entry points is read from the layout of the boundary. A slot that is added
+//! later must therefore also be tested.
 #![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -23,7 +23,7 @@ use tensorferry_sdk::{
     TensorReader, TensorWriter,
 };
 
-/// The kinds of objects that a plugin has.
+/// The kinds of objects that a plugin implements.
 const OBJECTS: [&str; 9] = [
     "Format",
     "TensorReader",
@@ -36,7 +36,7 @@ const OBJECTS: [&str; 9] = [
     "RecordPlan",
 ];
 
-/// Entry point in which the plugin panics.
+/// The entry point in which the plugin panics.
 static TRAP: Mutex<&'static str> = Mutex::new("");
 
 fn trap(entry: &str) {
@@ -98,7 +98,7 @@ impl Format for TrapFormat {
     }
 }
 
-/// An object that does nothing but panic when it is dropped.
+/// An object that only panics when it is dropped.
 struct AnyObject(#[expect(dead_code, reason = "for its drop")] Dropped);
 
 impl TensorReader for AnyObject {
@@ -324,8 +324,8 @@ impl RecordPlan for Plan {
     }
 }
 
-/// Calls everything that a host may call, with a panic in one entry point, and returns the
-/// resulting error.
+/// Makes all calls that a host may make, with a panic in one entry point. Returns the resulting
+/// error.
 fn all_calls(entry: &'static str) -> Result<()> {
     *TRAP.lock().unwrap_or_else(PoisonError::into_inner) = entry;
     let formats = offered_by::<Root<Trap>>()?;
@@ -360,7 +360,7 @@ fn all_calls_of(format: &RemoteFormat) -> Result<()> {
     Ok(())
 }
 
-/// Returns the entry points of a plugin in the boundary.
+/// Returns the plugin's entry points at the boundary.
 fn entries() -> BTreeSet<&'static str> {
     let is_of_plugin = |place: &&str| {
         OBJECTS.iter().any(|object| place.strip_prefix(object).is_some_and(|rest| rest.starts_with('.')))
@@ -377,7 +377,7 @@ fn entries() -> BTreeSet<&'static str> {
 fn a_panic_in_every_entry_point_and_destructor_names_it() {
     all_calls("").unwrap();
     let mut entries = entries();
-    // Implemented by the SDK: the plugin's author has no code there that could panic.
+    // The SDK implements this entry point, so no code of the plugin's author can panic in it.
     assert!(entries.remove("RecordSet.fault"));
     assert!(entries.len() > 30, "{entries:?}");
     for entry in entries {
@@ -392,7 +392,7 @@ fn a_panic_in_every_entry_point_and_destructor_names_it() {
     assert!(error.message().starts_with("panicked in init: on request"), "{error}");
 }
 
-/// Asserts that a panic is an error that names the plugin and the entry point.
+/// Asserts that a panic becomes an error that names the plugin and the entry point.
 fn is_reported(entry: &'static str, named: &str) {
     let error: Error =
         all_calls(entry).err().unwrap_or_else(|| panic!("a panic in {entry} was not reported"));

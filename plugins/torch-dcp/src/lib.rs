@@ -2,16 +2,16 @@
 //! files, and a table records the location of each part.
 //!
 //! ```text
-//! .metadata          a pickle: the table. Ranks that did not coordinate each write their own,
-//!                    __<rank>.metadata; together, these tables are the table of the checkpoint
-//! __<rank>_<n>.distcp  parts one after another; each is a complete archive that torch.save wrote
+//! .metadata          the table, as a pickle. If ranks save without coordination, each rank writes
+//!                    its own table, __<rank>.metadata
+//! __<rank>_<n>.distcp  the parts in sequence, each as a complete archive written by torch.save
 //! ```
 //!
 //! | In the table | Content |
 //! |---|---|
-//! | `state_dict_metadata` | for each name: a tensor's dtype, size and chunks (offsets, sizes), or a mark for other objects |
-//! | `storage_data` | for each name and chunk: the file, and the byte range in it |
-//! | `planner_data` | for each name: its path of keys and indices in the nested state |
+//! | `state_dict_metadata` | for each name, the dtype, size and chunks (offsets, sizes) of the tensor, or a mark for other objects |
+//! | `storage_data` | for each name and chunk, the file and the byte range in the file |
+//! | `planner_data` | for each name, the path of keys and indices in the nested state |
 //!
 //! A second variant (`HuggingFaceStorageWriter`) does not have a table. Its files are safetensors
 //! files. The metadata key `DCP_SHARDING_INFO` of each file records where the file's parts start in

@@ -1,8 +1,8 @@
 //! Writes a checkpoint: one data file and its table.
 //!
 //! ```text
-//! __0_0.distcp   for each chunk, an archive with one tensor as torch.save writes it, at a multiple of 64
-//! .metadata      Metadata, protocol 2: the description of each tensor, and the location of its chunks
+//! __0_0.distcp   for each chunk, an archive like those of torch.save with one tensor, at a multiple of 64
+//! .metadata      a pickled Metadata (protocol 2) with the description of each tensor and the location of its chunks
 //! ```
 //!
 //! Sources: `metadata.py`, `filesystem.py` and `default_planner.py` of

@@ -1,8 +1,8 @@
 //! Reads and writes WebDatasets: tar files whose members are grouped into samples by name.
 //!
 //! ```text
-//! a/0001.jpg   sample "a/0001", member "jpg"       a member: a header of 512 bytes, its bytes, zeros up to 512
-//! a/0001.cls   the same sample, member "cls"       the end: two blocks of zeros, zeros up to 10,240
+//! a/0001.jpg   sample "a/0001", member "jpg"       a member: a header of 512 bytes, the content, zeros up to a multiple of 512
+//! a/0001.cls   the same sample, member "cls"       the end: two blocks of zeros, zeros up to a multiple of 10,240
 //! a/0002.jpg   the next sample
 //! ```
 //!
@@ -20,8 +20,8 @@
 //! | Member | Column |
 //! |---|---|
 //! | any | unchanged bytes |
-//! | `txt`, `text`, `transcript`, `json`, `jsn`, with `-i members=typed` | text; JSON is not parsed |
-//! | `cls`, `cls2`, `index`, `inx`, `id`, with `-i members=typed` | int64, as `webdataset` decodes them; leading zeros are lost, which ferry reports |
+//! | `txt`, `text`, `transcript`, `json`, `jsn`, with `-i members=typed` | text (JSON is not parsed) |
+//! | `cls`, `cls2`, `index`, `inx`, `id`, with `-i members=typed` | int64, as in `webdataset`; ferry reports the loss of leading zeros |
 //! | missing | null |
 //!
 //! The column `__key__` contains the keys. `-i key=NAME` sets a different name for this column.
@@ -29,9 +29,9 @@
 //! | Column | Written as |
 //! |---|---|
 //! | bytes, text | a member with the name of the column, unchanged |
-//! | numbers, booleans | text: `12`, `0.5`, `true` |
-//! | lists, structs, maps | JSON that Python's `json` module can read |
-//! | a null | no member; a row of only nulls is dropped, and reported as a loss |
+//! | numbers, booleans | text, such as `12`, `0.5` or `true` |
+//! | lists, structs, maps | JSON in a form that Python's `json` module can read |
+//! | null | no member; a row of only nulls is dropped and reported as a loss |
 //!
 //! Each row needs a key, from the column `__key__` or from the column that `-o key=COLUMN` names.
 //! The writer cannot generate keys from row numbers, because it encodes pieces before their

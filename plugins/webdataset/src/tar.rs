@@ -1,14 +1,14 @@
 //! Iterates over the plain files of a tar, and creates the headers of a new tar.
 //!
-//! | Offset | Bytes | |
+//! | Offset | Bytes | Content |
 //! |---|---|---|
 //! | 0 | 100 | name |
-//! | 100 | 8, 8, 8 | mode, owner, group: octal |
-//! | 124 | 12 | size: octal, or big-endian binary if the first byte is 0x80 or above |
+//! | 100 | 8, 8, 8 | mode, owner and group, in octal |
+//! | 124 | 12 | size, in octal, or in big-endian binary if the first byte is 0x80 or above |
 //! | 136 | 12 | time |
-//! | 148 | 8 | the sum of the header's bytes, with this field counted as spaces |
-//! | 156 | 1 | kind: `0` or 0 a file, `5` a folder, `x` pax records of the next entry, `L` its name |
-//! | 257 | 8 | `ustar`, 0, `00`; GNU uses spaces |
+//! | 148 | 8 | the checksum: the sum of the header's bytes, with this field counted as spaces |
+//! | 156 | 1 | kind: `0` or 0 a file, `5` a folder, `x` pax records of the next entry, `L` the name of the next entry |
+//! | 257 | 8 | `ustar`, 0, `00`; in GNU format, `ustar` and spaces |
 //! | 265 | 32, 32 | names of the owner and the group |
 //! | 345 | 155 | ustar: the part of the path that precedes the name and a slash |
 

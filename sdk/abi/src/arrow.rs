@@ -78,7 +78,7 @@ released!(ArrowSchema, ArrowArray, ArrowArrayStream);
 
 // SAFETY: the interface allows a structure to be moved to a different thread and released there.
 unsafe impl Send for ArrowSchema {}
-// SAFETY: as above; `&mut` ensures that only one thread at a time calls a stream.
+// SAFETY: as for `ArrowSchema`. Only one thread at a time calls a stream, because calls need `&mut`.
 unsafe impl Send for ArrowArrayStream {}
 
 impl ArrowSchema {
@@ -90,7 +90,7 @@ impl ArrowSchema {
     /// structure.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
@@ -111,7 +111,7 @@ impl ArrowArrayStream {
     /// structure.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
@@ -166,7 +166,7 @@ macro_rules! crosses {
             }
 
             unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                // SAFETY: the caller's contract.
+                // SAFETY: guaranteed by the caller.
                 unsafe { self.0.as_mut() }.ok_or_else(|| Failure::contract("no Arrow structure"))
             }
         }

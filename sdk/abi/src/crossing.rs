@@ -56,7 +56,7 @@ pub trait Plain: Copy {
     /// Converts a received value to its type in safe code.
     ///
     /// # Safety
-    /// As for [`Argument::raise`].
+    /// The safety conditions of [`Argument::raise`] apply.
     unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure>;
 }
 
@@ -74,7 +74,7 @@ impl<P: Plain> Argument for P {
     }
 
     unsafe fn raise<'a>(self) -> Result<P::Seen<'a>, Failure> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.seen() }
     }
 }
@@ -88,7 +88,7 @@ impl<P: Plain> Answer for P {
     }
 
     unsafe fn raise<'s>(self) -> Result<P::Seen<'s>, Failure> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.seen() }
     }
 }
@@ -129,7 +129,7 @@ pub trait Answers: Sized {
     /// Converts the received results. Used by the caller.
     ///
     /// # Safety
-    /// As for [`Answer::raise`].
+    /// The safety conditions of [`Answer::raise`] apply.
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure>;
 }
 
@@ -149,12 +149,12 @@ impl<A: Answer> Answers for (A,) {
     type Places = (*mut A,);
 
     unsafe fn write(places: Self::Places, safe: A::Safe<'_>) {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { places.0.write(A::lower(safe)) }
     }
 
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.0.raise() }
     }
 }
@@ -167,12 +167,12 @@ macro_rules! several {
             type Places = ($(*mut $Type,)+);
 
             unsafe fn write(places: Self::Places, safe: Self::Safe<'_>) {
-                // SAFETY: the caller's contract.
+                // SAFETY: guaranteed by the caller.
                 $(unsafe { places.$index.write($Type::lower(safe.$index)) };)+
             }
 
             unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
-                // SAFETY: the caller's contract.
+                // SAFETY: guaranteed by the caller.
                 Ok(($(unsafe { self.$index.raise() }?,)+))
             }
         }

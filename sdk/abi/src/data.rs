@@ -26,18 +26,18 @@ macro_rules! slice {
             }
 
             unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure> {
-                // SAFETY: the caller's contract.
+                // SAFETY: guaranteed by the caller.
                 unsafe { slice(self.ptr, self.len) }
             }
         }
     };
 }
 
-slice!(/// Bytes.
+slice!(/// A slice of bytes.
     Bytes of u8 as "FerryBytes");
-slice!(/// Numbers of 64 bits: shapes, blocks.
+slice!(/// A slice of 64-bit numbers, such as a shape or encoded blocks.
     Numbers of u64 as "FerryNumbers");
-slice!(/// Ids of tensors, nodes or columns.
+slice!(/// A slice of ids of tensors, nodes or columns.
     Ids of u32 as "FerryIds");
 
 /// # Safety
@@ -104,9 +104,9 @@ impl Text {
     /// they must not be lost.
     ///
     /// # Safety
-    /// As for [`Argument::raise`].
+    /// The safety conditions of [`Argument::raise`] apply.
     pub(crate) unsafe fn lossy(self) -> Result<String, Failure> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         Ok(String::from_utf8_lossy(unsafe { self.bytes.seen() }?).into_owned())
     }
 }
@@ -120,7 +120,7 @@ impl Plain for Text {
     }
 
     unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         let bytes = unsafe { self.bytes.seen() }?;
         std::str::from_utf8(bytes).map_err(|_| Failure::contract("a text is not valid UTF-8"))
     }
@@ -199,10 +199,10 @@ macro_rules! texts {
             }
 
             unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                // SAFETY: the caller's contract.
+                // SAFETY: guaranteed by the caller.
                 let elements: &'a [$Element<'a>] = unsafe { slice(self.ptr.cast(), self.len) }?;
                 for element in elements {
-                    // SAFETY: the caller's contract.
+                    // SAFETY: guaranteed by the caller.
                     $(unsafe { element.$field.seen() }?;)+
                 }
                 Ok(elements)

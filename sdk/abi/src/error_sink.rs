@@ -96,7 +96,7 @@ pub fn caught<T>(entry: &str, run: impl FnOnce() -> Result<T, Failure>) -> Resul
 /// `err` follows the crate's rules.
 pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Result<(), Failure>) -> Code {
     let Err(failure) = caught(entry, run) else { return DONE };
-    // SAFETY: the caller's contract.
+    // SAFETY: guaranteed by the caller.
     unsafe { tell(err, &failure) };
     if failure.code > 0 { failure.code } else { class::PLUGIN << 16 }
 }
@@ -104,7 +104,7 @@ pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Re
 /// # Safety
 /// `err` follows the crate's rules.
 unsafe fn tell(err: ErrorSink, failure: &Failure) {
-    // SAFETY: the caller's contract.
+    // SAFETY: guaranteed by the caller.
     let Ok(table) = (unsafe { adopt(err.table) }) else { return };
     if let Some(message) = table.message {
         // SAFETY: the text lives until the call returns.
@@ -112,7 +112,7 @@ unsafe fn tell(err: ErrorSink, failure: &Failure) {
     }
     if let Some(detail) = table.detail {
         for (name, value) in &failure.details {
-            // SAFETY: as above.
+            // SAFETY: the texts live until the call returns.
             unsafe { detail(err.this, Text::of(name), Text::of(value)) };
         }
     }

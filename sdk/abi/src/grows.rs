@@ -53,9 +53,9 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
 /// Calls [`adopt`]. If the structure cannot be used, returns a failure that names the structure.
 ///
 /// # Safety
-/// As for [`adopt`].
+/// The safety conditions of [`adopt`] apply.
 pub(crate) unsafe fn adopt_as<S: Grows>(what: &str, structure: *const S) -> Result<S, Failure> {
-    // SAFETY: the caller's contract.
+    // SAFETY: guaranteed by the caller.
     unsafe { adopt(structure) }.map_err(|unfit| match unfit {
         Unfit::Nowhere => Failure::contract(&format!("{what} is null or misaligned")),
         Unfit::TooShort(size) => {

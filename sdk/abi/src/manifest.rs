@@ -78,12 +78,12 @@ impl Manifest {
     /// Returns an error if the symbol is not a manifest. The error is meant for the author of the
     /// library.
     pub unsafe fn read(symbol: *const Self) -> Result<Self, String> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         let is_marked = symbol.is_aligned() && unsafe { (&raw const (*symbol).magic).read() } == MAGIC;
         if !is_marked {
             return Err("does not begin with its magic, FERRY_MAGIC".to_owned());
         }
-        // SAFETY: as above.
+        // SAFETY: guaranteed by the caller.
         let (size, least) = (unsafe { (&raw const (*symbol).size).read() } as usize, size_of::<Self>());
         if size < least {
             return Err(format!("must say its size in bytes: expected at least {least}, found {size}"));
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
         let registrar: Borrowed<'_, RegistrarTable> = unsafe { Argument::raise(registrar) }?;
         L::formats()?.into_iter().try_for_each(|format| registrar.add(FORMAT, untyped(format)?))
     };
-    // SAFETY: as above.
+    // SAFETY: the host follows the crate's rules.
     unsafe { guard(err, "init", run) }
 }
 
@@ -200,7 +200,7 @@ pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u3
     let mut offered = Offered(Vec::new());
     let program = Program::default();
     let (host, registrar) = (Borrowed::shared(&program).object(), Borrowed::sink(&mut offered).object());
-    // SAFETY: the caller's contract; both objects live until the call returns.
+    // SAFETY: guaranteed by the caller. Both objects live until the call returns.
     call(Sender::Plugin, |err| unsafe { init(host, registrar, err) })?;
     Ok((offered.0, program.0.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
@@ -229,7 +229,7 @@ fn untyped<T: Table>(object: Owned<T>) -> Result<Owned<ObjectTable>, Failure> {
 /// The object must be of the kind `T`.
 unsafe fn typed<T: Table>(object: Owned<ObjectTable>) -> Result<Owned<T>, Failure> {
     let (table, this) = ObjectTable::halves(object.into_object());
-    // SAFETY: the caller's contract; ownership of the object is transferred.
+    // SAFETY: guaranteed by the caller. Ownership of the object is transferred.
     unsafe { Owned::raise(T::object(table.cast(), this)) }
 }
 

@@ -58,7 +58,7 @@ pub struct Handle<T> {
 
 // SAFETY: the crate's rules allow many threads to call a shared object.
 unsafe impl<T: Shared> Send for Handle<T> {}
-// SAFETY: as above.
+// SAFETY: the crate's rules allow many threads to call a shared object.
 unsafe impl<T: Shared> Sync for Handle<T> {}
 
 impl<T: Table> Handle<T> {
@@ -66,7 +66,7 @@ impl<T: Table> Handle<T> {
     /// The object must follow the crate's rules for as long as the handle is used.
     unsafe fn new(object: T::Object) -> Result<Self, Failure> {
         let (table, this) = T::halves(object);
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         let table = unsafe { adopt_as(&format!("Ferry{}Table", T::NAME), table) }?;
         Ok(Self { table, this })
     }
@@ -81,7 +81,7 @@ pub struct Borrowed<'a, T: Table> {
 
 // SAFETY: as for the handle, which is the only part of the object that other threads use.
 unsafe impl<T: Shared> Send for Borrowed<'_, T> {}
-// SAFETY: as above.
+// SAFETY: as for the handle.
 unsafe impl<T: Shared> Sync for Borrowed<'_, T> {}
 
 impl<'a, T: Table> Borrowed<'a, T> {
@@ -103,9 +103,9 @@ impl<'a, T: Table> Borrowed<'a, T> {
     }
 
     /// # Safety
-    /// The safety conditions are the same as for [`Argument::raise`].
+    /// The safety conditions of [`Argument::raise`] apply.
     pub(crate) unsafe fn raise(object: T::Object) -> Result<Self, Failure> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         Ok(Self { handle: unsafe { Handle::new(object) }?, object, life: PhantomData })
     }
 
@@ -129,9 +129,9 @@ pub struct Owned<T: Table> {
     is_open: bool,
 }
 
-// SAFETY: as for its handle.
+// SAFETY: as for the handle of the object.
 unsafe impl<T: Shared> Send for Owned<T> {}
-// SAFETY: as above.
+// SAFETY: as for the handle of the object.
 unsafe impl<T: Shared> Sync for Owned<T> {}
 
 impl<T: Table> Owned<T> {
@@ -143,10 +143,10 @@ impl<T: Table> Owned<T> {
     }
 
     /// # Safety
-    /// The safety conditions are the same as for [`Argument::raise`]. In addition, the object must
+    /// The safety conditions of [`Argument::raise`] apply. In addition, the object must
     /// have no other owner.
     pub(crate) unsafe fn raise(object: T::Object) -> Result<Self, Failure> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         Ok(Self { handle: unsafe { Handle::new(object) }?, object, is_open: true })
     }
 
@@ -212,7 +212,7 @@ impl<O: ObjectOf> Argument for Given<O> {
     }
 
     unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { Owned::raise(self.0) }
     }
 }
@@ -226,7 +226,7 @@ impl<O: ObjectOf> Answer for Given<O> {
     }
 
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
-        // SAFETY: the caller's contract.
+        // SAFETY: guaranteed by the caller.
         unsafe { Owned::raise(self.0) }
     }
 }

@@ -116,7 +116,7 @@ macro_rules! object {
             }
 
             unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                // SAFETY: the caller's contract.
+                // SAFETY: guaranteed by the caller.
                 unsafe { Borrowed::raise(self) }
             }
         }
@@ -144,11 +144,11 @@ macro_rules! object {
                             // SAFETY: the other side follows the crate's rules.
                             $(let $p = unsafe { <$t as Argument>::raise($p) }?;)*
                             let answers = value.$slot($($p),*)?;
-                            // SAFETY: as above.
+                            // SAFETY: the other side follows the crate's rules.
                             unsafe { <($($($ot,)+)?) as Answers>::write(($($($o,)+)?), answers) };
                             Ok(())
                         };
-                        // SAFETY: as above.
+                        // SAFETY: the other side follows the crate's rules.
                         unsafe { guard(err, concat!(stringify!($Object), ".", stringify!($slot)), run) }
                     }
                 )*
@@ -297,7 +297,7 @@ macro_rules! request {
             $( $(#[doc = $field_doc])* pub $field: $t, )*
         }
 
-        #[doc = concat!("Where a [`", stringify!($Raw), "`] lies.")]
+        #[doc = concat!("A pointer to a [`", stringify!($Raw), "`].")]
         #[repr(transparent)]
         #[derive(StableAbi, Debug, Clone, Copy)]
         pub struct $Pointer {
@@ -348,9 +348,9 @@ macro_rules! request {
             }
 
             unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                // SAFETY: the caller's contract.
+                // SAFETY: guaranteed by the caller.
                 let raw = unsafe { adopt_as(concat!("Ferry", stringify!($Raw)), self.at) }?;
-                // SAFETY: as above.
+                // SAFETY: guaranteed by the caller.
                 Ok($Safe { $( $field: unsafe { <$t as Argument>::raise(raw.$field) }?, )* })
             }
         }

@@ -151,17 +151,17 @@ fn text_flags_and_slices_are_looked_at_where_they_arrive() {
     let text = unsafe { std::mem::transmute::<(*const u8, usize), Text>(text) };
     // SAFETY: the bytes live until this function returns.
     assert!(unsafe { <Text as Argument>::raise(text) }.unwrap_err().message.contains("UTF-8"));
-    // SAFETY: as above. Nothing is read through the null pointer.
+    // SAFETY: a text is a pointer and a length. Nothing is read through the null pointer.
     let nowhere = unsafe { std::mem::transmute::<(usize, usize), Text>((0, 3)) };
     // SAFETY: the call checks for a null pointer before it reads the text.
     assert!(unsafe { <Text as Argument>::raise(nowhere) }.is_err());
-    // SAFETY: as above.
+    // SAFETY: a text is a pointer and a length.
     let endless = unsafe { std::mem::transmute::<(*const u8, usize), Text>((bytes.as_ptr(), usize::MAX)) };
     // SAFETY: the call checks for an impossible length before it reads the text.
     assert!(unsafe { <Text as Argument>::raise(endless) }.is_err());
     // SAFETY: a flag is represented as a single byte.
     let flag = unsafe { std::mem::transmute::<u8, Flag>(2) };
-    // SAFETY: as above.
+    // SAFETY: the call checks the value of the flag.
     assert!(unsafe { <Flag as Answer>::raise(flag) }.is_err());
     // SAFETY: the reference is represented as a pointer, which may be null here.
     let loss = unsafe { std::mem::transmute::<usize, LossAt>(0) };

@@ -1,5 +1,5 @@
-//! Compares two catalogs: whether they are equal, and whether one contains everything that is in
-//! the other.
+//! Compares two catalogs. Checks whether they are equal, or whether one contains all content of the
+//! other.
 
 use super::rules::Rules;
 use crate::memory::MemoryView;
@@ -10,7 +10,7 @@ pub(super) fn names(catalog: &Catalog) -> impl Iterator<Item = &String> {
     catalog.tensors().iter().map(|tensor| &tensor.name)
 }
 
-/// Returns whether two catalogs of one input are equal.
+/// Returns whether two catalogs of the same input are equal.
 pub(super) fn same_catalog(one: &Catalog, other: &Catalog) -> bool {
     one.tensors() == other.tensors()
         && one.storages() == other.storages()
@@ -21,7 +21,7 @@ pub(super) fn same_catalog(one: &Catalog, other: &Catalog) -> bool {
         && one.globals() == other.globals()
 }
 
-/// A catalog that was written, and the result of reading it back.
+/// A catalog that was written, and the catalog that was read back.
 pub(super) struct CatalogRoundTrip<'a> {
     pub(super) input: &'a str,
     pub(super) before: &'a MemoryView<'a>,
@@ -30,7 +30,7 @@ pub(super) struct CatalogRoundTrip<'a> {
 }
 
 impl CatalogRoundTrip<'_> {
-    /// Checks that `after` contains everything in `before`, unless a loss reports otherwise.
+    /// Checks that `after` contains all content of `before`, unless a loss reports the difference.
     pub(super) fn check(&self, rules: &Rules<'_>) {
         for name in names(self.before.catalog()) {
             self.check_tensor(rules, name);
@@ -54,8 +54,8 @@ impl CatalogRoundTrip<'_> {
         self.losses.iter().any(|loss| loss.kind == kind)
     }
 
-    /// Returns whether the format promises to keep something and reported no loss of it. Content
-    /// that a format does not promise to keep is left out and reported by the host.
+    /// Returns whether the format promises to keep this kind of content and has not reported its
+    /// loss. The host removes content that a format does not promise to keep, and reports the loss.
     fn keeps(&self, rules: &Rules<'_>, promise: Capabilities, loss: LossKind) -> bool {
         rules.description.capabilities.has(promise) && !self.lost_any(loss)
     }
@@ -138,7 +138,8 @@ impl CatalogRoundTrip<'_> {
         }
     }
 
-    /// Compares the trees from their roots, each pair of nodes once, without recursion.
+    /// Compares the trees, starting at their roots. Each pair of nodes is compared once, without
+    /// recursion.
     fn check_tree(&self, rules: &Rules<'_>) {
         let kept = self.keeps(rules, Capabilities::TREE, LossKind::State);
         let Some(root) = self.before.root().filter(|_| kept) else { return };

@@ -1,5 +1,5 @@
-//! Checks a reader with damaged inputs. It must return an error or a catalog promptly, and must not
-//! panic.
+//! Checks a reader with damaged inputs. The reader must promptly return an error or a catalog, and
+//! must not panic.
 
 use super::Sample;
 use super::compare::names;
@@ -8,13 +8,14 @@ use super::watched::Watched;
 use crate::{Limits, LossKind, MemoryContext, Result, StorageLocation};
 use std::collections::BTreeSet;
 
-/// Maximum damaged versions per file and kind of damage. A longer file is damaged at evenly spaced
-/// positions.
+/// Maximum number of damaged versions per file and kind of damage. Longer files are damaged at
+/// evenly spaced positions.
 const MAX_DAMAGES: usize = 4096;
-/// Maximum bytes that are read from a damaged catalog, which may claim terabytes of encoded data.
+/// Maximum number of bytes to read from a damaged catalog. Such a catalog may declare terabytes of
+/// encoded data.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
 
-/// Cuts and changes each file of a sample, and returns the number of damaged inputs.
+/// Truncates and changes each file of a sample, and returns the number of damaged inputs.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     let whole = read(rules, sample, &|| sample.title()).unwrap_or_default();
     each(sample, |damaged, is_cut, input| {
@@ -28,8 +29,8 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     })
 }
 
-/// Calls `look` with every damaged version of a sample, whether one of its files was cut, and a
-/// description. Returns the number of versions.
+/// Calls `look` with every damaged version of a sample. The other arguments are whether a file was
+/// truncated, and a description of the damage. Returns the number of damaged versions.
 pub(super) fn each(sample: &Sample, look: impl Fn(&Sample, bool, &dyn Fn() -> String)) -> usize {
     let mut count = 0;
     for (name, bytes) in &sample.files {
@@ -55,7 +56,7 @@ fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
 }
 
 /// Probes an input, and reads it with all of its tensors. Returns the names of the tensors and of
-/// those reported as lost.
+/// the tensors that were reported as lost.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
     rules.look_at(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MAX_BYTES, ..Limits::default() };

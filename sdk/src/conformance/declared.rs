@@ -52,8 +52,8 @@ fn check_options(rules: &Rules<'_>) {
     }
 }
 
-/// Checks that a declared side works with default options, and that an undeclared side is
-/// unsupported.
+/// Checks that a declared reader or writer works with default options, and that an undeclared one
+/// is unsupported.
 pub(super) fn check_side(
     rules: &Rules<'_>,
     capability: Capabilities,

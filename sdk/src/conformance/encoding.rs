@@ -1,5 +1,5 @@
-//! Checks that encoded segments have the same bytes regardless of when, how often and on which
-//! thread they are encoded.
+//! Checks that encoded segments always have the same bytes. The order of encoding, the number of
+//! repetitions and the thread must not matter.
 
 use super::rules::Rules;
 use crate::memory::{MemoryOutput, MemoryView};
@@ -7,11 +7,11 @@ use crate::{
     EncodedId, LayoutBuilder, MemoryContext, Options, PlacedEncoded, Result, Side, Target, TensorPlan,
 };
 
-/// Threads that encode at the same time.
+/// Number of threads that encode concurrently.
 const THREADS: usize = 4;
 
-/// Encodes every segment of a layout again, on several threads and in different orders, and
-/// compares it with `output`.
+/// Encodes every segment of a layout again, on several threads and in different orders. Compares
+/// the bytes with `output`.
 pub(super) fn check(
     rules: &Rules<'_>,
     input: &str,
@@ -40,7 +40,7 @@ pub(super) fn check(
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || encode(thread))).collect();
-        // Passes on the panic of a thread in which a rule was broken.
+        // If a rule was broken on a thread, continue the panic of that thread.
         for thread in threads {
             if let Err(payload) = thread.join() {
                 std::panic::resume_unwind(payload);

@@ -1,4 +1,4 @@
-//! Catalogs for tests of writers. Each has one feature that a catalog can have.
+//! Test catalogs for writers. Each catalog covers one feature.
 
 use crate::memory::MemoryView;
 use crate::{
@@ -9,13 +9,14 @@ use crate::{
 
 type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()>;
 
-/// A catalog, stored as the calls that build it.
+/// A test catalog, stored as the calls that build it.
 pub(super) struct TestCatalog {
     pub(super) title: String,
     fill: Box<Fill>,
 }
 
-/// Returns the file for the catalogs' storages, in which no two neighboring bytes are equal.
+/// Returns the file that contains the bytes of the test catalogs. No two neighboring bytes of the
+/// file are equal.
 pub(super) fn source() -> MemorySource {
     MemorySource::file("made", pattern(LEN))
 }
@@ -28,7 +29,7 @@ fn pattern(len: u64) -> Vec<u8> {
 }
 
 impl TestCatalog {
-    /// Returns the catalog with the bytes of [`source`].
+    /// Returns the catalog, with its bytes in [`source`].
     pub(super) fn view<'a>(
         &self,
         source: &'a MemorySource,
@@ -44,7 +45,7 @@ impl TestCatalog {
 struct Decoder;
 
 impl TensorDecoder for Decoder {
-    /// Decodes a storage whose length is its handle.
+    /// Decodes a storage. The handle of a storage is also its length.
     fn decode(&self, _: &dyn Source, handle: u64, output: &mut dyn ByteSink, _: &dyn Context) -> Result<()> {
         output.write(&pattern(handle))
     }
@@ -69,7 +70,7 @@ fn add(
     all.push(TestCatalog { title: title.into(), fill: Box::new(fill) });
 }
 
-/// Adds a row-major tensor at `offset` of the file.
+/// Adds a row-major tensor whose bytes start at `offset` of the file.
 fn plain(
     catalog: &mut dyn CatalogSink,
     name: &str,
@@ -245,7 +246,7 @@ fn storages(all: &mut Vec<TestCatalog>) {
             let encoded = catalog.storage(Storage::encoded(48, 48).byte_order(order))?;
             let inline = catalog.storage(Storage::inline(pattern(5)).byte_order(order))?;
             let range = |storage, offset, len| StorageRange { storage, offset, len };
-            // Some elements span two or three ranges.
+            // Some elements extend over two or three ranges.
             let ranges = [range(file, 3, 9), range(inline, 0, 5), range(encoded, 1, 2), range(file, 0, 32)];
             let joined = catalog.storage(Storage::joined(ranges).byte_order(order))?;
             catalog.tensor("t", Dtype::F32, &[3, 4], joined, 0)?;
@@ -259,8 +260,8 @@ fn storages(all: &mut Vec<TestCatalog>) {
             format!("tiles that are absent, encoded or big-endian, {edges:?} at the edges, {order:?}");
         add(all, title, move |catalog| {
             let fill = catalog.storage(Storage::inline(7.5_f32.to_be_bytes()).byte_order(ByteOrder::Big))?;
-            // Tiles of [2, 3] in a tensor of [5, 7]: tiles at the edges have one row, one column,
-            // or both.
+            // The tiles have the shape [2, 3] in a tensor of shape [5, 7]. Tiles at the edges have
+            // one row, one column, or both.
             let len =
                 |[rows, columns]: [u64; 2]| if edges == Edges::Padded { 24 } else { rows * columns * 4 };
             let mut tiles = Vec::new();
@@ -285,7 +286,7 @@ fn storages(all: &mut Vec<TestCatalog>) {
     });
 }
 
-/// Dtypes of numbers in metadata.
+/// The dtypes of numbers in test metadata.
 const NUMBERS: [Dtype; 10] = [
     Dtype::U8,
     Dtype::I8,
@@ -299,7 +300,7 @@ const NUMBERS: [Dtype; 10] = [
     Dtype::F64,
 ];
 
-/// Returns values of one node, with keys that describe them.
+/// Returns values that consist of a single node. The key of each value describes it.
 fn scalars() -> Vec<(&'static str, Value)> {
     vec![
         ("text", Value::text("a")),
@@ -346,7 +347,7 @@ fn with_other_content(all: &mut Vec<TestCatalog>) {
         for dtype in NUMBERS {
             let name = dtype.info().map_or("", DtypeInfo::name);
             let width = dtype.info().and_then(DtypeInfo::element_bytes).unwrap_or(1) as usize;
-            // No element is NaN.
+            // These bytes contain no NaN.
             let bytes: Vec<u8> = (1..).map(|byte: u8| byte.wrapping_mul(0x15)).take(5 * width).collect();
             catalog.metadata(name, Value::number(dtype, &bytes[..width])?)?;
             catalog.metadata(&format!("{name}s"), Value::numbers(dtype, bytes)?)?;
@@ -371,13 +372,13 @@ fn with_other_content(all: &mut Vec<TestCatalog>) {
         let spacings: Vec<u8> = [0.5_f64, 1.25].iter().flat_map(|number| number.to_le_bytes()).collect();
         catalog.attribute(first, "spacings", Value::numbers(Dtype::F64, spacings)?)?;
         catalog.attribute(first, "units", Value::list(["mm", ""].map(Value::text))?)?;
-        // The two tensors have the same key, with different values.
+        // Both tensors have an attribute with this key, but the values are different.
         catalog.attribute(second, "text", Value::text("b"))
     });
     add(all, "metadata without tensors", |catalog| catalog.metadata_text("step", "3"));
 }
 
-/// Adds `{"w": tensor, "step": 3, "lr": 0.5, "none": None, "deep": [True, ("text", bytes,
+/// Adds the tree `{"w": tensor, "step": 3, "lr": 0.5, "none": None, "deep": [True, ("text", bytes,
 /// -70000)]}`.
 fn tree(catalog: &mut dyn CatalogSink, tensor: TensorId) -> Result<()> {
     let inner = [Node::text("text"), Node::scalar(NodeKind::BYTES, b"\0\xff"), Node::int(-70_000)];

@@ -1,9 +1,9 @@
-//! A format with different default options, so that tests can cover the effect of an option.
+//! Changes the default options of a format, so that tests can cover the effect of an option.
 
 use crate::{Context, Description, Format, Options, Result, Score, Side, Source, TensorReader, TensorWriter};
 
-/// A format with different defaults for some of its options: `Preset::new(Csv).with(Side::Writer,
-/// "codec", "gzip")`.
+/// A format with different defaults for some of its options, as in
+/// `Preset::new(Csv).with(Side::Writer, "codec", "gzip")`.
 #[derive(Debug, Clone)]
 pub struct Preset<F> {
     format: F,
@@ -31,7 +31,7 @@ impl<F: Format> Format for Preset<F> {
         let mut description = self.format.describe();
         for (side, key, value) in &self.given {
             let spec = description.options.iter_mut().find(|spec| spec.side == *side && spec.key == *key);
-            // An unknown option would silently have no effect on the test.
+            // Without this panic, a test with an unknown option would not test anything.
             spec.unwrap_or_else(|| panic!("the {side:?} of the format has no option {key:?}")).default =
                 Some(value.clone());
         }

@@ -41,7 +41,7 @@ pub(super) fn recognizes(rules: &Rules<'_>, source: &MemorySource, score: Option
     }
 }
 
-/// Reads a sample while watching the lengths of buffers.
+/// Reads a sample and checks the lengths of the reader's buffers.
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Catalog> {
     let title = || sample.under(limits);
     let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits.clone()));
@@ -60,8 +60,8 @@ fn check_bytes(rules: &Rules<'_>, source: &MemorySource, title: &str) {
     }
 }
 
-/// Checks that a reader under tiny limits either fails with a limit error or gives the same
-/// catalog.
+/// Checks a reader with very low limits. The reader must either fail with a limit error or return
+/// the same catalog.
 fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
     let tight = [
         Limits { header_bytes: 0, ..Limits::default() },

@@ -1,4 +1,4 @@
-//! The tests of formats of records.
+//! The tests for formats of records.
 
 mod cell;
 mod damage;
@@ -17,7 +17,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 
-/// Batches after which a stream of a small input counts as endless.
+/// Maximum number of batches in a stream of a small input. A longer stream counts as endless.
 const MAX_BATCHES: usize = 1 << 16;
 
 pub(super) fn check(
@@ -47,15 +47,15 @@ pub(super) fn check(
     }
 }
 
-/// Opens a source under default options.
+/// Opens a source with the default options.
 fn open(rules: &Rules<'_>, source: Arc<dyn Source>, context: &dyn Context) -> Result<OpenedRecords> {
     records::open(rules.format, &[], source, context)
 }
 
 struct ReadRows {
-    /// Schema that the set declares.
+    /// The schema that the set declares.
     schema: SchemaRef,
-    /// Batches of all splits.
+    /// The batches of all splits.
     batches: Vec<RecordBatch>,
 }
 
@@ -93,7 +93,7 @@ fn pull(
         rules.require(batch.schema_ref().fields() == schema.fields(), rule, || {
             format!("{}: expected {:?}, found {:?}", input(), schema.fields(), batch.schema_ref().fields())
         });
-        // Texts and offsets that came through C structures have not been validated yet.
+        // Texts and offsets that were received through C structures have not been validated yet.
         for (field, column) in schema.fields().iter().zip(batch.columns()) {
             let sound = column.to_data().validate_full();
             rules.require(sound.is_ok(), "the values of a batch are valid for their types", || {

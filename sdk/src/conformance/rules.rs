@@ -1,5 +1,5 @@
-//! A rule is a requirement for every format, as a sentence. A part of the suite ends at the first
-//! violation.
+//! A rule is a requirement for every format, written as a sentence. The first violation ends a part
+//! of the suite.
 
 use super::Sample;
 use crate::memory::MemoryView;
@@ -13,22 +13,23 @@ const NEVER_PANICS: &str = "a format never panics";
 const KEEPS_THE_BOUNDARY: &str = "the boundary's rules are kept";
 const DROPS_WELL: &str = "a destructor never fails";
 
-/// Iterates over the rules in the table of [`crate::conformance`], as number and sentence.
+/// Iterates over the rules in the table of [`crate::conformance`]. Each item contains the number
+/// and the sentence of a rule.
 pub(super) fn numbered() -> impl Iterator<Item = (&'static str, &'static str)> {
     let cells = |line: &'static str| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ");
     include_str!("rules.md").lines().skip(2).filter_map(cells)
 }
 
-/// Observes the suite, so that a program that runs it in a separate process knows what was done
-/// last. Its methods may be called on several threads.
+/// Observes the suite. If a program runs the suite in a separate process, an observer can record
+/// the last action. The methods may be called on several threads.
 pub trait Observer: Sync {
-    /// Called before something is done with this input. `files` are its files, if it consists of
-    /// files.
+    /// Called before the suite uses this input. `files` contains the files of the input, if it
+    /// consists of files.
     fn before(&self, input: &str, files: Option<&Sample>) {
         let _ = (input, files);
     }
 
-    /// Called afterwards.
+    /// Called after the suite has used the input.
     fn after(&self) -> Result<()> {
         Ok(())
     }
@@ -37,7 +38,7 @@ pub trait Observer: Sync {
 pub(super) struct Violated {
     pub(super) rule: &'static str,
     pub(super) found: String,
-    /// Files with which the rule was broken, if any.
+    /// The files that broke the rule, if any.
     pub(super) input: Option<Sample>,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Rules<'a> {
     pub(super) format: &'a dyn Format,
     pub(super) description: Description,
     observer: Option<&'a dyn Observer>,
-    /// How often each rule was checked.
+    /// The number of times that each rule was checked.
     requested: Mutex<BTreeMap<&'static str, u64>>,
     input: Mutex<Option<Sample>>,
 }
@@ -61,21 +62,21 @@ impl<'a> Rules<'a> {
         locked(&self.requested).clone()
     }
 
-    /// Sets the files that are checked from now on.
+    /// Sets the sample that the following checks use.
     pub(super) fn look_at(&self, sample: &Sample) {
         if self.observer.is_some() {
             *locked(&self.input) = Some(sample.clone());
         }
     }
 
-    /// Runs a part of the suite, and returns the rule that it broke.
+    /// Runs a part of the suite. Returns an error with the broken rule if a rule is broken.
     pub(super) fn part(&self, part: impl FnOnce()) -> Result<(), Box<Violated>> {
         *locked(&self.input) = None;
         let Err(payload) = catch_unwind(AssertUnwindSafe(part)) else { return Ok(()) };
         Err(payload.downcast::<Violated>().unwrap_or_else(|other| resume_unwind(other)))
     }
 
-    /// Ends the part of the suite if the rule does not hold.
+    /// Ends the part of the suite if the rule is broken.
     pub(super) fn require(&self, holds: bool, rule: &'static str, found: impl FnOnce() -> String) {
         *locked(&self.requested).entry(rule).or_default() += 1;
         if !holds {
@@ -86,11 +87,11 @@ impl<'a> Rules<'a> {
     pub(super) fn broken(&self, rule: &'static str, found: &str) -> ! {
         *locked(&self.requested).entry(rule).or_default() += 1;
         let input = locked(&self.input).take();
-        // `resume_unwind` prints no message; the caller of the suite reports what was found.
+        // `resume_unwind` prints no message, because the caller of the suite reports the violation.
         resume_unwind(Box::new(Violated { rule, found: found.to_owned(), input }))
     }
 
-    /// Returns the value, or ends the part.
+    /// Returns the value, or ends the part of the suite if `result` is an error.
     pub(super) fn holds<T>(&self, result: Result<T>, rule: &'static str, input: &str) -> T {
         match result {
             Ok(value) => {
@@ -101,8 +102,8 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Runs a call of the format. A panic in it ends the part of the suite, and breaks the rule
-    /// that a format never panics.
+    /// Calls a function of the format. A panic breaks the rule that a format never panics, and ends
+    /// the part of the suite.
     pub(super) fn catch_panic<T>(&self, input: impl Fn() -> String, call: impl FnOnce() -> T) -> T {
         if let Some(observer) = self.observer {
             observer.before(&input(), locked(&self.input).as_ref());
@@ -121,7 +122,7 @@ impl<'a> Rules<'a> {
         value
     }
 
-    /// Reads a source under default options.
+    /// Reads a source with the default options.
     pub(super) fn read<'s>(
         &self,
         source: &'s dyn Source,
@@ -130,15 +131,16 @@ impl<'a> Rules<'a> {
         MemoryView::read(self.format, &[], source, context)
     }
 
-    /// Checks whose fault an error is: a plugin error means that the format broke its contract.
+    /// Checks the kind of an error. A plugin error or an I/O error means that the format is at
+    /// fault, and breaks a rule.
     pub(super) fn check_fault(&self, error: &Error, input: &str) {
         let own = matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Io);
         let rule = self.rule_of(error, "a damaged input is not a plugin or system error");
         self.require(!own, rule, || format!("{input}: {error}"));
     }
 
-    /// Returns the rule that an error breaks, or `otherwise`. Violations by a library arrive as
-    /// errors from across the boundary.
+    /// Returns the rule that an error breaks, or `otherwise`. If a library breaks a rule, the
+    /// violation arrives as an error from the other side of the boundary.
     pub(super) fn rule_of(&self, error: &Error, otherwise: &'static str) -> &'static str {
         let says = |text: &str| error.kind() == ErrorKind::Plugin && error.message().contains(text);
         if says("panicked in ") {

@@ -1,10 +1,11 @@
-//! A source that records reads into buffers longer than the file. Such a buffer was allocated with
-//! an unchecked length.
+//! A source that records reads into buffers that are longer than the file. Such a buffer was
+//! allocated with an unchecked length.
 
 use crate::{Entry, FileId, FileRange, MemorySource, Result, Source};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Buffers up to this length may be longer than the file, such as fixed buffers on the stack.
+/// Maximum length in bytes of a buffer that may be longer than the file, such as a fixed buffer on
+/// the stack.
 const SMALL: u64 = 64 << 10;
 
 pub(super) struct Watched {
@@ -17,7 +18,7 @@ impl Watched {
         Self { source, too_long: AtomicBool::new(false) }
     }
 
-    /// Returns whether any read used a buffer that was longer than its file.
+    /// Returns whether any read used a buffer that is longer than its file.
     pub(super) fn has_oversized_buffer(&self) -> bool {
         self.too_long.load(Ordering::Relaxed)
     }
@@ -61,8 +62,8 @@ impl Source for Watched {
     }
 
     fn read_ranges(&self, ranges: &[FileRange], buffer: &mut [u8]) -> Result<()> {
-        // Ranges may overlap, so the whole buffer may be longer than all files, but no range may be
-        // longer than its file.
+        // Ranges may overlap, so the whole buffer may be longer than all files. However, no range
+        // may be longer than its file.
         let is_long = |range: &FileRange| range.len > self.source.len(range.file).max(SMALL);
         if ranges.iter().any(is_long) {
             self.too_long.store(true, Ordering::Relaxed);

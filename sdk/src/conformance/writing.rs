@@ -1,5 +1,5 @@
-//! Checks a writer. It must give the same files each time, and content must be kept or reported as
-//! a loss.
+//! Checks a writer. It must produce the same files each time, and must keep all content or report a
+//! loss.
 
 use super::compare::CatalogRoundTrip;
 use super::made::{self, TestCatalog};
@@ -82,8 +82,8 @@ fn write(
     rules.catch_panic(|| input.to_owned(), || memory::write(rules.format, &[], view, target, &context))
 }
 
-/// Checks that a writer whose memory limit is zero either fails with a limit error or writes the
-/// same files.
+/// Checks a writer with a memory limit of zero. The writer must either fail with a limit error or
+/// write the same files.
 fn check_memory(
     rules: &Rules<'_>,
     input: &str,
@@ -101,7 +101,8 @@ fn check_memory(
     rules.require(reported.is_none(), rule, || format!("{input}: {}", reported.unwrap_or_default()));
 }
 
-/// Checks that every omitted tensor has a loss. The layout's own checks should ensure this.
+/// Checks that every omitted tensor has a loss. The checks of the layout should already ensure
+/// this.
 fn check_omitted(rules: &Rules<'_>, input: &str, view: &MemoryView<'_>, output: &MemoryOutput) {
     for &TensorId(index) in output.layout.omitted() {
         let name = &view.catalog().tensors()[index as usize].name;
@@ -127,8 +128,8 @@ fn read_back(
     CatalogRoundTrip { input, before, after: &after, losses: &losses }.check(rules);
 }
 
-/// Returns the entry that a user would name: the requested file, otherwise the index, otherwise the
-/// folder.
+/// Returns the entry that a user would pass. This is the requested file, otherwise the index,
+/// otherwise the folder.
 fn entry(output: &MemoryOutput, target: &Target) -> Entry {
     let index =
         || output.layout.files().iter().find(|file| file.role == Role::Index).map(|file| file.path.clone());

@@ -1,8 +1,8 @@
 //! A minimal format, for examples and documentation.
 //!
-//! `tensors-in-memory`, `.mem`: the first eight bytes are the length of the header, little-endian.
-//! The header has one line per tensor: `F32 2,3 NAME`. The bytes of the tensors follow, one after
-//! the other.
+//! The format `tensors-in-memory` has the suffix `.mem`. The first eight bytes of a file are the
+//! length of the header, little-endian. The header contains one line per tensor, such as `F32 2,3
+//! NAME`. The bytes of the tensors follow in the same order.
 
 use crate::{
     Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Error, Format, LayoutSink,
@@ -10,14 +10,14 @@ use crate::{
     TensorPlan, TensorReader, TensorWriter,
 };
 
-/// Returns the formats of this module, to be registered with
+/// Returns the formats of this module. Register them with
 /// `Registry::new().with_all(memory::formats())`.
 #[must_use]
 pub fn formats() -> Vec<Box<dyn Format>> {
     vec![Box::new(MemoryTensors)]
 }
 
-/// A format of tensors with names, dtypes and shapes.
+/// A format that stores tensors with names, dtypes and shapes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryTensors;
 

@@ -1,4 +1,4 @@
-//! An in-memory host for rows, for tests of formats that store records.
+//! An in-memory host for rows. Use it to test formats that store records.
 
 use crate::records::{Batches, PlacedPiece, RecordSet, WrittenFile, from_stream};
 use crate::{Context, Format, Loss, Options, Result, Side, Source, Target};
@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An opened input, and the losses of its reader.
+/// An opened input of rows, and the losses that its reader reported.
 pub struct OpenedRecords {
     set: Box<dyn RecordSet>,
     losses: Vec<Loss>,
 }
 
 impl OpenedRecords {
-    /// Returns the losses from opening the input and from the streams read since.
+    /// Returns the losses reported when the input was opened and when streams were read.
     ///
     /// # Errors
-    /// Returns an error if the set fails.
+    /// Returns an error if the record set fails.
     pub fn losses(&self) -> Result<Vec<Loss>> {
         let mut losses = self.losses.clone();
         self.set.losses(&mut losses)?;
@@ -34,7 +34,7 @@ impl Deref for OpenedRecords {
     }
 }
 
-/// Opens `source` with a format's reader, under its default options and those in `given`.
+/// Opens `source` with the reader of a format. The options in `given` override the default options.
 ///
 /// # Errors
 /// Returns an error if the reader fails.
@@ -59,20 +59,20 @@ pub fn read(set: &dyn RecordSet, request: &Batches) -> Result<Vec<Vec<RecordBatc
     (0..set.splits().len()).map(split).collect()
 }
 
-/// The files that a writer of rows wrote.
+/// The files that a writer of rows wrote, and the losses that it reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOutput {
     /// Bytes of each data file, by name.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Bytes of each sealed file, by name.
     pub sealed: BTreeMap<String, Vec<u8>>,
-    /// Losses of the plan, then those of the pieces.
+    /// Losses reported by the plan, followed by the losses of the pieces.
     pub losses: Vec<Loss>,
 }
 
-/// Writes pieces, each of some batches, with a format's writer, under its default options and those
-/// in `given`. Pieces are distributed over the plan's files round-robin. If the files roll, they
-/// are filled one after the other.
+/// Writes pieces with the writer of a format. Each piece consists of some batches. The options in
+/// `given` override the default options. If the plan names its files in advance, pieces are
+/// distributed over the files in turn. Otherwise, the files are filled one at a time.
 ///
 /// # Errors
 /// Returns an error if the writer fails.
@@ -105,8 +105,8 @@ pub fn write(
     };
     let all: Vec<&Vec<RecordBatch>> = pieces.iter().collect();
     if plan.roll().is_some() {
-        // Each piece gets its own file, regardless of the plan's roll size, so that even a small
-        // test rolls over several files.
+        // Write each piece to its own file, whatever the plan's maximum file size is. Even a small
+        // test then covers several files.
         all.chunks(1)
             .chain(all.is_empty().then_some(&all[..]))
             .enumerate()

@@ -1,4 +1,4 @@
-//! [`ByteSink`] across the boundary.
+//! Passes a [`ByteSink`] across the boundary.
 
 use crate::{ByteSink, Result};
 use tensorferry_abi::{Borrowed, ByteSinkCalls, ByteSinkTable, Failure};

@@ -1,4 +1,4 @@
-//! [`CatalogSink`] across the boundary.
+//! Passes a [`CatalogSink`] across the boundary.
 
 use super::dtypes::Dtypes;
 use super::loss::{received_loss, sent_loss};
@@ -16,21 +16,22 @@ use tensorferry_abi::{
     TensorFacts,
 };
 
-/// Values of `kind` in [`StorageFacts`].
+/// The values of `kind` in [`StorageFacts`].
 const IN_FILE: u32 = 0;
 const ENCODED: u32 = 1;
 const INLINE: u32 = 2;
 const JOINED: u32 = 3;
 
-/// Values of `kind` in [`TensorFacts`].
+/// The values of `kind` in [`TensorFacts`].
 const WHOLE: u32 = 0;
 const IN_BLOCKS: u32 = 1;
 const IN_TILES: u32 = 2;
 
-/// Represents a missing storage: that of an absent tile, or of a grid without a fill.
+/// Represents a missing storage, either of a missing tile or of a grid without a fill.
 const NO_STORAGE: u32 = u32::MAX;
 
-/// Returns the [`TensorFacts`] that all kinds of tensors share; the caller adds the data.
+/// Returns the [`TensorFacts`] that all kinds of tensors have in common. The caller adds the
+/// location of the data.
 fn bare_facts<'a>(name: &'a str, dtype: u32, shape: &'a [u64], kind: u32) -> TensorFacts<'a> {
     let (storage, offset, blocks, tile) = (0, 0, &[][..], &[][..]);
     let (order, edges, tiles, tile_count, fill) = (0, 0, &[][..], 0, NO_STORAGE);
@@ -67,7 +68,7 @@ fn decode_grid(tensor: &TensorFacts<'_>) -> Result<Grid> {
     })
 }
 
-/// Encodes blocks as numbers: storage, offset, origin, shape, strides.
+/// Encodes blocks as numbers. Each block becomes its storage, offset, origin, shape and strides.
 pub(super) fn encode_blocks(blocks: &[Block]) -> Vec<u64> {
     let mut numbers = Vec::new();
     for block in blocks {
@@ -79,7 +80,7 @@ pub(super) fn encode_blocks(blocks: &[Block]) -> Vec<u64> {
     numbers
 }
 
-/// Inverts [`encode_blocks`] for a tensor of this rank.
+/// Decodes the blocks of [`encode_blocks`] for a tensor of this rank.
 pub(super) fn decode_blocks(rank: usize, numbers: &[u64]) -> Result<Vec<Block>> {
     let wrong = || Error::plugin("blocks do not have the rank of the tensor");
     let width = 2 + 3 * rank;
@@ -141,7 +142,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
 
     fn dtype(&mut self, dtype: DtypeFacts<'_>) -> Result<u32, Failure> {
         let info = DtypeInfo::extension(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)
-            // The declaration comes from the plugin, so an invalid one is not a usage error.
+            // The plugin made the declaration, so an invalid declaration is not a usage error.
             .map_err(|error| Error::plugin(error.message()))?;
         Ok(self.catalog.dtype(&info)?.id())
     }
@@ -213,7 +214,8 @@ impl<'a> RemoteCatalogSink<'a> {
         Self { object, dtypes: Dtypes::default() }
     }
 
-    /// Returns the host's number for a dtype. A dtype is declared to the host only once.
+    /// Returns the host's number for a dtype. Declares the dtype to the host if that has not
+    /// happened yet.
     fn number(&mut self, dtype: Dtype) -> Result<u32> {
         if let Some(number) = self.dtypes.number(dtype) {
             return Ok(number);

@@ -1,4 +1,4 @@
-//! [`CatalogView`] across the boundary.
+//! Passes a [`CatalogView`] across the boundary.
 
 use super::catalog_sink::{decode_blocks, encode_blocks};
 use super::collected::Collected;
@@ -19,7 +19,7 @@ use tensorferry_abi::{
     NodeSinkTable, NumberSinkTable, RegionFacts, ValueSinkTable,
 };
 
-/// Represents a missing root.
+/// Represents a missing root of the tree.
 const NONE: u32 = u32::MAX;
 
 pub(super) struct LentCatalogView<'a>(pub(super) &'a dyn CatalogView);
@@ -112,7 +112,7 @@ fn send_entries(entries: &[(String, Value)], sink: &Handle<ValueSinkTable>) -> R
 
 pub(super) struct RemoteCatalogView<'a> {
     object: &'a Handle<CatalogViewTable>,
-    /// All tensors, if they were fetched in advance; otherwise empty, and each is fetched on
+    /// All tensors, if they were fetched in advance. If the list is empty, tensors are fetched on
     /// request.
     tensors: Vec<(TensorView<'a>, TensorId)>,
     tensor_count: u32,
@@ -139,7 +139,7 @@ impl<'a> RemoteCatalogView<'a> {
         Ok(Self { object, tensors, tensor_count, storage_count, root, dtypes })
     }
 
-    /// Creates a view that fetches all tensors in advance, for callers that use all of them
+    /// Creates a view that fetches all tensors in advance, for callers that use all tensors
     /// repeatedly.
     pub(super) fn whole(object: &'a Handle<CatalogViewTable>) -> Result<Self> {
         let mut view = Self::new(object)?;
@@ -169,7 +169,7 @@ impl<'a> RemoteCatalogView<'a> {
         let info = DtypeInfo::extension(&name.0.concat(), elements, bytes, swap_unit)?;
         let mut dtypes = self.dtypes.write().unwrap_or_else(PoisonError::into_inner);
         match dtypes.dtype(number) {
-            // Another thread has added it in the meantime.
+            // Another thread has already added the dtype.
             Some(dtype) => Ok(dtype),
             None => dtypes.insert(number, info),
         }

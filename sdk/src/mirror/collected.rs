@@ -1,8 +1,8 @@
-//! Lists cross the boundary through sinks. The sinks in this module collect the elements.
+//! Lists cross the boundary as calls of sinks. The sinks in this module collect the elements.
 
 use tensorferry_abi::{ByteSinkCalls, Failure, NameSinkCalls, NumberSinkCalls};
 
-/// The elements pushed by one call.
+/// The elements that the other side pushed during one call.
 #[derive(Default)]
 pub(super) struct Collected<T>(pub(super) Vec<T>);
 

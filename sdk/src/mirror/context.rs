@@ -1,4 +1,4 @@
-//! [`Context`] across the boundary.
+//! Passes a [`Context`] across the boundary.
 
 use super::numbers::{level, level_number};
 use super::source::{LentSource, RemoteSource};
@@ -6,9 +6,9 @@ use crate::{Context, Level, Limits, Purpose, Result, Source};
 use std::sync::Arc;
 use tensorferry_abi::{Borrowed, ContextCalls, ContextTable, Failure, Owned, SourceTable, UNKNOWN};
 
-/// Attribute that says whether the output is new.
+/// The attribute that indicates whether the output is new.
 const OUTPUT_IS_NEW: &str = "output_is_new";
-/// Attribute that says whether `input_folder` returns a folder.
+/// The attribute that indicates whether `input_folder` returns a folder.
 const INPUT_IS_FOLDER: &str = "input_is_folder";
 
 pub(super) struct LentContext<'a>(pub(super) &'a dyn Context);
@@ -92,17 +92,17 @@ impl Context for RemoteContext<'_> {
     }
 
     fn is_cancelled(&self) -> bool {
-        // Stop if the host cannot answer.
+        // If the host cannot answer, assume that the run is canceled.
         self.object.cancelled().unwrap_or(true)
     }
 
     fn log(&self, level: Level, message: &str) {
-        // A line that the host does not accept is not an error.
+        // It is not an error if the host rejects a line.
         let _ = self.object.log(level_number(level), message);
     }
 
     fn progress(&self, done: u64, total: u64) {
-        // As above.
+        // It is not an error if the host rejects a progress report.
         let _ = self.object.progress(done, total);
     }
 
@@ -115,7 +115,7 @@ impl Context for RemoteContext<'_> {
     }
 
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
-        // A host of revision 1.0 does not know the attribute, and has no such folder.
+        // A host of revision 1.0 does not know the attribute, and does not provide the folder.
         if self.object.attribute(INPUT_IS_FOLDER)? != 1 {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! [`Description`] across the boundary.
+//! Passes a [`Description`] across the boundary.
 
 use super::numbers::unknown;
 use crate::{Capabilities, Description, Magic, OptionKind, OptionSpec, Result, Side};
@@ -6,7 +6,7 @@ use tensorferry_abi::{
     Borrowed, DescriptionCalls, DescriptionTable, Failure, IdentityFacts, MagicFacts, OptionFacts, Word,
 };
 
-/// Fills in a description, call by call.
+/// A sink that fills in a description.
 pub(super) struct LentDescription(pub(super) Description);
 
 impl DescriptionCalls for LentDescription {
@@ -50,7 +50,8 @@ impl DescriptionCalls for LentDescription {
             4 => OptionKind::Choice(option.choices.iter().map(|word| word.text().to_owned()).collect()),
             5 => OptionKind::Source,
             6 => OptionKind::List,
-            // Kinds of a later SDK are treated as text, since all options cross as text.
+            // Option kinds of a later SDK are treated as text, since all options cross the boundary
+            // as text.
             _ => OptionKind::Text,
         };
         let default = option.defaults.first().map(|word| word.text().to_owned());

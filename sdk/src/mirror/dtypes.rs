@@ -1,6 +1,6 @@
-//! Dtypes cross the boundary by their properties. The host chooses a number for each, and the
-//! plugin keeps a list of these numbers. A dtype with the properties of a built-in one is that
-//! built-in dtype.
+//! Dtypes cross the boundary by their properties. The host chooses a number for each dtype, and the
+//! plugin keeps a list of these numbers. If a declared dtype has the properties of a built-in
+//! dtype, it becomes that built-in dtype.
 
 use crate::{Dtype, DtypeInfo, Error, Result};
 
@@ -15,7 +15,7 @@ struct DtypeEntry {
 }
 
 impl Dtypes {
-    /// Returns the number of a dtype with these properties, and the dtype.
+    /// Returns the dtype with these properties, and its number.
     pub(super) fn number_of(&self, info: &DtypeInfo) -> Option<(u32, Dtype)> {
         self.0.iter().find(|known| known.info == *info).map(|known| (known.number, known.dtype))
     }

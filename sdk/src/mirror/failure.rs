@@ -1,9 +1,10 @@
-//! Converts an [`Error`] to the form in which it crosses the boundary, and back.
+//! Converts an [`Error`] to a failure that can cross the boundary, and back.
 
 use crate::{Error, ErrorKind};
 use tensorferry_abi::{Failure, Sender, class};
 
-/// The classes of [`ErrorKind`] at the boundary: append, never renumber.
+/// The error classes at the boundary for each [`ErrorKind`]. Append new classes, and never change a
+/// number.
 const KINDS: [(i32, ErrorKind); 9] = [
     (class::MALFORMED, ErrorKind::Malformed),
     (class::UNSUPPORTED, ErrorKind::Unsupported),
@@ -32,8 +33,8 @@ impl From<Error> for Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         let known = KINDS.iter().find(|(class, _)| *class == failure.class()).map(|(_, kind)| *kind);
-        // A plugin that sends an unknown class is at fault. If the host sends an unknown class, the
-        // input is assumed to be at fault.
+        // If a plugin sends an unknown class, the plugin is at fault. If the host sends an unknown
+        // class, the input is assumed to be at fault.
         let kind = known.unwrap_or(match failure.sender {
             Some(Sender::Host) => ErrorKind::Malformed,
             Some(Sender::Plugin) | None => ErrorKind::Plugin,
@@ -46,9 +47,9 @@ impl From<Failure> for Error {
     }
 }
 
-/// Returns the answer of a call whose counterpart in the SDK cannot fail. This host never fails
-/// such a call. If a different host does, the plugin's call ends with a panic that carries the
-/// failure back to that host.
+/// Returns the result of a call whose counterpart in the SDK cannot fail. This host never fails
+/// such a call. If a different host fails such a call, the plugin's call ends with a panic that
+/// contains the failure, and that host receives it.
 pub(super) fn expect_infallible<T>(answer: Result<T, Failure>) -> T {
     match answer {
         Ok(value) => value,

@@ -1,15 +1,16 @@
-//! Faults are errors of a plugin, including those that its destructors could not return.
+//! Faults are errors of a plugin. They include the errors of destructors, which cannot return
+//! errors.
 //!
 //! An object keeps the library that created it alive. A failing destructor is a fault of its plugin
-//! (exit code 5). The host drops every object except the format, and asks for faults, before the
-//! commit.
+//! (exit code 5). Before it commits the output, the host drops every object except the format, and
+//! checks for faults.
 
 use crate::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tensorferry_abi::{Failure, Handle, Owned, Table};
 
-/// The name of a plugin, and errors that no call could return, such as those of destructors.
+/// The name of a plugin, and errors that no call could return, such as errors of destructors.
 #[derive(Debug)]
 pub struct PluginFaults {
     plugin: String,
@@ -22,7 +23,8 @@ impl PluginFaults {
         Self { plugin: plugin.to_owned(), format: OnceLock::new(), found: Mutex::default() }
     }
 
-    /// Makes errors name this format in addition to the plugin, for a library with several formats.
+    /// Adds the name of this format to later errors, in addition to the name of the plugin. This is
+    /// useful for libraries with several formats.
     pub fn name_format(&self, id: &str) {
         let _ = self.format.set(format!(", format {id}"));
     }
@@ -42,18 +44,18 @@ impl PluginFaults {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
     }
 
-    /// Returns the first fault since the last call as an error.
+    /// Checks for faults since the last call.
     ///
     /// # Errors
-    /// Returns an error if there is a fault.
+    /// Returns the first fault as an error if there is any.
     pub fn check(&self) -> Result<()> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.drain(..).next().map_or(Ok(()), Err)
     }
 }
 
-/// An object of a plugin. It keeps its parent alive, and stores errors of its destructor, which the
-/// host checks before it commits.
+/// An object of a plugin. It keeps its parent alive, and stores errors of its destructor. The host
+/// checks these errors before it commits the output.
 pub(super) struct PluginObject<T: Table> {
     object: Owned<T>,
     pub(super) faults: Arc<PluginFaults>,
@@ -65,7 +67,7 @@ impl<T: Table> PluginObject<T> {
         Arc::new(Self { object, faults, _parent: None })
     }
 
-    /// Wraps the object that a call of this object returned.
+    /// Wraps an object that a call of this object returned.
     pub(super) fn child<C: Table>(
         self: &Arc<Self>,
         object: Result<Owned<C>, Failure>,
@@ -77,7 +79,7 @@ impl<T: Table> PluginObject<T> {
         Ok(Arc::new(PluginObject { object, faults, _parent: Some(self.clone()) }))
     }
 
-    /// Converts the result of a call of this object.
+    /// Converts the result of a call of this object to a result of the SDK.
     pub(super) fn result<A>(&self, answer: Result<A, Failure>) -> Result<A> {
         answer.map_err(|failure| {
             if failure.is_missing() {

@@ -1,4 +1,4 @@
-//! [`Format`] across the boundary.
+//! Passes a [`Format`] across the boundary.
 
 use super::context::{LentContext, RemoteContext};
 use super::description::{self, LentDescription};
@@ -17,7 +17,7 @@ use tensorferry_abi::{
     RecordReaderTable, RecordWriterTable, SourceTable, TensorReaderTable, TensorWriterTable,
 };
 
-/// Lends the formats of a library to the host.
+/// Wraps the formats of a library so that the host can call them.
 pub(crate) fn lend_formats(formats: Vec<Box<dyn Format>>) -> Vec<Owned<FormatTable>> {
     formats.into_iter().map(|format| Owned::give(LentFormat(format))).collect()
 }
@@ -78,7 +78,7 @@ pub struct RemoteFormat {
 }
 
 impl RemoteFormat {
-    /// Wraps a format of the library with the name `plugin`, and asks it for its description.
+    /// Wraps a format of the library named `plugin`, and reads the description of the format.
     ///
     /// # Errors
     /// Returns a plugin error if the format panics or its description is invalid.
@@ -97,7 +97,7 @@ impl RemoteFormat {
         Ok(Self { object, description })
     }
 
-    /// Returns the faults of the destructors of this format and of its objects.
+    /// Returns the faults of this format's destructor and of the destructors of its objects.
     #[must_use]
     pub fn faults(&self) -> &Arc<PluginFaults> {
         &self.object.faults

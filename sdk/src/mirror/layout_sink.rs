@@ -1,4 +1,4 @@
-//! [`LayoutSink`] across the boundary.
+//! Passes a [`LayoutSink`] across the boundary.
 
 use super::loss::{received_loss, sent_loss};
 use super::numbers::{byte_order, byte_order_number, order, order_number, role, role_number, unknown};
@@ -13,7 +13,7 @@ use tensorferry_abi::{
     LossFacts, PartFacts, StoragePartFacts, UNKNOWN,
 };
 
-/// Values of `kind` in [`FileFacts`].
+/// The values of `kind` in [`FileFacts`].
 const LAID_OUT: u32 = 0;
 const STREAMED: u32 = 1;
 const LATE: u32 = 2;

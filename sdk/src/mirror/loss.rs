@@ -1,4 +1,4 @@
-//! A [`Loss`] across the boundary.
+//! Passes a [`Loss`] across the boundary.
 
 use crate::{Loss, LossKind, Severity};
 use tensorferry_abi::LossFacts;
@@ -13,8 +13,8 @@ pub(super) fn sent_loss(loss: &Loss) -> LossFacts<'_> {
 }
 
 pub(super) fn received_loss(loss: &LossFacts<'_>) -> Loss {
-    // A kind that this side does not know is still a loss, and becomes the most general kind,
-    // state. An unknown severity becomes the worst.
+    // If this side does not know the kind of a loss, the loss gets the most general kind, which is
+    // state. An unknown severity becomes the worst severity.
     let named = LossKind::named(loss.kind).filter(|kind| *kind != LossKind::Input);
     let kind = named.unwrap_or(LossKind::State);
     let severity = match loss.severity {

@@ -1,4 +1,4 @@
-//! Nodes of the tree and of values, as they cross the boundary.
+//! Converts nodes of the tree and of values for the boundary.
 
 use crate::{Node, NodeId, NodeKind};
 use tensorferry_abi::NodeFacts;

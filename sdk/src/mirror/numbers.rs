@@ -1,5 +1,5 @@
-//! The numbers of enumerations at the boundary. An unknown number is unsupported, and is never
-//! replaced by a default.
+//! Converts enumerations to numbers for the boundary, and back. An unknown number is unsupported,
+//! and is never replaced by a default.
 
 use crate::{ByteOrder, Edges, Error, Level, Order, Result, Role, Target};
 
@@ -92,7 +92,7 @@ pub(super) fn level_number(level: Level) -> u32 {
 }
 
 /// Returns the level of a line for the user. An unknown level becomes a note, so that no call fails
-/// because of a message.
+/// only because of a message.
 #[must_use]
 pub fn level(number: u32) -> Level {
     match number {
@@ -108,8 +108,8 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
-    /// An unknown number of a later revision, on either side, is refused and not mistaken for a
-    /// known one.
+    /// Both sides must refuse an unknown number of a later revision, and must not treat it as a
+    /// known number.
     #[test]
     fn a_number_that_is_not_known_is_unsupported() {
         for number in [2, 4711, u32::MAX] {

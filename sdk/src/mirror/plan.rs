@@ -1,4 +1,4 @@
-//! [`TensorPlan`] across the boundary.
+//! Passes a [`TensorPlan`] across the boundary.
 
 use super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};

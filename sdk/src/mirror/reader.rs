@@ -1,4 +1,4 @@
-//! [`TensorReader`] and [`TensorDecoder`] across the boundary.
+//! Passes a [`TensorReader`] and a [`TensorDecoder`] across the boundary.
 
 use super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::catalog_sink::{LentCatalogSink, RemoteCatalogSink};

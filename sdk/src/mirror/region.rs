@@ -1,4 +1,4 @@
-//! [`Region`] across the boundary: its origin, then its shape.
+//! Passes a [`Region`] across the boundary, as its origin followed by its shape.
 
 use crate::{Error, Region, Result};
 

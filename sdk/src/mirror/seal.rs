@@ -1,4 +1,4 @@
-//! [`Digests`] and [`SealSink`] across the boundary.
+//! Passes [`Digests`] and a [`SealSink`] across the boundary.
 
 use super::collected::Collected;
 use crate::{

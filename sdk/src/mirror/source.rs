@@ -1,4 +1,4 @@
-//! [`Source`] across the boundary.
+//! Passes a [`Source`] across the boundary.
 
 use super::collected::Collected;
 use super::failure::expect_infallible;
@@ -7,10 +7,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use tensorferry_abi::{Borrowed, Failure, Handle, NameSinkTable, SourceCalls, SourceTable, UNKNOWN};
 
-/// A source that is borrowed, or that the other side may keep.
+/// A source for the other side, which either borrows the source or owns it.
 pub(super) struct LentSource<S>(pub(super) S);
 
-/// A borrowed or owned pointer to a source that is lent.
+/// A borrowed or owned pointer to the source in a [`LentSource`].
 pub(super) trait SourceHandle: Send + Sync {
     fn source(&self) -> &dyn Source;
 }
@@ -73,7 +73,7 @@ impl<S: SourceHandle> SourceCalls for LentSource<S> {
     }
 }
 
-/// Encodes ranges as numbers: file, offset, length.
+/// Encodes ranges as numbers. Each range becomes its file, offset and length.
 fn encode_ranges(ranges: &[FileRange]) -> Vec<u64> {
     ranges.iter().flat_map(|range| [range.file.0.into(), range.offset, range.len]).collect()
 }
@@ -114,7 +114,7 @@ impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSour
 
     fn open(&self, name: &str) -> Result<FileId> {
         let file = self.object.open(name)?;
-        // A later host may have files of unknown length. The value must not be mistaken for a
+        // A later host may have files of unknown length. The special value must not be used as a
         // length.
         if self.object.info(file)?.0 == UNKNOWN {
             return Err(

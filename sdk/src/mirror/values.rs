@@ -1,11 +1,11 @@
-//! [`Value`]s across the boundary: first the nodes, then the key.
+//! Passes [`Value`]s across the boundary. The nodes of a value precede its key.
 
 use super::nodes::{children, received_node, sent_node};
 use crate::value::ValueNodes;
 use crate::{Limits, Node, NodeId, Value};
 use tensorferry_abi::{Failure, NodeFacts, ValueSinkCalls};
 
-/// Sends the nodes of a value through `send`, which returns the number of each on the other side.
+/// Sends the nodes of a value with `send`, which returns the other side's number for each node.
 /// Returns the number of the value.
 pub(super) fn send_value<E>(
     value: &Value,
@@ -22,10 +22,10 @@ pub(super) fn send_value<E>(
     Ok(last)
 }
 
-/// The entries pushed by one call.
+/// The entries that the other side pushed during one call.
 pub(super) struct CollectedValues {
     nodes: ValueNodes,
-    /// Nodes and bytes are unlimited, because the host has already checked what it sends.
+    /// Nodes and bytes are unlimited, because the host has already checked them.
     limits: Limits,
     pub(super) entries: Vec<(String, Value)>,
 }

@@ -1,4 +1,4 @@
-//! [`TensorWriter`] across the boundary.
+//! Passes a [`TensorWriter`] across the boundary.
 
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};
 use super::collected::Collected;

@@ -2,9 +2,9 @@
 //! layout. This file, `c_shape.rs` and `c_import.rs` contain the SDK's only unsafe code.
 //!
 //! # Contract
-//! Both sides declare the structures of the Arrow C data interface field for field, `repr(C)`: see
-//! `tensorferry_abi::ArrowSchema` and `arrow_schema::ffi::FFI_ArrowSchema`. An owned structure
-//! stays owned: transmuting moves it, and neither side's `Drop` runs in between.
+//! Both crates declare the structures of the Arrow C data interface as `repr(C)` with the same
+//! fields. See `tensorferry_abi::ArrowSchema` and `arrow_schema::ffi::FFI_ArrowSchema`. Transmuting
+//! an owned structure moves it, and no `Drop` runs in between.
 #![allow(unsafe_code, reason = "the C data interface has no other form")]
 
 use super::c_shape::check_schema;
@@ -21,7 +21,7 @@ pub(crate) fn schema_to_abi(schema: &Schema) -> Result<ArrowSchema> {
     check_names(schema.fields())?;
     let exported = FFI_ArrowSchema::try_from(schema)
         .map_err(|e| Error::plugin(format!("the schema cannot cross the boundary: {e}")))?;
-    // SAFETY: the module's contract.
+    // SAFETY: the contract in the module documentation.
     Ok(unsafe { transmute::<FFI_ArrowSchema, ArrowSchema>(exported) })
 }
 
@@ -57,14 +57,14 @@ fn has_nul_in_name(field: &FieldRef) -> bool {
 
 pub(crate) fn schema_from_abi(schema: ArrowSchema) -> Result<SchemaRef> {
     check_schema(&schema)?;
-    // SAFETY: the module's contract; the schema was not released.
+    // SAFETY: the contract in the module documentation, and the schema has not been released.
     let imported = unsafe { transmute::<ArrowSchema, FFI_ArrowSchema>(schema) };
     let schema = Schema::try_from(&imported);
     schema.map(Arc::new).map_err(|e| Error::plugin(format!("invalid Arrow schema: {e}")))
 }
 
 pub(crate) fn stream_to_abi(stream: Box<dyn RecordBatchReader + Send>) -> ArrowArrayStream {
-    // SAFETY: the module's contract.
+    // SAFETY: the contract in the module documentation.
     unsafe { transmute::<FFI_ArrowArrayStream, ArrowArrayStream>(FFI_ArrowArrayStream::new(stream)) }
 }
 

@@ -12,7 +12,7 @@ use std::ffi::CStr;
 use std::mem::transmute;
 use tensorferry_abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Failure, caught};
 
-/// The batches of a C stream.
+/// An iterator over the batches of a C stream.
 pub(crate) struct CStream {
     stream: ArrowArrayStream,
     schema: SchemaRef,
@@ -31,7 +31,7 @@ impl CStream {
             return Err(wrong("get_next of the stream is null"));
         }
         let mut schema = ArrowSchema::released();
-        // SAFETY: the stream was not released.
+        // SAFETY: the stream has not been released.
         let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
         if code != 0 {
             return Err(Error::plugin(format!("the stream has no schema: {}", reason(&mut stream, code))));
@@ -45,7 +45,7 @@ impl CStream {
         let Some(get_next) = self.stream.get_next else { return Ok(None) };
         // SAFETY: null pointers and zeros are a released structure.
         let mut array: ArrowArray = unsafe { std::mem::zeroed() };
-        // SAFETY: the stream was not released.
+        // SAFETY: the stream has not been released.
         let code = unsafe { get_next(&raw mut self.stream, &raw mut array) };
         if code != 0 {
             return Err(Error::malformed(reason(&mut self.stream, code)));
@@ -56,8 +56,8 @@ impl CStream {
         self.shape.check(&array)?;
         let import = || {
             let data_type = DataType::Struct(self.schema.fields().clone());
-            // SAFETY: both sides declare the array of the interface field for field. It was not
-            // released, and has the shape of its type.
+            // SAFETY: both crates declare the array structure with the same fields. The array has
+            // not been released, and its shape matches its type.
             let data =
                 unsafe { from_ffi_and_data_type(transmute::<ArrowArray, FFI_ArrowArray>(array), data_type) };
             let batch = data.and_then(|data| {
@@ -73,11 +73,12 @@ impl CStream {
 
 fn reason(stream: &mut ArrowArrayStream, code: i32) -> String {
     let text = stream.get_last_error.map(|last_error| {
-        // SAFETY: the stream was not released.
+        // SAFETY: the stream has not been released.
         unsafe { last_error(stream) }
     });
     match text.filter(|text| !text.is_null()) {
-        // SAFETY: the text ends with a zero byte, and lives until the next call of the stream.
+        // SAFETY: the text ends with a zero byte, and remains valid until the next call of the
+        // stream.
         Some(text) => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
         None => format!("the stream failed with code {code} and gave no reason"),
     }

@@ -1,5 +1,6 @@
 //! Checks schemas and arrays of the C interface before arrow-rs relies on them. Some properties
-//! cannot be checked, such as the length of a buffer. For these, the sender must be trusted.
+//! cannot be checked, such as the length of a buffer. For these properties, the sender must be
+//! trusted.
 #![allow(unsafe_code, reason = "the C data interface has no other form")]
 
 use crate::{Error, Result};
@@ -15,7 +16,7 @@ pub(super) fn wrong(what: &str) -> Error {
     Error::plugin(format!("invalid Arrow C data: {what}"))
 }
 
-/// Checks everything that would make arrow-rs panic.
+/// Checks all properties of a schema that could make arrow-rs panic.
 pub(super) fn check_schema(schema: &ArrowSchema) -> Result<()> {
     check_field(schema, 0)
 }
@@ -39,30 +40,30 @@ fn check_field(field: &ArrowSchema, depth: usize) -> Result<()> {
     for child in children(field.n_children, field.children)? {
         check_field(child, depth + 1)?;
     }
-    // SAFETY: null, or a schema that lives as long as this one.
+    // SAFETY: the pointer is null, or points to a schema that lives as long as this schema.
     unsafe { field.dictionary.as_ref() }.map_or(Ok(()), |values| check_field(values, depth + 1))
 }
 
-/// Returns the children of a structure, which live as long as it does.
+/// Returns the children of a structure. The children live as long as the structure.
 fn children<'a, T>(count: i64, children: *mut *mut T) -> Result<Vec<&'a T>> {
     let count = usize::try_from(count).map_err(|_| wrong("the number of children is negative"))?;
     if count > 0 && (children.is_null() || !children.is_aligned()) {
         return Err(wrong("the list of children is null"));
     }
     let child = |index| {
-        // SAFETY: there are `count` pointers, each null or to a structure that lives as long as its
-        // parent.
+        // SAFETY: the array contains `count` pointers. Each pointer is null, or points to a
+        // structure that lives as long as its parent.
         unsafe { (*children.add(index)).as_ref() }.ok_or_else(|| wrong("a child is null"))
     };
     (0..count).map(child).collect()
 }
 
-/// The buffers and children that an array of a type has.
+/// The buffers and children that an array of a type must have.
 pub(super) struct Shape {
     buffers: i64,
     children: Vec<Shape>,
     dictionary: Option<Box<Shape>>,
-    /// Rows of a child per row, if fixed.
+    /// Number of rows of a child per row of the parent, if that number is fixed.
     rows_of_child: Option<i64>,
 }
 
@@ -88,7 +89,7 @@ impl Shape {
         Self { buffers: i64::try_from(buffers).unwrap_or(i64::MAX), children, dictionary, rows_of_child }
     }
 
-    /// Checks everything that would make arrow-rs panic.
+    /// Checks all properties of an array that could make arrow-rs panic.
     pub(super) fn check(&self, array: &ArrowArray) -> Result<()> {
         if array.length < 0 || array.offset < 0 || array.null_count < -1 {
             return Err(wrong("the length, offset or null count of an array is negative"));
@@ -112,7 +113,7 @@ impl Shape {
             }
             shape.check(child)?;
         }
-        // SAFETY: null, or an array that lives as long as this one.
+        // SAFETY: the pointer is null, or points to an array that lives as long as this array.
         match (&self.dictionary, unsafe { array.dictionary.as_ref() }) {
             (None, None) => Ok(()),
             (Some(shape), Some(values)) => shape.check(values),

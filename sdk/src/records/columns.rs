@@ -1,17 +1,17 @@
-//! Compares the columns of a set's files.
+//! Compares the columns of the files in a set.
 
 use super::type_text;
 use crate::Error;
 use arrow_schema::{DataType, FieldRef};
 
-/// Maximum columns that an error lists.
+/// Maximum number of columns that an error lists.
 const MAX_LISTED: usize = 20;
 
-/// Returns the first difference between the columns of a set's first file and those of another
-/// file, as an error that names both files and the column. The error is unsupported, not malformed,
-/// because each file is valid on its own.
+/// Compares the columns of a set's first file with the columns of another file. Returns the first
+/// difference as an error that names both files and the column. The error is unsupported, not
+/// malformed, because each file is valid by itself.
 ///
-/// `fits` returns whether a column of the second type can be read together with a column of the
+/// `fits` must return whether a column of the second type can be read together with a column of the
 /// first type.
 #[must_use]
 pub fn difference(
@@ -33,7 +33,8 @@ pub fn difference(
             && !fits(field.data_type(), own.data_type())
         {
             let (mut expected, mut found) = (type_text(field.data_type()), type_text(own.data_type()));
-            // Large types have the same names as the plain types, so the two strings may be equal.
+            // Large types have the same names as the corresponding plain types, so the two strings
+            // may be equal.
             if expected == found {
                 (expected, found) = (field.data_type().to_string(), own.data_type().to_string());
             }

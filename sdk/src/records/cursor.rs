@@ -1,23 +1,23 @@
-//! Cursors read bytes in order, from a file or from a row in memory. Missing bytes are reported as
-//! malformed before anything is allocated.
+//! Cursors read bytes in order, from a file or from a row in memory. If bytes are missing, a cursor
+//! returns a malformed error before it allocates memory.
 
 use crate::file_name::has_suffix;
 use crate::{Entry, Error, FileId, Limits, Result, Source};
 use std::sync::Arc;
 
-/// Minimum bytes per read.
+/// Minimum number of bytes per read.
 const WINDOW: u64 = 64 << 10;
 
-/// A position in a file, and buffered bytes that follow it.
+/// A position in a file, and a buffer with the bytes that follow it.
 #[derive(Clone)]
 pub struct FileCursor {
     source: Arc<dyn Source>,
     file: FileId,
     offset: u64,
-    /// End of the file, or end of the part of the file that is read.
+    /// End of the file, or of the part of the file that the cursor reads.
     end: u64,
     limits: Limits,
-    /// Bytes of the file from `begin`.
+    /// Buffered bytes of the file, starting at `begin`.
     window: Vec<u8>,
     begin: u64,
 }
@@ -33,14 +33,14 @@ impl FileCursor {
         Ok(Self { source, file, offset: 0, end, limits, window: Vec::new(), begin: 0 })
     }
 
-    /// Opens each file of an input and reads its header with `header`. Returns the cursors, which
-    /// are positioned after the headers, and the header, which must be the same in all files. The
-    /// files are the file that the user named, or all files of the folder or prefix with this
-    /// suffix, sorted by name.
+    /// Opens each file of an input and reads its header with `header`. Returns the cursors,
+    /// positioned after the headers, and the header, which must be the same in all files. The input
+    /// is the file that the user passed, or all files with this suffix in the folder or prefix,
+    /// sorted by name.
     ///
     /// # Errors
-    /// Returns a malformed error if there are no such files or if headers differ, or an error of
-    /// `header`.
+    /// Returns a malformed error if the input contains no such files or if headers differ, or an
+    /// error from `header`.
     pub fn all<H: PartialEq>(
         source: &Arc<dyn Source>,
         suffix: &str,
@@ -70,7 +70,7 @@ impl FileCursor {
         all.ok_or_else(|| Error::malformed("no matching files").expected(format!("*{suffix}")))
     }
 
-    /// Returns a cursor over part of the file, at the beginning of that part.
+    /// Returns a cursor for a part of the file, positioned at the beginning of the part.
     #[must_use]
     pub fn part(&self, start: u64, end: u64) -> Self {
         Self { offset: start, end: end.min(self.end), window: Vec::new(), ..self.clone() }
@@ -88,7 +88,7 @@ impl FileCursor {
         self.offset
     }
 
-    /// Returns whether there are no more bytes.
+    /// Returns whether the cursor is at the end.
     #[must_use]
     pub fn is_at_end(&self) -> bool {
         self.offset >= self.end
@@ -97,7 +97,7 @@ impl FileCursor {
     /// Skips bytes.
     ///
     /// # Errors
-    /// Returns a malformed error with its location if fewer bytes are left.
+    /// Returns a malformed error with a location if fewer bytes remain.
     pub fn skip(&mut self, len: u64) -> Result<()> {
         let left = self.end.saturating_sub(self.offset);
         if len > left {
@@ -111,8 +111,8 @@ impl FileCursor {
     /// Returns the next `len` bytes.
     ///
     /// # Errors
-    /// Returns a malformed error if fewer bytes are left, a limit error if they are too many to
-    /// hold in memory, or an error if they cannot be read.
+    /// Returns a malformed error if fewer bytes remain. Returns a limit error if the bytes need too
+    /// much memory, or an error if they cannot be read.
     pub fn take(&mut self, len: u64) -> Result<&[u8]> {
         let start = self.offset;
         self.skip(len)?;
@@ -123,7 +123,7 @@ impl FileCursor {
             self.window = self.source.read_vec(self.file, start, read, &self.limits)?;
             self.begin = start;
         }
-        // The two offsets are within the window, which is in memory.
+        // Both offsets are within the window, which is in memory.
         let place = |offset: u64| usize::try_from(offset - self.begin).unwrap_or(usize::MAX);
         Ok(self.window.get(place(start)..place(self.offset)).unwrap_or_default())
     }
@@ -138,7 +138,7 @@ impl FileCursor {
     }
 }
 
-/// The bytes of a row that are not decoded yet.
+/// The bytes of a row that have not been decoded yet.
 #[derive(Debug, Clone, Copy)]
 pub struct RowBytes<'a>(pub &'a [u8]);
 
@@ -146,7 +146,7 @@ impl<'a> RowBytes<'a> {
     /// Returns the next `len` bytes.
     ///
     /// # Errors
-    /// Returns a malformed error if fewer bytes are left.
+    /// Returns a malformed error if fewer bytes remain.
     pub fn take(&mut self, len: u64) -> Result<&'a [u8]> {
         let split = usize::try_from(len).ok().and_then(|len| self.0.split_at_checked(len));
         let cut = || Error::malformed("the row is shorter than its values");
@@ -165,10 +165,10 @@ impl<'a> RowBytes<'a> {
         bytes.copied().ok_or_else(|| Error::plugin("the slice is too short"))
     }
 
-    /// Checks that no bytes are left.
+    /// Checks that no bytes remain.
     ///
     /// # Errors
-    /// Returns a malformed error if bytes are left.
+    /// Returns a malformed error if bytes remain.
     pub fn end(self) -> Result<()> {
         match self.0.len() {
             0 => Ok(()),

@@ -1,6 +1,5 @@
-//! Moves the nulls of dictionaries into their keys. Arrow allows nulls among the keys or among the
-//! values of a dictionary, but code that looks only at the keys would mistake null values for valid
-//! ones.
+//! Moves the nulls of dictionaries into their keys. Arrow allows nulls in the keys or in the values
+//! of a dictionary. Code that checks only the keys would treat null values as valid.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowDictionaryKeyType;
@@ -8,11 +7,12 @@ use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, downcast_dic
 use arrow_schema::{ArrowError, DataType};
 use std::sync::Arc;
 
-/// Returns the column with all nulls of its dictionaries in their keys, at every depth. A reader
-/// calls this for batches that it did not create itself, because writers look only at the keys.
+/// Returns the column with all nulls of its dictionaries moved to their keys, at every nesting
+/// depth. Readers must call this function for batches that other code created, because writers
+/// check only the keys.
 ///
 /// # Errors
-/// Returns an error if Arrow refuses the parts of a nested column.
+/// Returns an error if Arrow rejects the parts of a nested column.
 pub fn nulls_in_keys(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     if !needs_change(column.as_ref()) {
         return Ok(column.clone());
@@ -30,7 +30,7 @@ pub fn nulls_in_keys(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     )
 }
 
-/// Returns whether a dictionary in a column has nulls among its values.
+/// Returns whether any dictionary in a column contains nulls in its values.
 fn needs_change(array: &dyn Array) -> bool {
     match array.data_type() {
         DataType::Dictionary(..) => {

@@ -1,4 +1,4 @@
-//! Counts the bytes that rows expand to: indices, views or runs of a few bytes can repeat a value
+//! Counts the bytes that rows expand to. Indices, views or runs of a few bytes can repeat a value
 //! billions of times.
 
 use crate::{Error, Limits, Result};
@@ -11,25 +11,26 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray, Offse
 use arrow_schema::DataType;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of strings that are allowed for each byte of the files, up to the limit on shared bytes. A
-/// constant column may exceed this, but other columns of the same file raise the limit: a column
-/// with one bit per row allows 8 KiB of string data per row.
+/// Number of bytes of strings that are allowed for each byte of the files, up to the limit on
+/// shared bytes. A constant column may need more than this, but the other columns of the file raise
+/// the total. For example, a column with one bit per row allows 8 KiB of strings per row.
 const BYTES_A_BYTE: u64 = 1 << 16;
-/// Bytes of a repeated value that are not counted for each index, view or run: repeating categories
-/// is ordinary compression.
+/// Number of bytes of a repeated value that are not counted for each index, view or run. Repeated
+/// short values, such as categories, are ordinary compression.
 const FREE_BYTES: u64 = 256;
 
-/// The bytes that rows expand to.
+/// The number of bytes that rows expand to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExpandedBytes {
-    /// Bytes of all strings, and of all values of indices, views or runs, counting each occurrence.
+    /// Total bytes of all strings, and of all values that indices, views or runs refer to. Each
+    /// occurrence of a value is counted.
     pub bytes: u64,
-    /// Bytes of repeated long values that exceed the stored bytes.
+    /// Number of bytes by which repeated long values exceed the stored bytes.
     pub shared: u64,
 }
 
 impl ExpandedBytes {
-    /// Returns the sum for two columns or batches.
+    /// Returns the sum of the counts of two columns or batches.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -38,7 +39,7 @@ impl ExpandedBytes {
         }
     }
 
-    /// Returns the bytes that a column expands to.
+    /// Returns the number of bytes that a column expands to.
     #[must_use]
     pub fn of(array: &dyn Array) -> Self {
         let all = |columns: &[ArrayRef]| {
@@ -70,13 +71,13 @@ impl ExpandedBytes {
         }
     }
 
-    /// Counts the bytes of contiguous strings.
+    /// Counts the bytes of strings that are stored contiguously.
     fn flat<O: OffsetSizeTrait>(offsets: &[O]) -> Self {
         let [first, last] = [offsets.first(), offsets.last()].map(|end| end.map_or(0, |end| end.as_usize()));
         Self { bytes: (last - first) as u64, shared: 0 }
     }
 
-    /// Counts the bytes of values that refer to `own` stored bytes.
+    /// Counts the bytes of values that refer to `own` bytes of stored data.
     fn named(array: &dyn Array, own: u64) -> Self {
         let (mut bytes, mut long) = (0_u64, 0_u64);
         each(array, &mut |len| {
@@ -95,13 +96,13 @@ pub struct ExpansionLimit {
     shared: Bound,
 }
 
-/// A limit on the total of all splits.
+/// A limit on the total number of bytes of all splits.
 #[derive(Debug)]
 struct Bound {
     max: u64,
     spent: AtomicU64,
-    /// For each split, the most bytes decoded in one pass. Reading a split again does not count
-    /// again.
+    /// For each split, the maximum number of bytes decoded in one pass. Reading a split again does
+    /// not add to the total.
     splits: Vec<AtomicU64>,
 }
 
@@ -125,7 +126,8 @@ impl Bound {
 }
 
 impl ExpansionLimit {
-    /// Creates an account for files of `bytes` bytes in total with this many splits.
+    /// Creates a limit for an input with this many splits, whose files contain `bytes` bytes in
+    /// total.
     #[must_use]
     pub fn new(bytes: u64, limits: &Limits, splits: usize) -> Self {
         let paid = bytes.saturating_mul(BYTES_A_BYTE).min(limits.shared_bytes);
@@ -135,25 +137,24 @@ impl ExpansionLimit {
         }
     }
 
-    /// Counts the total bytes that rows of a split were decoded to since the current stream of the
-    /// split began.
+    /// Updates the number of bytes that the current stream of a split has decoded since it began.
     ///
     /// # Errors
-    /// Returns a limit error if it is too much for files of this size.
+    /// Returns a limit error if the total is too large for files of this size.
     pub fn count(&self, split: usize, decoded: ExpandedBytes) -> Result<()> {
         self.bytes.count(split, decoded.bytes)?;
         self.shared.count(split, decoded.shared)
     }
 }
 
-/// Returns the bytes of all values of a column.
+/// Returns the total number of bytes of all values of a column.
 fn total(array: &dyn Array) -> u64 {
     let mut all = 0_u64;
     each(array, &mut |len| all = all.saturating_add(len));
     all
 }
 
-/// Returns the stored bytes that the views of a column refer to.
+/// Returns the number of stored bytes that the views of a column refer to.
 fn stored<B: ByteViewType + ?Sized>(array: &GenericByteViewArray<B>) -> u64 {
     array.data_buffers().iter().map(|buffer| buffer.len() as u64).sum()
 }
@@ -196,12 +197,12 @@ fn each(array: &dyn Array, give: &mut dyn FnMut(u64)) {
         DataType::LargeListView(_) => list_views::<i64>(array, give),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            // `normalized_keys` panics if there are no values.
+            // `normalized_keys` panics if the dictionary contains no values.
             if dictionary.values().is_empty() {
                 return repeated(0, array.len(), give);
             }
             let lengths = lengths(dictionary.values());
-            // Values that nothing refers to have no length; nulls count as 0 too.
+            // A key without a value has length 0, and so do nulls.
             let of_key = |key: usize| lengths.get(key).copied().unwrap_or(0);
             dictionary.normalized_keys().into_iter().for_each(|key| give(of_key(key)));
         }
@@ -232,7 +233,7 @@ fn lengths(values: &dyn Array) -> Vec<u64> {
     all
 }
 
-/// Returns the end of each value, in bytes, as if all values were contiguous.
+/// Returns the end offset of each value in bytes, as if all values were contiguous.
 fn ends(values: &dyn Array) -> Vec<u64> {
     let mut end = 0_u64;
     let mut all = Vec::with_capacity(values.len());
@@ -243,7 +244,7 @@ fn ends(values: &dyn Array) -> Vec<u64> {
     all
 }
 
-/// Returns the bytes of `count` values from the value `first`.
+/// Returns the total number of bytes of `count` values, starting with the value `first`.
 fn between(ends: &[u64], first: usize, count: usize) -> u64 {
     let end = |behind: usize| behind.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or(0);
     end(first.saturating_add(count).min(ends.len())).saturating_sub(end(first.min(ends.len())))

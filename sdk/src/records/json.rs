@@ -1,15 +1,16 @@
-//! Values of records as JSON. Formats and the program's own output use the same mapping.
+//! Converts values of records to JSON. Formats and the program's own output use the same JSON form.
 //!
 //! | Value | JSON |
 //! |---|---|
 //! | bytes | a base64 string |
 //! | infinity or NaN | a string, or a literal of Python's `json` |
-//! | a timestamp | ISO 8601; in UTC if it has a time zone |
-//! | a date, time of day or duration | ISO 8601, as [`value_text`](super::value_text) prints it |
+//! | a timestamp | ISO 8601, in UTC if the type has a time zone |
+//! | a date, time of day or duration | ISO 8601, in the form of [`value_text`](super::value_text) |
 //! | a union | only the value |
-//! | others | as `arrow-json` writes them |
+//! | any other value | the same as in `arrow-json` |
 //!
-//! Records nest at most 60 levels, because Arrow's own libraries read schemas of at most 64 tables.
+//! Records may have at most 60 nesting levels, because Arrow's own libraries read schemas with at
+//! most 64 nested tables.
 
 use super::value_text::TemporalTexts;
 use crate::{Error, Result};
@@ -32,29 +33,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The representation of infinities and NaN, which JSON cannot express as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonFinite {
-    /// Strings: `"NaN"`, `"Infinity"`, `"-Infinity"`.
+    /// Strings, such as `"NaN"`, `"Infinity"` or `"-Infinity"`.
     Quoted,
-    /// The literals of Python's `json`: `NaN`, `Infinity`, `-Infinity`.
+    /// The literals that Python's `json` module uses: `NaN`, `Infinity`, `-Infinity`.
     Python,
 }
 
-/// Creates encoders for values that JSON cannot represent directly and that `arrow-json` would
-/// write in a different way.
+/// Creates encoders for values that JSON cannot represent directly, or that `arrow-json` would
+/// write differently.
 #[derive(Debug, Clone)]
 pub struct JsonEncoders {
     non_numbers: NonFinite,
-    /// Set when a value has no string representation, because an encoder cannot return an error.
+    /// Whether a value had no string representation. This flag is needed because an encoder cannot
+    /// return an error.
     has_no_text: Arc<AtomicBool>,
 }
 
 impl JsonEncoders {
-    /// Creates encoders with this representation of infinities and NaN.
+    /// Creates encoders that use this representation of infinities and NaN.
     #[must_use]
     pub fn new(non_numbers: NonFinite) -> Self {
         Self { non_numbers, has_no_text: Arc::default() }
     }
 
-    /// Returns options for `arrow-json` with these encoders.
+    /// Returns options for `arrow-json` that use these encoders.
     #[must_use]
     pub fn options(&self, explicit_nulls: bool) -> EncoderOptions {
         EncoderOptions::default()
@@ -74,11 +76,11 @@ impl JsonEncoders {
         Ok(())
     }
 
-    /// Like [`check`](Self::check), but called after encoding these rows, so that the error can
-    /// name the column.
+    /// Performs the same check as [`check`](Self::check), but after encoding these rows, so that
+    /// the error can name the column.
     ///
     /// # Errors
-    /// Returns an unsupported error with the column if a value had no string representation.
+    /// Returns an unsupported error that names the column if a value had no string representation.
     pub fn check_batch(&self, batch: &RecordBatch) -> Result<()> {
         let Err(error) = self.check() else { return Ok(()) };
         let is_culprit = |(field, column): &(&FieldRef, &ArrayRef)| {
@@ -99,9 +101,9 @@ impl JsonEncoders {
         })
     }
 
-    /// Encodes a timestamp as ISO 8601, in UTC if it has a time zone. `arrow-json` does not know
-    /// time zones by name, and would write an error message for a timestamp that it cannot convert
-    /// to a date.
+    /// Encodes a timestamp as ISO 8601, in UTC if the type has a time zone. `arrow-json` does not
+    /// support time zones by name. It would write an error message for a timestamp that it cannot
+    /// convert to a date.
     fn time<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array, is_utc: bool) -> Box<dyn Encoder + 'a> {
         let (values, has_no_text) = (array.as_primitive::<T>(), self.has_no_text.clone());
         Box::new(FnEncoder(move |row, out: &mut Vec<u8>| match as_datetime::<T>(values.value(row)) {
@@ -125,10 +127,10 @@ impl JsonEncoders {
     }
 }
 
-/// Returns the values of a column as JSON, including nulls.
+/// Returns the values of a column as JSON texts. Nulls are included.
 ///
 /// # Errors
-/// Returns an unsupported error with the column if a value has no string representation.
+/// Returns an unsupported error that names the column if a value has no string representation.
 pub fn json_texts(field: &FieldRef, array: &dyn Array, non_numbers: NonFinite) -> Result<Vec<Vec<u8>>> {
     let encoders = JsonEncoders::new(non_numbers);
     let options = encoders.options(true);
@@ -202,7 +204,7 @@ impl EncoderFactory for JsonEncoders {
             }
             _ => return Ok(None),
         };
-        // The nulls of a union are those of its values.
+        // A value of a union is null if the value that the union selects is null.
         Ok(Some(NullableEncoder::new(encoder, array.logical_nulls())))
     }
 }
@@ -215,7 +217,7 @@ impl<F: Fn(usize, &mut Vec<u8>)> Encoder for FnEncoder<F> {
     }
 }
 
-/// Encodes only the value: JSON cannot represent which of the union's types the value has.
+/// Encodes only the value, because JSON cannot represent which type of the union the value has.
 struct UnionEncoder<'a> {
     union: &'a UnionArray,
     values: Vec<(i8, NullableEncoder<'a>)>,
@@ -236,13 +238,13 @@ fn bytes<'a>(value: impl Fn(usize) -> &'a [u8] + 'a) -> Box<dyn Encoder + 'a> {
         out.push(b'"');
         let (bytes, start) = (value(row), out.len());
         out.resize(start + base64::encoded_len(bytes.len(), true).unwrap_or(0), 0);
-        // The buffer has exactly the length that base64 needs.
+        // The buffer has exactly the length that the base64 text needs.
         let _ = STANDARD.encode_slice(bytes, &mut out[start..]);
         out.push(b'"');
     }))
 }
 
-/// Encodes a float as the shortest string that parses to the same number.
+/// Encodes a floating-point number as the shortest string that parses to the same number.
 fn float<'a, T>(value: impl Fn(usize) -> T + 'a, words: NonFinite) -> Box<dyn Encoder + 'a>
 where
     T: Into<f64> + Copy + FloatText,

@@ -1,19 +1,19 @@
-//! A predicate is a list of comparisons, all of which must be true of a row.
+//! A predicate is a list of comparisons. A row matches only if all comparisons are true.
 //!
-//! Hosts and readers agree on these rules:
+//! Hosts and readers must both follow these rules:
 //!
 //! - A missing value, or a value in a missing struct, makes every comparison false except `IsNull`.
-//!   `IsNull` and `IsNotNull` do not look at values.
-//! - Whole numbers are compared with whole numbers exactly. All other numbers (floats of any width,
-//!   decimals) are compared as 64-bit floats; whole numbers and decimals are rounded to the nearest
-//!   float.
-//! - NaN is unequal to everything, including itself, and neither less nor greater than anything; -0
-//!   equals 0.
-//! - Strings and bytes are compared bytewise, also with each other. A prefix is less than a longer
-//!   string that begins with it.
-//! - Booleans: false is less than true.
-//! - Columns of other types (times, lists, structs) are not compared. A column is also not compared
-//!   with a value of a different kind. A reader ignores such comparisons.
+//!   `IsNull` and `IsNotNull` do not examine the value itself.
+//! - Integers are compared with integers exactly. All other numbers (floats of any width, decimals)
+//!   are compared as 64-bit floats. For such a comparison, integers and decimals are rounded to the
+//!   nearest float.
+//! - NaN is unequal to everything, including itself, and is neither less nor greater than any
+//!   value. -0 is equal to 0.
+//! - Strings and bytes are compared byte by byte. A string can also be compared with bytes. A
+//!   prefix is less than a longer string that begins with it.
+//! - The boolean false is less than true.
+//! - Columns of other types, such as times, lists and structs, cannot be compared. A column also
+//!   cannot be compared with a value of a different kind. A reader ignores such comparisons.
 
 use super::FieldPath;
 use std::cmp::Ordering;
@@ -21,53 +21,54 @@ use std::cmp::Ordering;
 /// A comparison of a column with values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Column, or field within structs.
+    /// Column, or field inside structs.
     pub column: FieldPath,
     /// Kind of comparison.
     pub comparator: Comparator,
-    /// Values to compare with: none for [`Comparator::IsNull`] and [`Comparator::IsNotNull`], any
-    /// number for [`Comparator::In`], otherwise one.
+    /// Values to compare with. [`Comparator::IsNull`] and [`Comparator::IsNotNull`] need no values,
+    /// [`Comparator::In`] accepts any number of values, and all other comparators need one value.
     pub values: Vec<ComparedValue>,
 }
 
 /// A kind of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Comparator {
-    /// Equal to the value.
+    /// The column's value is equal to the value.
     Equal,
-    /// Present, and not equal to the value.
+    /// The column's value is present and not equal to the value.
     Unequal,
-    /// Less than the value.
+    /// The column's value is less than the value.
     Less,
-    /// Less than or equal to the value.
+    /// The column's value is less than or equal to the value.
     LessOrEqual,
-    /// Greater than the value.
+    /// The column's value is greater than the value.
     Greater,
-    /// Greater than or equal to the value.
+    /// The column's value is greater than or equal to the value.
     GreaterOrEqual,
-    /// Missing.
+    /// The column's value is missing.
     IsNull,
-    /// Present.
+    /// The column's value is present.
     IsNotNull,
-    /// Equal to one of the values.
+    /// The column's value is equal to one of the values.
     In,
 }
 
-/// A value that columns are compared with.
+/// A value to compare columns with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ComparedValue {
     /// A boolean.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i128),
     /// A floating-point number.
     Float(f64),
-    /// A string as UTF-8 bytes, or arbitrary bytes.
+    /// A string in UTF-8, or arbitrary bytes.
     Bytes(Vec<u8>),
 }
 
 impl ComparedValue {
-    /// Compares two values; `None` for kinds that are not compared, and for NaN.
+    /// Compares two values. Returns `None` for NaN, and for kinds that cannot be compared with each
+    /// other.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
@@ -88,22 +89,24 @@ impl ComparedValue {
     }
 }
 
-/// Facts about a column's values in some rows. They are known without reading the rows.
+/// Bounds on the values of a column in a group of rows. They are known without reading the rows.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bounds {
-    /// Lower bound of the values, ignoring NaN; it need not occur among them. `None` if unknown.
+    /// A lower bound of the values, or `None` if it is unknown. NaN is ignored. The bound is not
+    /// necessarily one of the values.
     pub least: Option<ComparedValue>,
-    /// Upper bound of the values, ignoring NaN; it need not occur among them. `None` if unknown.
+    /// An upper bound of the values, or `None` if it is unknown. NaN is ignored. The bound is not
+    /// necessarily one of the values.
     pub greatest: Option<ComparedValue>,
-    /// Number of missing values, if known.
+    /// Number of missing values, or `None` if it is unknown.
     pub nulls: Option<u64>,
     /// Number of rows.
     pub rows: u64,
 }
 
 impl Comparison {
-    /// Returns whether the comparison is known to be false for every row whose values are within
-    /// these bounds. Such rows may be left out.
+    /// Returns whether the comparison must be false for every row within these bounds. A reader may
+    /// omit such rows.
     #[must_use]
     pub fn excludes(&self, bounds: &Bounds) -> bool {
         let is_all_null = bounds.nulls.is_some_and(|nulls| nulls >= bounds.rows);
@@ -126,7 +129,7 @@ fn excludes(comparator: Comparator, value: &ComparedValue, bounds: &Bounds) -> b
         Comparator::LessOrEqual => least().is_some_and(Ordering::is_gt),
         Comparator::Greater => greatest().is_some_and(Ordering::is_le),
         Comparator::GreaterOrEqual => greatest().is_some_and(Ordering::is_lt),
-        // NaN is unequal to everything, and the bounds ignore it.
+        // NaN is unequal to every value, and the bounds ignore NaN.
         Comparator::Unequal => false,
         Comparator::IsNull | Comparator::IsNotNull | Comparator::In => false,
     }
@@ -166,11 +169,11 @@ mod tests {
         assert!(excluded(In, &[ComparedValue::Int(1), ComparedValue::Int(11)], &ints(5, 9)));
         assert!(!excluded(In, &[ComparedValue::Int(1), ComparedValue::Int(7)], &ints(5, 9)));
         assert!(excluded(In, &[], &ints(5, 9)));
-        // Numbers of different kinds are compared as floats, so 2^53 + 1 is rounded.
+        // Numbers of different kinds are compared as floats, so 2^53 + 1 is rounded to 2^53.
         let wide = ints((1 << 53) + 1, (1 << 53) + 1);
         assert!(!excluded(Equal, &[ComparedValue::Float(9_007_199_254_740_992.0)], &wide));
         assert!(excluded(Equal, &int(1 << 53), &wide));
-        // Values that are not compared do not exclude anything.
+        // Values that cannot be compared do not exclude any rows.
         assert!(!excluded(Equal, &[ComparedValue::Bytes(b"5".to_vec())], &ints(1, 2)));
         assert!(!excluded(Less, &[ComparedValue::Float(f64::NAN)], &ints(1, 2)));
         let unknown = bounds(None, None, None);

@@ -1,4 +1,4 @@
-//! A projection selects columns, and fields of structs.
+//! A projection selects columns and struct fields.
 
 use super::Batched;
 use crate::{Error, Result};
@@ -8,7 +8,8 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, Schema
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A field of a schema: the index of a column, then the indices of fields within structs.
+/// The path of a field in a schema: the index of a column, followed by the indices of fields within
+/// structs.
 pub type FieldPath = Vec<usize>;
 
 /// The selected fields of a schema, as a tree.
@@ -18,7 +19,7 @@ pub struct Projection {
     schema: SchemaRef,
 }
 
-/// The selected fields by index. An empty subtree selects the whole field.
+/// The selected fields, by index. An empty subtree selects the whole field.
 #[derive(Debug, Clone, Default)]
 struct FieldTree(BTreeMap<usize, FieldTree>);
 
@@ -52,7 +53,8 @@ impl FieldTree {
         self.0.iter().map(of).collect()
     }
 
-    /// Returns the selected fields of a struct, or the whole array if none is named.
+    /// Returns the selected fields of a struct. If the tree does not select individual fields,
+    /// returns the whole array.
     fn array(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         if self.0.is_empty() {
             return Ok(array.clone());
@@ -78,8 +80,9 @@ impl FieldTree {
 }
 
 impl Projection {
-    /// Creates a projection to these fields of a schema. The order of the paths does not matter. If
-    /// one path is a prefix of another, the whole field at the shorter path is selected.
+    /// Creates a projection to the fields at these paths. The order of the paths does not matter.
+    /// If one path is a prefix of another, the projection contains the whole field at the shorter
+    /// path.
     ///
     /// # Errors
     /// Returns a plugin error if a path does not lead to a field.
@@ -102,7 +105,7 @@ impl Projection {
         self.schema.clone()
     }
 
-    /// Returns the selected fields of a batch that has all columns.
+    /// Returns the selected fields of a batch that contains all columns.
     ///
     /// # Errors
     /// Returns a plugin error if the batch has a different schema.
@@ -112,8 +115,8 @@ impl Projection {
         self.of(&columns, batch.num_rows()).map_err(|error| Error::plugin(error.to_string()))
     }
 
-    /// Returns the selected fields of a stream that consists of exactly the columns with selected
-    /// fields.
+    /// Returns the selected fields of a stream. The stream must contain exactly the columns in
+    /// which fields are selected.
     ///
     /// # Errors
     /// Returns a plugin error if the stream has different columns.

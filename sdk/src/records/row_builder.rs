@@ -10,40 +10,40 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{DataType, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// A value of a row.
+/// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell<'a> {
     /// A missing value.
     Null,
     /// A boolean.
     Bool(bool),
-    /// A whole number, for any integer column whose range includes it.
+    /// An integer, for any integer column whose range includes the value.
     Int(i64),
-    /// A whole number that is not negative, for any integer column whose range includes it.
+    /// A non-negative integer, for any integer column whose range includes the value.
     Unsigned(u64),
-    /// A number for a column of floats; a 32-bit column stores the nearest value.
+    /// A number for a floating-point column. A 32-bit column stores the nearest value.
     Float(f64),
-    /// A string.
+    /// A string value.
     Text(&'a str),
-    /// Bytes.
+    /// A value of arbitrary bytes.
     Bytes(&'a [u8]),
-    /// The values of a list.
+    /// A list, given by its elements.
     List(Vec<Cell<'a>>),
 }
 
-/// Builds the columns of a batch.
+/// Builds the columns of a batch from the values of its rows.
 pub struct RowBuilder {
-    /// All columns of the rows, with builders for the requested ones.
+    /// All columns of the rows. Requested columns have a builder.
     columns: Vec<(String, DataType, Option<Box<dyn ArrayBuilder>>)>,
     wanted: SchemaRef,
-    /// Index of the column of the next cell.
+    /// Index of the column for the next cell.
     next: usize,
     rows: usize,
 }
 
 impl RowBuilder {
-    /// Creates a builder for rows of a schema. `wanted` are the requested columns; `None` means
-    /// all.
+    /// Creates a builder for rows of a schema. `wanted` contains the requested columns, and `None`
+    /// means all columns.
     ///
     /// # Errors
     /// Returns a plugin error if a column does not exist. Returns an unsupported error for types
@@ -71,11 +71,11 @@ impl RowBuilder {
         self.wanted.clone()
     }
 
-    /// Adds the value of the next column.
+    /// Adds the value of the next column of the current row.
     ///
     /// # Errors
-    /// Returns a plugin error if the row has no more columns or the value does not fit the type of
-    /// the column, or a malformed error if a number is out of range.
+    /// Returns a plugin error if the row has no more columns or the value does not match the
+    /// column's type. Returns a malformed error if a number is out of range.
     #[expect(clippy::needless_pass_by_value, reason = "callers have no other use for the cell")]
     pub fn push(&mut self, cell: Cell<'_>) -> Result<()> {
         let column = self.columns.get_mut(self.next);
@@ -85,10 +85,10 @@ impl RowBuilder {
         append(&mut **builder, data_type, &cell).map_err(|error| error.column(&*name))
     }
 
-    /// Ends a row.
+    /// Ends the current row.
     ///
     /// # Errors
-    /// Returns a plugin error if columns have no value.
+    /// Returns a plugin error if a column has no value.
     pub fn end_row(&mut self) -> Result<()> {
         if self.next != self.columns.len() {
             return Err(Error::plugin("too few values in a row")
@@ -100,7 +100,7 @@ impl RowBuilder {
         Ok(())
     }
 
-    /// Returns the rows so far, and starts a new batch.
+    /// Returns the rows added so far as a batch, and starts a new batch.
     ///
     /// # Errors
     /// Returns a plugin error if the last row is not complete.

@@ -1,5 +1,5 @@
-//! A set of rows that follow one another in files. The plugin's author only implements the decoding
-//! of one row.
+//! A record set for files whose rows are stored sequentially. The author of a plugin only
+//! implements the decoding of a single row.
 
 use super::{Batched, Batches, FileCursor, RecordSet, RowBuilder, ScanRequest, Split, narrowed};
 use crate::{Context, Error, Result, records};
@@ -7,21 +7,20 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 
-/// Decodes single rows.
+/// A decoder for single rows.
 pub trait DecodeRow: Send + Sync {
-    /// Reads the row that begins at the cursor, and pushes a [`Cell`](super::Cell) for each column,
-    /// in order.
+    /// Decodes the row at the cursor, and pushes a [`Cell`](super::Cell) for each column, in order.
     ///
     /// # Errors
-    /// Returns an error if the row is malformed. The caller adds the file, number and offset of the
-    /// row.
+    /// Returns an error if the row is malformed. The caller adds the file, the number and the
+    /// offset of the row to the error.
     fn decode(&self, at: &mut FileCursor, row: &mut RowBuilder) -> Result<()>;
 
-    /// Skips the row that begins at the cursor.
+    /// Skips the row at the cursor.
     fn skip(&self, at: &mut FileCursor) -> Result<()>;
 }
 
-/// The rows of one or more files, in which rows follow one another after the header.
+/// The rows of one or more files. In each file, the rows follow the header.
 pub struct RowSet<D> {
     schema: SchemaRef,
     files: Vec<FileCursor>,
@@ -32,11 +31,11 @@ pub struct RowSet<D> {
 }
 
 impl<D: DecodeRow + 'static> RowSet<D> {
-    /// Creates a set of all rows from each cursor to the end of its file, in splits of
-    /// `rows_of_a_split` rows. It checks the framing of each row.
+    /// Creates a set of all rows from each cursor to the end of its file. Each split contains
+    /// `rows_of_a_split` rows. The function checks the framing of each row.
     ///
     /// # Errors
-    /// Returns an error if the framing is malformed or the user cancels.
+    /// Returns an error if the framing is malformed or the user cancels the run.
     pub fn new(
         schema: SchemaRef,
         files: Vec<FileCursor>,
@@ -106,7 +105,7 @@ struct RowStream<D> {
     builder: RowBuilder,
     /// Number of the next row.
     number: u64,
-    /// Number of requested rows that are left.
+    /// Number of requested rows that remain.
     left: u64,
     max: Batches,
 }

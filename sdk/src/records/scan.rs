@@ -3,27 +3,27 @@
 use super::{Batched, Batches, Comparison, FieldPath, Projection, batches, from_stream};
 use arrow_schema::SchemaRef;
 
-/// The rows and columns of a split that a stream reads, and the length of its batches.
+/// The rows and columns that a stream reads from a split, and the size of its batches.
 ///
-/// Rows are counted from the first row of the split, before any comparison. A reader need not look
-/// at data that is not requested. Errors in other columns, in rows before `first_row` and in rows
-/// after the last requested one may go unnoticed.
+/// Rows are counted from the first row of the split, before any comparison. A reader does not need
+/// to read data that is not requested. It may therefore miss errors in other columns, in rows
+/// before `first_row` and in rows after the last requested row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScanRequest {
-    /// Requested fields, as paths in ascending order, none of which is a prefix of another; `None`
-    /// means all columns. A struct is reduced to its requested fields. Lists and maps are taken
-    /// whole.
+    /// Requested fields, as paths in ascending order. No path may be a prefix of another path.
+    /// `None` means all columns. A struct is reduced to its requested fields. Lists and maps are
+    /// always complete.
     pub columns: Option<Vec<FieldPath>>,
-    /// First requested row.
+    /// Number of the first requested row.
     pub first_row: u64,
-    /// Maximum number of rows, starting at `first_row`; `None` means all.
+    /// Maximum number of rows, starting at `first_row`. `None` means all rows.
     pub limit: Option<u64>,
-    /// Comparisons that are true of every row that the host keeps. A reader may leave out any rows
-    /// for which one of these is false, but no other rows.
+    /// Comparisons that must all be true for the host to keep a row. A reader may omit rows for
+    /// which a comparison is false, but no other rows.
     pub predicate: Vec<Comparison>,
-    /// Maximum rows of one batch.
+    /// Maximum number of rows in a batch.
     pub rows: usize,
-    /// Approximate bytes of one batch; a single row may be longer.
+    /// Approximate size of a batch in bytes. A single row may be larger.
     pub bytes: u64,
 }
 
@@ -41,8 +41,8 @@ impl From<Batches> for ScanRequest {
 }
 
 impl ScanRequest {
-    /// Returns a request for the whole columns that contain all requested fields, with the same
-    /// batch length.
+    /// Returns a request with the same batch size for the whole columns that contain the requested
+    /// fields.
     #[must_use]
     pub fn batches(&self) -> Batches {
         let whole = |paths: &Vec<FieldPath>| {
@@ -60,8 +60,8 @@ impl ScanRequest {
     }
 }
 
-/// Reduces a stream to the rows and fields of a scan. The stream has all rows of a split in the
-/// [whole columns](ScanRequest::batches) of the scan; `schema` is that of the set.
+/// Reduces a stream to the rows and fields of a scan. The stream must contain all rows of a split,
+/// in the [whole columns](ScanRequest::batches) of the scan. `schema` is the schema of the set.
 ///
 /// # Errors
 /// Returns a plugin error if a path does not lead to a field.
@@ -75,7 +75,7 @@ pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &ScanRequest) -> crat
     }
 }
 
-/// Returns at most `limit` rows of a stream, starting at `first_row`.
+/// Returns up to `limit` rows of a stream, starting at `first_row`.
 #[must_use]
 pub fn sliced(mut stream: Batched, first_row: u64, limit: Option<u64>) -> Batched {
     if first_row == 0 && limit.is_none() {
@@ -84,7 +84,7 @@ pub fn sliced(mut stream: Batched, first_row: u64, limit: Option<u64>) -> Batche
     let (mut skip, mut left) = (first_row, limit.unwrap_or(u64::MAX));
     batches(stream.schema(), move || {
         let next = if left > 0 { stream.next().transpose().map_err(from_stream)? } else { None };
-        // A batch may be empty here, so that the caller can check for cancellation.
+        // A batch may be empty here. The caller can then check for cancellation between batches.
         Ok(next.map(|batch| {
             let rows = batch.num_rows();
             let from = usize::try_from(skip).unwrap_or(usize::MAX).min(rows);

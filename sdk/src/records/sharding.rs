@@ -1,11 +1,12 @@
-//! Divides rows over files, with options and names that formats of rows share.
+//! Distributes rows over files. Formats of rows share the options and the file names of this
+//! module.
 
 use super::{Group, Roll};
 use crate::Side::Writer;
 use crate::file_name::split_suffix;
 use crate::{Error, OptionSpec, Options, Result, ShardName, TypedOption};
 
-/// Maximum count with five digits.
+/// Maximum number of files, which has five digits.
 const MAX_FILES: u32 = 99_999;
 
 const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
@@ -23,26 +24,26 @@ const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
     "maximum bytes per output file, not counting its tail (e.g. 500MB)",
 );
 
-/// The division of rows over files.
+/// How rows are distributed over files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sharding {
-    /// A single file.
+    /// All rows are in a single file.
     #[default]
     One,
-    /// This number of files.
+    /// The rows are distributed over this number of files.
     Count(u32),
-    /// As many files as necessary.
+    /// Files are added as needed.
     Roll(Roll),
 }
 
 impl Sharding {
-    /// Returns the options `shards`, `shard_rows` and `max_shard_size`, for a format to declare.
+    /// Returns the declarations of the options `shards`, `shard_rows` and `max_shard_size`.
     #[must_use]
     pub fn options() -> [OptionSpec; 3] {
         [SHARDS.spec(), SHARD_ROWS.spec(), MAX_SHARD_SIZE.spec()]
     }
 
-    /// Returns the division that these options select.
+    /// Returns the distribution that these options select.
     ///
     /// # Errors
     /// Returns a usage error if more than one of these options is set.
@@ -60,8 +61,7 @@ impl Sharding {
     }
 }
 
-/// The files that result from a [`Sharding`]; see
-/// [`RecordPlan::shard_files`](super::RecordPlan::shard_files).
+/// The files of a [`Sharding`]. See [`RecordPlan::shard_files`](super::RecordPlan::shard_files).
 #[derive(Debug, Clone)]
 pub struct ShardFiles {
     files: Vec<String>,
@@ -72,8 +72,8 @@ pub struct ShardFiles {
 }
 
 impl ShardFiles {
-    /// Names files after `name`, which may end with one of these suffixes in any case. The first
-    /// suffix is the default.
+    /// Names the files after `name`, which may end with one of these suffixes. The case of the
+    /// suffix is ignored. The first suffix is the default.
     #[must_use]
     pub fn named(sharding: Sharding, name: &str, suffixes: &[&str]) -> Self {
         let usual = suffixes.first().copied().unwrap_or_default();
@@ -81,7 +81,8 @@ impl ShardFiles {
         Self::new(sharding, name, stem, suffix)
     }
 
-    /// Uses `name` for a single file, otherwise `STEM-00000-of-0000N` and the ending.
+    /// Uses `name` for a single file. For several files, uses `STEM-00000-of-0000N`, followed by
+    /// `ending`.
     #[must_use]
     pub fn new(sharding: Sharding, name: &str, stem: &str, ending: &str) -> Self {
         let (files, roll) = match sharding {
@@ -121,7 +122,7 @@ impl ShardFiles {
     }
 
     /// Implements [`RecordPlan::group`](super::RecordPlan::group). If files have a maximum size,
-    /// pieces are kept short enough that files come close to it.
+    /// pieces are short enough for files to get close to that size.
     #[must_use]
     pub fn group(&self, group: Group) -> Group {
         match self.roll {
@@ -130,7 +131,8 @@ impl ShardFiles {
         }
     }
 
-    /// Implements [`RecordPlan::supersedes`](super::RecordPlan::supersedes): shards of any count.
+    /// Implements [`RecordPlan::supersedes`](super::RecordPlan::supersedes). The pattern matches
+    /// any number of shards.
     #[must_use]
     pub fn supersedes(&self) -> &[String] {
         &self.supersedes

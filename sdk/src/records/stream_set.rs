@@ -1,6 +1,6 @@
-//! Exchanges rows with any version of Arrow: a different major version of arrow-rs, a different
-//! library, or handmade structures. The rows pass through the Arrow C stream interface, which all
-//! versions share.
+//! Exchanges rows with code that uses a different major version of arrow-rs, a different Arrow
+//! library, or structures without any library. The rows pass through the Arrow C stream interface,
+//! which all versions share.
 //!
 //! | From another arrow-rs | To |
 //! |---|---|
@@ -16,8 +16,8 @@ use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{Schema, SchemaRef};
 use tensorferry_abi::{ArrowArrayStream, ArrowSchema};
 
-/// A set of rows whose splits are C streams. It implements ranges of rows, columns, fields of
-/// structs, comparisons and the length of batches.
+/// A set of rows whose splits are C streams. The set implements ranges of rows, columns, struct
+/// fields, comparisons and batch sizes.
 pub struct StreamSet<F> {
     schema: SchemaRef,
     splits: Vec<Split>,
@@ -25,13 +25,13 @@ pub struct StreamSet<F> {
 }
 
 impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> StreamSet<F> {
-    /// Creates a set of this schema. `open` returns all rows of the split with this number, in
-    /// order, either in all columns or in those that [`Batches::columns`] names. It may be called
-    /// several times, on any thread. An error of a stream becomes a malformed error with the
-    /// stream's own message and the split's file.
+    /// Creates a set with this schema. `open` must return all rows of the split with the given
+    /// number, in order. The rows must have either all columns or the columns in
+    /// [`Batches::columns`]. `open` may be called several times, on any thread. If a stream fails,
+    /// the set returns a malformed error with the stream's message and the split's file.
     ///
     /// # Errors
-    /// Returns a plugin error if the schema is not one of rows.
+    /// Returns a plugin error if the schema does not describe rows.
     pub fn new(schema: ArrowSchema, splits: Vec<Split>, open: F) -> Result<Self> {
         Ok(Self { schema: schema_from_abi(schema)?, splits, open })
     }
@@ -62,7 +62,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
             }
         };
         let (max, file) = (scan.rows.max(1), of.file.clone());
-        // The rest of a batch that is too long.
+        // The remaining rows of a batch that is too long.
         let mut rest: Option<RecordBatch> = None;
         let rows = records::batches(wanted.into(), move || {
             let batch = match rest.take() {
@@ -90,7 +90,7 @@ fn names(schema: &Schema) -> String {
     schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
 }
 
-/// Converts a schema, for a writer that uses a different Arrow library.
+/// Converts a schema for a writer that uses a different Arrow library.
 ///
 /// # Errors
 /// Returns a plugin error for a type that the C interface cannot represent.
@@ -98,11 +98,11 @@ pub fn c_schema(schema: &Schema) -> Result<ArrowSchema> {
     schema_to_abi(schema)
 }
 
-/// Returns the batches of a piece as a stream, for a writer that uses a different Arrow library. It
-/// shares the memory of the rows.
+/// Returns the batches of a piece as a C stream, for a writer that uses a different Arrow library.
+/// The stream shares the memory of the rows.
 #[must_use]
 pub fn c_stream(schema: &SchemaRef, batches: &[RecordBatch]) -> ArrowArrayStream {
-    // The stream may outlive the slice.
+    // The stream may live longer than the slice.
     let owned = batches.to_vec();
     stream_to_abi(Box::new(RecordBatchIterator::new(owned.into_iter().map(Ok), schema.clone())))
 }

@@ -1,4 +1,4 @@
-//! The names of types in schema files, the same for every format.
+//! The names of types in schema files. All formats use the same names.
 
 use arrow_schema::{DataType, FieldRef, TimeUnit};
 
@@ -26,15 +26,16 @@ static WORDS: [(&str, DataType); 21] = [
     ("timestamp[ns]", DataType::Timestamp(TimeUnit::Nanosecond, None)),
 ];
 
-/// Names that users of TensorFlow and other libraries know.
+/// Names that are common in TensorFlow and other libraries.
 static OTHERS: [(&str, &str); 4] =
     [("float", "float32"), ("double", "float64"), ("bytes", "binary"), ("string", "utf8")];
 
-/// Maximum brackets that a type name opens, because Arrow's parser recurses once per bracket.
+/// Maximum number of opening brackets in a type name. Arrow's parser recurses once per bracket.
 const MAX_BRACKETS: usize = 256;
 
-/// Returns the type with this name: `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`,
-/// `decimal128(10, 2)`, or any name of at most 256 brackets in the syntax of Arrow's Rust library.
+/// Returns the type with this name, such as `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`
+/// or `decimal128(10, 2)`. Also accepts names with at most 256 brackets in the syntax of Arrow's
+/// Rust library.
 #[must_use]
 pub fn type_named(word: &str) -> Option<DataType> {
     if word.matches(['(', '[', '{']).count() > MAX_BRACKETS {
@@ -62,8 +63,8 @@ pub fn type_named(word: &str) -> Option<DataType> {
     library.replace("(us)", "(µs)").parse().ok()
 }
 
-/// Returns the name of a type. Types that differ only in their memory layout share the name of the
-/// plain type.
+/// Returns the name of a type. Types that differ only in their memory layout have the same name as
+/// the plain type.
 #[must_use]
 pub fn type_word(data_type: &DataType) -> String {
     let plain = match data_type {
@@ -100,8 +101,8 @@ fn unit_word(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// Returns a type in readable form: its name, or for nested types `list<int64>`, `struct<a: int64,
-/// b: utf8>`.
+/// Returns a type in readable form. This is the name of the type, or a form such as `list<int64>`
+/// or `struct<a: int64, b: utf8>` for a nested type.
 #[must_use]
 pub fn type_text(data_type: &DataType) -> String {
     let of = |field: &FieldRef| type_text(field.data_type());
@@ -136,7 +137,7 @@ pub fn type_text(data_type: &DataType) -> String {
     }
 }
 
-/// Returns whether a type, or a type nested in it at any depth, satisfies the predicate.
+/// Returns whether a type satisfies the predicate, or contains such a type at any depth.
 pub fn has_type(data_type: &DataType, is_such: &dyn Fn(&DataType) -> bool) -> bool {
     let of = |field: &FieldRef| has_type(field.data_type(), is_such);
     is_such(data_type)

@@ -1,8 +1,8 @@
-//! Prints one value of a column as a string, for text formats and for tables.
+//! Formats single values of a column as strings, for text formats and for tables.
 //!
-//! `arrow-cast` prints dates only up to the year 262142, wraps times beyond 2^32 seconds, and
-//! prints `<invalid>` for durations beyond its own range. This module prints all dates and
-//! durations. A time of day outside a day cannot be printed.
+//! `arrow-cast` has several limits. It prints dates only up to the year 262142, wraps times beyond
+//! 2^32 seconds, and prints `<invalid>` for durations beyond its own range. This module prints all
+//! dates and durations. A time of day that is not within one day cannot be printed.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -26,7 +26,7 @@ enum Texts<'a> {
 }
 
 impl<'a> ValueTexts<'a> {
-    /// Prepares to print the values of a column.
+    /// Prepares a column for printing its values.
     ///
     /// # Errors
     /// Returns an error for a type that cannot be printed.
@@ -37,7 +37,7 @@ impl<'a> ValueTexts<'a> {
         }))
     }
 
-    /// Appends a value that is not null as a string.
+    /// Appends a value to `text`. The value must not be null.
     ///
     /// # Errors
     /// Returns an error for a value that cannot be printed.
@@ -52,7 +52,7 @@ impl<'a> ValueTexts<'a> {
     }
 }
 
-/// Prints dates, times of day and durations.
+/// Prints dates, times of day and durations of a column.
 pub(super) struct TemporalTexts<'a> {
     value: Box<dyn Fn(usize) -> i64 + 'a>,
     kind: TextKind,
@@ -60,16 +60,16 @@ pub(super) struct TemporalTexts<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum TextKind {
-    /// Days since 1970.
+    /// Days since 1970-01-01.
     Days,
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970-01-01.
     Milliseconds,
     Time(TimeUnit),
     Duration(TimeUnit),
 }
 
 impl<'a> TemporalTexts<'a> {
-    /// Returns `None` for other types.
+    /// Returns `None` if the column has any other type.
     pub(super) fn new(array: &'a dyn Array) -> Option<Self> {
         fn values<'a, T: ArrowPrimitiveType<Native: Into<i64>>>(
             array: &'a dyn Array,
@@ -136,7 +136,8 @@ fn per_second(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Prints a date of the Gregorian calendar, passed as days since 1970, in ISO 8601.
+/// Prints a date of the Gregorian calendar in ISO 8601. `days` is the number of days since
+/// 1970-01-01.
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 fn date(days: i64, text: &mut impl Write) -> fmt::Result {
@@ -156,7 +157,7 @@ fn date(days: i64, text: &mut impl Write) -> fmt::Result {
     }
 }
 
-/// Prints a time within a day, with 0, 3, 6 or 9 digits for the fraction of a second.
+/// Prints a time of day, with 0, 3, 6 or 9 digits for the fraction of a second.
 fn time(value: i64, per_second: i64, text: &mut impl Write) -> fmt::Result {
     let (seconds, part) = (value / per_second, value % per_second);
     write!(text, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
@@ -169,7 +170,7 @@ fn time(value: i64, per_second: i64, text: &mut impl Write) -> fmt::Result {
     }
 }
 
-/// Prints a duration in ISO 8601, using only seconds.
+/// Prints a duration in ISO 8601. The only unit is seconds.
 fn duration(value: i64, per_second: i64, text: &mut impl Write) -> fmt::Result {
     if value == 0 {
         return text.write_str("P0D");

@@ -1,6 +1,6 @@
-//! A cell is one value of a column, independent of the type in which a format reads it back. A
-//! format may read back wider numbers, bytes for strings, a list of one value as that value, and
-//! nested lists as flat lists.
+//! A cell is one value of a column. Its type is independent of the type in which a format reads the
+//! value back. A format may read back wider numbers, bytes for strings, a single value for a list
+//! of one, and flat lists for nested lists.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -20,19 +20,20 @@ pub(super) enum CellValue {
     Null,
     Whole(i128),
     Real(f64),
-    /// A 32-bit number. Its text may be read back as the nearest 64-bit number.
+    /// A 32-bit floating-point number. A format that stores it as text may read it back as the
+    /// nearest 64-bit number.
     Single(f32),
     Bytes(Vec<u8>),
-    /// Nanoseconds since midnight, or since 1970.
+    /// A time in nanoseconds since midnight or since 1970.
     Time(i128),
     Many(Vec<CellValue>),
     Fields(Vec<(String, CellValue)>),
-    /// A type that only the format that wrote it can interpret.
+    /// A value of a type that only the format itself can interpret.
     Other,
 }
 
 impl CellValue {
-    /// Returns whether `other` is this value in a different type.
+    /// Returns whether `other` is the same value, possibly with a different type.
     #[expect(clippy::cast_possible_truncation, reason = "compares numbers of different widths")]
     pub(super) fn is_as(&self, other: &Self) -> bool {
         match (self, other) {
@@ -64,7 +65,7 @@ impl CellValue {
         }
     }
 
-    /// Returns the values below all lists.
+    /// Returns the values inside all lists, without the lists.
     fn flat(&self) -> Vec<&Self> {
         match self {
             Self::Many(cells) => cells.iter().flat_map(Self::flat).collect(),
@@ -73,7 +74,7 @@ impl CellValue {
     }
 }
 
-/// Returns the value of a row.
+/// Returns the value of a column in a row.
 pub(super) fn cell(column: &ArrayRef, row: usize) -> CellValue {
     if column.is_null(row) {
         return CellValue::Null;
@@ -116,8 +117,8 @@ pub(super) fn cell(column: &ArrayRef, row: usize) -> CellValue {
         DataType::Time64(TimeUnit::Nanosecond) => time!(Time64NanosecondType, 1),
         DataType::Decimal128(_, scale) => {
             let text = column.as_primitive::<Decimal128Type>().value(row);
-            // Converts through a string, so that the value is rounded only once, as when a reader
-            // parses the string.
+            // Convert the decimal through a string. The value is then rounded only once, as by a
+            // reader that parses the string.
             format!("{text}e{}", -i32::from(*scale)).parse().map_or(CellValue::Other, CellValue::Real)
         }
         DataType::Utf8 => CellValue::Bytes(column.as_string::<i32>().value(row).into()),

@@ -1,5 +1,5 @@
-//! Checks a reader of rows with damaged inputs. It must return rows or an error promptly, and must
-//! not panic.
+//! Checks a reader of rows with damaged inputs. The reader must promptly return rows or an error,
+//! and must not panic.
 
 use super::same::difference;
 use super::{ReadRows, count, open, pull};
@@ -12,12 +12,12 @@ use crate::{Limits, MemoryContext, Purpose, Result};
 use arrow_array::RecordBatch;
 use std::sync::Arc;
 
-/// Maximum rows of one batch.
+/// Maximum number of rows in a batch.
 const ROWS: usize = 64;
-/// Maximum rows that are read from a damaged input, which may claim any number.
+/// Maximum number of rows to read from a damaged input, which may declare any number of rows.
 const MAX_ROWS: u64 = 1 << 16;
 
-/// Cuts and changes each file of a sample, and returns the number of damaged inputs.
+/// Truncates and changes each file of a sample, and returns the number of damaged inputs.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     let Ok(whole) = read(rules, sample, &|| sample.title()) else { return 0 };
     each(sample, |damaged, is_cut, input| {
@@ -30,8 +30,8 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     })
 }
 
-/// Checks that a cut file gives its first rows. The last of them may be truncated, in formats that
-/// do not mark where a row ends.
+/// Checks that a truncated file returns only its first rows. If the format does not mark the end of
+/// a row, the last row may be truncated.
 fn check_cut(rules: &Rules<'_>, whole: &ReadRows, found: &ReadRows, input: &dyn Fn() -> String) {
     let rule = "a truncated file has only rows from before its end";
     rules.require(found.count() <= whole.count(), rule, || {
@@ -55,7 +55,7 @@ fn first(batches: &[RecordBatch], rows: u64) -> Vec<RecordBatch> {
     taken
 }
 
-/// Probes, opens, reads and shows an input.
+/// Probes an input, opens it, reads its rows and shows them.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<ReadRows> {
     rules.look_at(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MAX_BYTES, ..Limits::default() };
@@ -90,15 +90,15 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
     found
 }
 
-/// Checks that an input that is read only once gives the same rows as after a full scan, or an
-/// error.
+/// Checks reading an input only once. The result must be an error, or the same rows as after a full
+/// scan.
 fn check_guess(
     rules: &Rules<'_>,
     certain: &Result<ReadRows>,
     guessed: Result<ReadRows>,
     input: &dyn Fn() -> String,
 ) {
-    // Streams that are too long were cut off.
+    // The comparison is not possible if a long stream was cut off.
     let Some(guessed) = guessed.ok().filter(|rows| rows.count() <= MAX_ROWS) else { return };
     let found = match certain {
         Err(error) => Some(format!("{} rows instead of the error: {error}", guessed.count())),
@@ -115,7 +115,7 @@ fn rows(rules: &Rules<'_>, set: &dyn RecordSet, input: &dyn Fn() -> String) -> R
     let (schema, mut batches) = (set.schema(), Vec::new());
     for split in 0..set.splits().len() {
         let stream = set.stream(split, &request)?;
-        // A stream that is too long is cut off, which is not an error.
+        // A very long stream is cut off, which is not an error.
         if set.splits()[split].records.is_some_and(|records| records > MAX_ROWS) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Tables for tests of writers. Each has one feature that rows can have.
+//! Test tables for writers. Each table covers one feature.
 
 use arrow_array::builder::{
     FixedSizeListBuilder, Float32Builder, Int64Builder, ListBuilder, StringBuilder, StringDictionaryBuilder,
@@ -15,7 +15,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// Rows, in the pieces in which they are written.
+/// A table of rows, divided into the pieces to write.
 pub(super) struct TestTable {
     pub(super) title: String,
     pub(super) schema: SchemaRef,
@@ -45,7 +45,7 @@ fn add(all: &mut Vec<TestTable>, title: impl Into<String>, columns: &[(&str, Arr
     all.push(TestTable { title: title.into(), schema: batch.schema(), pieces: vec![vec![batch]] });
 }
 
-/// Creates rows of nullable columns.
+/// Creates a batch from nullable columns.
 fn batch(columns: &[(&str, ArrayRef)]) -> RecordBatch {
     let fields: Vec<_> =
         columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true)).collect();
@@ -58,7 +58,7 @@ fn ids(range: std::ops::Range<i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(range))
 }
 
-/// Returns one column of each type, with its extreme values and a null.
+/// Returns one column of each type. Each column contains the extreme values of its type and a null.
 fn columns() -> Vec<ArrayRef> {
     let half = <Float16Type as ArrowPrimitiveType>::Native::from_f32;
     let mut all: Vec<ArrayRef> = vec![
@@ -130,7 +130,7 @@ fn nested(all: &mut Vec<ArrayRef>) {
         ints.append_option(Some(row));
     }
     all.push(Arc::new(ints.finish()));
-    // Every list is empty or null.
+    // Every list in this column is empty or null.
     for row in [Some(vec![]), None, Some(vec![])] {
         ints.append_option(row.map(|row: Vec<i64>| row.into_iter().map(Some)));
     }
@@ -169,7 +169,7 @@ fn nested(all: &mut Vec<ArrayRef>) {
     ])));
 }
 
-/// Adds columns that are never null.
+/// Adds tables whose columns are never null.
 fn required(all: &mut Vec<TestTable>) {
     let columns: [ArrayRef; 3] = [
         ids(0..3),
@@ -185,7 +185,7 @@ fn required(all: &mut Vec<TestTable>) {
     }
 }
 
-/// Adds tables without pieces, and without columns.
+/// Adds a table without pieces and a table without columns.
 fn without(all: &mut Vec<TestTable>) {
     let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
     all.push(TestTable { title: "no rows at all".to_owned(), schema, pieces: Vec::new() });
@@ -196,9 +196,9 @@ fn without(all: &mut Vec<TestTable>) {
     all.push(TestTable { title: "rows without columns".to_owned(), schema, pieces });
 }
 
-/// Adds enough rows for several pieces and batches.
+/// Adds a table with enough rows for several pieces and batches.
 fn many(all: &mut Vec<TestTable>) {
-    /// Kept small, because each predicate reads all rows again.
+    /// The number is small, because each predicate reads all rows again.
     const ROWS: i64 = 300;
     let piece = |first: i64| {
         let range = first..first + ROWS;
@@ -213,7 +213,7 @@ fn many(all: &mut Vec<TestTable>) {
     let pieces: Vec<_> = [0, ROWS, 2 * ROWS].map(piece).into();
     let schema = pieces[0][0].schema();
     all.push(TestTable { title: "rows in three pieces".to_owned(), schema, pieces });
-    // The table has more rows than fit into one batch of the requested size.
+    // The table has too many rows for a single batch of the requested size.
     let piece = |first: i64| vec![batch(&[("id", ids(first..first + 1000))])];
     let pieces: Vec<_> = [0, 1000, 2000].map(piece).into();
     let schema = pieces[0][0].schema();

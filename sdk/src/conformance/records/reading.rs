@@ -15,7 +15,7 @@ use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Maximum time for a set's threads to end.
+/// Maximum time to wait for the threads of a set to end.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Checks a sample, and returns its number of rows.
@@ -50,7 +50,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
     rows.count()
 }
 
-/// Checks the rules for every set, including sets that a test wrote.
+/// Checks the rules that apply to every set, including sets that a test wrote.
 pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &ReadRows, title: &str) {
     let same = set.schema() == rows.schema;
     rules.require(same, "the same input gives the same schema", || title.to_owned());
@@ -64,7 +64,7 @@ pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &ReadRows,
     rules.require(stream.is_err(), "a split that does not exist is an error", || title.to_owned());
 }
 
-/// Reads all rows of a sample while watching the reader's buffers.
+/// Reads all rows of a sample and checks the lengths of the reader's buffers.
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<ReadRows> {
     let title = || sample.under(limits);
     let watched = Arc::new(Watched::new(sample.source()));
@@ -76,7 +76,8 @@ fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<ReadRows>
     rows
 }
 
-/// Returns whether the source was released. Threads of the reader may need a moment for that.
+/// Returns whether the reader has released the source. Waits briefly, because threads of the reader
+/// may still use the source.
 fn is_released(source: &Arc<Watched>) -> bool {
     let start = Instant::now();
     while Arc::strong_count(source) > 1 {
@@ -112,7 +113,7 @@ pub(super) fn read_source(
     })
 }
 
-/// Reads the requested rows, and checks their schema.
+/// Reads the requested rows and checks their schema.
 fn rows(
     rules: &Rules<'_>,
     set: &dyn RecordSet,
@@ -129,7 +130,7 @@ fn rows(
     all
 }
 
-/// Reads two streams of each split at once, alternating between them.
+/// Reads two streams of each split at the same time, alternating between them.
 fn check_again(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, title: &str) {
     let rule = "reading a split again gives the same rows";
     let (mut one, mut other) = (Vec::new(), Vec::new());
@@ -151,7 +152,7 @@ fn check_again(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, titl
     }
 }
 
-/// Requests no columns, each column on its own, and all but the first.
+/// Requests no columns, then each column separately, then all columns except the first.
 fn check_columns(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, title: &str) {
     let all = expected.schema.fields().len();
     let alone = (0..all).map(|column| vec![column]);
@@ -176,7 +177,7 @@ fn check_columns(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, ti
     }
 }
 
-/// Requests batches of few rows and of few bytes.
+/// Requests batches with a maximum number of rows, and batches with a maximum number of bytes.
 fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, title: &str) {
     let whole = expected.batches.iter().map(size).sum::<u64>();
     let default = Batches::default();
@@ -192,7 +193,7 @@ fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, ti
         rules.require(longest <= request.rows, "a batch has at most the requested number of rows", || {
             format!("{title}, {request:?}: a batch of {longest} rows")
         });
-        // The size is approximate, so a few extra rows are allowed.
+        // The batch size is approximate, so a few additional rows are allowed.
         let over = found.iter().find(|batch| {
             batch.num_rows() > 64 && size(batch) > request.bytes.saturating_mul(2).saturating_add(SLACK)
         });
@@ -207,15 +208,15 @@ fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, ti
     }
 }
 
-/// Bytes by which a batch may always exceed the request.
+/// Number of bytes by which a batch may always exceed the requested size.
 const SLACK: u64 = 4096;
 
-/// Returns the bytes of the rows of a batch.
+/// Returns the number of bytes in the rows of a batch.
 fn size(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0) as u64).sum()
 }
 
-/// Checks that splits are in existing files, and in order.
+/// Checks that splits are in existing files and in order.
 fn check_splits(rules: &Rules<'_>, set: &dyn RecordSet, sample: &Sample, title: &str) {
     let mut seen: Vec<&str> = Vec::new();
     let mut last = 0;
@@ -238,7 +239,8 @@ fn check_splits(rules: &Rules<'_>, set: &dyn RecordSet, sample: &Sample, title: 
     }
 }
 
-/// Checks that a reader under tiny limits either fails with a limit error or gives the same rows.
+/// Checks a reader with very low limits. The reader must either fail with a limit error or return
+/// the same rows.
 fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &ReadRows) {
     let tight = [
         Limits { header_bytes: 0, ..Limits::default() },
@@ -267,7 +269,7 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &ReadRows) {
     }
 }
 
-/// Checks JSON lines, if the format writes its own.
+/// Checks JSON lines, if the format has its own JSON form.
 fn check_lines(rules: &Rules<'_>, sample: &Sample, expected: &ReadRows) {
     let title = format!("{}, as lines", sample.title());
     let mut context = MemoryContext::default();
@@ -309,7 +311,7 @@ impl ByteSink for Lines {
     }
 }
 
-/// Checks the index, if one is declared.
+/// Checks the index, if the format declares one.
 fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &ReadRows) {
     let title = format!("{}, its index", sample.title());
     let context = MemoryContext::default();

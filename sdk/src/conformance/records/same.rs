@@ -1,5 +1,5 @@
-//! Compares rows independently of their batches: whether they are equal, and whether a writer kept
-//! all of them.
+//! Compares rows independently of their batches. Checks whether they are equal, or whether a writer
+//! kept all of them.
 
 use super::cell::{CellValue, cell};
 use super::count;
@@ -8,7 +8,8 @@ use crate::{Loss, LossKind};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::Schema;
 
-/// Returns the first row in which two sequences of batches of one schema differ.
+/// Compares two sequences of batches with the same schema. Returns the first row in which they
+/// differ.
 pub(super) fn difference(one: &[RecordBatch], other: &[RecordBatch]) -> Option<String> {
     if count(one) != count(other) {
         return Some(format!("{} rows and {}", count(one), count(other)));
@@ -27,8 +28,8 @@ pub(super) fn difference(one: &[RecordBatch], other: &[RecordBatch]) -> Option<S
     None
 }
 
-/// Aligns the rows of two sequences of batches. Yields the number of the first row and equally long
-/// runs from the two sequences.
+/// Divides the rows of two sequences of batches at the same row numbers. Yields the number of the
+/// first row, and a run of equal length from each sequence.
 fn runs<'a>(
     one: &'a [RecordBatch],
     other: &'a [RecordBatch],
@@ -51,7 +52,7 @@ fn runs<'a>(
     })
 }
 
-/// A table that was written, and the result of reading it back.
+/// A table that was written, and the rows that were read back.
 pub(super) struct TableRoundTrip<'a> {
     pub(super) input: &'a str,
     pub(super) schema: &'a Schema,
@@ -62,8 +63,8 @@ pub(super) struct TableRoundTrip<'a> {
 }
 
 impl TableRoundTrip<'_> {
-    /// Checks that `after` has every value of `before`, possibly in a different type, unless a loss
-    /// reports otherwise.
+    /// Checks that `after` contains every value of `before`, unless a loss reports the difference.
+    /// The types may differ.
     pub(super) fn check(&self, rules: &Rules<'_>) {
         rules.require(count(self.before) == count(self.after), "all rows are read back", || {
             format!("{}: {} rows became {}", self.input, count(self.before), count(self.after))
@@ -86,7 +87,7 @@ impl TableRoundTrip<'_> {
         self.losses.iter().any(|loss| loss.what == name || below(&loss.what))
     }
 
-    /// Returns whether a column may come from a column whose name is lost.
+    /// Returns whether a column may have been part of a column whose name was lost.
     fn is_part_of_lost(&self, name: &str) -> bool {
         self.losses.iter().any(|loss| loss.kind == LossKind::Name && name.starts_with(&loss.what))
     }
@@ -103,7 +104,7 @@ impl TableRoundTrip<'_> {
         for row in 0..before.len() {
             let same = match after {
                 Some(after) if is_same_type => before.slice(row, 1) == after.slice(row, 1),
-                // A missing column contains only nulls.
+                // A missing column counts as a column of nulls.
                 None => cell(before, row) == CellValue::Null,
                 Some(after) => cell(before, row).is_as(&cell(after, row)),
             };

@@ -1,4 +1,4 @@
-//! Checks scans that request only some rows and fields.
+//! Checks scans that request only some of the rows and fields.
 
 use super::cell::{CellValue, cell};
 use super::same::difference;
@@ -8,10 +8,10 @@ use crate::records::{Comparator, ComparedValue, Comparison, FieldPath, Projectio
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Fields, SchemaRef};
 
-/// Maximum columns and fields of structs that are checked, because a sample may have thousands.
+/// Maximum number of columns and struct fields to check, because a sample may have thousands.
 const MAX_FIELDS: usize = 16;
 
-/// Checks ranges of rows, fields of structs, and comparisons.
+/// Checks ranges of rows, struct fields, and comparisons.
 pub(super) fn check(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, title: &str) {
     let schema = expected.schema.clone();
     let all: Vec<Vec<RecordBatch>> = (0..set.splits().len())
@@ -35,7 +35,7 @@ fn scan(
     rules.holds(rows, "the rows of a sample can be read with any request", &input())
 }
 
-/// Returns at most `limit` rows of these batches, starting at `first_row`.
+/// Returns up to `limit` rows of these batches, starting at `first_row`.
 fn window(batches: &[RecordBatch], first_row: u64, limit: Option<u64>) -> Vec<RecordBatch> {
     let (mut skip, mut left) = (first_row, limit.unwrap_or(u64::MAX));
     let mut rows = Vec::new();
@@ -82,7 +82,7 @@ fn check_ranges(
     }
 }
 
-/// Collects the paths of all fields of structs.
+/// Collects the paths of all struct fields.
 fn fields_of_structs(fields: &Fields, above: &FieldPath, paths: &mut Vec<FieldPath>) {
     for (place, field) in fields.iter().enumerate() {
         let path = [&above[..], &[place]].concat();
@@ -106,7 +106,7 @@ fn check_fields(
     fields_of_structs(schema.fields(), &Vec::new(), &mut paths);
     for path in paths {
         let rule = "a scan has the requested fields";
-        // Requests this field together with the last column.
+        // Request this field together with the last column.
         let last = vec![schema.fields().len() - 1];
         let columns = if path[0] < last[0] { vec![path, last] } else { vec![path] };
         let projection = rules.holds(Projection::new(schema, &columns), rule, title);
@@ -128,7 +128,7 @@ fn check_fields(
     }
 }
 
-/// Checks that all rows for which a comparison is true are present, in order.
+/// Checks that a scan returns all rows for which a comparison is true, in order.
 fn check_predicates(
     rules: &Rules<'_>,
     set: &dyn RecordSet,
@@ -157,7 +157,7 @@ fn check_predicates(
     }
 }
 
-/// Returns comparisons that divide the values of any column.
+/// Returns comparisons that are true for some values of a column and false for others.
 fn probes(data_type: &DataType) -> Vec<(Comparator, Vec<ComparedValue>)> {
     let values = match data_type {
         DataType::Boolean => vec![ComparedValue::Bool(false)],
@@ -189,7 +189,7 @@ fn matching(batch: &RecordBatch, comparison: &Comparison) -> u64 {
     (0..batch.num_rows()).filter(|&row| is_true(comparison, value(column, row).as_ref())).count() as u64
 }
 
-/// Returns a value in the form in which it is compared; `None` if it is missing.
+/// Returns a value in the form that comparisons use, or `None` if the value is missing.
 fn value(column: &ArrayRef, row: usize) -> Option<ComparedValue> {
     Some(match cell(column, row) {
         CellValue::Whole(number) if *column.data_type() == DataType::Boolean => {
@@ -200,7 +200,7 @@ fn value(column: &ArrayRef, row: usize) -> Option<ComparedValue> {
         CellValue::Real(number) => ComparedValue::Float(number),
         CellValue::Bytes(bytes) => ComparedValue::Bytes(bytes),
         CellValue::Null => return None,
-        // NaN equals nothing.
+        // NaN is not equal to any value.
         _ => ComparedValue::Float(f64::NAN),
     })
 }

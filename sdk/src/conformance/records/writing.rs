@@ -1,5 +1,5 @@
-//! Checks a writer of rows. The same rows must give the same bytes, and every value must be kept or
-//! reported as a loss.
+//! Checks a writer of rows. The same rows must always produce the same bytes, and every value must
+//! be kept or reported as a loss.
 
 use super::made::{self, TestTable};
 use super::same::TableRoundTrip;
@@ -77,10 +77,10 @@ fn check_table(rules: &Rules<'_>, made: &TestTable, report: &mut ConformanceRepo
     }
 }
 
-/// The bytes, the note and the losses of a piece.
+/// The bytes, the note and the losses of a written piece.
 type WrittenPiece = (Vec<u8>, Vec<u8>, Vec<Loss>);
 
-/// Checks that a piece depends neither on other pieces nor on how its rows are split into batches.
+/// Checks that a piece does not depend on other pieces or on the division of its rows into batches.
 fn check_pieces(rules: &Rules<'_>, made: &TestTable, target: &Target, input: &str) {
     let plan = || {
         let options = Options::defaults(&rules.description.options, Side::Writer);
@@ -118,7 +118,7 @@ fn encode(plan: &dyn RecordPlan, batches: &[RecordBatch]) -> Result<WrittenPiece
 }
 
 fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
-    // If files roll, they are named once the number of files is known.
+    // If the plan starts new files as needed, it names the files when their number is known.
     let rolled = (0..3).map(|file| plan.name(file, 3)).collect::<Result<Vec<String>>>();
     let files = match plan.roll() {
         Some(_) => rules.holds(rolled, "a file that rolled has a name", input),
@@ -164,7 +164,8 @@ fn read_back(rules: &Rules<'_>, made: &TestTable, output: &RecordOutput, target:
     }
 }
 
-/// Iterates over the batches of pieces that were distributed over files round-robin.
+/// Iterates over the batches of pieces in the order of the files. The pieces were distributed over
+/// the files in turn.
 fn in_order(pieces: &[Vec<RecordBatch>], files: usize) -> impl Iterator<Item = &RecordBatch> {
     (0..files).flat_map(move |file| pieces.iter().skip(file).step_by(files).flatten())
 }

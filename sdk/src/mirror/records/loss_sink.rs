@@ -1,4 +1,4 @@
-//! [`LossSink`] across the boundary.
+//! Passes a [`LossSink`] across the boundary.
 
 use super::super::loss::{received_loss, sent_loss};
 use crate::{Loss, LossSink, Result};

@@ -1,4 +1,5 @@
-//! Formats of rows across the boundary. Rows cross as Arrow C streams, everything else as calls.
+//! Passes formats of rows across the boundary. Rows cross as Arrow C streams, and everything else
+//! crosses as calls.
 
 mod loss_sink;
 mod plan;

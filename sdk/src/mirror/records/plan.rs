@@ -1,4 +1,4 @@
-//! [`RecordPlan`] across the boundary.
+//! Passes a [`RecordPlan`] across the boundary.
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::collected::Collected;
@@ -109,7 +109,7 @@ impl RecordPlanCalls for LentRecordPlan {
     }
 }
 
-/// Values of `kind` in `RecordPlan.roll`.
+/// The values of `kind` in `RecordPlan.roll`.
 const NO_ROLL: u32 = 0;
 const ROLL_ROWS: u32 = 1;
 const ROLL_BYTES: u32 = 2;
@@ -149,7 +149,7 @@ fn number(file: usize) -> Result<u32> {
     u32::try_from(file).map_err(|_| Error::plugin("no such file"))
 }
 
-/// The pieces of a file, which the plugin can query.
+/// The pieces of a file, wrapped so that the plugin can query them.
 struct LentPieces<'a>(&'a [PlacedPiece]);
 
 impl PiecesCalls for LentPieces<'_> {
@@ -163,7 +163,7 @@ impl PiecesCalls for LentPieces<'_> {
     }
 }
 
-/// The files of a plan, which the plugin can query.
+/// The files of a plan, wrapped so that the plugin can query them.
 struct LentWrittenFiles<'a>(&'a [WrittenFile]);
 
 impl WrittenFilesCalls for LentWrittenFiles<'_> {

@@ -1,5 +1,5 @@
-//! A scan's [`Comparison`]s across the boundary. Values cross as nodes. Comparisons that this side
-//! does not know are left out, because a reader may ignore any of them.
+//! Passes the [`Comparison`]s of a scan across the boundary. Values cross as nodes. Comparisons
+//! that this side does not know are dropped, because a reader may ignore any comparison.
 
 use crate::records::{Comparator, ComparedValue, Comparison, FieldPath};
 use crate::{Error, NodeKind, Result};
@@ -51,7 +51,7 @@ impl PredicateCalls for LentPredicate<'_> {
     }
 }
 
-/// Returns the comparisons that this side knows.
+/// Returns the received comparisons, except those that this side does not know.
 pub(super) fn received_predicate(predicate: &Borrowed<'_, PredicateTable>) -> Result<Vec<Comparison>> {
     let mut known = Vec::new();
     for index in 0..predicate.count()? {
@@ -66,7 +66,7 @@ pub(super) fn received_predicate(predicate: &Borrowed<'_, PredicateTable>) -> Re
     Ok(known)
 }
 
-/// Collects values; `None` once a value is unknown on this side.
+/// Collects values. Becomes `None` when this side does not know a value.
 struct PredicateValues(Option<Vec<ComparedValue>>);
 
 impl NodeSinkCalls for PredicateValues {
@@ -100,7 +100,7 @@ fn path_numbers(path: &FieldPath) -> Result<Vec<u32>> {
     path.iter().map(number).collect()
 }
 
-/// Encodes paths one after the other, each preceded by its length.
+/// Encodes paths as numbers. The length of each path precedes the path.
 pub(super) fn sent_paths(paths: &[FieldPath]) -> Result<Vec<u32>> {
     let mut sent = Vec::new();
     for path in paths {
@@ -110,7 +110,7 @@ pub(super) fn sent_paths(paths: &[FieldPath]) -> Result<Vec<u32>> {
     Ok(sent)
 }
 
-/// Decodes the paths of [`sent_paths`].
+/// Decodes the paths that [`sent_paths`] encoded.
 pub(super) fn received_paths(mut sent: &[u32]) -> Result<Vec<FieldPath>> {
     let mut paths = Vec::new();
     while let Some((&len, rest)) = sent.split_first() {
@@ -154,8 +154,8 @@ mod tests {
                 index: u32,
                 values: Borrowed<'_, NodeSinkTable>,
             ) -> Result<(&[u32], u32), Failure> {
-                // The values are an unknown comparator, then an unknown kind of value, then a known
-                // kind in fewer bytes.
+                // The comparisons use an unknown comparator, then an unknown kind of value, then a
+                // known kind with fewer bytes.
                 let kind = if index == 1 { 99 } else { NodeKind::INT.0 };
                 values.node(NodeFacts { kind, class_name: "", bytes: &[0xfe], children: &[] })?;
                 Ok((&[1], if index == 0 { 77 } else { 0 }))

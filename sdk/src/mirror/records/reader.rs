@@ -1,4 +1,4 @@
-//! [`RecordReader`] across the boundary.
+//! Passes a [`RecordReader`] across the boundary.
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::context::{LentContext, RemoteContext};

@@ -1,4 +1,4 @@
-//! [`RecordSet`] across the boundary.
+//! Passes a [`RecordSet`] across the boundary.
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::faults::PluginObject;

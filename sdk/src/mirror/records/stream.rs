@@ -1,6 +1,6 @@
-//! Streams across the boundary. The C stream interface represents an error only as a number and a
-//! string. The typed error is stored on the plugin's side, and the host fetches it with the
-//! stream's ticket.
+//! Passes streams across the boundary. The C stream interface represents an error only as a number
+//! and a string. The plugin's side therefore stores the typed error, and the host fetches it with
+//! the stream's ticket.
 
 use super::super::faults::PluginObject;
 use crate::records::c_import::CStream;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_abi::{ArrowArrayStream, Failure, RecordSetTable, caught};
 
-/// Errors of streams, by ticket.
+/// The errors of streams, by ticket.
 #[derive(Default)]
 pub(super) struct Tickets {
     last: Mutex<u64>,
@@ -35,8 +35,8 @@ impl Tickets {
     }
 }
 
-/// A stream that the plugin's author implements. Panics are caught, errors are stored, and the
-/// stream ends after the first error.
+/// A stream that the author of a plugin implements. The wrapper catches panics and stores errors.
+/// The stream ends after the first error.
 pub(super) struct LentStream {
     schema: SchemaRef,
     stream: Option<Batched>,
@@ -92,9 +92,9 @@ impl Drop for LentStream {
     }
 }
 
-/// A stream of a plugin. Its set provides the error for its ticket.
+/// A stream of a plugin. The set of the stream provides the error for the stream's ticket.
 pub(super) struct RemoteStream {
-    /// `None` once released.
+    /// The stream, or `None` after it was released.
     stream: Option<CStream>,
     schema: SchemaRef,
     set: Arc<PluginObject<RecordSetTable>>,
@@ -119,7 +119,7 @@ impl RemoteStream {
     }
 }
 
-/// Fetches the error of the stream with this ticket, once.
+/// Fetches the error of the stream with this ticket. The error can be fetched only once.
 fn fault_of(set: &PluginObject<RecordSetTable>, ticket: u64) -> Option<Error> {
     set.result_or_default(set.fault(ticket)).err()
 }
@@ -147,7 +147,8 @@ impl RecordBatchReader for RemoteStream {
 
 impl Drop for RemoteStream {
     fn drop(&mut self) {
-        // Releasing a stream returns nothing, so an error of the release is fetched with the ticket.
+        // The release of a stream returns nothing, so fetch an error of the release with the
+        // ticket.
         drop(self.stream.take());
         if let Some(fault) = self.fault() {
             self.set.faults.keep(fault);

@@ -1,4 +1,4 @@
-//! [`RecordWriter`] across the boundary.
+//! Passes a [`RecordWriter`] across the boundary.
 
 use super::super::context::{LentContext, RemoteContext};
 use super::super::faults::PluginObject;
