@@ -14,9 +14,9 @@
 //! partly in memory, use the functions that take tags and numbers from the front of a slice. A
 //! nested message is the content of a field. The caller must limit the nesting depth.
 //!
-//! Source: <https://protobuf.dev/programming-guides/encoding/>. Like protobuf's own readers,
-//! `Fields` treats a field with an unexpected wire type as an unknown field, and drops the bits of
-//! a varint's tenth byte that exceed 64 bits.
+//! Source: <https://protobuf.dev/programming-guides/encoding/>. `Fields` follows protobuf's own
+//! readers in two cases. It treats a field with an unexpected wire type as an unknown field. It
+//! drops the bits of a varint's tenth byte that exceed 64 bits.
 
 use std::fmt;
 

@@ -17,11 +17,11 @@ pub trait CatalogSink: LossSink {
     /// Adds a storage: a location that contains bytes.
     ///
     /// # Errors
-    /// Returns a malformed error if the storage extends past the end of its file, or if a range of
-    /// a joined storage extends past the end of the storage that it refers to. Returns a plugin
-    /// error if a joined storage refers to a storage that does not exist or is itself joined.
-    /// Returns an unsupported error if a joined storage mixes byte orders. Returns a limit error if
-    /// there are too many storages or bytes.
+    /// Returns a malformed error if the storage extends past the end of its file. The same applies
+    /// if a range of a joined storage extends past the end of the underlying storage. Returns a
+    /// plugin error if a joined storage refers to a storage that does not exist or is itself
+    /// joined. Returns an unsupported error if a joined storage mixes byte orders. Returns a limit
+    /// error if there are too many storages or bytes.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
     /// Declares a dtype that is not built in. Declaring the same dtype again returns the same id.
@@ -104,8 +104,8 @@ pub trait CatalogSink: LossSink {
     /// attribute. For other formats, the attribute is a loss.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such tensor, a malformed error if the tensor already
-    /// has this key, or a limit error if the attributes are too large.
+    /// Returns a plugin error if the tensor does not exist, or a malformed error if it already has
+    /// this key. Returns a limit error if the attributes are too large.
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()>;
 
     /// Adds a step, in the syntax of `--step`. When the catalog is converted, the step is applied

@@ -1,10 +1,10 @@
 //! Write a format plugin for `ferry`. A plugin is a library that enables ferry to read or write an
 //! additional format.
 //!
-//! The following example is a complete plugin for IDX, the format of the MNIST datasets. (Suffixes
-//! of IDX files vary, and this example uses `.idx`.) To start your own plugin, run `ferry plugin
-//! new NAME`, which writes a plugin for a format of several tensors, with tests. An IDX file
-//! contains one tensor:
+//! The following example is a complete plugin for IDX, the format of the MNIST datasets. The
+//! suffixes of IDX files vary, and this example uses `.idx`. To start your own plugin, run `ferry
+//! plugin new NAME`. This command writes a plugin for a format of several tensors, with tests. An
+//! IDX file contains one tensor:
 //!
 //! ```text
 //! 0        2 bytes    0, 0

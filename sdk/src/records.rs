@@ -240,9 +240,9 @@ pub trait RecordWriter: Send + Sync {
     ) -> Result<Box<dyn RecordPlan>>;
 }
 
-/// The files of an output. Each file consists of a head, pieces in order, and a tail. Either all
-/// files are [named](Self::files) in advance, or the plan [rolls](Self::roll): it starts new files
-/// as needed, and the files are named when the last one is complete.
+/// The files of an output. Each file consists of a head, pieces in order, and a tail. The plan
+/// either [names](Self::files) all files in advance, or it [rolls](Self::roll). A plan that rolls
+/// starts new files as needed, and names them when the last file is complete.
 pub trait RecordPlan: Send + Sync {
     /// Returns the files of a plan that uses the options of [`Sharding`]. The default
     /// implementations of [`files`](Self::files), [`roll`](Self::roll), [`name`](Self::name),

@@ -902,9 +902,9 @@ struct FerryPredicateTable {
   /* Returns the number of comparisons. */
   int32_t (*count)(void *self, uint32_t *count, FerryErrorSink err);
   /* Returns the path, the comparator and the values of a comparison. The path is encoded as
-   * in `FerryScan`. The comparator is 0 equal, 1 unequal, 2 less, 3 less or equal, 4
-   * greater, 5 greater or equal, 6 missing, 7 not missing, or 8 equal to one of the values.
-   * A plugin ignores a comparison if it does not know the comparator or the values. */
+   * in `FerryScan`. `comparator`: 0 equal, 1 unequal, 2 less, 3 less or equal, 4 greater, 5
+   * greater or equal, 6 missing, 7 not missing, 8 equal to one of the values. A plugin
+   * ignores a comparison if it does not know the comparator or the values. */
   int32_t (*comparison)(void *self, uint32_t index, FerryNodeSink values, FerryIds *column,
       uint32_t *comparator, FerryErrorSink err);
 };
