@@ -15,8 +15,8 @@
 //! nested message is the content of a field. The caller must limit the nesting depth.
 //!
 //! Source: <https://protobuf.dev/programming-guides/encoding/>. `Fields` follows protobuf's own
-//! readers in two cases. It treats a field with an unexpected wire type as an unknown field. It
-//! drops the bits of a varint's tenth byte that exceed 64 bits.
+//! readers in two cases. `Fields` treats a field with an unexpected wire type as an unknown field.
+//! `Fields` also drops the bits of a varint's tenth byte that exceed 64 bits.
 
 use std::fmt;
 
@@ -119,8 +119,8 @@ impl<'a> Fields<'a> {
 }
 
 /// Returns the first field and the bytes after it. This function and the other non-inlined
-/// functions receive the slice by value and return the rest. Their callers can therefore keep the
-/// slice in registers.
+/// functions receive the slice by value and return the rest. Callers of these functions can
+/// therefore keep the slice in registers.
 #[inline(never)]
 fn field(mut bytes: &[u8]) -> Result<(u32, Value<'_>, &[u8]), WireError> {
     let (number, wire_type) = take_tag(&mut bytes, take_varint)?;

@@ -17,11 +17,11 @@ pub trait CatalogSink: LossSink {
     /// Adds a storage: a location that contains bytes.
     ///
     /// # Errors
-    /// Returns a malformed error if the storage extends past the end of its file. The same applies
-    /// if a range of a joined storage extends past the end of the underlying storage. Returns a
-    /// plugin error if a joined storage refers to a storage that does not exist or is itself
-    /// joined. Returns an unsupported error if a joined storage mixes byte orders. Returns a limit
-    /// error if there are too many storages or bytes.
+    /// Returns a malformed error if the storage extends past the end of its file. Returns a
+    /// malformed error if a range of a joined storage extends past the end of the underlying
+    /// storage. Returns a plugin error if a joined storage refers to a storage that does not exist
+    /// or is itself joined. Returns an unsupported error if a joined storage mixes byte orders.
+    /// Returns a limit error if there are too many storages or bytes.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
     /// Declares a dtype that is not built in. Declaring the same dtype again returns the same id.
@@ -182,8 +182,8 @@ impl<'a> CatalogBuilder<'a> {
         self.loss(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
     }
 
-    /// Counts names, metadata, losses and inline bytes, which are kept in memory. Their total size
-    /// is limited to the maximum size of a header.
+    /// Counts names, metadata, losses and inline bytes, which are kept in memory. The total size of
+    /// this content is limited to the maximum size of a header.
     fn count_bytes(&mut self, bytes: usize) -> Result<()> {
         self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
         if self.inline_bytes > self.limits.header_bytes {

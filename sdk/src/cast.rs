@@ -1,6 +1,6 @@
-//! A cast changes the dtype of tensors. It does not convert any data. It moves the blocks to new
-//! storages, which represent the old storages in the new dtype. The elements are converted when the
-//! tensor is copied.
+//! A cast changes the dtype of tensors. A cast does not convert any data. Instead, it moves the
+//! blocks to new storages, which represent the old storages in the new dtype. The elements are
+//! converted when the tensor is copied.
 //!
 //! Blocks keep their order, their strides and the bytes that they share. Tied tensors that are cast
 //! to the same dtype remain tied, and overlapping views still overlap.
@@ -228,8 +228,8 @@ mod tests {
             Data::Blocks(blocks) => (blocks[0].storage, blocks[0].offset),
             Data::Empty | Data::Grid(_) => panic!("expected one storage"),
         };
-        // The shared storage starts at byte 12, the first byte of `back`. It ends at byte 32, where
-        // `apart` begins.
+        // The shared storage starts at byte 12, the first byte of `back`. The shared storage ends
+        // at byte 32, where `apart` begins.
         let (shared, _) = of(0);
         assert_eq!([of(0), of(2), of(3)].map(|(s, o)| (s == shared, o)), [(true, 2), (true, 4), (true, 8)]);
         assert_eq!(cast_at(&after, shared.0).1, 10);

@@ -95,7 +95,8 @@ impl Catalog {
         &self.origin
     }
 
-    /// Returns this catalog without an origin. Used by steps that change the keys of the tree.
+    /// Returns this catalog without an origin. Steps that change the keys of the tree use this
+    /// function.
     #[must_use]
     pub fn without_origin(self) -> Self {
         Self { origin: String::new(), ..self }

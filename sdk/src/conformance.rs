@@ -20,16 +20,16 @@
 //!   both byte orders, encoded storages, ties, metadata and a tree. Writing must produce the same
 //!   files each time. Segments must have the same bytes whenever, in whatever order and on however
 //!   many threads they are encoded. The files must contain the same names, dtypes, shapes and bytes
-//!   when they are read back. They must also contain the ties, metadata and tree that the
+//!   when they are read back. The files must also contain the ties, metadata and tree that the
 //!   capabilities promise. A reported loss permits a difference.
 //!
 //! If the feature `records` is enabled, formats of records are checked in the same way, with rows
 //! instead of tensors:
 //!
 //! - **reading**: The splits together must contain all rows in order, and as many rows as declared.
-//!   It must be possible to read a split several times, also concurrently. Every batch must have
-//!   the schema of the set and the requested columns, and at most the requested rows and bytes.
-//!   JSON lines and an index, if any, must cover all rows.
+//!   Reading a split several times must be possible, also concurrently. Every batch must have the
+//!   schema of the set and the requested columns, and at most the requested rows and bytes. JSON
+//!   lines and an index, if any, must cover all rows.
 //! - **damage**: The rules are the same as for tensors. In addition, the rows of a truncated file
 //!   must be its first rows.
 //! - **writing**: The test tables contain every Arrow type, nulls, empty and nested lists, slices

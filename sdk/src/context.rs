@@ -32,7 +32,7 @@ impl Purpose {
     /// reader with its own conversion to lines does not need to scan all records for a schema.
     pub const LINES: Self = Self(32);
     /// Read every split once, to its end. A record reader may then guess the schema and the starts
-    /// of splits. Its streams must either confirm the guess or fail with
+    /// of splits. The streams of the reader must either confirm the guess or fail with
     /// [`Error::wrong_guess`](crate::Error::wrong_guess). If a stream fails in this way, the host
     /// discards all rows and opens the input again for a different purpose. Any other error of a
     /// stream is final.

@@ -192,7 +192,7 @@ struct Joiner {
 impl Joiner {
     const fn of(polynomial: u32) -> Self {
         let mut powers = [0; 64];
-        // This is x^8.
+        // The initial value is x^8.
         let mut power = 1 << (31 - 8);
         let mut bit = 0;
         while bit < powers.len() {

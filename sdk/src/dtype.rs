@@ -22,8 +22,8 @@ impl Dtype {
         self.0
     }
 
-    /// Returns the dtype with this id. This is the inverse of [`id`](Self::id). The catalog does
-    /// not necessarily contain the dtype.
+    /// Returns the dtype with this id. This function is the inverse of [`id`](Self::id). The
+    /// catalog does not necessarily contain the dtype.
     #[must_use]
     pub fn from_id(id: u32) -> Self {
         Self(id)

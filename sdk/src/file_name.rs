@@ -61,7 +61,7 @@ pub fn uncompressed(name: &str) -> &str {
     COMPRESSED.iter().find_map(|suffix| strip_suffix(name, suffix)).unwrap_or(name)
 }
 
-/// Returns whether the last part of a path begins with a dot or an underscore. Such files are not
+/// Returns whether the last part of a path begins with a dot or an underscore. Hidden files are not
 /// part of a folder's data: `.part-0.parquet.crc`, `_SUCCESS`.
 #[must_use]
 pub fn is_hidden(path: &str) -> bool {
@@ -75,7 +75,7 @@ pub fn is_member<S: AsRef<str>>(path: &str, suffixes: impl IntoIterator<Item = S
     !is_hidden(path) && has_any_suffix(path, suffixes)
 }
 
-/// Returns the files of a source's entry. These are the named file, or the files of a folder or
+/// Returns the files of a source's entry. The result is the named file, or the files of a folder or
 /// prefix for which `is_member` returns true.
 ///
 /// # Errors

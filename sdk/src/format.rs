@@ -180,8 +180,8 @@ impl Capabilities {
     pub const WRITE: Self = Self(2);
     /// The writer keeps the tree of non-tensor state.
     pub const TREE: Self = Self(4);
-    /// The writer keeps key-value metadata. It keeps values that are not text only if the format
-    /// also has [`VALUES`](Self::VALUES).
+    /// The writer keeps key-value metadata. The writer keeps values that are not text only if the
+    /// format also has [`VALUES`](Self::VALUES).
     pub const METADATA: Self = Self(8);
     /// The writer keeps tied tensors tied.
     pub const TIES: Self = Self(16);

@@ -1,4 +1,4 @@
-//! A layout is the plan of a writer. It lists the files and the bytes in each file.
+//! A layout is the plan of a writer. A layout lists the files and the bytes in each file.
 //!
 //! Segments are only appended, so the segments of a file cannot overlap. The only gaps are
 //! [`Pad`](Segment::Pad)s. [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) checks every
@@ -46,8 +46,8 @@ impl Target {
     }
 }
 
-/// The role of a file. It determines when the file becomes visible if not all files can be renamed
-/// at the same time.
+/// The role of a file. The role determines when the file becomes visible if not all files can be
+/// renamed at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// A file that contains data.
@@ -111,13 +111,14 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Creates a segment of whole tensors. Its length is not known in advance.
+    /// Creates a segment of whole tensors. The length of the segment is not known in advance.
     #[must_use]
     pub fn tensors(tensors: impl Into<Vec<TensorId>>) -> Self {
         Self { tensors: tensors.into(), ..Self::default() }
     }
 
-    /// Creates a segment with a region of a tensor. Its length is not known in advance.
+    /// Creates a segment with a region of a tensor. The length of the segment is not known in
+    /// advance.
     #[must_use]
     pub fn region(tensor: TensorId, region: Region) -> Self {
         Self { tensors: vec![tensor], region: Some(region), len: None }
@@ -181,7 +182,7 @@ pub enum Content {
 /// A file of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Path relative to the output folder. Its parts are separated by `/`.
+    /// Path relative to the output folder, with `/` as the separator.
     pub path: String,
     /// Role of the file: data or index.
     pub role: Role,

@@ -195,22 +195,22 @@
 //!
 //! # Division of work
 //!
-//! - A **reader** describes the input. It reads headers, and describes the content of the input to
-//!   a [`CatalogSink`], including the location and form of the bytes. Each call is checked before
-//!   it returns, so a header cannot refer to bytes outside its file, declare a tensor twice, or
-//!   exceed a limit. The reader must return such errors to the host. If bytes are compressed, the
-//!   reader also returns a decoder ([`TensorDecoder`]).
-//! - A **writer** plans the output. It reads a [`CatalogView`] and describes the location of all
-//!   content to a [`LayoutSink`]. Every tensor must be written once, be declared as the alias of a
-//!   written tensor, or be omitted with a loss. The plugin encodes compressed data and other
-//!   special encodings in segments, and many segments are encoded concurrently. The length of a
-//!   segment does not need to be known in advance ([`TensorPlan::encode`]). If a format must be
+//! - A **reader** describes the input. The reader reads headers, and describes the content of the
+//!   input to a [`CatalogSink`], including the location and form of the bytes. Each call is checked
+//!   before it returns, so a header cannot refer to bytes outside its file, declare a tensor twice,
+//!   or exceed a limit. The reader must return such errors to the host. If bytes are compressed,
+//!   the reader also returns a decoder ([`TensorDecoder`]).
+//! - A **writer** plans the output. The writer reads a [`CatalogView`] and describes the location
+//!   of all content to a [`LayoutSink`]. Every tensor must be written once, be declared as the
+//!   alias of a written tensor, or be omitted with a loss. The plugin encodes compressed data and
+//!   other special encodings in segments, and many segments are encoded concurrently. The length of
+//!   a segment does not need to be known in advance ([`TensorPlan::encode`]). If a format must be
 //!   written sequentially, the plugin streams the whole file ([`TensorPlan::stream`]). Bytes that
 //!   depend on checksums and lengths are written last ([`TensorPlan::seal`]).
-//! - The **host** does everything else. It opens and maps files, copies and transposes tensors,
-//!   changes byte orders and computes checksums on many threads. It reserves disk space, renames
-//!   finished files, resumes interrupted runs, verifies outputs and reports progress. A plugin does
-//!   not open files itself.
+//! - The **host** does everything else. The host opens and maps files, copies and transposes
+//!   tensors, changes byte orders and computes checksums on many threads. The host also reserves
+//!   disk space, renames finished files, resumes interrupted runs, verifies outputs and reports
+//!   progress. A plugin does not open files itself.
 //!
 //! Readers and writers are called from many threads. The same input and options must always produce
 //! the same bytes. If a new version of a plugin writes different bytes, increase

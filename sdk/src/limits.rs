@@ -24,9 +24,9 @@ pub struct Limits {
     /// a lot of work.
     pub columns: u64,
     /// Maximum number of bytes that broadcast views and fill values may add to the stored bytes,
-    /// over all tensors of a catalog. The limit also applies to compressed files of records. Their
-    /// records may exceed a thousand times the length of the file by at most this number of bytes.
-    /// The host adds a thousand times the size of the user's input, up to 60 GiB.
+    /// over all tensors of a catalog. The limit also applies to compressed files of records. The
+    /// records of such a file may exceed a thousand times the length of the file by at most this
+    /// number of bytes. The host adds a thousand times the size of the user's input, up to 60 GiB.
     pub expanded_bytes: u64,
     /// Maximum memory in bytes for all data that a run reads, decodes and encodes, on all threads.
     /// Buffers whose size depends on the input count toward this limit. An example is a chunk that

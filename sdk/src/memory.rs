@@ -1,6 +1,6 @@
-//! An in-memory host for unit tests of plugins. It reads an input, and builds the files that a
-//! writer plans, one element at a time. Tests compare the copy code of the real host with this
-//! implementation.
+//! An in-memory host for unit tests of plugins. The in-memory host reads an input, and builds the
+//! files that a writer plans, one element at a time. Tests compare the copy code of the real host
+//! with this implementation.
 
 mod formats;
 #[cfg(feature = "arrow-60")]

@@ -22,7 +22,7 @@ pub struct ShardName<'a> {
     pub number: u64,
     /// Number of shards in the set.
     pub count: u64,
-    /// Common ending of all names in the set. It may be empty.
+    /// Common ending of all names in the set, which may be empty.
     pub ending: &'a str,
     /// Number of digits in the shard number and in the shard count.
     digits: (usize, usize),

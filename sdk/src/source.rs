@@ -19,7 +19,7 @@ pub struct FileRange {
     pub len: u64,
 }
 
-/// The input that the user passed. Its name is relative to the folder of the source.
+/// The input that the user passed. The name of the input is relative to the folder of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A file with the given name.

@@ -129,7 +129,7 @@ impl JoinedRanges {
 /// Numbers that are converted to a different dtype whenever they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CastStorage {
-    /// Storage that contains the numbers. It is never itself a cast storage.
+    /// Storage that contains the numbers, which is never itself a cast storage.
     pub of: StorageId,
     /// Offset of the first number in that storage, in bytes.
     pub start: u64,

@@ -29,8 +29,8 @@ pub const CODES_OF: &str = "codes_of";
 /// A tensor of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
-    /// Name of the tensor, which is unique in its catalog. It may be any UTF-8 string, including an
-    /// empty one.
+    /// Name of the tensor, which is unique in its catalog. The name may be any UTF-8 string,
+    /// including an empty one.
     pub name: String,
     /// Element type.
     pub dtype: Dtype,

@@ -1,5 +1,5 @@
-//! A tree contains the non-tensor state of a checkpoint. It is an arena of nodes that refer to
-//! tensors by index.
+//! A tree contains the non-tensor state of a checkpoint. The tree is an arena of nodes that refer
+//! to tensors by index.
 //!
 //! A node may refer only to nodes that already exist. A tree therefore has no cycles, and neither
 //! building nor dropping a tree needs recursion. Several parents may share a node.

@@ -4,7 +4,8 @@ use crate::{Error, OptionKind, OptionSpec, Options, Result, Side, parse_size};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// An option as a constant. It contains the declaration of the option and the parser for its value.
+/// An option as a constant. The constant contains the declaration of the option and the parser for
+/// its value.
 ///
 /// ```
 /// use tensorferry_sdk::{Options, Result, Side::Writer, TypedOption};
@@ -171,7 +172,7 @@ impl TypedOption<Option<String>> {
 }
 
 impl TypedOption<Vec<String>> {
-    /// Declares an option that the user may pass several times. Its value is the list of all
+    /// Declares an option that the user may pass several times. The value is the list of all
     /// strings, in that order.
     #[must_use]
     pub const fn list(side: Side, key: &'static str, help: &'static str) -> Self {

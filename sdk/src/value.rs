@@ -1,5 +1,5 @@
-//! A value of a metadata entry or of an attribute of a tensor. It is a string, a number of an exact
-//! type, a list, or a mapping. It consists of the nodes of a [tree](crate::Tree).
+//! A value of a metadata entry or of an attribute of a tensor. A value is a string, a number of an
+//! exact type, a list, or a mapping. A value consists of the nodes of a [tree](crate::Tree).
 //!
 //! A value owns its nodes and does not refer to tensors, so steps that change tensors and the tree
 //! do not affect the value. The nodes of a value are not shared. As a result, two values with the

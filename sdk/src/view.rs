@@ -1,5 +1,5 @@
-//! A view presents a catalog to a writer. It provides the contents of the catalog, and returns the
-//! bytes of tensors on request.
+//! A view presents a catalog to a writer. The view provides the contents of the catalog, and
+//! returns the bytes of tensors on request.
 
 use crate::{
     Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Limits, Node, NodeId, Order, Result, StorageId,
@@ -120,7 +120,7 @@ pub trait CatalogView: Send + Sync {
         self.metadata().into_iter().map(|(key, value)| (key, text(&value))).collect()
     }
 
-    /// Returns the attributes of a tensor, sorted by key. Meant for writers with
+    /// Returns the attributes of a tensor, sorted by key. This function is meant for writers with
     /// [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES).
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use tensorferry_sdk::{
 /// The scan that was requested last.
 static ASKED: Mutex<Option<ScanRequest>> = Mutex::new(None);
 
-/// A format that panics on request. Its rows are the numbers 0 to 9.
+/// A format that panics on request. The rows of each input are the numbers 0 to 9.
 struct Lent;
 
 impl Exported for Lent {

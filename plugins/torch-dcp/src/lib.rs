@@ -13,9 +13,9 @@
 //! | `storage_data` | for each name and chunk, the file and the byte range in the file |
 //! | `planner_data` | for each name, the path of keys and indices in the nested state |
 //!
-//! A second variant (`HuggingFaceStorageWriter`) does not have a table. Its files are safetensors
-//! files. The metadata key `DCP_SHARDING_INFO` of each file records where the file's parts start in
-//! the whole tensors.
+//! A second variant (`HuggingFaceStorageWriter`) does not have a table. A checkpoint of this
+//! variant consists of safetensors files. The metadata key `DCP_SHARDING_INFO` of each file records
+//! where the file's parts start in the whole tensors.
 //!
 //! ```text
 //! shard-<rank + 1>-model-<file>-of-<files>.safetensors

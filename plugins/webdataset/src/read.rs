@@ -1,4 +1,4 @@
-//! Reads WebDatasets. The reader first reads all headers to find the columns. It divides an
+//! Reads WebDatasets. The reader first reads all headers to find the columns. The reader divides an
 //! uncompressed file into splits of consecutive samples. A compressed file is a single split.
 
 mod stream;

@@ -311,7 +311,8 @@ typedef struct {
   /* Kind 2: the storage of each tile, in row-major order of the tiles. `UINT32_MAX` marks a
    * missing tile. */
   FerryIds tiles;
-  /* Kind 2 without `tiles`: the number of tiles. Their storages have consecutive ids. */
+  /* Kind 2 without `tiles`: the number of tiles. The storages of the tiles have consecutive
+   * ids. */
   uint32_t tile_count;
   /* Kind 2: the storage of the single element that fills missing tiles, or `UINT32_MAX` for
    * none. */
@@ -502,8 +503,8 @@ struct FerryHostTable {
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
 };
 
-/* An object whose kind is passed separately as text. Its table contains only the slots that
- * every table begins with. */
+/* An object whose kind is passed separately as text. The table of this object contains only
+ * the slots that every table begins with. */
 struct FerryObjectTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -523,8 +524,8 @@ struct FerryRegistrarTable {
 struct FerryContextTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Returns a limit by its name, such as `header_bytes` or `memory_bytes`. `UINT64_MAX`
-   * means that the host does not know the limit. In that case, use your own default. */
+  /* Returns a limit by its name, such as `header_bytes` or `memory_bytes`. If the host does
+   * not know the limit, it returns `UINT64_MAX`. Use your own default then. */
   int32_t (*limit)(void *self, FerryText name, uint64_t *value, FerryErrorSink err);
   /* Returns whether the user has canceled the run. */
   int32_t (*cancelled)(void *self, uint8_t *cancelled, FerryErrorSink err);
@@ -616,7 +617,7 @@ struct FerryLossSinkTable {
 struct FerryDescriptionTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Sets the name and the capabilities. This must be the first call. */
+  /* Sets the name and the capabilities. Call this function before all others. */
   int32_t (*identity)(void *self, const FerryIdentity *identity, FerryErrorSink err);
   /* Adds a file name suffix, including its dot. */
   int32_t (*suffix)(void *self, FerryText suffix, FerryErrorSink err);
@@ -857,7 +858,7 @@ struct FerryTensorPlanTable {
   int32_t (*stream)(void *self, uint32_t file, FerryCatalogView catalog, FerryByteSink output,
       FerryContext context, FerryErrorSink err);
   /* Writes the bytes of an encoded segment to `output`, in order. The host encodes many
-   * segments concurrently. It keeps `note` for `seal`. */
+   * segments concurrently. The host keeps `note` for `seal`. */
   int32_t (*encode)(void *self, uint32_t id, FerryCatalogView catalog, FerryByteSink output,
       FerryByteSink note, FerryContext context, FerryErrorSink err);
   /* Supplies the deferred bytes, and the files that are written after all others. */
@@ -990,7 +991,7 @@ struct FerryRecordPlanTable {
   /* Writes the beginning of a file. */
   int32_t (*begin)(void *self, uint32_t file, FerryByteSink output, FerryErrorSink err);
   /* Encodes rows as a piece. The host encodes many pieces concurrently, before it assigns
-   * them to files. It keeps `note` for `finish`. */
+   * them to files. The host keeps `note` for `finish`. */
   int32_t (*encode)(void *self, struct ArrowArrayStream *batches, FerryByteSink output,
       FerryLossSink losses, FerryByteSink note, FerryErrorSink err);
   /* Writes the end of a file. */

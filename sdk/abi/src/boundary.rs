@@ -30,8 +30,8 @@ object! {
 }
 
 object! {
-    /// An object whose kind is passed separately as text. Its table contains only the slots that
-    /// every table begins with.
+    /// An object whose kind is passed separately as text. The table of this object contains only
+    /// the slots that every table begins with.
     shared Object: ObjectTable, ObjectTableRef, ObjectCalls, Plugin {}
 }
 
@@ -48,8 +48,8 @@ object! {
 object! {
     /// Information for the plugin about the current run.
     shared Context: ContextTable, ContextTableRef, ContextCalls, Host {
-        /// Returns a limit by its name, such as `header_bytes` or `memory_bytes`. `UINT64_MAX`
-        /// means that the host does not know the limit. In that case, use your own default.
+        /// Returns a limit by its name, such as `header_bytes` or `memory_bytes`. If the host does
+        /// not know the limit, it returns `UINT64_MAX`. Use your own default then.
         limit(name: Text) -> (value: u64);
         /// Returns whether the user has canceled the run.
         cancelled() -> (cancelled: Flag);
@@ -207,7 +207,7 @@ request! {
 object! {
     /// Receives the description of a format.
     sink Description: DescriptionTable, DescriptionTableRef, DescriptionCalls, Host {
-        /// Sets the name and the capabilities. This must be the first call.
+        /// Sets the name and the capabilities. Call this function before all others.
         identity(identity: IdentityAt);
         /// Adds a file name suffix, including its dot.
         suffix(suffix: Text);
@@ -297,7 +297,8 @@ request! {
         /// Kind 2: the storage of each tile, in row-major order of the tiles. `UINT32_MAX` marks a
         /// missing tile.
         tiles: Ids,
-        /// Kind 2 without `tiles`: the number of tiles. Their storages have consecutive ids.
+        /// Kind 2 without `tiles`: the number of tiles. The storages of the tiles have consecutive
+        /// ids.
         tile_count: u32,
         /// Kind 2: the storage of the single element that fills missing tiles, or `UINT32_MAX` for
         /// none.
@@ -633,7 +634,7 @@ object! {
         /// Writes the bytes of a streamed file to `output`, in order.
         stream(file: u32, catalog: CatalogView, output: ByteSink, context: Context);
         /// Writes the bytes of an encoded segment to `output`, in order. The host encodes many
-        /// segments concurrently. It keeps `note` for `seal`.
+        /// segments concurrently. The host keeps `note` for `seal`.
         encode(id: u32, catalog: CatalogView, output: ByteSink, note: ByteSink, context: Context);
         /// Supplies the deferred bytes, and the files that are written after all others.
         seal(digests: Digests, output: SealSink, context: Context);
@@ -816,7 +817,7 @@ object! {
         /// Writes the beginning of a file.
         begin(file: u32, output: ByteSink);
         /// Encodes rows as a piece. The host encodes many pieces concurrently, before it assigns
-        /// them to files. It keeps `note` for `finish`.
+        /// them to files. The host keeps `note` for `finish`.
         encode(batches: Moved<ArrowArrayStream>, output: ByteSink, losses: LossSink, note: ByteSink);
         /// Writes the end of a file.
         finish(file: u32, pieces: Pieces, output: ByteSink);

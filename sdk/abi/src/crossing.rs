@@ -12,13 +12,13 @@ pub trait Argument: Copy {
     /// Name of the argument type in C.
     const C: &'static str;
 
-    /// Prepares an argument for the call. Used by the caller.
+    /// Prepares an argument on the calling side.
     fn store(safe: Self::Safe<'_>) -> Self::Stored;
 
     /// Returns the value to pass across the boundary.
     fn raw(stored: &mut Self::Stored) -> Self;
 
-    /// Converts a received argument. Used by the called function.
+    /// Converts a received argument on the called side.
     ///
     /// # Safety
     /// The value from the other side follows the crate's rules, and is valid for `'a`.
@@ -33,10 +33,10 @@ pub trait Answer: Sized {
     /// Name of the result type in C.
     const C: &'static str;
 
-    /// Converts a result for returning it. Used by the called function.
+    /// Converts a result on the called side before the call returns.
     fn lower(safe: Self::Safe<'_>) -> Self;
 
-    /// Converts a received result. Used by the caller.
+    /// Converts a received result on the calling side.
     ///
     /// # Safety
     /// The value from the other side follows the crate's rules, and is valid for `'s`.
@@ -120,13 +120,13 @@ pub trait Answers: Sized {
     /// Pointers to the places where the results are written.
     type Places: Copy;
 
-    /// Writes the results. Used by the called function.
+    /// Writes the results on the called side.
     ///
     /// # Safety
     /// The pointers are valid for writes.
     unsafe fn write(places: Self::Places, safe: Self::Safe<'_>);
 
-    /// Converts the received results. Used by the caller.
+    /// Converts the received results on the calling side.
     ///
     /// # Safety
     /// The safety conditions of [`Answer::raise`] apply.

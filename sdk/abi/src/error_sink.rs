@@ -10,7 +10,8 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Receives the reason why a call failed. It is valid only during the call to which it is passed.
+/// Receives the reason why a call failed. The sink is valid only during the call to which it is
+/// passed.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct ErrorSink {

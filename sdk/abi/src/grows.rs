@@ -1,4 +1,4 @@
-//! Structures that grow across revisions. They are tables and requests.
+//! Tables and requests are structures that grow across revisions.
 
 use crate::failure::Failure;
 use std::mem::MaybeUninit;

@@ -6,7 +6,7 @@
 //! declarations in `boundary.rs`.
 //!
 //! # Rules
-//! 1. An object is `{ table, self }`. Its table is in static memory, begins with its `size` in
+//! 1. An object is `{ table, self }`. The table is in static memory, begins with its `size` in
 //!    bytes, and grows only at its end. The receiver of an object copies the slots that are part of
 //!    its own revision. If a slot is null or past the end of the table, the object does not offer
 //!    that function.

@@ -1,5 +1,5 @@
-//! A manifest describes a library before any function of the library is called. It is a single
-//! exported symbol that contains only plain data.
+//! A manifest describes a library before any function of the library is called. The manifest is a
+//! single exported symbol that contains only plain data.
 
 use crate::boundary::{FormatTable, Host, HostCalls, ObjectTable, Registrar, RegistrarCalls, RegistrarTable};
 use crate::crossing::Argument;
@@ -71,8 +71,8 @@ impl Manifest {
     /// Reads the manifest at the address of a symbol.
     ///
     /// # Safety
-    /// The symbol must not be null. It must point to at least the first 20 bytes of a manifest,
-    /// which contain the magic and the size.
+    /// The symbol must not be null. The symbol must point to at least the first 20 bytes of a
+    /// manifest, which contain the magic and the size.
     ///
     /// # Errors
     /// Returns an error if the symbol is not a manifest. The error is meant for the author of the
@@ -206,7 +206,7 @@ pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u3
 }
 
 /// Returns the formats of a library that is linked into this program, in the form that a host
-/// receives. Meant for tests.
+/// receives. This function is meant for tests.
 ///
 /// # Errors
 /// Returns the failure that the library reported.

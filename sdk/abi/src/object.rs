@@ -44,9 +44,9 @@ pub unsafe trait Shared: Table {}
 /// The functions of both tables must accept a pointer to a value of this type. The functions of
 /// [`OWNED`](Self::OWNED) must accept a pointer from a `Box`.
 pub unsafe trait Lend<T: Table> {
-    /// The table for borrowed objects. Its `drop` does nothing.
+    /// The table for borrowed objects, whose `drop` does nothing.
     const BORROWED: &'static T;
-    /// The table for owned objects. Its `drop` frees the value.
+    /// The table for owned objects, whose `drop` frees the value.
     const OWNED: &'static T;
 }
 
@@ -122,7 +122,8 @@ impl<T: Table> std::ops::Deref for Borrowed<'_, T> {
     }
 }
 
-/// An owned object. It is dropped once: by [`close`](Self::close), or when this value is dropped.
+/// An owned object. The object is dropped once: by [`close`](Self::close), or when this value is
+/// dropped.
 pub struct Owned<T: Table> {
     handle: Handle<T>,
     object: T::Object,

@@ -1,6 +1,7 @@
 //! Macros that expand the declarations of the boundary. Each declaration expands to a table, its
-//! twin for `abi_stable`, and an object type. It also expands to a trait for implementations, the
-//! functions that call the trait, methods for callers, and the facts for the C header.
+//! twin for `abi_stable`, and an object type. Each declaration also expands to a trait for
+//! implementations, the functions that call the trait, methods for callers, and the facts for the C
+//! header.
 
 use crate::data::Text;
 use crate::error_sink::ErrorSink;

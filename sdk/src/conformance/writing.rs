@@ -1,5 +1,5 @@
-//! Checks a writer. It must produce the same files each time, and must keep all content or report a
-//! loss.
+//! Checks a writer. The writer must produce the same files each time, and must keep all content or
+//! report a loss.
 
 use super::compare::CatalogRoundTrip;
 use super::made::{self, TestCatalog};
@@ -128,7 +128,7 @@ fn read_back(
     CatalogRoundTrip { input, before, after: &after, losses: &losses }.check(rules);
 }
 
-/// Returns the entry that a user would pass. This is the requested file, otherwise the index,
+/// Returns the entry that a user would pass. The entry is the requested file, otherwise the index,
 /// otherwise the folder.
 fn entry(output: &MemoryOutput, target: &Target) -> Entry {
     let index =

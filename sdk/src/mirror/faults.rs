@@ -1,4 +1,4 @@
-//! Faults are errors of a plugin. They include the errors of destructors, which cannot return
+//! Faults are errors of a plugin. Faults include the errors of destructors, which cannot return
 //! errors.
 //!
 //! An object keeps the library that created it alive. A failing destructor is a fault of its plugin
@@ -23,8 +23,8 @@ impl PluginFaults {
         Self { plugin: plugin.to_owned(), format: OnceLock::new(), found: Mutex::default() }
     }
 
-    /// Adds the name of this format to later errors, in addition to the name of the plugin. This is
-    /// useful for libraries with several formats.
+    /// Adds the name of this format to later errors, in addition to the name of the plugin. The
+    /// name is useful for libraries with several formats.
     pub fn name_format(&self, id: &str) {
         let _ = self.format.set(format!(", format {id}"));
     }
@@ -54,8 +54,8 @@ impl PluginFaults {
     }
 }
 
-/// An object of a plugin. It keeps its parent alive, and stores errors of its destructor. The host
-/// checks these errors before it commits the output.
+/// An object of a plugin. A `PluginObject` keeps its parent alive, and stores errors of its
+/// destructor. The host checks these errors before it commits the output.
 pub(super) struct PluginObject<T: Table> {
     object: Owned<T>,
     pub(super) faults: Arc<PluginFaults>,

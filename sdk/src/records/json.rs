@@ -102,8 +102,8 @@ impl JsonEncoders {
     }
 
     /// Encodes a timestamp as ISO 8601, in UTC if the type has a time zone. `arrow-json` does not
-    /// support time zones by name. It would write an error message for a timestamp that it cannot
-    /// convert to a date.
+    /// support time zones by name. `arrow-json` would also write an error message for a timestamp
+    /// that it cannot convert to a date.
     fn time<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array, is_utc: bool) -> Box<dyn Encoder + 'a> {
         let (values, has_no_text) = (array.as_primitive::<T>(), self.has_no_text.clone());
         Box::new(FnEncoder(move |row, out: &mut Vec<u8>| match as_datetime::<T>(values.value(row)) {

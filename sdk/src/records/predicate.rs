@@ -89,7 +89,7 @@ impl ComparedValue {
     }
 }
 
-/// Bounds on the values of a column in a group of rows. They are known without reading the rows.
+/// Bounds on the values of a column in a group of rows. Bounds are known without reading the rows.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bounds {
     /// A lower bound of the values, or `None` if it is unknown. NaN is ignored. The bound is not

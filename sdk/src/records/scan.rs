@@ -6,8 +6,8 @@ use arrow_schema::SchemaRef;
 /// The rows and columns that a stream reads from a split, and the size of its batches.
 ///
 /// Rows are counted from the first row of the split, before any comparison. A reader does not need
-/// to read data that is not requested. It may therefore miss errors in other columns, in rows
-/// before `first_row` and in rows after the last requested row.
+/// to read data that is not requested. The reader may therefore miss errors in other columns, in
+/// rows before `first_row` and in rows after the last requested row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScanRequest {
     /// Requested fields, as paths in ascending order. No path may be a prefix of another path.

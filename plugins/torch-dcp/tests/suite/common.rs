@@ -110,8 +110,8 @@ pub(crate) fn saved(object: &[u8]) -> Vec<u8> {
     Zip::torch(&pickle(object), &[]).bytes()
 }
 
-/// A checkpoint of two ranks. It contains an object and `model.w`, a tensor with three rows. Two of
-/// the rows are in rank 0's file.
+/// A checkpoint of two ranks. The checkpoint contains an object and `model.w`, a tensor with three
+/// rows. Two of the rows are in rank 0's file.
 pub(crate) struct Sample {
     pub(crate) table: Table,
     pub(crate) files: Files,

@@ -289,8 +289,8 @@ fn samples_come_back() {
     }
 }
 
-/// `tarfile` rejects an archive that ends inside the padding of a member. It accepts an archive
-/// that ends after the padding.
+/// `tarfile` rejects an archive that ends inside the padding of a member. `tarfile` accepts an
+/// archive that ends after the padding.
 #[test]
 fn an_archive_that_is_cut_off_is_refused_or_told() {
     let (bytes, _) = written("a.tar", &[rows(&["a", "b", "c"])], &[]).unwrap();
