@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! .metadata          the table, as a pickle. If ranks save without coordination, each rank writes
-//!                    its own table, __<rank>.metadata
+//!                    its own table, __<rank>.metadata; together, these tables describe the checkpoint
 //! __<rank>_<n>.distcp  the parts in sequence, each as a complete archive written by torch.save
 //! ```
 //!
