@@ -1,5 +1,5 @@
-//! The program `ferry` of the wheel. The engine is in the extension module. A second copy of it in
-//! a separate program would make the wheel half as large again, so this launcher opens the module
+//! The program `ferry` of the wheel. The engine is in the extension module, and a second copy in a
+//! separate program would make the wheel 50 % larger. This launcher therefore loads the module
 //! without Python and calls the program in it.
 
 #![expect(unsafe_code, reason = "a library is opened, and called")]
@@ -22,7 +22,7 @@ fn main() {
         exit(NO_PROGRAM);
     };
     match program_of(&module) {
-        // SAFETY: the function is called once, by the only thread.
+        // SAFETY: this call is the only one, and this is the only thread.
         Ok(program) => exit(unsafe { program() }),
         Err(error) => {
             eprintln!("error: {}: {error}: install tensorferry again", module.display());
@@ -45,7 +45,7 @@ fn program_of(module: &Path) -> Result<Program, libloading::Error> {
 /// `_bin/ferry`.
 fn module_of(program: &Path) -> Option<PathBuf> {
     let package = program.parent()?.parent()?;
-    // The first name is for all Python versions from one on, and the second for a single version.
+    // The first name is for the stable ABI of many Python versions, and the second for one version.
     let modules = ["_native.abi3.so", "_native.so"].map(|name| package.join(name));
     modules.into_iter().find(|module| module.exists())
 }

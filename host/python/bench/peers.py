@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Compares the package with what people use instead.
 
-Each measurement is the best of several runs. The runs of the package and of the peer alternate. The script prints ratios
-of processor time (user and system) and of elapsed time.
+Each measurement is the best of several runs, which alternate between the package and the peer. The
+script prints ratios of processor time (user and system) and of elapsed time.
 
     host/python/bench/peers.py [--gib 1] [--rounds 5] [--folder /dev/shm] [--only WORD]
 
-This needs torch, safetensors, pyarrow, tensorflow, tfrecord, and the package; install the wheel of `build-wheel` for useful
-numbers. Files are in the page cache. Each run has its own process, because in a loop the allocator would hide the cost of
-fresh memory. Opening the first file loads the formats, which takes 2 to 3 ms. In measurements that only map a file, this
-is most of the time.
+This needs torch, safetensors, pyarrow, tensorflow, tfrecord, and the package; install the wheel of
+`build-wheel` for useful numbers. Files are in the page cache. Each run has its own process. In a
+loop, the allocator would reuse memory and hide the cost of fresh memory. Opening the first file
+loads the formats, which takes 2 to 3 ms. Loading the formats takes most of the time in measurements
+that only map a file.
 """
 
 import argparse
@@ -58,7 +59,8 @@ description = {"label": "int", "image": "byte", "scores": "float"}
 print(sum(1 for _ in tfrecord_loader(path, None, description)), file=sys.stderr)
 """
 
-# Comparisons: the name, the file, and for the package and the peer: imports, unmeasured setup, measured code.
+# Each comparison has a name and a file. For the package and for the peer, it has imports,
+# unmeasured setup code and measured code.
 PAIRS = [
     ("read, vs. load_file(pread)", "st", (*OURS, "loaded = tensorferry.torch.load_file(path)"),
      (*SAFE, "loaded = st.load_file(path, backend='pread')")),
@@ -91,7 +93,7 @@ PAIRS = [
 
 
 def make(folder, gib):
-    """Writes a model of this many GiB. One tensor has a third of it, and the others have 4 to 64 MiB each."""
+    """Writes a model of this many GiB. One tensor has a third of the bytes, and the others have 4 to 64 MiB each."""
     import safetensors.torch
     import torch
 
@@ -153,7 +155,8 @@ def main():
             files |= maker(pathlib.Path(folder), given.gib)
         print(f"load {os.getloadavg()[0]:.1f}; ours / theirs")
         for name, file, ours, theirs in pairs:
-            # The order alternates, because the second run finds memory that was used just before.
+            # The order alternates, because the second run can reuse memory that the first one has
+            # just freed.
             turns = [(0, 1) if turn % 2 else (1, 0) for turn in range(given.rounds)]
             found = [{side: measure((ours, theirs)[side], files[file]) for side in turn} for turn in turns]
             best = [[min(round[side][kind] for round in found) for side in (0, 1)] for kind in (0, 1)]

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use tensorferry::request::{LossPolicy, Part};
 use tensorferry::{Error, LossKind, Result};
 
-/// Options as pairs of a key and a value.
+/// Options of a format, as pairs of a key and a value.
 pub(crate) type Options = Vec<(String, String)>;
 
-/// How an input is opened.
+/// The arguments for opening an input.
 #[derive(Debug, Clone)]
 pub(crate) struct InputArguments {
     pub(crate) path: PathBuf,
@@ -51,7 +51,7 @@ impl InputArguments {
     }
 }
 
-/// How an output is written.
+/// The arguments for writing an output.
 #[derive(Debug, Clone)]
 pub(crate) struct OutputArguments {
     pub(crate) path: PathBuf,
@@ -86,7 +86,7 @@ impl OutputArguments {
     }
 }
 
-/// The losses that are errors.
+/// The policy that determines which losses are errors.
 pub(crate) struct LossArguments(pub(crate) LossPolicy);
 
 impl<'py> FromPyObject<'_, 'py> for LossArguments {

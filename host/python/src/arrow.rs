@@ -1,4 +1,4 @@
-//! Arrow C streams in Python capsules, made of the structures of `arrow-array`. The interface is
+//! Arrow C streams in Python capsules, built from the structures of `arrow-array`. The interface is
 //! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>.
 #![expect(unsafe_code, reason = "C structures in capsules")]
 
@@ -14,7 +14,8 @@ use tensorferry_sdk::arrow_schema::Schema;
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// Wraps a stream in a capsule. The capsule releases it if no consumer takes it over.
+/// Wraps a stream in a capsule. The capsule releases the stream if no consumer takes ownership of
+/// it.
 pub(crate) fn stream<'py>(
     py: Python<'py>,
     batches: Box<dyn RecordBatchReader + Send>,
@@ -29,7 +30,7 @@ pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'p
     PyCapsule::new_with_value(py, schema, SCHEMA)
 }
 
-/// Takes over the stream of an object that has `__arrow_c_stream__`.
+/// Takes ownership of the stream of an object that has `__arrow_c_stream__`.
 pub(crate) fn stream_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     if !object.hasattr("__arrow_c_stream__")? {
         let found = object.get_type().name()?;
@@ -39,8 +40,8 @@ pub(crate) fn stream_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBat
     }
     let capsule = object.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: according to the interface, the capsule contains such a structure. It is moved out,
-    // and a released one stays in the capsule.
+    // SAFETY: according to the interface, the capsule contains such a structure. This code moves
+    // the structure out and leaves a released one in the capsule.
     let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
     let found = object.get_type().name()?;
     let refused =

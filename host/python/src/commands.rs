@@ -1,4 +1,4 @@
-//! The engine's commands. Each returns a document.
+//! The engine's commands. Each command returns a JSON document.
 
 use crate::arguments::{InputArguments, LossArguments, Options, OutputArguments};
 use crate::engine::Engine;
@@ -238,7 +238,7 @@ fn inspection(registry: &Registry, input: &InputArguments) -> Result<Value> {
     Ok(document)
 }
 
-/// Parses JSON; a value that is nested too deeply for the parser stays text.
+/// Parses JSON. If a value is nested too deeply for the parser, returns its text.
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }

@@ -2,8 +2,9 @@
 //! <https://dmlc.github.io/dlpack/latest/c_api.html> (version 1.1) and the capsules of
 //! <https://data-apis.org/array-api/latest/design_topics/data_interchange.html>.
 //!
-//! An imported tensor is only read, and is returned to its producer on drop. An exported tensor has
-//! its own memory, aligned to 64 bytes, which has no other users and may be written to.
+//! This module only reads an imported tensor, and returns it to its producer on drop. An exported
+//! tensor has its own memory, aligned to 64 bytes. That memory has no other users, so consumers may
+//! write to it.
 #![expect(unsafe_code, reason = "C structures, and memory with other owners")]
 
 use pyo3::exceptions::{PyBufferError, PyTypeError};
@@ -114,11 +115,11 @@ enum LentAs {
 
 // SAFETY: any thread may read the memory, and `drop` calls the deleter with the GIL held.
 unsafe impl Send for Lent {}
-// SAFETY: as above; nothing is changed through a shared reference.
+// SAFETY: any thread may read the memory, and nothing is changed through a shared reference.
 unsafe impl Sync for Lent {}
 
 impl Lent {
-    /// Takes over the tensor from `array.__dlpack__()`.
+    /// Takes ownership of the tensor from `array.__dlpack__()`.
     pub(crate) fn of(array: &Bound<'_, PyAny>) -> PyResult<Self> {
         let capsule = array.call_method0("__dlpack__")?.cast_into::<PyCapsule>()?;
         let managed = if capsule.is_valid_checked(Some(VERSIONED)) {
@@ -166,8 +167,8 @@ impl Lent {
             ))
         })?;
         let dims = usize::try_from(tensor.ndim).unwrap_or(0);
-        // SAFETY: according to the protocol, each array has as many numbers as there are
-        // dimensions. Without dimensions, neither is read.
+        // SAFETY: according to the protocol, the shape and the strides have one number per
+        // dimension. Without dimensions, neither array is read.
         let numbers = |at: *mut i64| unsafe { std::slice::from_raw_parts(at, dims) };
         let shape = if dims == 0 { &[][..] } else { numbers(tensor.shape) };
         self.shape = shape.iter().map(|&dim| u64::try_from(dim).unwrap_or(0)).collect();
@@ -176,8 +177,8 @@ impl Lent {
         } else {
             numbers(tensor.strides).to_vec()
         };
-        // Memory of zero bytes has no address. Placeholder tensors (such as meta tensors) have none
-        // either.
+        // Memory of zero bytes may have a null address. Placeholder tensors (such as meta tensors)
+        // have a null address too.
         if tensor.data.is_null() && !self.shape.contains(&0) {
             return Err(PyBufferError::new_err("the array has no memory of its own"));
         }
@@ -258,7 +259,7 @@ struct Exported {
     strides: Box<[i64]>,
 }
 
-/// Exports a tensor as a capsule, with version 1 of the structure or the legacy one.
+/// Exports a tensor as a capsule, with version 1 of the structure or the legacy structure.
 pub(crate) fn capsule<'py>(
     py: Python<'py>,
     memory: Aligned,

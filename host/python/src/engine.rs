@@ -11,14 +11,14 @@ use tensorferry::{Error, Limits, PluginFolder, PluginSearch, Registry, Session};
 #[pyclass(frozen, module = "tensorferry._native")]
 pub(crate) struct Engine {
     registry: Registry,
-    /// The program in the package. Its processes load libraries for the first time, and run the
-    /// jobs of a manifest.
+    /// The path of the program in the package. Processes of this program probe new libraries, and
+    /// run the jobs of a manifest.
     pub(crate) program: PathBuf,
-    /// Folders of other plugins, which are also passed to the processes of a run.
+    /// Additional plugin folders, which are also passed to the processes of a run.
     pub(crate) folders: Vec<PathBuf>,
     /// Limits that the user set, which are also passed to the processes of a run.
     pub(crate) limits: BTreeMap<String, u64>,
-    /// Memory that the user set.
+    /// The memory budget that the user set.
     pub(crate) memory: Option<u64>,
     /// Settings of object stores, each `KEY=VALUE`.
     pub(crate) stores: Vec<String>,
@@ -56,8 +56,8 @@ impl Engine {
         Ok(Self { registry, program, folders, limits, memory, stores })
     }
 
-    /// Unpickles as the engine of the current process. Libraries such as dill pickle the engine
-    /// along with functions that refer to it.
+    /// Unpickles to the engine of the current process. Libraries such as dill pickle the engine
+    /// together with functions that refer to it.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, ())> {
         Ok((py.import("tensorferry._engine")?.getattr("engine")?, ()))
     }
@@ -86,7 +86,7 @@ impl Engine {
     }
 }
 
-/// Maximum memory of a value; the command-line program has the same constant.
+/// The maximum memory of a value. The command-line program has the same constant.
 const BYTES_OF_A_NODE: u64 = 320;
 /// Minimum limit of values, even with little memory.
 const MIN_NODES: u64 = (128 << 20) / BYTES_OF_A_NODE;

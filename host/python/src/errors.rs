@@ -25,8 +25,8 @@ fn made(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(exception))
 }
 
-/// Returns the hint of an error. The general hints of the program name its flags, so Python has its
-/// own.
+/// Returns the hint of an error. The general hints of the program name command-line flags, so the
+/// Python package has its own hints.
 fn hint_for(error: &Error) -> Option<Cow<'static, str>> {
     let has_own = error.details().any(|(name, _)| name == "hint");
     match error.kind() {
@@ -41,7 +41,7 @@ fn hint_for(error: &Error) -> Option<Cow<'static, str>> {
     }
 }
 
-/// Conversion of results of the engine to results of Python.
+/// Conversion of the engine's results to Python results.
 pub(crate) trait OrRaise<T> {
     /// Returns the value, or the exception for the error.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;

@@ -3,8 +3,8 @@
 //!
 //! The public API of the package is in `python/tensorferry`. This module provides the engine,
 //! models and their tensors as bytes, scans as Arrow C streams, and the engine's commands, whose
-//! results are plain objects. No thread of the engine waits for the GIL: calls release it while
-//! they work (`work.rs`).
+//! results are plain objects. No thread of the engine waits for the GIL, because calls release the
+//! GIL while they work (`work.rs`).
 
 #![expect(clippy::needless_pass_by_value, reason = "pyo3 passes Python arguments by value")]
 #![expect(clippy::too_many_arguments, reason = "as many as the command has; the Python functions name them")]

@@ -1,9 +1,9 @@
 //! Memory allocated by frameworks, as a target for a tensor's bytes or as a source to write to a
 //! file.
 //!
-//! While the engine uses the memory, it must not be freed, and must not be read while it is being
-//! filled. This module keeps the owner of the memory alive during that time. Python users follow
-//! the usual rules for buffers passed to a function.
+//! While the engine uses the memory, nothing may free it. While the engine fills the memory,
+//! nothing else may read it. This module keeps the owner of the memory alive during that time.
+//! Python users follow the usual rules for buffers passed to a function.
 #![expect(unsafe_code, reason = "memory with other owners")]
 
 use crate::dlpack::{Lent, row_major};
@@ -64,7 +64,8 @@ pub(crate) fn new_bytes<'py>(
 unsafe impl Send for Writable {}
 
 impl Writable {
-    /// Takes an object with a buffer of bytes, or one that exports its memory with `DLPack`.
+    /// Accepts an object with a buffer of bytes, or an object that exports its memory with
+    /// `DLPack`.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if object.hasattr("__dlpack__")? && !has_buffer(object) {
             let lent = Lent::of(object)?;
@@ -104,14 +105,14 @@ pub(crate) struct Readable {
     pub(crate) shape: Vec<u64>,
     strides: Vec<i64>,
     data: *const u8,
-    /// Bytes of an element; 1 for contiguous bytes of any dtype.
+    /// The bytes of an element, or 1 for contiguous bytes of any dtype.
     width: usize,
     len: usize,
     _owner: Owner,
 }
 
 impl Readable {
-    /// Takes an object that exports its memory with `DLPack`.
+    /// Accepts an object that exports its memory with `DLPack`.
     pub(crate) fn lent(array: &Bound<'_, PyAny>) -> PyResult<Self> {
         let lent = Lent::of(array)?;
         let width = width(lent.dtype)?;
@@ -121,7 +122,7 @@ impl Readable {
         Ok(Self { dtype, shape, strides, data, width, len, _owner: lent.into() })
     }
 
-    /// Takes contiguous bytes with their dtype and shape.
+    /// Accepts contiguous bytes with their dtype and shape.
     pub(crate) fn bytes(object: &Bound<'_, PyAny>, dtype: Dtype, shape: Vec<u64>) -> PyResult<Self> {
         let buffer = PyBuffer::<u8>::get(object)?;
         if !buffer.is_c_contiguous() {
@@ -132,12 +133,14 @@ impl Readable {
         Ok(Self { dtype, shape, strides, data, width: 1, len, _owner: buffer.into() })
     }
 
-    /// Returns the location and layout; two tensors with the same identity are tied.
+    /// Returns the location and the layout of the tensor. Two tensors with the same result are
+    /// tied.
     pub(crate) fn identity(&self) -> (usize, u32, Vec<u64>, Vec<i64>) {
         (self.data as usize, self.dtype.id(), self.shape.clone(), self.strides.clone())
     }
 
-    /// Returns the bytes in row-major order: without a copy if they already have this order.
+    /// Returns the bytes in row-major order. If the bytes already have this order, they are not
+    /// copied.
     pub(crate) fn into_bytes(self) -> SharedBytes {
         let side_by_side = self.len == 0 || self.strides == row_major(&self.shape);
         if side_by_side { SharedBytes::new(self) } else { self.gathered().into() }
@@ -159,7 +162,7 @@ impl Readable {
                 let element = unsafe { std::slice::from_raw_parts(self.data.offset(element), self.width) };
                 bytes.extend_from_slice(element);
             }
-            // Goes to the next row.
+            // Moves to the next row.
             let Some(dim) =
                 (0..self.shape.len().saturating_sub(1)).rev().find(|&dim| index[dim] + 1 < self.shape[dim])
             else {
@@ -179,7 +182,7 @@ fn width(dtype: Dtype) -> PyResult<usize> {
 
 // SAFETY: the memory does not change while the engine reads it; see the module documentation.
 unsafe impl Send for Readable {}
-// SAFETY: as above.
+// SAFETY: the memory does not change while the engine reads it; see the module documentation.
 unsafe impl Sync for Readable {}
 
 impl AsRef<[u8]> for Readable {

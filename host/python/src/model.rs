@@ -32,7 +32,7 @@ impl Opened {
 
 #[pymethods]
 impl Engine {
-    /// Opens an input. `checksums`: whether whole tensors are compared with their checksums.
+    /// Opens an input. If `checksums` is true, whole tensors are checked against their checksums.
     fn open(&self, py: Python<'_>, input: InputArguments, checksums: bool) -> PyResult<Model> {
         let registry = self.for_input(input.follow_links);
         let options = input.open_options();
@@ -85,8 +85,8 @@ impl Model {
         Ok(dict)
     }
 
-    /// Returns the input's tree, with `tensor(name)` in place of each tensor, or `None` if it has
-    /// no tree.
+    /// Returns the input's tree, with `tensor(name)` in place of each tensor, or `None` if the
+    /// input has no tree.
     fn state<'py>(&self, py: Python<'py>, tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let model = self.0.get().or_raise(py)?;
         let (catalog, tree) = (model.catalog(), model.catalog().tree());
@@ -143,7 +143,8 @@ impl Model {
         objects::of_json(py, &found)
     }
 
-    /// Reads whole tensors into memory on all threads. `parts` has names and the memory for each.
+    /// Reads whole tensors into memory on all threads. `parts` contains the name of each tensor and
+    /// the memory for it.
     fn read_many(&self, py: Python<'_>, parts: &Bound<'_, PyList>) -> PyResult<()> {
         let model = self.0.get().or_raise(py)?;
         let mut targets = Vec::with_capacity(parts.len());
@@ -185,7 +186,7 @@ impl Tensor {
         }
     }
 
-    /// Returns the tensor of the `tensorferry` crate.
+    /// Returns the corresponding tensor of the `tensorferry` crate.
     pub(crate) fn tensor(&self) -> Result<tensorferry::Tensor> {
         self.model.get()?.tensor(&self.name)
     }
@@ -212,10 +213,10 @@ impl Tensor {
 /// The start, length and step of a slice in each dimension; `None` for the whole tensor.
 type Part = Option<(Vec<u64>, Vec<u64>, Vec<i64>)>;
 
-/// Maximum bytes of a read that Ctrl-C does not need to interrupt.
+/// The maximum number of bytes in a read that is too short to be interrupted with Ctrl-C.
 const SHORT: u64 = 16 << 20;
 
-/// Reads `len` bytes of a model. A long read has a session of its own, so that it can be cancelled.
+/// Reads `len` bytes of a model. A long read has its own session, so that it can be cancelled.
 fn reading<T: Send>(
     py: Python<'_>,
     model: &tensorferry::Model,
@@ -232,7 +233,7 @@ fn reading<T: Send>(
 
 fn part_len(tensor: &tensorferry::Tensor, part: &Part) -> Result<usize> {
     let len = match part {
-        // A slice has as many bytes as a region of the same shape.
+        // A slice has as many bytes as a contiguous region of the same shape.
         Some((_, shape, _)) => tensor.region_len(&vec![0; shape.len()], shape)?,
         None => tensor.byte_len(),
     };
@@ -242,7 +243,7 @@ fn part_len(tensor: &tensorferry::Tensor, part: &Part) -> Result<usize> {
 
 #[pymethods]
 impl Tensor {
-    /// Returns other facts about the tensor from the input.
+    /// Returns the tensor's attributes from the input.
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (key, value) in self.tensor().or_raise(py)?.attributes() {

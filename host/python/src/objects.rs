@@ -37,9 +37,9 @@ pub(crate) fn of_value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'p
     of_nodes(py, value.nodes(), &none)
 }
 
-/// Converts nodes, in which children precede their parents, and returns the last one. A node with
-/// several parents becomes one shared object. `tensor` converts tensors; attributes set on a value
-/// are left out.
+/// Converts a list of nodes, in which children precede their parents, and returns the object of the
+/// last node. A node with several parents becomes one shared object. `tensor` converts tensors.
+/// Attributes that are set on a value are left out.
 pub(crate) fn of_nodes<'py>(
     py: Python<'py>,
     nodes: &[Node],

@@ -35,8 +35,8 @@ impl<'py> FromPyObject<'_, 'py> for RunArguments {
 
 #[pymethods]
 impl Engine {
-    /// Runs the jobs of a manifest and returns the summary. A dry run returns which jobs would run,
-    /// and why. `listen` is called with each event, on the calling thread.
+    /// Runs the jobs of a manifest and returns the summary. A dry run returns the jobs that would
+    /// run, with the reasons. `listen` is called with each event, on the calling thread.
     #[pyo3(signature = (how, listen))]
     fn run<'py>(
         &self,
@@ -118,7 +118,7 @@ fn of_mistakes(manifest: &Path, mistakes: &[Mistake]) -> Error {
     Error::usage(format!("the manifest has errors: {}", told.join("; "))).file(manifest.display().to_string())
 }
 
-/// Events that have not been passed on yet.
+/// The events that have not been passed to `listen` yet.
 #[derive(Clone, Default)]
 struct Events(std::sync::Arc<Mutex<Vec<Value>>>);
 
@@ -129,7 +129,7 @@ impl EventListener for Events {
     }
 }
 
-/// Passes events on each time that `work` reports progress.
+/// Passes the events to `listen` each time that `work` reports progress.
 #[pyclass(frozen)]
 struct EventsOut {
     events: Events,

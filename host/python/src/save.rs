@@ -43,7 +43,7 @@ impl Content {
     }
 }
 
-/// Returns a dtype that all formats share.
+/// Returns the dtype for a name, if all formats share that dtype.
 fn known(name: &str, dtype: &str) -> Result<Dtype> {
     Dtype::named(dtype).ok_or_else(|| {
         let problem = Error::unsupported(format!("only the tensor's own format has the dtype {dtype}"));
@@ -85,7 +85,7 @@ impl Engine {
                 if let Some(first) = first.get(&array.identity()) {
                     return NewTensor::tied(name, dtype, shape, first.clone());
                 }
-                // Memory of zero bytes may have any address.
+                // Memory of zero bytes may have any address, so it does not identify a tied tensor.
                 if !shape.contains(&0) {
                     first.insert(array.identity(), name.clone());
                 }

@@ -18,9 +18,10 @@ use tensorferry_sdk::records::{from_stream, stream_error, type_text};
 #[pyclass(frozen, module = "tensorferry._native")]
 pub(crate) struct Scan {
     scan: tensorferry::Scan,
-    /// Schema of the streams.
+    /// The schema of the streams.
     schema: SchemaRef,
-    /// Column indices after the steps, if the columns are reordered.
+    /// The indices of the selected columns after the steps, or `None` if the columns are not
+    /// reordered.
     order: Option<Vec<usize>>,
     error: Arc<Mutex<Option<Error>>>,
 }
@@ -28,8 +29,8 @@ pub(crate) struct Scan {
 #[pymethods]
 impl Engine {
     /// Opens a dataset, applies steps, and then puts the columns in the given order. `group`
-    /// selects some files: the folder, the file names in it, and the schema file to read them with.
-    /// `losses` are the losses that are errors.
+    /// selects some files: it contains the folder, the file names in the folder, and the schema
+    /// file to read them with. `losses` determines which losses are errors.
     #[pyo3(signature = (input, steps, columns, losses, group = None))]
     fn scan(
         &self,
@@ -87,14 +88,14 @@ impl Scan {
         self.scan.folder().to_owned()
     }
 
-    /// Returns the stretches in which the input is read, regardless of the steps: file, offset,
-    /// bytes, and records if known.
+    /// Returns the stretches into which the reader divides the input, regardless of the steps. Each
+    /// has a file, an offset, a number of bytes, and the number of records if it is known.
     fn stretches(&self) -> Vec<(String, u64, u64, Option<u64>)> {
         let stretches = self.scan.stretches().iter();
         stretches.map(|split| (split.file.clone(), split.offset, split.bytes, split.records)).collect()
     }
 
-    /// Returns whether the steps can be applied to each stretch independently.
+    /// Reports whether the steps can be applied to each stretch independently.
     fn is_row_wise(&self) -> bool {
         self.scan.is_row_wise()
     }
@@ -129,7 +130,7 @@ impl Scan {
             Some(split) => Box::new(self.scan.batches_of(split..split.saturating_add(1))),
         };
         let (order, error) = (self.order.clone(), self.error.clone());
-        // Keeps the error, since the consumer of the batches raises its own.
+        // Stores the error, because the consumer of the batches raises its own exception.
         let noting = batches.map(move |batch| {
             let batch = batch
                 .and_then(|batch| order.as_ref().map_or(Ok(batch.clone()), |order| batch.project(order)));
@@ -147,8 +148,8 @@ impl Scan {
     }
 }
 
-/// Returns the indices of the columns selected by names of columns or of fields in them, in the
-/// order of the names.
+/// Returns the indices of the selected columns, in the order of the names. A name selects a column
+/// or a field in it.
 fn order(schema: &SchemaRef, names: &[String]) -> Vec<usize> {
     let is_in = |name: &str, column: &str| {
         name.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -11,10 +11,10 @@ use tensorferry::{Error, Result, Session};
 const STEP: Duration = Duration::from_millis(50);
 
 /// Runs `work`, which stops when `session` is cancelled. `progress` is called with the bytes done,
-/// all bytes, and the stage. If `progress` or a signal handler raises an exception, the work is
-/// cancelled, and the exception is raised when it has ended. `progress` is also called before the
-/// work starts, and once when all is done. An exception in that last call is too late to stop the
-/// work.
+/// the total bytes, and the stage. If `progress` or a signal handler raises an exception, the work
+/// is cancelled, and the exception is raised when the work has ended. `progress` is also called
+/// before the work starts, and once when all work is done. An exception in that last call is too
+/// late to stop the work.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     session: &Session,
@@ -30,7 +30,7 @@ pub(crate) fn run<T: Send>(
             let name = "tensorferry".to_owned();
             let worker = std::thread::Builder::new().name(name);
             let started = worker.spawn_scoped(scope, move || {
-                // The receiver is missing only if the caller has panicked.
+                // The channel has no receiver only if the caller has panicked.
                 let _ = send.send(work());
             });
             if let Err(error) = started {

@@ -10,14 +10,15 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 FIXTURES = pathlib.Path(os.environ.get("FERRY_FIXTURES", ROOT / "tests/fixtures"))
 
-# The plugin cache of another build is not valid for this one.
+# The plugin cache of a different build is not valid for this build.
 os.environ.setdefault("XDG_CACHE_HOME", "/nonexistent")
-# Background processes of a shell ignore Ctrl-C, and so would the programs that the tests start.
+# A shell's background processes ignore Ctrl-C, and the programs that they start inherit this. The
+# tests need Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Case:
-    """A file written by a real framework, and what a reader must find in it."""
+    """A file written by a real framework, and the facts that a reader must find in it."""
 
     def __init__(self, file):
         self.folder = file.parent

@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, a set of models, and drivers that can be started and killed."""
+"""Helpers for tests with Ray: a cluster of several nodes on this machine, a set of models, and drivers that can be killed."""
 
 import contextlib
 import hashlib
@@ -16,12 +16,12 @@ from ray.cluster_utils import Cluster
 
 from tensorferry._engine import program
 
-# #: Maximum seconds that a driver may take.
+# #: The maximum number of seconds that a driver may take.
 LONGEST = 150
 
 
 class Nodes:
-    """A head node that does no work, and two worker nodes."""
+    """A cluster with a head node that runs no jobs, and two worker nodes."""
 
     def __init__(self):
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
@@ -76,7 +76,7 @@ class Zoo:
         return sorted({path.name for path in (self.folder / "out").iterdir()} - known)
 
     def works(self):
-        """Returns the processes that do its pieces."""
+        """Returns the processes that run the pieces of the plan."""
         return [process for process in psutil.process_iter(["cmdline"]) if self._is_work(process.info["cmdline"] or [])]
 
     def _is_work(self, command):
@@ -112,14 +112,14 @@ class Driver:
         )
 
     def until_works(self, count):
-        """Waits until this many processes do pieces and some work is done."""
+        """Waits until this many processes run pieces and some jobs have ended."""
         for _ in wait("workers"):
             assert self.process.poll() is None, self.process.stdout.read()
             if len(self.zoo.works()) >= count and any((self.zoo.folder / "out").glob("*.safetensors")):
                 return
 
     def ended(self):
-        """Returns its exit code and the last line of its output."""
+        """Returns the exit code of the driver and the last line of its output."""
         try:
             text, _ = self.process.communicate(timeout=LONGEST)
         except subprocess.TimeoutExpired:
@@ -140,7 +140,7 @@ class Driver:
 
 
 def wait(what, seconds=60.0):
-    """Yields until the caller leaves the loop, and fails after a while."""
+    """Yields until the caller leaves the loop, and fails after a time limit."""
     began = time.monotonic()
     while time.monotonic() - began < seconds:
         yield

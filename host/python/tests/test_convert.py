@@ -155,7 +155,7 @@ def test_a_callback_that_raises_ends_the_work(tmp_path):
         with pytest.raises(Enough):
             use()
         assert os.listdir(tmp_path) == ["a.npy"]
-    # An exception in the last call comes too late to stop the conversion.
+    # An exception in the last call is too late to stop the conversion.
     told = []
 
     def stop_at_the_end(done, of, stage):
@@ -177,7 +177,8 @@ def sparse(path, dtype, *shape):
         file.truncate(file.tell() + math.prod(shape) * numpy.dtype(dtype).itemsize)
 
 
-# The code that a child process runs on its input, and the memory that it may take besides `budget`.
+# The code that a child process runs on its input, and the bytes of tensors that it must keep in
+# memory.
 USES = {
     "numpy": ("kept = tensorferry.open('a.npy')['a'].numpy()", 1 << 29),
     "all": ("kept = tensorferry.open('a.npy').numpy()", 1 << 29),
@@ -228,7 +229,8 @@ def test_ctrl_c_ends_the_reading_of_one_huge_tensor(tmp_path, read):
         """
     )
     told = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    # The call checks for signals every 50 ms. Freeing what was read takes some time, and other processes may too.
+    # The call checks for signals every 50 ms. Freeing the memory takes some time, and other
+    # processes may slow it down.
     assert float(told.stdout) < 0.6
 
 

@@ -1,4 +1,4 @@
-"""Every error raises an exception that says what is wrong and where, and none ends the interpreter."""
+"""Every error raises an exception that names the problem and its location, and no error ends the interpreter."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from conftest import FIXTURES, cases
 import tensorferry
 
 
-# Damage that only a checksum reveals.
+# Cases with damage that only a checksum reveals.
 ONLY_CHECKSUMS = {"torch/bad_zip_bitflip", "tf/bad_data_flip"}
 
 
@@ -117,7 +117,7 @@ def test_every_kind_has_its_exception(tmp_path):
 
 def test_what_is_not_there_is_told_with_what_was_probably_meant(tmp_path):
     numpy.savez(tmp_path / "model.npz", **{"encoder.weight": numpy.zeros(3), "encoder.bias": numpy.zeros(3)})
-    # One of these is a prefix of the name of the file.
+    # One of these names is a prefix of the name of the existing file.
     for missing in ("modle.npz", "model.np", "model.npz.bak", "nowhere/model.npz", "mod*.pt"):
         for use in (
             tensorferry.open, tensorferry.inspect, tensorferry.scan, tensorferry.verify,
@@ -236,7 +236,7 @@ def test_no_single_read_gives_what_was_written_later(tmp_path):
         with open(path, "r+b") as file:
             file.seek(-8, os.SEEK_END)
             file.write(b"\1" * 8)
-        # File system timestamps are coarse.
+        # File system timestamps are coarse, so the test sets the modification time explicitly.
         os.utime(path)
         for read in (
             tensor.numpy, tensor.torch, tensor.bytes, tensor[1:].numpy, tensor[::2].numpy, tensor[1:, ::2].bytes,

@@ -1,4 +1,4 @@
-"""Opened models return what the frameworks wrote, bit for bit, through every access method."""
+"""Every way to read an opened model returns the values that the frameworks wrote, bit for bit."""
 
 import hashlib
 import pathlib
@@ -44,7 +44,8 @@ def test_every_tensor_of_every_fixture_is_what_was_written(section):
         with opened(case) as model:
             for name, facts in case.tensors.items():
                 if name not in model:
-                    # Some names refer to a part of a tensor, or to another view of the same bytes.
+                    # Some names refer to a part of a tensor, or to a different view of the same
+                    # bytes.
                     continue
                 tensor = model[name]
                 assert tensor.dtype == facts["dtype"], (case.name, name)
@@ -115,7 +116,7 @@ def test_slices_are_those_of_numpy(tmp_path):
             numpy.testing.assert_array_equal(part.numpy(), whole[index])
             assert torch.equal(part.torch(), torch.from_numpy(numpy.array(whole[index])))
             numpy.testing.assert_array_equal(numpy.from_dlpack(part), whole[index])
-            # A part of a part.
+            # An index into a part selects a part of that part.
             if part.ndim:
                 numpy.testing.assert_array_equal(part[1:].numpy(), whole[index][1:])
                 numpy.testing.assert_array_equal(part[::-2].numpy(), whole[index][::-2])

@@ -1,4 +1,4 @@
-"""Pieces of a plan on simulated workers with a simulated clock: how a run handles failures."""
+"""Tests how a run handles failures, with simulated workers and a simulated clock."""
 
 import heapq
 import itertools
@@ -23,7 +23,7 @@ class Cluster:
         self.workers, self.frozen, self.stopped, self.given = {}, set(), [], []
         self.results, self.on_start, self.on_give = {}, lambda name: None, lambda name, piece: None
         self.most = 0
-        # Pieces that kill every worker.
+        # The pieces that kill every worker that runs them.
         self.deadly = set()
 
     def clock(self):
@@ -98,7 +98,7 @@ def test_everything_is_done_once():
     assert cluster.most == 2 and cluster.now < 75
     ended = [event["jobs_ended"] for event in told]
     assert ended == sorted(ended) and ended[-1] == 200
-    # At the end, no worker is idle while another has two pieces.
+    # At the end, no worker is idle while a different worker has two pieces.
     assert {worker for worker, _ in cluster.given[-3:]} == {"w0", "w1", "w2"}
 
 
@@ -120,7 +120,7 @@ def test_a_worker_that_dies_gives_back_what_it_has():
     outcome = run(cluster)
     assert killed == [4, 9] and outcome.done == 200 and outcome.exit_code == 0
     assert {piece for _, piece in cluster.given} == set(range(20)) and len(cluster.given) > 20
-    # One restarted under its name, and one was replaced.
+    # One of the killed workers restarted under its own name, and the other was replaced.
     assert next(cluster.names) == 4
 
 
@@ -140,7 +140,7 @@ def test_a_frozen_worker_is_given_up_and_heard_no_more():
     lost = [piece for name, piece in cluster.given if name == frozen]
     again = [piece for name, piece in cluster.given if name != frozen]
     assert set(lost[-2:]) <= set(again)
-    # The other workers did not wait for it.
+    # The other workers did not wait for the frozen worker.
     assert cluster.now < 60 + 6 * 10
 
 

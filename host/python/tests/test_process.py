@@ -42,7 +42,7 @@ def test_a_forked_pool_uses_what_its_parent_opened(rows):
     with multiprocessing.get_context("fork").Pool(2) as pool:
         assert pool.map_async(total, range(4)).get(60) == [here] * 4
         assert pool.map_async(opened, range(4)).get(60) == [len(model)] * 4
-    # The parent continues.
+    # The parent process can still read.
     assert total(0) == here and stream.read_next_batch().num_rows
 
 
@@ -125,7 +125,7 @@ def test_ten_thousand_opens_leak_nothing():
     for _ in range(9000):
         once()
     assert len(os.listdir("/proc/self/fd")) <= files
-    # 9,000 leaks of 2 KB each would exceed this.
+    # 9,000 leaks of 2 KB each would exceed this bound.
     assert memory() - before < 16 << 20
 
 
@@ -170,7 +170,7 @@ def test_the_program_says_what_it_lacks(tmp_path):
 
 
 class Ticks:
-    """A Python thread that records when it held the lock."""
+    """A Python thread that records when it held the GIL."""
 
     def __enter__(self):
         self.at, self.ended = [time.perf_counter()], False
@@ -189,13 +189,13 @@ class Ticks:
         self.thread.join()
 
     def longest_wait(self):
-        """Returns the longest period in which the thread did not hold the lock, as a share of the whole time."""
+        """Returns the longest period in which the thread did not hold the GIL, as a share of the whole time."""
         at = sorted(self.at)
         return max(b - a for a, b in zip(at, at[1:], strict=False)) / (at[-1] - at[0])
 
 
 def test_others_run_meanwhile(tmp_path):
-    # The measurement can tell a held lock from a released one.
+    # The measurement can distinguish a held lock from a released one.
     with Ticks() as ticks:
         ctypes.PyDLL(None).usleep(500_000)
     assert ticks.longest_wait() > 0.8
@@ -220,7 +220,7 @@ def test_others_run_meanwhile(tmp_path):
 
 
 def test_the_producer_never_needs_pythons_lock(rows):
-    # pyarrow releases the lock while it reads a stream. This code holds it all the time, in one C call.
+    # pyarrow reads the whole stream in one call.
     capsule_table = pyarrow.table(tensorferry.scan(rows[0]))
     assert capsule_table.num_rows == 10_000
     assert pickle.loads(pickle.dumps(tensorferry.scan(rows[0]))).schema

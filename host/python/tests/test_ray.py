@@ -1,6 +1,7 @@
 """Jobs of a manifest on a Ray cluster whose nodes, actors and drivers are killed and frozen.
 
-FERRY_TEST_MODELS is the number of models (300). FERRY_TEST_KILLS is the number of random kills of a driver (3).
+FERRY_TEST_MODELS is the number of models (default 300). FERRY_TEST_KILLS is the number of random
+kills of a driver (default 3).
 """
 
 import os
@@ -53,8 +54,8 @@ def zoo(tmp_path):
 def complete(zoo, right, nodes):
     """Checks the end state of a run.
 
-    All outputs exist, are complete and were written once; another run has nothing to do; no process is left, and no
-    partial output that the next conversion does not remove.
+    All outputs exist, are complete and were written once, so another run has nothing to do. No
+    worker process is left. The only partial outputs are those that the next conversion removes.
     """
     assert zoo.outputs() == right
     assert Driver(zoo, nodes.address).done().startswith(f"{MODELS} unchanged in")
@@ -72,7 +73,7 @@ def test_all_of_a_zoo(zoo, right, nodes):
     events = []
     import ray
 
-    # In this process, as in a notebook.
+    # The driver runs in this process, as in a notebook.
     ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
     try:
         summary = tensorferry.ray.run(zoo.folder / "zoo.toml", progress=events.append)
@@ -92,7 +93,7 @@ def test_an_actor_that_is_killed(zoo, right, nodes):
     actor = psutil.Process(work.ppid())
     assert "Actor" in " ".join(actor.cmdline())
     actor.kill()
-    # Its children die with it, at once.
+    # The children of the actor die immediately after it.
     work.wait(10)
     driver.done()
     complete(zoo, right, nodes)
@@ -125,7 +126,7 @@ def test_a_node_that_freezes_and_wakes_after_others_did_its_pieces(zoo, right, n
     for process in processes:
         process.suspend()
     code, _, text = driver.ended()
-    # Other workers did its pieces, and did not wait until Ray noticed.
+    # Other workers ran the pieces of the frozen node before Ray noticed the failure.
     assert code == 0 and "it did not answer for 8 s" in text, text
     assert zoo.outputs() == right
     for process in processes:

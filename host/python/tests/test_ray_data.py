@@ -28,7 +28,7 @@ def cluster():
 
 
 def table_of(data):
-    """Returns all blocks. Each has the schema of the dataset."""
+    """Returns all blocks, and checks that each block has the schema of the dataset."""
     blocks = [block for block in ray.get(data.to_arrow_refs()) if block.num_rows]
     assert len({block.schema.remove_metadata() for block in blocks}) <= 1, [block.schema for block in blocks]
     return pyarrow.concat_tables(blocks).replace_schema_metadata(None) if blocks else None
@@ -40,7 +40,7 @@ def same(path, data=None, **options):
     data = tensorferry.ray.read(path, **options) if data is None else data
     found = table_of(data)
     assert found.schema == local.schema
-    # Compared as text if there are NaN, which do not equal themselves.
+    # Tables with NaN are compared as text, because NaN does not equal itself.
     assert found.equals(local) or repr(found.to_pylist()) == repr(local.to_pylist())
     assert data.schema().base_schema.remove_metadata() == local.schema
     return found
@@ -60,7 +60,7 @@ def rows_of(count, first=0):
 
 @pytest.fixture
 def files(tmp_path):
-    """A dataset of 6 files in each format that has files of rows."""
+    """A dataset of 6 files in each format that can store rows in several files."""
     for ending in ("tfrecord", "jsonl", "parquet", "csv", "arrow"):
         (tmp_path / ending).mkdir()
         for number in range(6):
@@ -76,7 +76,7 @@ def test_a_folder_of_files(files, ending):
     data = tensorferry.ray.read(files / ending, override_num_blocks=3)
     assert same(files / ending, data).num_rows == 3000
     assert data.count() == 3000
-    # Several tasks, each with its own files.
+    # The dataset has several tasks, each with its own files.
     source = source_of(files / ending)
     assert [len(task.metadata.input_files) for task in source.get_read_tasks(3)] == [2, 2, 2]
     assert same(files / ending, part=None, columns=["word", "id"]).column_names == ["word", "id"]
@@ -113,7 +113,8 @@ def test_webdataset_and_npz(tmp_path):
     try:
         tensorferry.scan(tmp_path / "rows.npz")
     except tensorferry.UnsupportedError:
-        # Tensors are not records, and a dataset of them is rejected with the same message.
+        # Tensors are not records. `tensorferry.ray.read` rejects a file of tensors with the same
+        # message as `tensorferry.scan`.
         with pytest.raises(tensorferry.UnsupportedError):
             tensorferry.ray.read(tmp_path / "rows.npz")
     else:
@@ -135,7 +136,8 @@ def test_files_of_different_features(tmp_path):
 
 
 def test_webdatasets_of_different_members(tmp_path):
-    # Without an option that sets the columns, such tasks open all files to find the same columns.
+    # The WebDataset reader has no option that sets the columns. Each task therefore opens all files
+    # to find the same columns.
     for number, member in enumerate(["txt", "json"]):
         table = pyarrow.table({"__key__": [f"{number}-{n}" for n in range(5)], member: ["1"] * 5})
         tensorferry.write(table, tmp_path / f"set-{number:06}.tar", to="webdataset")
@@ -152,7 +154,8 @@ def test_mixed_kinds_are_an_error_that_names_the_record(tmp_path):
         tensorferry.ray.read(tmp_path)
     assert type(raised.value) is type(local.value) and str(raised.value) == str(local.value)
     assert "record" in str(raised.value)
-    # If the types are inferred from the first records, the task finds the wrong one.
+    # If the types are inferred from the first records, the task finds the record that contradicts
+    # them.
     data = tensorferry.ray.read(tmp_path, infer=2, override_num_blocks=1)
     with pytest.raises(tensorferry.Error, match="record") as raised:
         data.materialize()
@@ -167,7 +170,7 @@ def test_damage_is_the_same_error_in_a_task(tmp_path):
     (tmp_path / "a.tfrecord").write_bytes(bytes)
     with pytest.raises(tensorferry.MalformedError, match="checksum"):
         data.materialize()
-    # A file that has grown has changed.
+    # A file that has grown is also an error in the task.
     (tmp_path / "a.tfrecord").write_bytes(bytes * 2)
     with pytest.raises(tensorferry.Error):
         data.materialize()
@@ -250,7 +253,7 @@ def test_what_is_there_is_kept_replaced_or_refused(tmp_path):
     assert names_in(tmp_path / "out") == first
     tensorferry.ray.write(many, tmp_path / "out", to="parquet", mode="overwrite")
     assert names_in(tmp_path / "out") == ["README", *(f"part-{n:05}-of-00003.parquet" for n in range(3))]
-    # Another dataset in the same folder.
+    # Write another dataset into the same folder.
     tensorferry.ray.write(few, tmp_path / "out/test.jsonl", output_options={"nulls": False})
     assert len(names_in(tmp_path / "out")) == 6
 
@@ -304,7 +307,7 @@ def test_of_several_attempts_those_that_counted_are_chosen(tmp_path):
     sink.on_write_complete(Result([second, again, None]))
     assert names_in(tmp_path) == ["out"]
     assert names_in(tmp_path / "out") == ["rows-00000-of-00002.parquet", "rows-00001-of-00002.parquet"]
-    # A late attempt that does not know of the failure.
+    # A late attempt may still write, because it does not know that the driver has finished.
     try:
         sink.write([rows_of(10)], Context(0))
     except tensorferry.Error:

@@ -1,4 +1,4 @@
-"""Saved arrays are what was passed, for every framework and memory layout."""
+"""Saved arrays equal the arrays that were passed, for every framework and memory layout."""
 
 import errno
 
@@ -93,7 +93,7 @@ def test_jax_and_lazy_tensors(tmp_path):
 
 @pytest.fixture
 def little_memory():
-    """Arrays that are copied into order, or read twice, go to temporary files."""
+    """Sets a small budget, so that arrays that must be reordered or read twice are stored in temporary files."""
     tensorferry.configure(memory=4 << 20)
     yield
     tensorferry.configure()
@@ -109,7 +109,7 @@ def test_lazy_tensors_that_are_one_stay_one(tmp_path, shape, little_memory):
         report = tensorferry.save(model, tmp_path / "again.pt")
         assert not report.losses
         told = tensorferry.save(model, tmp_path / "apart.safetensors").losses
-        # The same losses as from a conversion.
+        # `save` reports the same losses as a conversion.
         converted = tensorferry.convert(tmp_path / "tied.pt", tmp_path / "converted.safetensors").losses
         assert [(loss.kind, loss.what) for loss in told] == [("alias", "tied"), ("alias", "turned.tied")]
         assert set(map(repr, told)) <= set(map(repr, converted))
@@ -144,7 +144,7 @@ def test_lazy_tensors_are_compared_with_their_checksums_and_their_file(tmp_path)
 
 
 class Wrapper(torch.Tensor):
-    """Has no memory of its own, like a DTensor."""
+    """A tensor without its own memory, like a DTensor."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -214,7 +214,7 @@ def test_an_open_file_is_replaced(tmp_path):
             # Lazy tensors and mappings refer to the file that was opened.
             tensorferry.save({"a": arrays["b"], "old": lazy, "b": arrays["a"]}, path, force=True)
             assert lazy.numpy().tolist() == arrays["a"].tolist()
-            # The file of the model has been replaced.
+            # The file of the model has been replaced, so other reads fail.
             with pytest.raises(tensorferry.TransientError):
                 model.torch()
         with tensorferry.open(path) as model:

@@ -57,7 +57,7 @@ def test_steps_and_columns(rows, tmp_path):
     pyarrow.parquet.write_table(nested, tmp_path / "nested.parquet")
     read = pyarrow.table(tensorferry.scan(tmp_path / "nested.parquet", columns=["s.x", "s.y", "a", "a"]))
     assert read.column_names == ["s.x", "s", "a"] and read["s"].to_pylist() == [{"y": 2}] * 2
-    # pandas writes such names.
+    # pandas writes column names with spaces and quotes.
     spaced = pyarrow.table({"first name": ["a"], "b": [1], '"': [2]})
     pyarrow.parquet.write_table(spaced, tmp_path / "spaced.parquet")
     assert pyarrow.table(tensorferry.scan(tmp_path / "spaced.parquet", columns=["b", "first name"])).column_names == [

@@ -1,4 +1,4 @@
-"""URLs as inputs: a server on this machine, also read from forked processes."""
+"""URLs as inputs, served on this machine and also read from forked processes."""
 
 import functools
 import http.server
@@ -15,7 +15,7 @@ FOLDER = FIXTURES / "safetensors/all_dtypes"
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves byte ranges, which the standard library's handler does not."""
+    """An HTTP handler that serves byte ranges, which the standard library's handler does not support."""
 
     protocol_version = "HTTP/1.1"
 

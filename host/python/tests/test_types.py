@@ -12,7 +12,7 @@ ALLOWED = pathlib.Path(__file__).parent / "stubtest-allow.txt"
 
 @pytest.fixture
 def config(tmp_path):
-    """Skips the types of the frameworks, which would take minutes to check."""
+    """Makes the type checker skip the types of the frameworks, which would take minutes to check."""
     skipped = [f"[mypy-{name}.*]\nfollow_imports = skip\n" for name in ("jax", "torch", "pyarrow", "ray")]
     (tmp_path / "mypy.ini").write_text("[mypy]\n" + "".join(skipped))
     return tmp_path / "mypy.ini"
@@ -29,7 +29,7 @@ def test_mypy_takes_the_example(config, tmp_path):
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file", config, EXAMPLES]
     told = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert told.returncode == 0, told.stdout + told.stderr
-    # The type checker must find the mistakes, too.
+    # The type checker must also find the mistakes in the example.
     wrong = tmp_path / "wrong.py"
     wrong.write_text("import tensorferry\ntensorferry.open(3).torch()['a'].nothing\ntensorferry.convert('a', 'b').tensor\n")
     told = subprocess.run([*command[:-1], wrong], capture_output=True, text=True, cwd=tmp_path)

@@ -5,8 +5,8 @@
     tensorferry.convert("model.pt", "model.safetensors", steps=["cast:bf16"])
     tensorferry.scan("rows.tfrecord").to_pyarrow().read_all()
 
-Importing this module loads neither the engine nor any framework, and does not change the process. Each name is loaded
-on first use from `_api.py`, `_model.py`, `_tensor.py` or another module.
+Importing this module loads neither the engine nor any framework, and does not change the process.
+The first use of a name loads it from `_api.py`, `_model.py`, `_tensor.py` or another module.
 """
 
 # Editors read these imports to show the docstrings; nothing is imported at run time.

@@ -115,7 +115,7 @@ def _rescan(path, steps, columns, part, from_, policy, options):  # type: ignore
 
 
 def _losses(strict, allow):  # type: ignore[no-untyped-def]
-    """Returns the loss policy in the form that the engine takes."""
+    """Returns the loss policy in the form that the engine accepts."""
     return bool(strict), _texts(allow, "allow")
 
 
@@ -454,7 +454,7 @@ def write(data, path, *, to=None, output_options=None, force=False, sync=False, 
     try:
         done = _told(engine().write(data, _output(path, to, output_options, force, sync), show))
     except Error as error:
-        # An Arrow stream passes on only a message; the scan has the exception.
+        # An Arrow stream transmits only the message of an error. The scan has the exception.
         cause = data.error if isinstance(data, Scan) else None
         if cause is not None and str(cause) != str(before):
             raise cause from None
@@ -468,7 +468,7 @@ def write(data, path, *, to=None, output_options=None, force=False, sync=False, 
 
 
 def _told(found):  # type: ignore[no-untyped-def]
-    """Returns a report, and warns about lost data because few callers look into reports."""
+    """Returns a report, and warns about lost data because few callers examine reports."""
     losses = [{**loss, "why": of_convert(in_python(loss["why"]))} for loss in found["losses"]]
     done = report({**found, "losses": losses})
     lost = [loss for loss in done.losses if loss.severity == "lost"]
@@ -489,7 +489,7 @@ def run(  # type: ignore[no-untyped-def]
 ):
     """Runs the jobs of a manifest, each in its own process.
 
-    A second run does only the jobs that are not done yet or that have changed.
+    A second run runs only the jobs that are unfinished or have changed.
 
     Args:
         manifest: The manifest, a TOML file.
@@ -520,7 +520,7 @@ def _path(path):  # type: ignore[no-untyped-def]
 class _Place:
     """The absolute path of an input, which stays valid in other processes and if the working folder changes.
 
-    Errors raised in its `with` block show the path as the caller passed it.
+    If its `with` block raises an error, the error shows the path as the caller passed it.
     """
 
     def __init__(self, path):  # type: ignore[no-untyped-def]
@@ -547,7 +547,8 @@ def _existing(path):  # type: ignore[no-untyped-def]
 
 
 def _input(path, format, part, options):  # type: ignore[no-untyped-def]
-    # The path may be a glob or the common prefix of a set of files, so only the engine can tell if it is missing.
+    # The path may be a glob or the common prefix of a set of files, so only the engine can find out
+    # whether it is missing.
     options = dict(options)
     follow_links = bool(options.pop("follow_links", False))
     return _path(path), format, None if part is None else str(part), _options(options), follow_links
@@ -608,7 +609,7 @@ def _array(name, array):  # type: ignore[no-untyped-def]
             hint = "call full_tensor() or to_local()" if hasattr(array, "full_tensor") else "save the tensors inside it"
             raise unsupported(f"a {type(array).__name__} has no memory of its own", name, hint)
         array = array.detach().cpu()
-        # Materializes the conjugates and negatives that torch evaluates lazily.
+        # Computes the conjugates and negatives that torch evaluates lazily.
         array = array.resolve_conj().resolve_neg()
         if not array.is_sparse and array.layout == torch.strided:
             return _torch_array(name, array)

@@ -1,13 +1,15 @@
 """Maps the engine's dtypes to those of numpy and torch.
 
-The engine's names are those of safetensors, with additions. Dtypes that numpy lacks come from `ml_dtypes`.
+The engine uses the dtype names of safetensors, with additions. Dtypes that numpy lacks are from
+`ml_dtypes`.
 """
 
 from __future__ import annotations
 
 from ._errors import unsupported
 
-# By engine name: the numpy dtype (with the prefix "ml:" for `ml_dtypes`) and the torch dtype. Empty means none.
+# Maps each engine name to its numpy dtype (with the prefix "ml:" for `ml_dtypes`) and its torch
+# dtype. An empty string means that there is no such dtype.
 TABLE: dict[str, tuple[str, str]] = {
     "BOOL": ("bool", "bool"),
     "U8": ("uint8", "uint8"),
@@ -31,13 +33,13 @@ TABLE: dict[str, tuple[str, str]] = {
     "F8_E5M2FNUZ": ("ml:float8_e5m2fnuz", "float8_e5m2fnuz"),
     "F8_E4M3B11FNUZ": ("ml:float8_e4m3b11fnuz", ""),
     "F8_E8M0": ("ml:float8_e8m0fnu", "float8_e8m0fnu"),
-    # One element per byte.
+    # These dtypes store one element per byte.
     "I4_UNPACKED": ("ml:int4", ""),
     "U4_UNPACKED": ("ml:uint4", ""),
     "I2_UNPACKED": ("ml:int2", ""),
     "U2_UNPACKED": ("ml:uint2", ""),
     "F4_UNPACKED": ("ml:float4_e2m1fn", ""),
-    # Quantized dtypes appear as their integers, and uninterpreted ones as their bits.
+    # Quantized dtypes are represented by their integers, and uninterpreted dtypes by their bits.
     "QI8": ("int8", "int8"),
     "QU8": ("uint8", "uint8"),
     "QI16": ("int16", "int16"),
@@ -50,7 +52,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "BITS4x2": ("uint8", "uint8"),
 }
 
-# Dtypes with several elements per byte, the first in the lowest bits, and the dtype of the unpacked elements.
+# Maps each dtype with several elements per byte, the first in the lowest bits, to the dtype of the
+# unpacked elements.
 PACKED: dict[str, str] = {
     "F4": "F4_UNPACKED",
     "I4": "I4_UNPACKED",
@@ -93,7 +96,7 @@ def numpy_dtype(name: str):  # type: ignore[no-untyped-def]
 
 
 def unpacked(data: bytes, name: str):  # type: ignore[no-untyped-def]
-    """Unpacks a dtype of `PACKED` into one element per byte, as `ml_dtypes` stores them. `None` if it lacks the dtype."""
+    """Unpacks a dtype of `PACKED` into one element per byte, as `ml_dtypes` does. Returns `None` if `ml_dtypes` lacks the dtype."""
     import numpy
 
     bits = int(name[1:])

@@ -12,7 +12,8 @@ _lock = threading.Lock()
 _engine: _native.Engine | None = None
 _settings: dict[str, object] = {}
 
-# A fork while another thread creates the engine would leave the lock held forever in the child.
+# If the process forked while another thread created the engine, the lock would never be released in
+# the child.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
@@ -27,15 +28,13 @@ def configure(
 ) -> None:
     """Sets the resources and settings of the engine, from the next call on. Open inputs keep the old ones.
 
-    Args:
-        threads: The number of worker threads. By default, the number of processors.
-        memory: The bytes of buffers for all threads together. By default, 256 MiB.
-        plugins: Additional folders of plugin libraries.
-        limits: Limits on what an input may claim, by name, such as `{"tensors": 10_000_000}`. `ferry formats` lists
-            them.
-        stores: Settings for S3, other object stores, web servers and the Hugging Face Hub, such as
-            `{"s3.endpoint": "http://localhost:9000"}`. The guide lists the keys. Credentials in the environment are
-            used as well.
+    Args: threads: The number of worker threads. The default is the number of processors. memory:
+    The bytes of buffers for all threads together. The default is 256 MiB. plugins: Additional
+    folders of plugin libraries. limits: Limits on what an input may claim, by name, such as
+    `{"tensors": 10_000_000}`. `ferry formats` lists them. stores: Settings for S3, other object
+    stores, web servers and the Hugging Face Hub, such as `{"s3.endpoint":
+    "http://localhost:9000"}`. The guide lists the keys. Credentials in the environment are used
+    too.
 
     Raises:
         UsageError: A limit or setting does not exist.

@@ -1,6 +1,6 @@
 """Exceptions, grouped by whose fault the error is.
 
-Each is a `tensorferry.Error`, and also a subclass of the built-in exception that fits.
+Each exception is a `tensorferry.Error`, and also a subclass of the matching built-in exception.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class LimitError(Error, ValueError):
 class _SystemError(Error, OSError):
     """Adds the attributes of Python's `OSError`.
 
-    `OSError` itself would repeat them in the message, and loses them when it is pickled.
+    `OSError` itself would repeat the attributes in the message, and would lose them when it is
+    pickled.
     """
 
     errno: int | None = None
@@ -74,12 +75,12 @@ class _SystemError(Error, OSError):
 class SystemFault(_SystemError):
     """The operating system reported a permanent error, such as a full disk or a missing permission.
 
-    `errno` is its error number, if there was one.
+    `errno` is the error number of the operating system, if there is one.
     """
 
 
 class TransientError(SystemFault):
-    """A temporary failure, worth a retry: a file changed while it was read, or a device failed."""
+    """A temporary failure, which a retry may resolve: a file changed while it was read, or a device failed."""
 
 
 class PluginError(Error, RuntimeError):
@@ -131,7 +132,8 @@ _USAGE: tuple[tuple[str, type[Error]], ...] = (
     ("no tensor of this name", TensorNotFoundError),
 )
 
-# The message for an existing output is the name of the output, followed by this text.
+# If an output already exists, the engine's message is the name of the output, followed by this
+# text.
 _EXISTS = " exists; use --force to replace it"
 
 _SIDES = {"i": "input", "o": "output"}
@@ -146,7 +148,8 @@ _FLAGS = (
     (r"--from (?!with\b)([\w-]+)", r'from_="\1"'),
     (r"--from\b", "from_="),
     (r"--to\b", "to="),
-    # An argument of `open`, or an entry of `input_options` or `output_options` of `convert`.
+    # The option is an argument of `open`, or an entry of `input_options` or `output_options` of
+    # `convert`.
     (r"(?<!\S)-([io]) '?(\w+)=([^\s,;)']+)'?", lambda m: f'{_SIDES[m[1]]} option {m[2]}="{m[3]}"'),
     (r"(?<!\S)(?:option )?-([io]) (\w+)=?", lambda m: f"{_SIDES[m[1]]} option {m[2]}"),
 )
@@ -206,7 +209,7 @@ def _number(error: Error) -> int | None:
 
 
 def of_convert(text: str) -> str:
-    """Replaces the advice to pass `steps` by the advice to call `convert`, for functions without steps."""
+    """Replaces the advice to pass `steps` with the advice to call `convert`, for functions without steps."""
     if "steps=[" not in text:
         return text
     import re
@@ -224,7 +227,7 @@ def reword(error: Error, change: Callable[[str], str]) -> None:
 
 
 def unsupported(message: str, tensor: str | None = None, hint: str | None = None) -> UnsupportedError:
-    """Returns the error for a tensor that a framework cannot represent or that this package cannot pass to it."""
+    """Returns the error for a tensor that a framework cannot represent, or that this package cannot pass to the framework."""
     where = f" (tensor {tensor!r})" if tensor is not None else ""
     error = UnsupportedError(f"unsupported: {message}{where}" + (f"\nhint: {hint}" if hint else ""))
     error.kind, error.message, error.tensor, error.hint = "unsupported", message, tensor, hint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Importing `collections.abc` takes a millisecond more.
+# Importing `collections.abc` would take another millisecond.
 from _collections_abc import Mapping
 
 from ._results import losses, statistics
@@ -92,7 +92,7 @@ class Model(Mapping):  # type: ignore[type-arg]
     def state(self) -> object:
         """The input's tree of mappings, lists, numbers, strings and lazy tensors, or `None` if the format has no tree.
 
-        Objects that only the format itself understands are `StateObject`s. None of their code is run.
+        Objects that only the format can interpret are `StateObject`s. Their code is never run.
         """
         return self._raw.state(self.__getitem__)
 
@@ -131,8 +131,8 @@ class Model(Mapping):  # type: ignore[type-arg]
     def stats(self, glob: str | None = None, histogram: bool = False) -> dict[str, Statistics]:
         """Computes statistics of the values: range, mean, deviation, and counts of zeros, NaN, infinities and more.
 
-        Tensors are read on all threads, and none is held in memory as a whole. Quantized weights are dequantized, and
-        reported under the name of the dequantized weight.
+        All threads read the tensors, and no tensor is in memory as a whole. Quantized weights are
+        dequantized and reported under the name of the dequantized weight.
 
         Args:
             glob: A pattern of tensor names. By default all tensors are read.
@@ -179,7 +179,7 @@ class Model(Mapping):  # type: ignore[type-arg]
         return loaded
 
     def _load(self, room):  # type: ignore[no-untyped-def]
-        """Allocates arrays with `room` and fills them. Tied tensors share one array."""
+        """Allocates arrays by calling `room`, and fills them. Tied tensors share one array."""
         loaded, waiting = {}, []
         ties = self.ties
         for name, tensor in self.items():

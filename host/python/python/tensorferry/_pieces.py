@@ -1,15 +1,17 @@
 """Schedules the pieces of a plan on workers on other machines: the queue, retries, timeouts and progress.
 
-A worker is a `ferry work` process somewhere. An `Engine` starts workers and talks to them; `tensorferry.ray` contains the
-engine for Ray. This module does not depend on Ray, and it makes all decisions itself:
+A worker is a `ferry work` process on any machine. An `Engine` starts workers and communicates with
+them; `tensorferry.ray` contains the engine for Ray. This module does not depend on Ray. It handles
+failures by these rules:
 
-- A worker that does not answer in time is given up, and other workers do its pieces. If the worker is still running on a
-  machine that cannot be reached, it does no harm, because every commit is exclusive.
-- A piece with temporary failures is retried a few times, with growing pauses. A piece with permanent failures is not
-  retried.
-- A piece whose workers die repeatedly is given up.
+- A worker that does not answer in time is abandoned, and other workers run its pieces. If the
+worker is still running on a machine that cannot be reached, it does no harm, because only one
+worker can commit an output.
+- A piece with temporary failures is retried a few times, with increasing pauses. A piece with
+permanent failures is not retried.
+- A piece whose workers die repeatedly is abandoned.
 
-The journals of the plan record what is done, so that another run does only what is left.
+The journals of the plan record the finished jobs, so that another run runs only the remaining jobs.
 """
 
 from __future__ import annotations
@@ -25,25 +27,25 @@ from ._errors import SystemFault
 
 # #: Exit code of `ferry` if a job failed permanently.
 FAILED = 3
-# #: Exit code if no part of the piece could be started.
+# #: Exit code if no job of the piece could be started.
 SYSTEM = 5
 # #: Exit code if all failures are temporary.
 PASSING = 75
 # #: Exit code if the piece was interrupted.
 CANCELLED = 130
 
-# Maximum questions per second to all workers, the minimum seconds between questions to one worker, and the maximum
-# pause before a retry.
+# The maximum number of questions per second to all workers, the minimum seconds between questions
+# to one worker, and the maximum pause in seconds before a retry.
 _QUESTIONS = 200
 _SHORTEST_PERIOD = 1.0
 _LONGEST_PAUSE = 60.0
-# Maximum failures in a result, to keep it small.
+# The maximum number of failures in a result, to keep the result small.
 _MOST_FAILURES = 100
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a worker. `moved` maps each piece that it has begun to its ended jobs and their output bytes."""
+    """The answer of a worker. `moved` maps each piece that the worker has begun to the numbers of ended jobs and output bytes."""
 
     worker: Hashable
     moved: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -53,7 +55,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Ended:
-    """A worker has ended a piece. `result` is what `ferry work` reported."""
+    """A worker has ended a piece. `result` is the result that `ferry work` reported."""
 
     worker: Hashable
     piece: int
@@ -62,7 +64,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker has died with its pieces. If it restarts under the same name, it answers again."""
+    """A worker has died, and its pieces are lost. If it restarts under the same name, it answers again."""
 
     worker: Hashable
     why: str
@@ -74,19 +76,19 @@ Event = Answer | Ended | Lost
 
 
 class Engine(Protocol):
-    """Starts workers and talks to them. Only `wait` may block."""
+    """Starts workers and communicates with them. Only `wait` may block."""
 
     def start(self) -> Hashable:
         """Starts a worker, now or as soon as there is room for one, and returns its unique name."""
 
     def give(self, worker: Hashable, piece: int) -> None:
-        """Queues a piece for a worker. `Ended` or `Lost` follows."""
+        """Queues a piece for a worker. An event `Ended` or `Lost` follows."""
 
     def ask(self, worker: Hashable) -> None:
-        """Asks a worker for its progress. `Answer` or `Lost` follows, or nothing at all."""
+        """Asks a worker for its progress. The next event of the worker is `Answer` or `Lost`, or there is none."""
 
     def stop(self, worker: Hashable) -> None:
-        """Ends a worker and its work, if it can be reached. No event of it follows."""
+        """Ends a worker and its running jobs, if it can be reached. No more events of this worker follow."""
 
     def wait(self, seconds: float) -> Iterable[Event]:
         """Waits for events, and returns them as soon as there are any, or nothing after `seconds`."""
@@ -96,16 +98,17 @@ class Engine(Protocol):
 class Rules:
     """Timeouts and retries of a run."""
 
-    # Pieces that a worker has at the same time, so that it can start the next one at once.
+    # The number of pieces that a worker has at the same time, so that it can start the next one
+    # immediately.
     in_flight: int = 2
-    # Seconds in which a worker must answer.
+    # The number of seconds in which a worker must answer.
     timeout: float = 60.0
-    # Seconds in which a piece must make progress. `None` means no limit.
+    # The number of seconds in which a piece must make progress. `None` means no limit.
     piece_timeout: float | None = None
-    # How often a piece with temporary failures is retried, and the first pause in seconds.
+    # The number of retries of a piece with temporary failures, and the first pause in seconds.
     retries: int = 3
     pause: float = 2.0
-    # How many workers may die while they do the same piece.
+    # The number of workers that may die while they run the same piece.
     crashes: int = 5
 
 
@@ -156,7 +159,7 @@ class Outcome:
         self.done += piece.done
         self.failed += failed
         self.cancelled += cancelled
-        # Jobs done by an earlier attempt count as unchanged in the last one.
+        # The last attempt reports jobs that an earlier attempt finished as unchanged.
         self.unchanged += max(0, jobs - piece.done - failed - cancelled)
         self.losses += piece.losses
         self.bytes_in += piece.bytes_in
@@ -178,15 +181,15 @@ def _worse(a: int, b: int) -> int:
 class _Worker:
     """The state of a worker."""
 
-    # By piece: its progress, and when it last changed.
+    # Maps each piece to its progress and to the time at which the progress last changed.
     pieces: dict[int, tuple[tuple[int, int], float]] = field(default_factory=dict)
-    # Whether it has answered since it was last started.
+    # Whether the worker has answered since it was last started.
     is_up: bool = False
-    # Whether it has ever answered. Until then it may be waiting for a machine.
+    # Whether the worker has ever answered. Until its first answer, it may be waiting for a machine.
     was_up: bool = False
-    # The time of the question that it has not answered yet.
+    # The time of the question that the worker has not answered yet.
     asked: float | None = None
-    # The time of the next question.
+    # The time of the next question to the worker.
     next: float = 0.0
 
 
@@ -198,18 +201,13 @@ def run(
     listen: Callable[[dict[str, Any]], object] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Outcome:
-    """Does all pieces, and stops all workers at the end.
+    """Runs all pieces, and stops all workers at the end.
 
-    Args:
-        pieces: The numbers of the pieces.
-        engine: Starts the workers.
-        workers: The number of workers.
-        rules: Timeouts and retries.
-        listen: Is called with each event, a mapping that contains `"event"`.
-        clock: Returns the time in seconds.
+    Args: pieces: The numbers of the pieces. engine: Starts the workers. workers: The number of
+    workers. rules: Timeouts and retries. listen: A function that is called with each event, a
+    mapping that contains `"event"`. clock: Returns the time in seconds.
 
-    Raises:
-        SystemFault: No worker can do any piece.
+    Raises: SystemFault: No worker can run any piece.
     """
     state = _Run(pieces, engine, rules or Rules(), listen or (lambda event: None), clock)
     try:
@@ -231,12 +229,12 @@ class _Run:
         self.engine, self.rules, self.listen, self.clock = engine, rules, listen, clock
         self.open = {number: Piece(number) for number in pieces}
         self.queue = deque(pieces)
-        # Pieces that wait for a retry: the time, and the piece.
+        # The pieces that wait for a retry, as pairs of the time of the retry and the piece.
         self.later: list[tuple[float, int]] = []
         self.workers: dict[Hashable, _Worker] = {}
         self.outcome = Outcome()
         self.began = clock()
-        # How many more unusable workers will be replaced.
+        # The number of unusable workers that may still be replaced.
         self.spare = 0
 
     def run(self, workers: int) -> Outcome:
@@ -265,7 +263,8 @@ class _Run:
             self.answered(event, worker)
         elif isinstance(event, Ended):
             if worker.pieces.pop(event.piece, None) is not None:
-                # The next piece has just begun, so its time starts now.
+                # The worker has just begun its next piece, so the time limit of that piece starts
+                # now.
                 now = self.clock()
                 worker.pieces = {number: (moved, now) for number, (moved, _) in worker.pieces.items()}
                 self.ended(self.open[event.piece], event.result)
@@ -329,7 +328,7 @@ class _Run:
         self.take_back(worker, why)
         self.tell("worker-lost", why=why)
         if not worker.was_up:
-            # The worker died before it ever answered, and may do so every time it is started.
+            # The worker died before its first answer, and may do so every time it is started.
             self.note(f"a worker cannot be started: {why}")
             self.spare -= 1
         if is_gone or self.spare < 0:
@@ -337,13 +336,13 @@ class _Run:
             if self.spare >= 0:
                 self.start()
             return
-        # The worker's time to answer starts now, and it is asked again soon.
+        # The time in which the worker must answer starts now, and the next question follows soon.
         now = self.clock()
         worker.asked = worker.asked if worker.asked is not None and not worker.is_up else now
         worker.is_up, worker.next = False, now + min(self.rules.pause, _SHORTEST_PERIOD)
 
     def take_back(self, worker: _Worker, why: str) -> None:
-        """Returns the pieces of a worker to the queue. Only the first one can have caused its death."""
+        """Returns the pieces of a worker to the queue. Only the first piece can have caused the worker's death."""
         pieces = list(worker.pieces)
         worker.pieces.clear()
         self.queue.extendleft(reversed(pieces[1:]))
@@ -351,7 +350,7 @@ class _Run:
             self.crashed(self.open[first], why)
 
     def give_up(self) -> None:
-        """Gives up workers that do not answer or whose pieces make no progress."""
+        """Abandons workers that do not answer or whose pieces make no progress."""
         now = self.clock()
         if now - self.began >= self.rules.timeout and not any(worker.was_up for worker in self.workers.values()):
             self.note("no worker has started yet: the cluster may have no room for one")
@@ -375,12 +374,14 @@ class _Run:
         up = sum(worker.is_up for worker in self.workers.values())
         for name, worker in self.workers.items():
             if worker.next <= now:
-                # A worker gets one question at a time. A lost worker will not answer its last question, so it is asked again.
+                # Each worker has at most one open question. A lost worker will not answer its last
+                # question, so it gets a new one.
                 if worker.asked is None or not worker.is_up:
                     worker.asked = worker.asked if worker.asked is not None else now
                     self.engine.ask(name)
                 worker.next = float("inf")
-        # Every worker gets one piece first. More are given only while enough are left to keep all workers busy at the end.
+        # Every worker first gets one piece. Workers get more pieces only while enough are left to
+        # keep all workers busy.
         for most in range(1, self.rules.in_flight + 1):
             for name, worker in self.workers.items():
                 enough = len(self.queue) > (0 if most == 1 else up)

@@ -1,4 +1,4 @@
-"""Progress: a function of the caller, or a bar."""
+"""Reports progress to a function of the caller, or shows a progress bar."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 def listener(progress: object):  # type: ignore[no-untyped-def]
     """Returns the progress callback for the engine, and a function that ends it.
 
-    The callback takes the bytes done, the total bytes, and `"read"`, `"copy"` or `"check"`.
+    The callback is called with the bytes done, the total bytes, and `"read"`, `"copy"` or
+    `"check"`.
 
     Args:
         progress: Such a callback, or whether to show a bar.

@@ -82,7 +82,7 @@ def statistics(found):  # type: ignore[no-untyped-def]
     entries = {"zero_rows": None, "histogram": None, "dequantized": False, "problem": None, **found}
     for key in ("min", "max", "mean", "std"):
         if isinstance(entries.get(key), str):
-            # JSON has no infinities or NaN, so they are strings.
+            # JSON has no infinities or NaN, so the document contains them as strings.
             entries[key] = float(entries[key])
     if entries["histogram"]:
         entries["histogram"] = Histogram(entries["histogram"])

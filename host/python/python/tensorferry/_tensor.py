@@ -86,7 +86,8 @@ class Tensor:
             raise TypeError("a scalar has no length")
         return self.shape[0]
 
-    # Otherwise `for row in tensor` would index until it fails, with one file access per row.
+    # Without this method, `for row in tensor` would index until an index fails, with one file
+    # access per row.
     __iter__ = None
 
     def __bool__(self) -> bool:
@@ -216,7 +217,7 @@ class Tensor:
         if all(axis == range(length) for axis, length in zip(self._axes, self._raw.shape)):
             return None
         lengths = [len(axis) for axis in self._axes]
-        # The step between indices does not matter if there is only one.
+        # If a dimension has only one index, its step does not matter.
         steps = [axis.step if length > 1 else 1 for axis, length in zip(self._axes, lengths)]
         return [axis.start if axis else 0 for axis in self._axes], lengths, steps
 
@@ -230,7 +231,7 @@ class Tensor:
             return None
 
     def _torch_memory(self, device: object):  # type: ignore[no-untyped-def]
-        """Returns a torch tensor and its memory to fill, or `None` if there is nothing to fill."""
+        """Returns a torch tensor and the memory to fill, or `None` in place of the memory if there is nothing to fill."""
         import torch
 
         dtype = _dtypes.torch_dtype(self.dtype)
@@ -253,7 +254,7 @@ class Tensor:
         return unsupported(f"{framework} has no dtype {self.dtype}", self.name, hint)
 
 
-# jax takes these through DLPack, without another copy.
+# jax imports these arrays through DLPack, without another copy.
 _TAKEN_BY_JAX = frozenset(("U8", "I8", "U16", "I16", "U32", "I32", "F16", "BF16", "F32"))
 _WIDE = frozenset(("U64", "I64", "F64", "C128"))
 
@@ -276,7 +277,7 @@ def _strings(data: bytes, shape: tuple[int, ...]):  # type: ignore[no-untyped-de
 
 
 def _narrowed(tensor: Tensor, index: object) -> tuple[tuple[range, ...], tuple[int, ...]]:
-    """Returns the axes and dimensions of a part. The index of a part is relative to that part."""
+    """Returns the axes and dimensions that an index selects. The tensor may itself be a part of another tensor."""
     given = index if isinstance(index, tuple) else (index,)
     ellipses = [place for place, entry in enumerate(given) if entry is Ellipsis]
     if len(ellipses) > 1:
@@ -297,7 +298,7 @@ def _narrowed(tensor: Tensor, index: object) -> tuple[tuple[range, ...], tuple[i
         try:
             number = None if isinstance(entry, bool) else entry.__index__()
         except (AttributeError, TypeError):
-            # Arrays have `__index__` too, but most cannot be an index.
+            # Arrays have `__index__` too, but most of them cannot be used as an index.
             number = None
         if number is None:
             raise IndexError(f"a lazy tensor takes integers, slices and ..., not {type(entry).__name__}")

@@ -13,15 +13,16 @@ from typing import Any
 from ._engine import program
 from ._errors import TransientError
 
-# Maximum length of each text in a result, because a few long messages would make it large.
+# The maximum length of each text in a result, because a few long messages would make the result
+# large.
 _MOST_TEXT = 1000
 
 
 class Work:
-    """A long-lived process that does one piece after another.
+    """A long-lived process that runs one piece after another.
 
-    It ends when this process ends, for any reason. If it dies first, the waiting callers get an error, and the next
-    piece starts a new process.
+    The process ends when this process ends, for any reason. If it dies first, the waiting callers
+    get an error, and the next piece starts a new process.
     """
 
     def __init__(self, plan: str, threads: int | None = None, memory: int | None = None) -> None:
@@ -33,7 +34,7 @@ class Work:
         self._process: _Process | None = None
 
     def do(self, piece: int) -> dict[str, Any]:
-        """Does a piece, after the pieces that other callers wait for, and returns its result.
+        """Runs a piece, after the pieces that other callers wait for, and returns its result.
 
         Raises:
             TransientError: The process died.
@@ -55,13 +56,13 @@ class Work:
         return {} if process is None else dict(process.moved)
 
     def fault(self) -> str | None:
-        """Returns why this machine cannot do any piece of the plan, or `None`."""
+        """Returns why this machine cannot run any piece of the plan, or `None`."""
         if os.path.exists(os.path.join(self.plan, "plan.json")):
             return None
         return f"{socket.gethostname()} does not see the plan {self.plan}: it must be in a folder that all nodes share"
 
     def close(self) -> None:
-        """Ends the process and its work."""
+        """Ends the process and its running jobs."""
         with self._lock:
             if self._process is not None:
                 self._process.end()
@@ -72,12 +73,13 @@ class _Process:
 
     def __init__(self, command: list[str]) -> None:
         self.is_alive = True
-        # Ended jobs and output bytes, by piece.
+        # Maps each piece to the numbers of its ended jobs and output bytes.
         self.moved: dict[int, tuple[int, int]] = {}
         self._waiting: dict[int, SimpleQueue[dict[str, Any] | str]] = {}
         self._lock = threading.Lock()
         started: SimpleQueue[subprocess.Popen[str] | OSError] = SimpleQueue()
-        # The kernel ends the process with the thread that started it, so the thread that reads its output starts it.
+        # The kernel ends the process when the thread that started it ends. The thread that reads
+        # the output therefore starts the process.
         thread = threading.Thread(target=self._listen, args=(command, started), name="ferry-work", daemon=True)
         thread.start()
         process = started.get()

@@ -32,7 +32,7 @@ def load_file(filename, device=None, *, part=None, mmap=False, **options):  # ty
 def load_model(model, filename, strict=True, device=None, *, part=None, **options):  # type: ignore[no-untyped-def]
     """Loads a file or folder into a `torch.nn.Module`.
 
-    Tied tensors of the module need to be in the file under only one of their names.
+    If tensors of the module are tied, the file needs to contain only one of them.
 
     Args:
         model: The module.

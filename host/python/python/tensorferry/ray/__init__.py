@@ -4,8 +4,8 @@
     tensorferry.ray.write(rows.random_shuffle(), "shuffled/part.parquet")
     tensorferry.ray.run("zoo.toml")                              # all jobs of a manifest, on all nodes
 
-Importing this module loads neither Ray nor the engine. Each function is loaded on first use from `_read.py`, `_write.py`
-or `_run.py`.
+Importing this module loads neither Ray nor the engine. The first use of a function loads it from
+`_read.py`, `_write.py` or `_run.py`.
 """
 
 _PLACES = {"read": "_read", "write": "_write", "run": "_run", "Summary": "_run"}

@@ -10,9 +10,8 @@ from typing import Any
 def bar(progress: object, jobs: int) -> tuple[Callable[[dict[str, Any]], object], Callable[[], None]]:
     """Returns a function that takes each event, and one that ends the bar.
 
-    Args:
-        progress: A function that takes events, or whether to show a bar.
-        jobs: The number of jobs.
+    Args: progress: A function that is called with each event, or whether to show a bar. jobs: The
+    number of jobs.
     """
     if callable(progress):
         return progress, lambda: None
@@ -25,7 +24,7 @@ def bar(progress: object, jobs: int) -> tuple[Callable[[dict[str, Any]], object]
     shown = tqdm(total=jobs, unit="job", file=sys.stderr)
 
     def show(event: dict[str, Any]) -> None:
-        # The count can go down, because the jobs of a lost worker are done again.
+        # The count can decrease, because the jobs of a lost worker run again.
         shown.n = min(event["jobs_ended"], jobs)
         shown.set_postfix_str(_beside(event), refresh=False)
         shown.update(0)

@@ -1,8 +1,9 @@
 """Records as a Ray dataset. The driver finds the schema once, and each task reads stretches of files.
 
-If the format's reader takes a schema as an option, a task opens only the files of its own group, with the schema that the
-driver found. Otherwise, if its files would yield a different schema than all files together, the task opens all files, as
-the driver did. Blocks have the same schema in both cases.
+If the format's reader accepts a schema as an option, a task opens only the files of its own group,
+with the schema that the driver found. Without such an option, the files of a task may have a
+different schema than all files together. The task then opens all files, as the driver did. All
+blocks have the driver's schema.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .._errors import Error, TransientError
 if TYPE_CHECKING:
     from .. import _native
 
-# Engines of this process, by their settings, for workers that read several datasets.
+# The engines of this process by their settings, because one worker may read several datasets.
 _engines: dict[str, _native.Engine] = {}
 
 
@@ -42,7 +43,8 @@ def read(  # type: ignore[no-untyped-def]
 ):
     """Reads the records of a file or folder that all nodes share, in any supported format.
 
-    The driver finds the column types over all files, unless an option sets them (`schema`, `infer`).
+    The driver infers the column types from all files, unless an option (`schema`, `infer`)
+    determines them.
 
     Args:
         path: A file, a folder or a URL.
@@ -76,7 +78,7 @@ def read(  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class _Request:
-    """A read request, as the engine takes it."""
+    """A read request, in the form that the engine accepts."""
 
     input: tuple[str, str | None, str | None, list[tuple[str, str]], bool]
     steps: list[str]
@@ -111,18 +113,18 @@ class _Stretch:
 
 @dataclass(frozen=True)
 class _Table:
-    """What the driver found in an input, for its tasks."""
+    """The facts about an input that the driver passes to its tasks."""
 
     request: _Request
     folder: str
     schema: Any
-    # The schema as a file that the format's reader takes.
+    # The schema as a file that the format's reader accepts, or `None`.
     schema_file: str | None
 
 
 @dataclass(frozen=True)
 class _Group:
-    """What one task reads: consecutive stretches of one file, or one or more whole files."""
+    """The input of one task: consecutive stretches of one file, or one or more whole files."""
 
     stretches: tuple[_Stretch, ...]
 
@@ -140,7 +142,7 @@ class _Group:
 
 
 class TensorferryDatasource(Datasource):
-    """The records of an input, and what the driver found in it."""
+    """A Ray datasource of the records of an input."""
 
     def __init__(self, request: _Request) -> None:
         super().__init__()
@@ -156,8 +158,8 @@ class TensorferryDatasource(Datasource):
     def _divide_as_tasks_do(self, here: _native.Engine) -> None:
         """Divides the files as a reader with a given schema does.
 
-        Such a reader may divide them differently than one that read all files to find the schema. The known number of
-        records of each file is kept.
+        Such a reader may divide the files differently than a reader that infers the schema from all
+        files. The known number of records of each file is kept.
         """
         files = list(dict.fromkeys(stretch.file for stretch in self._stretches))
         with _schema_at(self._table) as path:
@@ -183,7 +185,7 @@ class TensorferryDatasource(Datasource):
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: object = None
     ) -> list[ReadTask]:
         groups = _groups(self._stretches, parallelism) if self._is_row_wise else []
-        # At least one task, because even an input without records has columns.
+        # There is at least one task, because even an input without records has columns.
         groups = groups or [_Group(tuple(self._stretches))]
         limit: dict[str, Any] = {} if per_task_row_limit is None else {"per_task_row_limit": per_task_row_limit}
         schema = self._table.schema
@@ -197,7 +199,7 @@ class TensorferryDatasource(Datasource):
 
 
 class _Reading:
-    """The function of a read task: yields the records of a group as tables with the schema of the driver."""
+    """The function of a read task, which yields the records of a group as tables with the schema of the driver."""
 
     def __init__(self, table: _Table, group: _Group) -> None:
         self._table = table
@@ -213,10 +215,10 @@ class _Reading:
             try:
                 for batch in reader:
                     block = pyarrow.Table.from_batches([batch])
-                    # Schemas may differ in nullability and metadata.
+                    # The schema of a block may differ in nullability and metadata.
                     yield block if block.schema == self._table.schema else block.cast(self._table.schema)
             except Exception as error:
-                # pyarrow raises an exception of its own, which has only the message.
+                # pyarrow raises its own exception, which contains only the message.
                 raise scan.error() or error from None
 
     def _open(self, engine: _native.Engine, schema_file: str | None) -> _native.Scan:
@@ -228,7 +230,8 @@ class _Reading:
         except Error as error:
             if isinstance(error, TransientError) or schema_file is not None:
                 raise
-        # The schema or the stretches of these files depend on the other files, so all files are opened.
+        # The schema or the stretches of these files depend on the other files, so the task opens
+        # all files.
         scan = request.open(engine)
         return scan.narrowed(*_places(scan, group))
 
@@ -254,7 +257,7 @@ class _Described:
 
 
 class _schema_at:
-    """A temporary file with the schema. Entering returns its path, or `None` without a schema file."""
+    """A temporary file with the schema. Entering the context returns its path, or `None` if there is no schema file."""
 
     def __init__(self, table: _Table) -> None:
         self._text = table.schema_file
@@ -277,7 +280,7 @@ def _groups(stretches: Sequence[_Stretch], count: int) -> list[_Group]:
     """Returns about `count` groups of about the same number of bytes, in order."""
     each = max(1, -(-_bytes(stretches) // max(1, count)))
     groups: list[_Group] = []
-    # Consecutive whole files, each with its stretches.
+    # Consecutive whole files, each as a list of its stretches.
     files: list[list[_Stretch]] = []
     for parts in _by_file(stretches).values():
         if len(parts) > 1 and _bytes(parts) > each:
@@ -315,7 +318,7 @@ def _by_file(stretches: Sequence[_Stretch]) -> dict[str, list[_Stretch]]:
 
 
 def _places(scan: _native.Scan, group: _Group) -> tuple[int, int]:
-    """Returns the range of a group's stretches in a scan of its files, or of all files: the first, and one past the last."""
+    """Returns the range of a group's stretches in a scan of its files or of all files. The end of the range is exclusive."""
     found = [_Stretch(*stretch) for stretch in scan.stretches()]
     first, last = group.stretches[0], group.stretches[-1]
     starts = [n for n, one in enumerate(found) if (one.file, one.offset) == (first.file, first.offset)]
@@ -341,7 +344,7 @@ def _is_same(scan: _native.Scan, schema: Any) -> bool:
 
 
 def _engine_of(settings: dict[str, object]) -> _native.Engine:
-    """Returns an engine of this process, separate from the one that the user's code may configure."""
+    """Returns an engine of this process that is separate from the engine that the user's code may configure."""
     key = repr(sorted(settings.items()))
     if key not in _engines:
         _engines[key] = _engine._make(settings)

@@ -1,8 +1,8 @@
 """Runs the jobs of a manifest on the nodes of a Ray cluster.
 
-The driver makes the plan once. Each actor has one `ferry work` process, which does the pieces that it is given and ends
-with its actor. An actor returns only a few numbers. `tensorferry._pieces` schedules, retries and gives up pieces; Ray
-starts actors, restarts dead ones, and carries messages.
+The driver creates the plan once. Each actor has one `ferry work` process, which runs the pieces of
+that actor and ends with it. An actor returns only a few numbers. `tensorferry._pieces` schedules,
+retries and abandons pieces. Ray starts actors, restarts dead actors, and transmits messages.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from .._results import _Document
 from .._work import Work
 from ._bar import bar
 
-# Maximum deaths of an actor in a row, without an answer in between. After that it is replaced.
+# The maximum number of consecutive deaths of an actor without an answer in between. After that, the
+# actor is replaced.
 _MOST_DEATHS = 5
-# Maximum seconds to leave the cluster. The work is done by then.
+# The maximum number of seconds for leaving the cluster, after all work is done.
 _LONGEST_GOODBYE = 10.0
 _KINDS: dict[int, tuple[str, type[Error]]] = {
     2: ("usage", UsageError),
@@ -63,29 +64,23 @@ def run(  # type: ignore[no-untyped-def]
 
     Ctrl-C, or the end of this process, ends all running jobs and leaves no partial output.
 
-    Args:
-        manifest: A manifest, or the folder of a plan that `ferry plan` made.
-        plan: The folder of the plan, which all nodes must share, like the inputs and outputs. By default it is
-            `zoo.plan` next to `zoo.toml`. It is made from the manifest if it does not exist, and is kept with the
-            record of what is done.
-        address: The address of a cluster, from one of its nodes. By default, Ray finds a running cluster or starts one
-            on this machine.
-        variables: Values of the manifest's variables.
-        only: Globs of job names. Only these jobs are planned.
-        actors: The number of actors. By default, as many as the processors of the cluster allow.
-        num_cpus: The processors, and threads, of each actor.
-        memory: The bytes of its node's memory that each actor uses.
-        progress: `True` shows a progress bar. A function is called with each event as a mapping.
-        timeout: Seconds in which an actor must answer before others do its pieces.
-        piece_timeout: Seconds in which a piece must make progress. By default it is unlimited.
-        retries: How often a piece with temporary failures is retried. Malformed inputs are not retried.
+    Args: manifest: A manifest, or the folder of a plan that `ferry plan` created. plan: The folder
+    of the plan, which all nodes must share, like the inputs and outputs. By default it is
+    `zoo.plan` next to `zoo.toml`. If it does not exist, it is created from the manifest. It is
+    kept, and records the finished jobs. address: The address of a cluster, from one of its nodes.
+    By default, Ray finds a running cluster or starts one on this machine. variables: Values of the
+    manifest's variables. only: Globs of job names. Only these jobs are planned. actors: The number
+    of actors. By default, it is as large as the processors of the cluster allow. num_cpus: The
+    processors, and threads, of each actor. memory: The bytes of its node's memory that each actor
+    uses. progress: `True` shows a progress bar. A function is called with each event as a mapping.
+    timeout: Seconds in which an actor must answer before others run its pieces. piece_timeout:
+    Seconds in which a piece must make progress. By default it is unlimited. retries: The number of
+    retries of a piece with temporary failures. Malformed inputs are not retried.
 
     Returns:
         A `Summary`. A failed job raises no exception; the summary shows it.
 
-    Raises:
-        UsageError: The manifest cannot be planned.
-        SystemFault: No node can do any piece.
+    Raises: UsageError: The manifest cannot be planned. SystemFault: No node can run any piece.
     """
     began = time.monotonic()
     _refuse_client(address)
@@ -137,7 +132,7 @@ def _refuse_client(address: str | None) -> None:
 
 
 def _planned(manifest: Any, plan: Any, variables: Any, only: Any, notes: list[str]) -> str:
-    """Returns the folder of the plan, which is made if it does not exist."""
+    """Returns the folder of the plan, and creates the plan if it does not exist."""
     path = os.path.abspath(os.fsdecode(os.fspath(manifest)))
     if plan is not None:
         folder = os.path.abspath(os.fsdecode(os.fspath(plan)))
@@ -208,7 +203,8 @@ class RayEngine:
             "num_cpus": num_cpus,
             "max_restarts": -1,
             "max_task_retries": 0,
-            # The pieces in flight, a question, and a question that overlaps the answer to an earlier one.
+            # The concurrent calls are the pieces in flight, a question, and a second question if it
+            # overlaps an earlier answer.
             "max_concurrency": _pieces.Rules.in_flight + 2,
             "scheduling_strategy": "SPREAD",
         }
@@ -218,7 +214,8 @@ class RayEngine:
         self._arguments = (plan, max(1, int(num_cpus)), memory)
         self._actors: dict[Hashable, Any] = {}
         self._deaths: dict[Hashable, int] = {}
-        # Pending calls, with their worker, and the piece or `None` for a question.
+        # Maps each pending call to its worker and its piece, or to `None` in place of the piece for
+        # a question.
         self._calls: dict[Any, tuple[Hashable, int | None]] = {}
         self._started = 0
 
@@ -248,7 +245,8 @@ class RayEngine:
             ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
         events: list[Event] = []
         for call in ready:
-            # The call is gone if its actor was lost with another call.
+            # If another call has already reported the loss of the actor, this call has been
+            # removed.
             told = self._calls.pop(call, None)
             if told is not None:
                 events.append(self._event(call, *told))

@@ -1,9 +1,10 @@
 """Writes a Ray dataset as files of any record format, complete or not at all.
 
-Ray repeats a write task if its node was lost or seemed to be lost. Each attempt therefore writes its own files into a
-hidden folder next to the output, and returns their names. When all tasks have ended, the driver gives the files of the
-successful attempts their final names and removes the others. If the output folder is new, it becomes visible in one step.
-A late attempt finds its folder gone and has no effect.
+Ray repeats a write task if its node is lost or seems to be lost. Each attempt therefore writes its
+own files into a hidden folder next to the output, and returns their names. When all tasks have
+ended, the driver renames the files of the successful attempts to their final names and removes the
+other files. If the output folder is new, it becomes visible in one step. A late attempt finds its
+folder gone and has no effect.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _MODES = ("error", "overwrite", "ignore")
 def write(ds, path, *, to=None, output_options=None, mode="error", sync=False, concurrency=None, num_cpus=None):  # type: ignore[no-untyped-def]
     """Writes a `ray.data.Dataset` as files in a folder that all nodes share, one file per task.
 
-    No file has its final name before everything is written. To choose the number of files, pass `ds.repartition(8)`.
+    No file gets its final name before all files are written. To choose the number of files, pass
+    `ds.repartition(8)`.
 
     Args:
         ds: The dataset.
@@ -61,7 +63,8 @@ def write(ds, path, *, to=None, output_options=None, mode="error", sync=False, c
     remote = {} if num_cpus is None else {"num_cpus": num_cpus}
     ds.write_datasink(sink, concurrency=concurrency, ray_remote_args=remote)
     if sink.report is None:
-        # Without rows, no task knows the columns, and not every version of Ray passes a sink the schema.
+        # If there are no rows, the tasks do not see the columns, and not every version of Ray
+        # passes the schema to a sink.
         sink.write_nothing(getattr(ds.schema(), "base_schema", None))
     return sink.report
 
@@ -94,9 +97,9 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Part:
-    """What one attempt has written."""
+    """The file that one attempt of a task has written."""
 
-    # Position of this part's rows among the rows of all parts.
+    # The position of this part among all parts, in the order of their rows.
     order: int
     name: str
     records: int
@@ -122,7 +125,7 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
         self._is_new = not os.path.isdir(place.folder) or not os.listdir(place.folder)
         mark = uuid.uuid4().hex[:12]
         parent, name = os.path.split(place.folder)
-        # A new folder is renamed as a whole.
+        # If the output folder is new, the staging folder is renamed to it as a whole.
         stage = os.path.join(parent, f".{name}.ferry-{mark}") if self._is_new else f"{place.folder}/.ferry-{mark}"
         self._stage, self._attempts, self._whole = stage, f"{stage}/attempts", f"{stage}/whole"
         self.report: Report | None = None
@@ -189,7 +192,7 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
     def _move_beside(self, names: list[str]) -> None:
         """Moves the files into an existing folder.
 
-        If this is interrupted, the names of the files show how many the set should have.
+        If the move is interrupted, the names of the files show how many files the set should have.
         """
         folder = self._place.folder
         os.makedirs(folder, exist_ok=True)
@@ -207,7 +210,7 @@ class TensorferryDatasink(Datasink):  # type: ignore[type-arg]
 
 
 def _without_dictionaries(schema: Any) -> Any:
-    """Replaces dictionary columns, whose key widths differ between blocks, so that all files have one schema."""
+    """Replaces dictionary columns with plain ones, because key widths differ between blocks. All files then have one schema."""
     plain = [
         field.with_type(field.type.value_type) if pyarrow.types.is_dictionary(field.type) else field for field in schema
     ]
@@ -240,7 +243,7 @@ def _place(path: str, to: str | None) -> _Place:
 
 
 def _report(place: _Place, parts: list[_Part], names: list[str], began: float) -> Report:
-    # Parts usually have the same losses, so each is reported once.
+    # Parts usually have the same losses, so each loss is reported once.
     lost: dict[str, dict[str, Any]] = {}
     for part in parts:
         for loss in part.losses:
