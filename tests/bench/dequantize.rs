@@ -10,8 +10,7 @@ use tensorferry_tests::{Ferry, python};
 
 const SCRIPT: &str = "bench_quantised.py";
 
-/// The kind of quantized weights, their dtype after dequantization, and the library to compare
-/// with.
+/// A kind of quantized weights, the dtype after dequantization, and the library to compare with.
 const KINDS: [(&str, &str, &str); 5] = [
     ("q4_0", "f16", "gguf-py"),
     ("q4_k", "f16", "gguf-py"),

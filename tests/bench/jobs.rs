@@ -1,4 +1,4 @@
-//! The measured conversions, and what they are compared with.
+//! The measured conversions, and the commands that they are compared with.
 
 use crate::kinds::{CONVERSIONS, Kind, Recipe};
 use crate::table::print;
@@ -11,7 +11,7 @@ use tensorferry_tests::{Ferry, python};
 
 const TENSORS: u64 = 300;
 
-/// A folder with a model in every form.
+/// A folder that contains the model in every measured form.
 pub(crate) struct Bench {
     name: &'static str,
     folder: Folder,
@@ -46,7 +46,7 @@ impl Bench {
         self.folder.path(name)
     }
 
-    /// Writes a model as safetensors and in these forms, under their usual names.
+    /// Writes a model as safetensors and as these kinds, under the usual names of the kinds.
     fn make(&self, name: &str, model: &Model, kinds: &[Kind]) {
         model.write(&self.path(&Kind::Safetensors.name(name))).unwrap();
         for &kind in kinds {
@@ -83,7 +83,7 @@ impl Bench {
         let input = &kind.files("model")[0];
         let mut command = Command::new(if sync { "sh" } else { "cp" });
         let args = match (kind.is_folder(), sync) {
-            // The copy must read and write the bytes. A reflink would do neither.
+            // The copy must read and write all bytes, which a reflink would not do.
             (false, false) => &["--reflink=never"][..],
             (true, false) => &["--reflink=never", "-r"],
             (false, true) => &["-c", "cp \"$1\" \"$2\" && sync \"$2\"", "sh"],
@@ -164,7 +164,7 @@ impl Bench {
     pub(crate) fn small_and_many(&self) {
         let inputs = self.inputs();
         self.make("small", &Model::of_size(1 << 20, 30, 2), &inputs);
-        // The other kinds are training states, which do not have thousands of scalars.
+        // The other kinds are training checkpoints, which do not have thousands of scalars.
         let is_catalog = |kind: &Kind| matches!(kind, Kind::Safetensors | Kind::Torch | Kind::Bundle);
         let catalogs: Vec<Kind> = inputs.into_iter().filter(is_catalog).collect();
         self.make("many", &Model::of_scalars(100_000, 3), &catalogs);
@@ -189,7 +189,7 @@ impl Bench {
         let mut rows = Vec::new();
         for (model, bytes) in [("model", self.bytes), ("large", large)] {
             for from in self.inputs() {
-                // Makes one kind at a time, because some disks have no room for all kinds at this
+                // Writes one kind at a time, because some disks have no space for all kinds at this
                 // size.
                 if model == "large" {
                     self.make_from_safetensors(model, from);

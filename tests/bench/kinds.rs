@@ -43,14 +43,14 @@ pub(crate) const CONVERSIONS: [(Kind, Kind); 16] = [
     (Kind::Onnx, Kind::Safetensors),
 ];
 
-/// How to make a kind's model from the safetensors model.
+/// The way to create a kind's model from the safetensors model.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Recipe {
     /// The safetensors file itself is the model.
     Itself,
     /// Runs `ferry convert` with these options.
     Conversion(&'static [&'static str]),
-    /// The model has weights of its own.
+    /// The benchmark writes different weights, as F32.
     Weights,
     /// Runs a script of `tests/python`, because `ferry` only reads the format.
     Script(&'static str),

@@ -76,8 +76,8 @@ fn main() {
     disk.beside_python();
     disk.peak_memory();
     Bench::new("memory", &arguments.memory, bytes, &arguments.kinds).beside_cp(arguments.rounds, &[]);
-    // This comes last, because making 100,000 tensors takes memory, and the kernel attributes the
-    // memory that this process has when it starts a child to that child.
+    // This measurement is last, because creating 100,000 tensors takes memory. The kernel
+    // attributes the memory of this process to each child that it then starts.
     disk.small_and_many();
 }
 

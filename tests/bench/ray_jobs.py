@@ -4,9 +4,10 @@
 
 By default, 1,000 safetensors files of 100 KiB are converted to safetensors, synced, with receipts
 as in `ferry run`. The cluster is already running with one worker per processor, and the plan is
-made in advance. The time of a job is the total time divided by the number of jobs. The total is
-measured from the call to its return, and also from the first worker that answers, which excludes
-the start of the actors. `ferry run` on this machine is measured too. The best round counts.
+created in advance. The time of a job is the total time divided by the number of jobs. One total is
+measured from the call to its return. A second total starts at the first answer of a worker, and so
+excludes the start of the actors. `ferry run` on this machine is measured too. The best round
+counts.
 """
 
 import argparse

@@ -3,11 +3,13 @@ ray.data.read_parquet of the same rows.
 
     ray_read.py [--rounds N] [--records N] [--cpus N] [--without-peer] [--folder DIR]
 
-The rows are 20,000 Examples in one file and in eight. Each has an int64 id, 64 floats, two lists of 2 to 32 int64 values, and
-a string of 400 to 600 bytes. Each reader opens the dataset, finds its columns, and pulls all blocks into the object store
-(`materialize`), on a local cluster that is already running. `read_tfrecords` needs the package `tensorflow-cpu` and takes
-minutes; --without-peer leaves it out. It cannot read one value in some records and several in others, so the lists have at
-least two. The Parquet files are compressed with Snappy, and there are as many of them. Ratios compare the best rounds.
+The rows are 20,000 Examples, in one file and in eight files. Each has an int64 id, 64 floats, two
+lists of 2 to 32 int64 values, and a string of 400 to 600 bytes. Each reader opens the dataset,
+finds its columns, and pulls all blocks into the object store (`materialize`), on a local cluster
+that is already running. `read_tfrecords` needs the package `tensorflow-cpu` and takes minutes;
+--without-peer leaves it out. It cannot read a feature that has one value in some records and
+several in others, so the lists have at least two values. The Parquet files are compressed with
+Snappy, and their number equals the number of TFRecord files. Ratios compare the best rounds.
 """
 
 import argparse

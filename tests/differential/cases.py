@@ -1,4 +1,4 @@
-"""One case: a random file of one library, converted by ferry and read by another."""
+"""One case: a library writes a random file, ferry converts it, and a different library reads the output."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ class Result:
     differences: list[compare.Difference] = field(default_factory=list)
     explained: Counter = field(default_factory=Counter)
     refusals: list[str] = field(default_factory=list)
-    # Why the library could not write or read the case.
+    # The reason why the library could not write or read the case.
     skipped: str = ""
 
 
@@ -38,7 +38,7 @@ def run(binary, domain, seed, rng, folder, only) -> Result:
 
 
 def quietly(result, function, *arguments):
-    """Returns a library's result. If the library cannot do it, this is not a fault of ferry."""
+    """Returns the result of a library. If the library fails, this is not a fault of ferry."""
     try:
         return function(*arguments)
     except KeyboardInterrupt:
@@ -49,7 +49,7 @@ def quietly(result, function, *arguments):
 
 
 def convert(binary, rng, result, source, output, options):
-    """Converts a file. A refusal is recorded, and a failed verification is a difference of its own."""
+    """Converts a file. A refusal is recorded, and a failed verification is reported as a separate difference."""
     verify = ["--verify"] if rng.random() < 0.5 else []
     outcome = ferry.run(binary, "convert", source, output, *options, *verify)
     result.command = outcome.command

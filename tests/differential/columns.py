@@ -43,7 +43,7 @@ def integer(rng, signed, bits):
 
 
 def floating(rng, width):
-    """Returns a float of 2, 4 or 8 bytes: often of random bits."""
+    """Returns a float of 2, 4 or 8 bytes, often with random bits."""
     code, word = {2: ("e", "H"), 4: ("f", "I"), 8: ("d", "Q")}[width]
     if rng.random() < 0.5:
         value = rng.choice([0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1.0, 0.1, 1 / 3, 1e22, 5e-324, 123456789.0])
@@ -65,7 +65,7 @@ def instant(rng, unit, wild):
 
 
 def leaf(rng, kind, wild):
-    """Returns a random value of a type that is not nested, in the form that `pa.array` takes."""
+    """Returns a random value of a type that is not nested, in the form that `pa.array` accepts."""
     name = str(kind)
     if name in INTEGERS:
         return integer(rng, *INTEGERS[name])
@@ -181,7 +181,7 @@ def array(rng, kind, rows, nulls, wild) -> pa.Array:
 
 
 def table(rng, has_key=False) -> pa.Table:
-    """Returns a random table: mostly a few columns and rows, some without rows or with strange names."""
+    """Returns a random table. Most tables have a few columns and rows; some have no rows, or unusual names."""
     width = rng.choice([1, 1, 2, 3, 4])
     names = rng.sample(STRANGE if rng.random() < 0.25 else [f"c{i}" for i in range(width)], width)
     rows = rng.choice([0, 1, 2, 5, 5, 17, 60])

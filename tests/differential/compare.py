@@ -19,9 +19,9 @@ class Difference:
 
     kind: str
     what: str
-    # The columns or tensors that a loss may name to explain this.
+    # The columns or tensors that a loss may name to explain this difference.
     names: tuple[str, ...] = ()
-    # The kinds of loss that may explain this, or any kind if empty.
+    # The kinds of loss that may explain this difference. If empty, any kind may.
     losses: tuple[str, ...] = ()
 
 
@@ -48,7 +48,8 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
             yield Difference("different number of rows", f"{column.name!r}: {len(column.cells)}, now {len(other.cells)}", (*name, ROWS))
             continue
         for row, (one, two) in enumerate(zip(column.cells, other.cells)):
-            # The only field of a row is quoted, because its line would be empty otherwise.
+            # If the only field of a row is empty, it is quoted, because its line would be empty
+            # without the quotes.
             if target == "text" and one is None and two == "" and len(found) == 1:
                 continue
             # In a column of numbers or times, an empty field is null, with or without quotes.
@@ -63,7 +64,7 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
 
 
 def agrees(source, target, one, two) -> bool:
-    """Tells whether a cell of the input, in the form of its format, equals a cell of the output."""
+    """Reports whether a cell of the input, in the form of its format, equals a cell of the output."""
     if source == "example":
         return _of_feature(target, one, two)
     if source == "mds" and target == "example" and not isinstance(one, bytes) and two and isinstance(two[0], bytes):
@@ -72,19 +73,20 @@ def agrees(source, target, one, two) -> bool:
     if target == "example":
         return _is_feature(one, two) or source == "text" and one == "" and not two
     if target == "mds":
-        # If all strings of a column are times, they become times, which MDS stores as strings in
-        # one form.
+        # If all strings of a column are times, they become times, and MDS stores times as strings
+        # in one fixed form.
         return _in_mds(one, two) or source == "text" and isinstance(one, str) and isinstance(two, str) and _in_text(one, two)
     if target == "bytes":
         if one is None or two is None or one == two:
             return one == two
         if isinstance(one, str) and one.encode() == two:
             return True
-        # Samples are read with Python's json module, which writes NaN and infinities as words.
+        # Programs read samples with Python's json module, so ferry writes NaN and infinities as the
+        # words of that module.
         text = re.sub(r"(?<=[\[:,])(-?Infinity|NaN)(?=[],}])", r'"\1"', two.decode(errors="replace"))
         if source == "json" and _json_in_text(one, text):
             return True
-        # Values other than bytes, text and numbers are JSON.
+        # Values other than bytes, text and numbers are stored as JSON.
         return _in_text(one, text) or not isinstance(one, (bytes, str)) and text[:1] == '"' and _in_text(one, json.loads(text))
     if source == "mds" and isinstance(two, str) and isinstance(one, (int, Decimal, dict, list)):
         return spells(one, two)
@@ -149,7 +151,7 @@ def _json_is(one, two):
 def _json_in_text(one, two):
     if one is None or two is None:
         return one is two
-    # Among floats, whole numbers become floats.
+    # In a column with floats, whole numbers become floats.
     return spells(one, two) or isinstance(one, (int, list, dict)) and _json_is(one, _parsed(two))
 
 
@@ -161,7 +163,7 @@ def _parsed(text):
 
 
 def _in_mds(one, two):
-    """Compares with MDS, which stores booleans as 0 and 1. Nulls are a loss."""
+    """Compares values with those of MDS, which stores booleans as 0 and 1. Nulls are a loss."""
     if isinstance(one, dict) and isinstance(two, dict):
         return list(one) == list(two) and all(_in_mds(one[key], two[key]) for key in one)
     if isinstance(one, (int, Decimal)) and isinstance(two, float) and not isinstance(one, bool):
@@ -180,7 +182,7 @@ def _in_mds(one, two):
 
 
 def _features(columns):
-    """Splits columns of structs into one column per field, as features are."""
+    """Splits columns of structs into one column per field, as TFRecord features are."""
     found = []
     for column in columns:
         if any(column.cells) and all(cell is None or isinstance(cell, dict) for cell in column.cells):
@@ -234,14 +236,14 @@ def _of_feature(target, one, two):
 
 
 def _kind(name: str) -> str:
-    """Returns a type without what does not affect its values: sizes, field names, alternative spellings."""
+    """Returns a type without the parts that do not affect its values: sizes, field names, alternative spellings."""
     name = re.sub(r"large_|_view|fixed_size_|\bnot null\b|, ordered=\d|ordered=\d", "", name)
     name = re.sub(r"(?:(?<=<)|(?<=, )|^)[^<>,]*?: ", "", name)
     return re.sub(r"\[\d+\]", "[n]", re.sub(r"\(\d+, -?\d+\)", "", name)).replace(" ", "")[:60]
 
 
 def _how(one, two):
-    """Returns a word for how a value changed, so that differences of one cause are grouped."""
+    """Returns a word for the kind of change, so that differences of one cause are grouped."""
     for value in (one, two):
         while isinstance(value, (list, Map)) and value:
             value = value[0] if isinstance(value, list) else value.entries
@@ -257,7 +259,7 @@ def _how(one, two):
 def models(target: str, expected: dict, found: dict, counts: Counter):
     """Yields the differences of models, which are tensors by name.
 
-    Separators in names are ignored, and a variable may have its own name.
+    The comparison ignores separators in names, and a variable may have its own name.
     """
     alike = Counter(map(flat, found))
     plain = {flat(name) if alike[flat(name)] == 1 else name: tensor for name, tensor in found.items()}
@@ -267,9 +269,10 @@ def models(target: str, expected: dict, found: dict, counts: Counter):
         counts[tensor.dtype] += tensor.elements
         names = (name, flat(name), name.replace("/", "."), *tensor.aliases)
         places = [name, flat(name), *(flat(alias) for alias in tensor.aliases if own[flat(alias)] == 1)]
-        # If several names differ only in their separators, the output may add a suffix to some of them.
+        # If several names differ only in their separators, ferry may add a suffix to some of them
+        # in the output.
         places += [place for place in plain if meet[flat(name)] > 1 and plain[place].equals(tensor) and place.startswith(flat(name))]
-        # Leaves this name to the tensor that has it.
+        # A name that belongs to a different tensor is not a candidate.
         places = [place for place in places if place == name or place not in expected]
         other = next((plain.pop(place) for place in places if place in plain), None)
         if other is None:

@@ -1,4 +1,4 @@
-"""Runs ferry and reads what it reports."""
+"""Runs ferry and reads its reports."""
 
 import json
 import os
@@ -7,13 +7,13 @@ import shlex
 import subprocess
 from dataclasses import dataclass, field
 
-# Losses that only change the form. The readers of this rig undo these changes, so such losses
-# explain no difference.
+# Losses that only change the form of data. The readers of these tests undo these changes, so such
+# losses do not explain a difference.
 FORMS = re.compile("written as base64|written as JSON|written as text|JSON has no (NaN|bytes)|written as uint8|read as bytes|"
                    "^CSV has no (lists|bytes)|read as __key__|so they are read as")
 
 
-# Stands for the names of rows in the losses of records.
+# A placeholder for the names of rows in the losses of records.
 ROWS = "\0rows"
 
 
@@ -42,7 +42,7 @@ class Outcome:
         return None
 
     def fault(self) -> str | None:
-        """Returns what is wrong with the exit code and message of a conversion of a valid file."""
+        """Returns the problem with the exit code and message of a conversion of a valid file, if there is one."""
         if self.code in (0, 1):
             return None
         message = self.error.get("message") or self.stderr.strip().split("\n")[-1]
@@ -60,14 +60,14 @@ def names_it(loss: dict, name: str) -> bool:
     what = loss["what"]
     if what == name or what.startswith((f"{name}.", f"{name}/", f"{name}[")) or f'"{name}"' in what + loss["why"]:
         return True
-    # A loss covers everything inside what it names.
+    # A loss covers everything inside the column or tensor that it names.
     if loss["kind"] != "state" and name.startswith((f"{what}.", f"{what}/")):
         return True
     return json.dumps(name, ensure_ascii=False).strip('"') in (what, loss["why"]) or escaped(name) in what + loss["why"]
 
 
 def escaped(name):
-    """Returns a name in quotes as Rust prints it."""
+    """Returns a name in quotes, escaped as Rust escapes it."""
     quoted = "".join({"\n": "\\n", "\t": "\\t", "\0": "\\0", '"': '\\"', "\\": "\\\\"}.get(letter, letter) for letter in name)
     return f'"{quoted}"'
 

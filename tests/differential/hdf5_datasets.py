@@ -4,9 +4,9 @@
 
 Each file has up to 12 datasets with a random type, shape, layout, index, filters, fill value and
 history of writes and resizes. ferry converts the file to .npz, which numpy reads. Each dataset must
-be equal bit for bit. If tensors cannot hold a dataset's type, a loss must name the dataset instead.
-A dataset that differs is repeated in a file of its own: its seed is printed, and `--only SEED`
-repeats it.
+be equal bit for bit. If a tensor cannot have the dataset's type, a loss must name the dataset
+instead. If a dataset differs, the script tests it again in a separate file and prints its seed.
+`--only SEED` repeats that test.
 """
 
 import argparse
@@ -27,7 +27,7 @@ NAMES = ["w", "kernel:0", "0", "10", "vars", "ä", "a b", "x" * 300, "layer.weig
 
 
 class Kind:
-    """A datatype for h5py, whether a tensor can hold it, and how to make values of it."""
+    """A datatype for h5py, whether a tensor can have it, and a function that creates values of it."""
 
     def __init__(self, rng):
         choice = rng.random()
@@ -83,7 +83,7 @@ def shape_of(rng):
 
 
 def boxes(rng, shape):
-    """Returns parts of a shape to write."""
+    """Returns random parts of a shape to write."""
     if rng.random() < 0.3:
         return [tuple(slice(0, n) for n in shape)]
     found = []
@@ -106,7 +106,7 @@ def write(dataset, kind, rng, np_rng):
 
 
 def make(group, name, seed):
-    """Makes the dataset of a seed. Returns whether a tensor can hold it."""
+    """Creates the dataset of a seed. Returns whether a tensor can have its type."""
     rng, np_rng = random.Random(seed), np.random.default_rng(abs(hash_of(seed)))
     kind = Kind(rng)
     shape, tiny = shape_of(rng)
@@ -179,7 +179,7 @@ def make(group, name, seed):
 
 
 def direct_chunk(dataset, kind, rng, np_rng, options):
-    """Writes one chunk without filters, as filter masks allow."""
+    """Writes one chunk without filters, which a filter mask allows."""
     if 0 in dataset.shape:
         return
     place = tuple(rng.randrange(0, n, c) for n, c in zip(dataset.shape, dataset.chunks))
@@ -197,7 +197,7 @@ def hash_of(text):
 
 
 def make_file(path, seed, seeds):
-    """Writes a file with the datasets of these seeds. Returns their paths, seeds, and whether a tensor can hold them."""
+    """Writes a file with the datasets of these seeds. Returns the path and the seed of each, and whether a tensor can have its type."""
     rng = random.Random(f"file {seed}")
     low = LIBVERS[rng.randrange(len(LIBVERS))]
     arguments = {"libver": (low, "latest") if low != "latest" else "latest", "track_order": rng.random() < 0.2}
@@ -270,7 +270,8 @@ def differences(ferry, folder, seed, seeds):
     seen = {}
     with h5py.File(source) as file:
         for path in list(found):
-            # HDF5 cannot open some of its own files with lengths of 4 bytes and an unlimited dimension.
+            # HDF5 cannot open some of the files that it writes with lengths of 4 bytes and an
+            # unlimited dimension.
             try:
                 dataset = file[path]
                 seen[path] = np.asarray(dataset[()]), f"{dataset}, chunks {dataset.chunks}, maxshape {dataset.maxshape}"

@@ -126,7 +126,7 @@ def numpy_by_numpy(path, rng):
     with open(path, "wb") as file:
         for _ in range(rng.choice([1, 1, 1, 2])):
             if rng.random() < 0.4:
-                # Fields without a name are data unless they are void.
+                # Fields without a name contain data unless they are void.
                 names = [("f0", rng.choice(kinds)), ("", rng.choice(kinds)), ("ü", rng.choice(kinds), (2,))]
                 kind = np.dtype(names[: rng.choice([1, 2, 3])], align=rng.random() < 0.3)
                 np.save(file, np.frombuffer(bytes(rng.randrange(2) for _ in range(3 * kind.itemsize)), kind))
@@ -151,7 +151,8 @@ def gguf_by_gguf(path, rng):
         if not array.shape or 0 in array.shape:
             array = np.ones((2, 256), array.dtype)
         kind = rng.choice([None, None, "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K", "IQ4_NL", "TQ1_0", "MXFP4"])
-        # gguf-py does not swap the bytes of blocks.
+        # gguf-py does not swap the bytes of blocks, so blocks are written only in little-endian
+        # files.
         if kind and order == gguf.GGUFEndian.LITTLE:
             raw = gguf.GGMLQuantizationType[kind]
             block, size = gguf.GGML_QUANT_SIZES[raw]
@@ -196,7 +197,7 @@ def _dataset(rng, file, name, array):
     if rng.random() < 0.3 and array.dtype.kind in "iuf":
         options["fillvalue"] = rng.choice([0, 1, 7])
     if options.get("maxshape") and rng.random() < 0.4:
-        # Some chunks are never written, or are outside the new shape.
+        # Some chunks are never written, or are outside of the new shape.
         made = file.create_dataset(name, array.shape, array.dtype, **options)
         part = tuple(slice(0, max(1, n // 2)) for n in array.shape)
         made[part] = array[part]

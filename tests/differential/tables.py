@@ -38,7 +38,8 @@ def read_parquet(path) -> list[Column]:
         table = None
     kinds = [file.schema.column(i) for i in range(len(file.schema))]
     if any(kind.physical_type == "INT96" for kind in kinds):
-        # Nanoseconds overflow outside 1677 to 2262, and microseconds do not.
+        # Times in nanoseconds overflow outside the years 1677 to 2262. Times in microseconds do
+        # not.
         wide = pq.ParquetFile(path, coerce_int96_timestamp_unit="us").read()
         table = table if table is not None and _are_same(table, wide) else wide
     if table is None:
@@ -68,7 +69,7 @@ def read_parquet(path) -> list[Column]:
 
 
 def _intervals(cell, paths):
-    """Decodes the intervals at these Parquet paths in a cell."""
+    """Decodes those intervals in a cell that are at these Parquet paths."""
     if not paths:
         return cell
     if isinstance(cell, bytes):
@@ -97,7 +98,7 @@ def _zoned(cell, kind):
 
 
 def _are_same(near, wide):
-    """Tells whether all times of a table equal those of another table, whose unit may be larger."""
+    """Reports whether all times of a table equal those of another table, whose unit may be larger."""
     for one, two in zip(near.columns, wide.columns):
         for a, b in zip(_leaves(one.combine_chunks()), _leaves(two.combine_chunks())):
             if pa.types.is_timestamp(a.type):
@@ -126,7 +127,7 @@ def read_arrow(path):
             table = pa.ipc.open_stream(file).read_all()
     found = columns_of(table)
     for column, field in zip(found, table.schema):
-        # Arrow has no UTC times of day, so the metadata keeps the logical type.
+        # Arrow has no UTC times of day, so the metadata stores the logical type.
         if (field.metadata or {}).get(b"PARQUET:logical_type") == b"TIME_UTC":
             column.logical = "time in UTC"
     return found
@@ -169,7 +170,7 @@ def read_tar(path):
     with tarfile.open(path) as tar:
         for member in tar:
             found = re.fullmatch(r"((?:.*/|)[^.]+)[.]([^/]*)", member.name)
-            # Files added by macOS are not samples, even if their names fit the rule.
+            # Files that macOS adds are not samples, even if their names match the rule.
             if not member.isfile() or not found or Path(member.name).name.startswith("._"):
                 continue
             if not keys or keys[-1] != found[1]:
@@ -330,7 +331,7 @@ def jsonl_by_python(table, path, rng):
     lines = [line for line in lines if line.startswith("{")]
     data = ("\n".join(lines) + "\n" if lines else "").encode()
     if path.lower().endswith(".gz"):
-        # Several members, and padding, are valid.
+        # A gzip file may have several members, and padding after them.
         half = len(data) // 2 if rng.random() < 0.3 else 0
         data = (gzip.compress(data[:half]) if half else b"") + gzip.compress(data[half:]) + bytes(rng.choice([0, 0, 512]))
     Path(path).write_bytes(data)
@@ -384,7 +385,7 @@ def tar_by_tarfile(table, path, rng):
 
 
 def _members(table, rng):
-    """Returns keys and members of samples: the text and bytes of a table, with some left out."""
+    """Returns the keys and members of samples, from the text and bytes of a table. Some members are left out."""
     stem = rng.choice(["", "train/", "train.v1/", "数据" * 20, "данные" * 8 + "/"])
     names = rng.sample(["txt", "json", "jpg", "cls", "a.b", "npy"], min(3, table.num_columns))
     found = []
@@ -402,7 +403,7 @@ def _frame(table, rng):
 @dataclass(frozen=True)
 class Format:
     endings: tuple[str, ...]
-    # The form of its values: typed, json, text, bytes, mds or example.
+    # The form of the format's values: typed, json, text, bytes, mds or example.
     form: str
     read: Callable[[str], list[Column]]
     options: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ OTHERS = ["float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e4m3b11fnuz", "float8_e8
 class Tensor:
     dtype: str
     shape: tuple[int, ...]
-    # Little-endian, row-major.
+    # The elements, little-endian and in row-major order.
     data: bytes
     # Other names that the tensor may have in the output.
     aliases: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def random_tree(rng, names: list[str], separators=("",)) -> dict:
         found = {}
         for word in rng.sample(words, rng.choice([1, 2, 3])):
             if word == "a":
-                # Collides with the name of a.b when the tree is flattened.
+                # This name collides with that of a.b when the tree is flattened.
                 found[word] = {"b": random_array(rng, rng.choice(names))}
                 continue
             found[word] = level(depth + 1) if depth < 2 and rng.random() < 0.4 else random_array(rng, rng.choice(names))

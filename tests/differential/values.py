@@ -2,7 +2,7 @@
 
 A table is a list of `Column`. A cell is None, bool, int, float, str, bytes, Decimal, list, dict (a
 struct) or one of the classes below. The numbers in these classes are Python integers, which can
-hold every date and time in nanoseconds.
+represent every date and time in nanoseconds.
 """
 
 import base64
@@ -140,7 +140,7 @@ def _flat(array):
 
 
 def same(one, other) -> bool:
-    """Compares two cells strictly: types, signs of zeros, zones and the order of entries count; NaN payloads do not."""
+    """Compares two cells strictly, including types, signs of zeros, zones and the order of entries, but not NaN payloads."""
     if isinstance(one, float) and isinstance(other, float):
         return (math.isnan(one) and math.isnan(other)) or struct.pack("d", one) == struct.pack("d", other)
     if isinstance(one, Decimal) and isinstance(other, Decimal):
@@ -235,7 +235,7 @@ def _duration(text):
 
 
 def reads_as(cell, found) -> bool:
-    """Tells whether a JSON value, whose numbers are Decimals or ints, represents a cell."""
+    """Reports whether a JSON value, whose numbers are Decimals or ints, represents a cell."""
     if cell is None or found is None:
         return cell is None and found is None
     if isinstance(cell, (list, tuple)):
@@ -267,10 +267,11 @@ def _map_reads_as(cell, found):
 
 
 def same_number(one, other):
-    """Tells whether two JSON numbers are equal, or the same float if `one` has only the digits of that float."""
+    """Reports whether two JSON numbers are equal, or are the same float if `one` has only the digits of that float."""
     if one == other or not isinstance(one, Decimal) or other == 0 or float(one) != float(other):
         return one == other
-    # Below the smallest normal float, fewer digits identify a float than were written.
+    # Below the smallest normal float, a text may have more digits than are needed to identify the
+    # float.
     digits = len(one.as_tuple().digits)
     return abs(one) < sys.float_info.min or Context(prec=digits).create_decimal_from_float(float(one)) == one
 
@@ -287,12 +288,12 @@ def _float_reads_as(cell, found):
     if isinstance(found, int) and cell == 0.0 and math.copysign(1, cell) < 0:
         return False
     with np.errstate(all="ignore"):
-        # A narrower float is written with only the digits that its own type needs.
+        # A narrower float is written with only the digits that identify it in its own type.
         return any(same(cell, float(width(value))) for width in (np.float64, np.float32, np.float16))
 
 
 def spells(cell, text: str) -> bool:
-    """Tells whether a text, as in CSV, represents a cell that is not null."""
+    """Reports whether a text, as in CSV, represents a cell that is not null."""
     if isinstance(cell, str):
         return cell == text
     if isinstance(cell, bool):
@@ -325,7 +326,7 @@ def spells(cell, text: str) -> bool:
     if isinstance(cell, float) and not re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", text):
         return _float_reads_as(cell, text)
     try:
-        # Cells without a text form of their own are JSON.
+        # Cells that have no text form of their own are JSON.
         return reads_as(cell, json_value(text))
     except json.JSONDecodeError:
         return False

@@ -1,4 +1,4 @@
-"""Writes and reads with Flax and Orbax, in a process of its own."""
+"""Writes and reads with Flax and Orbax, in a separate process."""
 
 import dataclasses
 import os
@@ -60,7 +60,7 @@ def write_orbax(path, rng):
     handler = ocp.PyTreeCheckpointHandler(use_ocdbt=rng.random() < 0.5, use_zarr3=rng.random() < 0.3)
     options = {}
     if rng.random() < 0.3:
-        # Small arrays go to the msgpack file "checkpoint".
+        # Orbax stores small arrays in the msgpack file "checkpoint".
         aggregate = jax.tree.map(lambda leaf: ocp.SaveArgs(aggregate=rng.random() < 0.5), tree)
         options["args"] = ocp.args.PyTreeSave(tree, save_args=aggregate)
     ocp.Checkpointer(handler).save(path, **(options or {"args": ocp.args.PyTreeSave(tree)}))

@@ -1,4 +1,4 @@
-"""Writes and reads with TensorFlow, in a process of its own."""
+"""Writes and reads with TensorFlow, in a separate process."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Writes and reads with torch and streaming, in a process of its own."""
+"""Writes and reads with torch and streaming, in a separate process."""
 
 import json
 

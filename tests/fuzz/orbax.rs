@@ -23,11 +23,12 @@ const SHARDED: &str = r#"{"zarr_format": 3, "node_type": "array", "shape": [4], 
         "codecs": [{"name": "bytes"}],
         "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]}}]}"#;
 
-/// Bytes of the shard's index before the checksum: the offset and length of each chunk.
+/// The length of the shard's index without its checksum. The index contains the offset and the
+/// length of each chunk.
 const SHARD_INDEX: usize = 4 * 16;
 
-/// Reads an OCDBT store. The bytes are used as its manifest, as the body of its manifest, and as
-/// the body of its root. The bodies get a correct checksum.
+/// Reads an OCDBT store three times. The bytes are used as the manifest, as the body of the
+/// manifest, and as the body of the root node. Both bodies get a correct checksum.
 pub(super) fn read_store(bytes: &[u8]) -> bool {
     let is_manifest = fuzz::read_among(&Orbax, &STORE, "manifest.ocdbt", bytes);
     let is_body = fuzz::read_among(&Orbax, &STORE, "manifest.ocdbt", &frame(MANIFEST, bytes, false));
@@ -38,7 +39,7 @@ pub(super) fn read_store(bytes: &[u8]) -> bool {
     fuzz::read_among(&Orbax, &files, "d/x", &data) || is_body || is_manifest
 }
 
-/// Reads an array whose description, in zarr 2 and in zarr 3, is the bytes.
+/// Reads an array with the bytes as its description, first in zarr 2 and then in zarr 3.
 pub(super) fn read_description(bytes: &[u8]) -> bool {
     let files = ["w/0", "w/0.0", "w/c/0", "w/c/0/0"].map(|name| (name.to_owned(), vec![1; 64]));
     let is_second = fuzz::read_among(&Orbax, &files, "w/.zarray", bytes);
@@ -54,8 +55,8 @@ pub(super) fn read_chunk(bytes: &[u8]) -> bool {
     fuzz::read_among(&Orbax, &[("w/zarr.json".to_owned(), SHARDED.into())], "w/c/0", &shard) || is_blosc
 }
 
-/// Returns an array with only this chunk. The array has the length that the chunk states; otherwise
-/// every input would be rejected for its length.
+/// Returns an array with only this chunk. The array has the length that the chunk states, because
+/// every input would be rejected for a wrong length.
 pub(crate) fn chunk_of_blosc(chunk: &[u8]) -> super::Files {
     let len = chunk.get(4..8).and_then(|len| len.try_into().ok()).map_or(1, u32::from_le_bytes);
     let blosc = r#"{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}"#;

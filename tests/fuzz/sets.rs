@@ -17,7 +17,7 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
 static SETS: LazyLock<Vec<Set>> =
     LazyLock::new(|| kinds().into_iter().map(|kind| Set::new(&REGISTRY, kind)).collect());
 
-/// Mutates a set as the program says, and reads it.
+/// Mutates a set as `program` specifies, and reads it.
 pub(crate) fn read_set(program: &[u8]) -> bool {
     sets::run(&REGISTRY, &SETS, program)
 }
@@ -72,7 +72,7 @@ fn kinds() -> Vec<Kind> {
         ranks("megatron/gpt_tp2_pp2"),
         orbax("pytree_zarr2", Ties::Names),
         orbax("pytree_zarr3", Ties::Names),
-        // OCDBT has checksums of its nodes but not of values.
+        // OCDBT has checksums of its nodes but not of its values.
         orbax("pytree_ocdbt", Ties::Names),
         orbax("multi_process", Ties::Names),
         Kind { says: ORBAX, ..whole("orbax steps", fixture("orbax/manager_items/run"), Ties::Names) },
@@ -110,7 +110,8 @@ fn shared(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Files {
     files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))).collect()
 }
 
-/// Returns the same files but without checksums in archives, because a mutation would break these.
+/// Returns the same files without the checksums in archives, because a mutation would make them
+/// wrong.
 fn bare(files: Files) -> Files {
     let bare = |(name, bytes): (String, Arc<Vec<u8>>)| {
         let bytes = if name.ends_with(".pt") { Arc::new(zip::bare(&zip::members(&bytes))) } else { bytes };
@@ -166,7 +167,7 @@ fn partitioned() -> Files {
     names.iter().map(|name| format!("year={name}.parquet")).zip(files.into_values()).collect()
 }
 
-/// Returns the same files with names that do not state their number.
+/// Returns the same files, with names that do not contain the total number of files.
 fn renumbered(files: Files) -> Files {
     let renamed = |(name, bytes): (String, Arc<Vec<u8>>)| {
         let (before, after) = name.split_once("-of-").expect("a counted name");

@@ -40,7 +40,7 @@ pub(crate) const TARGETS: [(&str, Target); 46] = [
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
     ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
     ("deepspeed_pickle", |bytes| {
-        // The first byte selects the rank whose file gets the pickle.
+        // The first byte selects the rank whose file is replaced by an archive of the pickle.
         let Some((&index, pickle)) = bytes.split_first() else { return false };
         let name = ZERO3.iter().map(|(name, _)| name).filter(|name| name.ends_with(".pt")).cycle();
         let Some(name) = name.take(256).nth(usize::from(index)) else { return false };
@@ -54,7 +54,7 @@ pub(crate) const TARGETS: [(&str, Target); 46] = [
     ("mds_index", |bytes| fuzz::read_records_among(&Mds, &MDS, "index.json", bytes)),
     ("mds_shard", |bytes| {
         // The bytes are read as a plain shard and as a compressed shard. The index gets the correct
-        // lengths; otherwise every input would be rejected because of its length.
+        // lengths, because every input would be rejected for a wrong length.
         let len = format!("\"bytes\": {}", bytes.len());
         let packed = zstd::encode_all(bytes, 1).expect("writing to memory cannot fail");
         let zip = format!(
@@ -138,14 +138,14 @@ pub(crate) fn named(name: &str) -> Target {
     found.unwrap_or_else(|| panic!("no fuzz target {name:?}: {:?}", TARGETS.map(|(name, _)| name))).1
 }
 
-/// Returns the most permissive reader: fields of rows become tensors, and so do bytes without a
-/// dtype.
+/// Returns the most permissive NumPy reader, which converts fields of rows and bytes without a
+/// dtype to tensors.
 fn numpy_with_all() -> impl Format {
     Preset::new(Numpy).with(Side::Reader, "structured", "fields").with(Side::Reader, "void", "bytes")
 }
 
 /// Returns the files of a checkpoint with ranks. Its archives have no padding, and no checksums
-/// that a mutation would break.
+/// that a mutation would make wrong.
 fn ranks(case: &str) -> Files {
     let mut files = fuzz::files_of(&format!("{case}/ckpt"));
     for (_, bytes) in files.iter_mut().filter(|(name, _)| name.ends_with(".pt")) {
@@ -154,7 +154,7 @@ fn ranks(case: &str) -> Files {
     files
 }
 
-/// Returns seeds for [`one_of`]: each file unchanged.
+/// Returns the seeds for [`one_of`]. Each seed is one file, unchanged.
 #[allow(dead_code, reason = "libFuzzer reads its seeds from a folder")]
 pub(crate) fn seeds_of_ranks(name: &str) -> Vec<Vec<u8>> {
     let files = match name {
@@ -165,7 +165,7 @@ pub(crate) fn seeds_of_ranks(name: &str) -> Vec<Vec<u8>> {
     files.iter().zip(0..).map(|((_, bytes), index)| [&[index][..], bytes].concat()).collect()
 }
 
-/// Reads a set of files. The first byte selects the file that gets the rest of the bytes.
+/// Reads a set of files. The first byte selects a file, which the rest of the bytes replace.
 fn one_of(format: &dyn Format, files: &Files, bytes: &[u8]) -> bool {
     let Some((&index, bytes)) = bytes.split_first() else { return false };
     in_folder(format, files, &files[usize::from(index) % files.len()].0, bytes)

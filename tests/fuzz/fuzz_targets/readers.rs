@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 static TARGET: LazyLock<targets::Target> = LazyLock::new(|| {
     let name = std::env::var("FERRY_FUZZ_TARGET").expect("FERRY_FUZZ_TARGET names a target");
-    // Readers catch the panics of their libraries and return errors. libFuzzer's hook would end the
-    // process before the reader catches the panic. Panics that no reader catches still end the
-    // process.
+    // Readers catch the panics of their libraries and return errors. libFuzzer's panic hook would
+    // end the process before a reader catches the panic, so it is removed. Panics that no reader
+    // catches still end the process.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     targets::named(&name)
 });

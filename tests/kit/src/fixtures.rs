@@ -1,4 +1,5 @@
-//! Fixtures: files of real writers, and an `expected.json` with the facts of their tensors.
+//! Access to the fixtures: files of real writers, and an `expected.json` with the facts about their
+//! tensors.
 
 use crate::{Files, tensors};
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ pub fn name_of(path: &Path) -> &str {
     path.file_name().unwrap().to_str().unwrap()
 }
 
-/// Returns the `expected.json` of a case.
+/// Returns the parsed `expected.json` of a case.
 pub fn expected(case: &Path) -> Value {
     serde_json::from_slice(&fs::read(case.join("expected.json")).unwrap()).unwrap()
 }
@@ -65,7 +66,8 @@ pub fn facts(view: &MemoryView<'_>, name: &str) -> Value {
     json!({"dtype": dtype, "shape": shape, "sha256": sha256(&bytes)})
 }
 
-/// Returns the same facts of an expected tensor. The expected tensor may have additional facts.
+/// Returns the dtype, shape and digest of an expected tensor. The expected tensor may have
+/// additional facts.
 pub fn facts_of(expected: &Value) -> Value {
     let [dtype, shape, sha256] = ["dtype", "shape", "sha256"].map(|key| &expected[key]);
     json!({"dtype": dtype, "shape": shape, "sha256": sha256})
@@ -84,7 +86,8 @@ pub fn all_facts_of(expected: &Value) -> BTreeMap<String, Value> {
     tensors.map(|(name, tensor)| (name.clone(), facts_of(tensor))).collect()
 }
 
-/// Checks that a case was rejected for a fault of the file, and that the error names the file.
+/// Checks that a case was rejected because the file is malformed, and that the error names the
+/// file.
 #[track_caller]
 pub fn refused_case<T: Debug>(case: &Path, read: Result<T>) -> Error {
     let case = name_of(case);

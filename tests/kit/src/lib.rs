@@ -1,5 +1,5 @@
-//! Shared by the tests of several plugins: fixtures, files made byte by byte, and formats run in
-//! memory.
+//! Helpers for the tests of several plugins: fixtures, files built byte by byte, and formats that
+//! run in memory.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 pub mod fixtures;

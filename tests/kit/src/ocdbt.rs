@@ -1,14 +1,14 @@
-//! OCDBT stores made by hand: valid nodes with any contents.
+//! Hand-made OCDBT stores: valid nodes with arbitrary contents.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::crc32c;
 
-/// First bytes of a manifest.
+/// The first bytes of a manifest.
 pub const MANIFEST: u32 = 0x0cdb_3a2a;
-/// First bytes of a node.
+/// The first bytes of a node.
 pub const NODE: u32 = 0x0cdb_20de;
 
-/// A value of a leaf.
+/// A value in a leaf node.
 #[derive(Clone)]
 pub enum Kv {
     Inline(Vec<u8>),
@@ -34,7 +34,7 @@ fn lens<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     column(texts.into_iter().map(|text| text.len() as u64))
 }
 
-/// Returns a manifest or a node with this body.
+/// Returns a manifest or a node with this magic number and body.
 pub fn frame(magic: u32, body: &[u8], is_zstd: bool) -> Vec<u8> {
     let body = if is_zstd { zstd::encode_all(body, 1).unwrap() } else { body.to_vec() };
     let content = [&[0, u8::from(is_zstd)][..], &body].concat();
@@ -43,7 +43,7 @@ pub fn frame(magic: u32, body: &[u8], is_zstd: bool) -> Vec<u8> {
     [&whole[..], &crc32c(&whole).to_le_bytes()].concat()
 }
 
-/// Returns a table with one file, or an empty table if the path is empty.
+/// Returns a table of data files with one file, or an empty table if the path is empty.
 fn file_table(path: &str) -> Vec<u8> {
     if path.is_empty() {
         return varint(0);
@@ -58,8 +58,8 @@ fn node(height: u8, path: &str, keys: &[&[u8]], rest: &[Vec<u8>], is_zstd: bool)
     frame(NODE, &[head, rest.concat()].concat(), is_zstd)
 }
 
-/// Returns a node whose children are in one file. Each child has a key, the length of its prefix,
-/// an offset and a length.
+/// Returns an inner node whose children are in one file. Each child has a key, the length of its
+/// key prefix, an offset and a length.
 pub fn inner(height: u8, path: &str, children: &[(Vec<u8>, u64, u64, u64)], is_zstd: bool) -> Vec<u8> {
     let keys: Vec<&[u8]> = children.iter().map(|(key, ..)| &key[..]).collect();
     let zeros = vec![0; keys.len()];
@@ -74,7 +74,7 @@ pub fn inner(height: u8, path: &str, children: &[(Vec<u8>, u64, u64, u64)], is_z
     node(height, path, &keys, &rest, is_zstd)
 }
 
-/// Returns a leaf whose values are inline or in one file.
+/// Returns a leaf node whose values are inline or in one file.
 pub fn leaf(path: &str, values: &[(&[u8], Kv)], is_zstd: bool) -> Vec<u8> {
     let keys: Vec<&[u8]> = values.iter().map(|(key, _)| *key).collect();
     let (mut sizes, mut kinds, mut offsets, mut inline) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -1,6 +1,6 @@
-//! Pickles made by hand.
+//! Hand-made pickles.
 
-/// Returns a pickle of protocol 2 with this body, which makes one value.
+/// Returns a pickle of protocol 2 with this body, which creates one value.
 pub fn pickle(body: &[u8]) -> Vec<u8> {
     [b"\x80\x02", body, b"."].concat()
 }
@@ -13,7 +13,7 @@ pub fn text(text: &str) -> Vec<u8> {
     [b"X", &u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// Returns an integer: BININT, or LONG1 if it is too large.
+/// Returns the instruction for an integer: BININT, or LONG1 if the integer is too large for BININT.
 pub fn int(value: i64) -> Vec<u8> {
     match i32::try_from(value) {
         Ok(value) => [b"J", &value.to_le_bytes()[..]].concat(),
@@ -48,14 +48,14 @@ pub fn storage(class: &str, key: &str, len: i64) -> Vec<u8> {
     [&id[..], b"Q"].concat()
 }
 
-/// Returns a tensor made by `_rebuild_tensor_v2`.
+/// Returns the instructions for a tensor that `_rebuild_tensor_v2` creates.
 pub fn tensor(storage: Vec<u8>, offset: i64, size: &[i64], stride: &[i64]) -> Vec<u8> {
     let hooks = call(&global("collections", "OrderedDict"), &[]);
     let function = global("torch._utils", "_rebuild_tensor_v2");
     call(&function, &[storage, int(offset), ints(size), ints(stride), b"\x89".to_vec(), hooks])
 }
 
-/// Returns a tensor made by `_rebuild_tensor_v2` with metadata.
+/// Returns the instructions for a tensor that `_rebuild_tensor_v2` creates, with metadata.
 pub fn lazy_tensor(storage: Vec<u8>, size: &[i64], stride: &[i64], bits: &[&str]) -> Vec<u8> {
     let bits: Vec<_> = bits.iter().map(|bit| (text(bit), b"\x88".to_vec())).collect();
     let function = global("torch._utils", "_rebuild_tensor_v2");
@@ -65,7 +65,7 @@ pub fn lazy_tensor(storage: Vec<u8>, size: &[i64], stride: &[i64], bits: &[&str]
     )
 }
 
-/// Returns a tensor made by `_rebuild_tensor_v3` from an untyped storage.
+/// Returns the instructions for a tensor that `_rebuild_tensor_v3` creates from an untyped storage.
 pub fn tensor_v3(key: &str, bytes: i64, size: &[i64], stride: &[i64], dtype: &str) -> Vec<u8> {
     let function = global("torch._utils", "_rebuild_tensor_v3");
     let storage = storage("UntypedStorage", key, bytes);

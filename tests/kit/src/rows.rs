@@ -1,4 +1,4 @@
-//! Rows of formats, written and read in memory.
+//! Functions that write and read the rows of a format in memory.
 
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
@@ -6,7 +6,7 @@ use tensorferry_sdk::memory::records::{self, RecordOutput};
 use tensorferry_sdk::records::{Batches, RecordSet};
 use tensorferry_sdk::{Format, Loss, MemoryContext, Result, Source, Target, memory::pairs};
 
-/// Returns rows of these columns, which are nullable.
+/// Returns a batch of these columns, which are nullable.
 pub fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     let columns = columns.into_iter().map(|(name, column)| (name, column, true));
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
@@ -17,7 +17,7 @@ pub fn batches(set: &dyn RecordSet, request: &Batches) -> Result<Vec<RecordBatch
     Ok(records::read(set, request)?.concat())
 }
 
-/// Reads all rows of a source, and the losses.
+/// Reads a source, and returns all rows and the losses.
 pub fn read(
     format: &dyn Format,
     source: impl Source + 'static,

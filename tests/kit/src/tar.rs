@@ -1,6 +1,6 @@
-//! Tar archives made by hand.
+//! Hand-made tar archives.
 
-/// Returns an archive of these members. A member called `x` is an extended header of the next
+/// Returns an archive of these members. A member named `x` is an extended header of the next
 /// member.
 pub fn tar(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Vec::new();

@@ -1,4 +1,4 @@
-//! Tensors of formats, read and written in memory.
+//! Functions that read and write the tensors of a format in memory.
 
 use crate::Files;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Zip archives made by hand, in which each field can be falsified.
+//! Hand-made zip archives, in which each field can be falsified.
 
-/// An entry: the fields of its two headers, and its bytes.
+/// An entry: the fields of its local header and its directory header, and its bytes.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub local: Header,
@@ -41,7 +41,7 @@ pub struct Zip64 {
 }
 
 impl Zip {
-    /// Adds a member in `m/`, the folder of `m.pt` in torch.
+    /// Adds a member in `m/`, the folder that torch uses in an archive `m.pt`.
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> &mut Entry {
         self.member(&format!("m/{name}"), bytes)
     }

@@ -1,9 +1,9 @@
-//! A plugin that breaks its contract on request: `FERRY_MISBEHAVE` names where.
+//! A plugin that breaks its contract on request. `FERRY_MISBEHAVE` contains one of these requests:
 //!
 //! | request | what happens |
 //! |---|---|
-//! | `init` | making the formats fails with an error |
-//! | `init-abort`, `init-loop` | making them aborts the process, or never returns |
+//! | `init` | creating the formats fails with an error |
+//! | `init-abort`, `init-loop` | creating the formats aborts the process, or never returns |
 //! | `init-panic`, `describe`, `probe`, `reader`, `read`, `decode`, `writer`, `plan`, `stream`, `seal` | that call panics |
 //! | `drop-format`, `drop-reader`, `drop-writer`, `drop-plan` | that object's destructor panics |
 //! | `extent` | a storage extends beyond the end of its file |
@@ -11,12 +11,13 @@
 //! | `deferred` | there is one more deferred byte than was reserved |
 //! | `decode-short`, `decode-long` | an encoded storage decodes to one byte less or more |
 //!
-//! Faults that only a separate process survives are requested by the input, directly after its
-//! magic: `!abort` aborts the process, `!loop` never returns, `!eat` allocates without end.
+//! The input requests faults that end or block the process. The request directly follows the magic:
+//! `!abort` aborts the process, `!loop` never returns, and `!eat` allocates without end.
 //!
-//! Without a request, the plugin works. A file is `MISBEHAVE` and bytes. The tensor `plain` is
-//! these bytes as they are stored, and the tensor `encoded` is the same bytes as the reader decodes
-//! them. A written file has the bytes of all tensors, one after the other.
+//! Without a request, the plugin works. A file contains `MISBEHAVE` followed by bytes. The tensor
+//! `plain` consists of these bytes, read directly from the file. The tensor `encoded` consists of
+//! the same bytes, but the reader decodes them. A written file contains the bytes of all tensors in
+//! sequence.
 #![forbid(unsafe_code)]
 
 mod request;

@@ -1,6 +1,6 @@
 //! The misbehavior that the environment requests.
 
-/// Whether `FERRY_MISBEHAVE` requests this misbehavior.
+/// Reports whether `FERRY_MISBEHAVE` requests this misbehavior.
 pub(crate) fn is_requested(what: &str) -> bool {
     std::env::var("FERRY_MISBEHAVE").is_ok_and(|request| request == what)
 }
@@ -9,7 +9,7 @@ pub(crate) fn panic_if_requested(what: &str) {
     assert!(!is_requested(what), "asked to panic in {what}");
 }
 
-/// Does what no error can report: aborts, hangs or uses up memory.
+/// Misbehaves in a way that no error can report: aborts, hangs or exhausts memory.
 pub(crate) fn ruin(request: &[u8]) {
     match request {
         b"!abort" => std::process::abort(),
@@ -26,7 +26,7 @@ pub(crate) fn ruin(request: &[u8]) {
     }
 }
 
-/// Panics when it is dropped, if its name is requested.
+/// A value that panics when it is dropped, if its name is requested.
 pub(crate) struct Misbehaving(pub(crate) &'static str);
 
 impl Drop for Misbehaving {

@@ -1,6 +1,6 @@
-//! Pairs, a format of rows that uses version 57 of arrow-rs: each line is an integer, a tab, and a
-//! string. Rows pass as C streams, which all versions share. Only the two places that move a stream
-//! are unsafe.
+//! Pairs, a format of rows that uses version 57 of arrow-rs. Each line is an integer, a tab, and a
+//! string. Rows cross the plugin boundary as Arrow C streams, which are the same in all versions of
+//! arrow-rs. Only the code that moves a schema or a stream is unsafe.
 
 mod write;
 
@@ -60,7 +60,8 @@ impl RecordReader for Reader {
         let splits = files.iter().map(split).collect::<Result<Vec<_>>>()?;
         let mut schema =
             FFI_ArrowSchema::try_from(&*schema()).map_err(|error| Error::plugin(error.to_string()))?;
-        // SAFETY: both types are the schema of the C data interface, and this value is moved away.
+        // SAFETY: both types are the schema of the C data interface, and the call moves the value
+        // out.
         let schema = unsafe { ArrowSchema::from_raw((&raw mut schema).cast()) };
         let lens: Vec<u64> = splits.iter().map(|split| split.bytes).collect();
         Ok(Box::new(StreamSet::new(schema, splits, move |split, _batches| {
@@ -94,6 +95,7 @@ fn stream(mut file: FileCursor, len: u64) -> Result<ArrowArrayStream> {
         RecordBatch::try_new(schema(), columns).map_err(|error| Error::malformed(error.to_string()))?;
     let batches = RecordBatchIterator::new([Ok(batch)], schema());
     let mut stream = FFI_ArrowArrayStream::new(Box::new(batches));
-    // SAFETY: both types are the stream of the C stream interface, and this value is moved away.
+    // SAFETY: both types are the stream of the C stream interface, and the call moves the value
+    // out.
     Ok(unsafe { ArrowArrayStream::from_raw((&raw mut stream).cast()) })
 }

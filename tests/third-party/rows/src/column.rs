@@ -18,7 +18,7 @@ pub(crate) struct Column {
     pub(crate) is_list: bool,
 }
 
-/// Added to a kind's code for lists.
+/// For lists, this number is added to the code of the kind.
 const LIST: u8 = 16;
 
 impl Column {
@@ -37,7 +37,7 @@ impl Column {
         Some(Self { name: field.name().clone(), kind, is_list })
     }
 
-    /// Returns the column with a code.
+    /// Returns the column for a code and a name.
     pub(crate) fn coded(code: u8, name: String) -> Option<Self> {
         let kind = match code % LIST {
             0 => Kind::Int,

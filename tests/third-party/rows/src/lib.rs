@@ -1,4 +1,4 @@
-//! A plain format of rows, as a plugin that needs only the SDK.
+//! A simple format of rows, as a plugin that needs only the SDK.
 //!
 //! ```text
 //! 8 bytes  "ROWSFILE"
@@ -15,8 +15,8 @@
 //! A set of files may have an index `NAME.index.json`, as in MosaicML's MDS: `{"version": 1,
 //! "shards": [{"basename": NAME, "bytes": N, "samples": N}, ...]}`.
 //!
-//! All numbers are little-endian. A list cannot contain nulls: they are left out, which is reported
-//! as a loss.
+//! All numbers are little-endian. A list cannot contain nulls. The writer leaves them out and
+//! reports a loss.
 #![forbid(unsafe_code)]
 
 mod column;

@@ -1,4 +1,4 @@
-//! The reader: a header, then rows one after the other. The SDK handles splits, batches, ranges and
+//! The reader. A file is a header followed by rows. The SDK handles splits, batches, ranges and
 //! projection.
 
 use crate::MAGIC;
@@ -64,7 +64,8 @@ fn cell<'a>(column: &Column, row: &mut RowBytes<'a>) -> Result<Cell<'a>> {
     match row.array()? {
         [0] => Ok(Cell::Null),
         [1] if !column.is_list => value(column.kind, row),
-        // A wrong count cannot cause a large allocation, because each value takes bytes of the row.
+        // A wrong count cannot cause a large allocation, because each value consumes bytes of the
+        // row.
         [1] => (0..u32::from_le_bytes(row.array()?))
             .map(|_| value(column.kind, row))
             .collect::<Result<_>>()

@@ -1,4 +1,4 @@
-//! The writer: the header is at the start of a file, and each piece is a run of rows.
+//! The writer. The header is at the start of a file, and each piece is a sequence of rows.
 
 use crate::MAGIC;
 use crate::column::Column;
@@ -139,7 +139,7 @@ fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-/// Appends a value. Returns how many nulls in it were left out.
+/// Appends a value. Returns the number of nulls in the value that were left out.
 fn push(bytes: &mut Vec<u8>, column: &ArrayRef, row: usize) -> Result<u64> {
     if column.is_null(row) {
         bytes.push(0);

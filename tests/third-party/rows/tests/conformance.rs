@@ -1,10 +1,10 @@
-//! The SDK's conformance suite over this format.
+//! The SDK's conformance suite for this format.
 
 use ferry_rows::Rows;
 use tensorferry_sdk::Side;
 use tensorferry_sdk::conformance::{Preset, Sample, check};
 
-/// Returns three rows of an integer and of lists of bytes.
+/// Returns three rows of two columns: integers, and lists of bytes.
 fn sample() -> Sample {
     let mut bytes = b"ROWSFILE\x02\x00\x00\x02\x00id\x12\x04\x00tags".to_vec();
     for id in 1..=3_u8 {

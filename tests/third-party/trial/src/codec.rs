@@ -1,12 +1,12 @@
-//! The codec turns repeated patterns into runs: each byte is combined with the previous one (xor),
-//! then runs of equal bytes become pairs of a count (1 to 255) and a byte.
+//! The codec of encoded chunks. Each byte is combined with the previous byte (xor). Runs of equal
+//! bytes then become pairs of a count (1 to 255) and a byte.
 
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// Maximum number of bytes from one pair.
+/// The maximum number of bytes that one pair encodes.
 pub(crate) const MAX_OF_PAIR: u64 = 255;
 
-/// Number of decoded bytes that are written at a time.
+/// The number of decoded bytes that are written at a time.
 const PIECE: usize = 64 << 10;
 
 /// Encodes a whole chunk.
@@ -28,7 +28,7 @@ pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     before: u8,
-    /// The count of a pair whose byte is in the next piece.
+    /// The count of a pair whose byte is in the next piece, if the last piece ended between them.
     count: Option<u8>,
     decoded: Vec<u8>,
 }

@@ -1,15 +1,15 @@
-//! The index lists blocks. Blocks written with `data=tiles` form a grid, and are passed to the host
-//! as one.
+//! Recognition of grids. The index lists blocks, and blocks written with `data=tiles` form a grid.
+//! The reader passes such blocks to the host as one grid.
 
 use crate::write::column_major_strides;
 use tensorferry_sdk::{Block, Edges, Grid, Order, StorageId, Tiles, row_major_strides};
 
-/// Blocks, as long as they are the tiles of a grid in row-major order, each at the start of its
-/// storage.
+/// The first blocks of a tensor, if they are the tiles of a grid in row-major order, each at the
+/// start of its storage.
 pub(crate) struct TileList<'a> {
     shape: &'a [u64],
     tile: Vec<u64>,
-    /// The orders of elements that all tiles can have.
+    /// The orders of elements that match all tiles so far.
     orders: Vec<Order>,
     storages: Tiles,
 }
@@ -45,7 +45,7 @@ impl<'a> TileList<'a> {
         is_next && index == 0 && block.offset == 0 && !orders.is_empty()
     }
 
-    /// Returns the grid, if there were several blocks.
+    /// Returns the grid, if several blocks were added.
     pub(crate) fn finish(self) -> Option<Grid> {
         let order = *self.orders.first().filter(|_| self.storages.count() > 1)?;
         Some(Grid { tile: self.tile, order, edges: Edges::Clipped, tiles: self.storages, fill: None })

@@ -8,16 +8,16 @@ use tensorferry_sdk::{
 /// The first bytes of an index.
 pub(crate) const MAGIC: &[u8; 8] = b"TRIALIDX";
 
-/// Bytes of the fields of a storage.
+/// The length of the fields of a storage.
 const STORED_LEN: u64 = 4 + 3 * 8 + 2 + 4;
 
-/// The contents of the file, in its order.
+/// The contents of an index, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Index {
     pub(crate) files: Vec<DataFile>,
     pub(crate) dtypes: Vec<DtypeInfo>,
     pub(crate) storages: Vec<Stored>,
-    /// Numbered after the other storages.
+    /// The joined storages, which are numbered after the other storages.
     pub(crate) joined: Vec<Joined>,
     pub(crate) tensors: Vec<Entry>,
     pub(crate) aliases: Vec<(String, u32)>,
@@ -38,9 +38,9 @@ pub(crate) struct DataFile {
 pub(crate) struct Stored {
     pub(crate) file: u32,
     pub(crate) offset: u64,
-    /// Bytes in the data file.
+    /// The number of bytes in the data file.
     pub(crate) stored_len: u64,
-    /// Bytes when decoded.
+    /// The number of bytes after decoding.
     pub(crate) len: u64,
     pub(crate) is_encoded: bool,
     pub(crate) byte_order: ByteOrder,
@@ -55,7 +55,7 @@ pub(crate) struct Joined {
     pub(crate) ranges: Vec<StorageRange>,
 }
 
-/// A tensor. Its storages are numbered from 0 in this index.
+/// A tensor. The numbers of its storages are positions in this index, from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
@@ -66,11 +66,12 @@ pub(crate) struct Entry {
     pub(crate) grid: Option<Grid>,
 }
 
-/// Selects the dtypes whose blocks may be read as a grid. If the blocks of a tensor are the tiles
-/// of a grid, each takes only a few bytes.
+/// A function that selects the dtypes whose blocks may be read as a grid. In a grid, each block
+/// takes only a few bytes of memory.
 pub(crate) type Tiled<'a> = &'a dyn Fn(&[DtypeInfo], &str) -> bool;
 
-/// Receives a storage as it is read, with the data files and the offset of its fields in the index.
+/// A function that receives each storage when it is read, with the data files and the offset of its
+/// fields in the index.
 pub(crate) type TakeStorage<'a> = &'a mut dyn FnMut(&[DataFile], Stored, u64) -> Result<()>;
 
 impl Index {
@@ -210,11 +211,11 @@ fn put_tensor(out: &mut Vec<u8>, tensor: &Entry) -> Result<()> {
     })
 }
 
-/// The index's fields. Only a window of them is in memory.
+/// The fields of an index. Only a window of the index is in memory.
 pub(crate) struct Fields<'a> {
-    /// Reads a number of bytes at an offset.
+    /// A function that reads a number of bytes at an offset.
     read: &'a dyn Fn(u64, u64) -> Result<Vec<u8>>,
-    /// Offset of the CRC.
+    /// The offset of the end of the fields.
     len: u64,
     window: Vec<u8>,
     window_at: u64,
@@ -306,7 +307,8 @@ impl<'a> Fields<'a> {
         Ok(text.map_err(|_| Error::malformed("a text of the index is not UTF-8").offset(offset))?.to_owned())
     }
 
-    /// Reads a list. It grows item by item, so that a false count fails when the bytes run out.
+    /// Reads a list. The list grows item by item, so a false count causes an error at the end of
+    /// the bytes.
     fn list<T>(&mut self, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.u32()?;
         let mut items = Vec::new();
@@ -413,7 +415,7 @@ mod tests {
         assert_eq!(parse(&bytes).unwrap().to_bytes().unwrap(), bytes);
         for len in 0..bytes.len() {
             assert_eq!(parse(&bytes[..len]).unwrap_err().kind(), ErrorKind::Malformed);
-            // The same with a correct CRC, as an attacker would do it.
+            // An attacker would add a correct CRC to the truncated index.
             let mut cut = bytes[..len].to_vec();
             cut.extend(crc32c::crc32c(&cut).to_le_bytes());
             assert!(parse(&cut).is_err() || len == bytes.len() - 4, "{len}");

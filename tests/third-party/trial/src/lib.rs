@@ -1,6 +1,6 @@
-//! A format for tests of the ABI and of the host's copy, with features that safetensors and torch
+//! A format for tests of the ABI and of the host's copy. It has features that safetensors and torch
 //! lack: tensors in several blocks, encoded chunks, a dtype that the host does not define, aliases,
-//! several data files, and an index whose length is unknown before the data is written.
+//! and several data files. The length of its index is unknown before the data is written.
 //!
 //! A checkpoint is an index `NAME.trial` and data files `NAME.trial.0`, `NAME.trial.1`, ... in the
 //! same folder. All numbers are little-endian. A *text* is its length (u32) and UTF-8, and a *list*

@@ -1,4 +1,5 @@
-//! The reader: raw storages are in their files, and encoded storages are decoded here.
+//! The reader. The host reads raw storages directly from their files, and this module decodes
+//! encoded storages.
 
 use crate::codec::{Decoder, MAX_OF_PAIR};
 use crate::index::{DataFile, Entry, Fields, Index, Joined, Stored};
@@ -128,7 +129,7 @@ fn data_file(files: &[FileId], stored: &Stored) -> Result<FileId> {
     file.ok_or_else(|| Error::malformed(format!("the index has no data file {}", stored.file)))
 }
 
-/// Whether the elements of a dtype are whole bytes, as a grid requires.
+/// Reports whether the elements of a dtype are whole bytes, as a grid requires.
 fn is_of_whole_bytes(dtypes: &[DtypeInfo], dtype: &str) -> bool {
     let built_in = Dtype::named(dtype);
     let info = dtypes.iter().find(|info| info.name() == dtype).or(built_in.and_then(Dtype::info));
@@ -176,7 +177,7 @@ fn add_tensors(
         let Entry { shape, blocks, grid, .. } = tensor;
         let id = match (grid, &**blocks) {
             (Some(grid), _) => catalog.tensor_of_tiles(name, dtype, shape, grid.clone())?,
-            // Strings are in one block, and have the length of their storage.
+            // Strings are in one block, which has the length of the storage.
             (None, [whole]) if dtype == Dtype::STR => {
                 catalog.tensor(name, dtype, shape, whole.storage, whole.offset)?
             }
@@ -187,7 +188,8 @@ fn add_tensors(
     Ok(ids)
 }
 
-/// Decodes storages by the offset of their fields in the index, so that none is kept in memory.
+/// A decoder that finds a storage by the offset of its fields in the index, so that no storages are
+/// kept in memory.
 struct Encoded {
     index: FileId,
     files: Vec<FileId>,

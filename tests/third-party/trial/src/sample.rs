@@ -1,4 +1,4 @@
-//! A small checkpoint with every feature of the format, made by hand and not with the writer.
+//! A small checkpoint with every feature of the format, built by hand without the writer.
 
 use crate::codec::encode;
 use crate::index::{DataFile, Entry, Index, Joined, Stored};
@@ -34,8 +34,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// F32 [4, 6], in which element (i, j) is 10 i + j: four blocks, each with a different layout,
-    /// and a tie.
+    /// A tensor F32 [4, 6], in which element (i, j) is 10 i + j. It has four blocks, each with a
+    /// different layout, and a tie.
     fn grid(&mut self) {
         let value = |i: u64, j: u64| f32::from(u8::try_from(10 * i + j).unwrap_or(u8::MAX));
         let little =
@@ -63,8 +63,7 @@ impl Sample {
         self.index.aliases.push(("tied".to_owned(), 0));
     }
 
-    /// Four tensors that are views of one big-endian storage of 0, 1, 2, 3, 4, 5, and two without
-    /// bytes of their own.
+    /// Tensors that are views of one big-endian storage of 0, 1, 2, 3, 4, 5, and an empty tensor.
     fn views(&mut self) {
         let numbers: Vec<u8> = (0..6_i16).flat_map(i16::to_be_bytes).collect();
         let storage = self.raw(0, ByteOrder::Big, &numbers);
@@ -76,7 +75,8 @@ impl Sample {
         self.tensor("empty", "F64", &[0, 3], Vec::new());
     }
 
-    /// Two rows of 32 elements in 18 bytes each, in two blocks.
+    /// A tensor of a dtype that the host does not define: two rows of 32 elements in 18 bytes each,
+    /// in two blocks.
     fn extension(&mut self) {
         // This is the layout of GGUF's Q4_0: a 16-bit scale and 32 numbers of 4 bits.
         let info = DtypeInfo::extension("Q4_0", 32, 18, 1).expect("18 is a multiple of 1");
@@ -90,13 +90,13 @@ impl Sample {
         self.tensor("quantized", "Q4_0", &[2, 32], blocks.to_vec());
     }
 
-    /// Big-endian F64 [2, 3], whose elements are in two files, and one of them in an encoded
-    /// storage: 0.5, 1.5, ...
+    /// A big-endian tensor F64 [2, 3] of 0.5, 1.5, ... Its bytes are in three storages in two
+    /// files, and one storage is encoded.
     fn joined(&mut self) {
         let bytes: Vec<u8> = (0..6).flat_map(|i| (f64::from(i) + 0.5).to_be_bytes()).collect();
         let first = self.raw(0, ByteOrder::Big, &bytes[..20]);
         let second = self.runs(1, ByteOrder::Big, &bytes[20..30]);
-        // There are three unrelated bytes before it.
+        // Three unrelated bytes precede the last part of the tensor.
         let third = self.raw(1, ByteOrder::Big, &[&[9; 3], &bytes[30..]].concat());
         let range = |storage, offset, len| StorageRange { storage, offset, len };
         let ranges = vec![range(first, 0, 20), range(second, 0, 10), range(third, 3, 18)];
@@ -113,7 +113,7 @@ impl Sample {
         self.view("strings", "STR", &[3], storage, 0, &[1]);
     }
 
-    /// Metadata of exact types, and attributes of a tensor.
+    /// Metadata with exact types, and the attributes of a tensor.
     fn values(&mut self) -> Result<()> {
         let step = Value::number(Dtype::U64, &[255; 8])?;
         let rates: Vec<u8> = [0.1_f32, 2.5].iter().flat_map(|rate| rate.to_le_bytes()).collect();
@@ -183,7 +183,7 @@ impl Sample {
         id
     }
 
-    /// Tensors of the joined storages, which are numbered after all others.
+    /// The tensors of the joined storages, which are numbered after all other storages.
     fn join(&mut self) {
         let storage = StorageId(u32::try_from(self.index.storages.len()).unwrap_or(u32::MAX));
         self.index.joined = std::mem::take(&mut self.joined);

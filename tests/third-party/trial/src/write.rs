@@ -15,14 +15,14 @@ use tensorferry_sdk::{
 };
 
 pub(crate) const DATA_MAGIC: &[u8; 8] = b"TRIALDAT";
-/// Bytes of the magic, the CRC, and the flag that it is known.
+/// The length of the magic, the CRC, and the flag that the CRC is known.
 pub(crate) const DATA_HEADER_LEN: u64 = 16;
 /// The name of the index if the output is a folder.
 pub(crate) const INDEX_IN_FOLDER: &str = "index.trial";
-/// Alignment of storages.
+/// The alignment of storages.
 const ALIGNMENT: u64 = 8;
 
-/// How tensors are written.
+/// The ways to write tensors.
 #[derive(Clone, Copy)]
 enum Way {
     Grid,
@@ -68,13 +68,14 @@ fn index_path(target: &Target) -> &str {
     }
 }
 
-/// Returns the name of data file `number`, in the same folder as the index, which refers to it
-/// without the folder.
+/// Returns the path of data file `number`, in the same folder as the index. The index contains only
+/// its file name.
 fn data_path(index_path: &str, number: u64) -> String {
     format!("{index_path}.{number}")
 }
 
-/// Returns an index of this catalog's facts, without files, storages or tensors.
+/// Returns an index with the catalog's metadata, attributes and origin, without files, storages or
+/// tensors.
 fn new_index(catalog: &dyn CatalogView) -> Result<Index> {
     let mut attributes = Vec::new();
     for id in catalog.tensor_ids() {
@@ -102,7 +103,7 @@ fn add_tensor(index: &mut Index, catalog: &dyn CatalogView, id: TensorId, blocks
     Ok(())
 }
 
-/// Returns the number, in the index, of the tensor that this one is tied to.
+/// Returns the position in the index of the tensor with id `id`, to which another tensor is tied.
 fn place_in(index: &Index, catalog: &dyn CatalogView, id: TensorId) -> Result<u32> {
     let name = catalog.tensor(id).name;
     let place = index.tensors.iter().position(|tensor| tensor.name == name);
@@ -122,7 +123,7 @@ fn storage_id(index: usize) -> Result<StorageId> {
     Ok(StorageId(id))
 }
 
-/// Data files that the host copies.
+/// The data files, whose bytes the host copies.
 struct DataFiles {
     files: Vec<CopiedFile>,
     /// The digest of the bytes of each storage in the index.
@@ -148,7 +149,8 @@ impl DataFiles {
         Ok(Self { files, storage_crcs: Vec::new() })
     }
 
-    /// Appends a storage of `len` bytes to the next file in turn. `segment` adds it to that file.
+    /// Appends a storage of `len` bytes to the next file in turn. `segment` adds the bytes to the
+    /// layout of that file.
     fn add(
         &mut self,
         index: &mut Index,
@@ -175,7 +177,7 @@ impl DataFiles {
         Ok(index.storages.len() - 1)
     }
 
-    /// Returns the plan when all storages have been added.
+    /// Returns the plan. All storages must have been added before.
     fn finish(self, mut index: Index, layout: &mut dyn LayoutSink, path: &str) -> Result<CopiedPlan> {
         let mut headers = Vec::new();
         for (file, data) in self.files.iter().zip(&mut index.files) {
@@ -216,7 +218,7 @@ fn data_header(crc: Option<u32>) -> Vec<u8> {
     header
 }
 
-/// Writes the index in pieces, because a late file can only be appended to.
+/// Writes the index in pieces, because the host accepts only appends to a late file.
 fn seal_index(index: &Index, file: OutputId, output: &mut dyn SealSink) -> Result<()> {
     index.to_bytes()?.chunks(4096).try_for_each(|piece| output.late(file, piece))
 }
@@ -225,8 +227,8 @@ fn file_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-/// Allocates bytes that a call holds as a whole, at the same time as other calls. Encoding at most
-/// doubles their length.
+/// Allocates the bytes of a whole part for one call. Other calls allocate at the same time, and
+/// encoding at most doubles the length.
 fn room(len: u64, context: &dyn Context) -> Result<Vec<u8>> {
     let most = context.limits().memory_bytes / (4 * context.threads() as u64);
     let room = usize::try_from(len).ok().filter(|_| len <= most).map(|len| vec![0; len]);

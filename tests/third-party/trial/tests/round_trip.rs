@@ -1,4 +1,4 @@
-//! The sample is written by each of the writers, in memory, and read back bit for bit.
+//! Writes the sample with each writer in memory, and checks that it is read back bit for bit.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use ferry_trial::{Trial, sample};
@@ -126,7 +126,7 @@ fn every_way_of_writing_comes_back_bit_for_bit() {
     }
 }
 
-/// The format exists to use every kind of segment, so this must not change unnoticed.
+/// The format must use every kind of segment, because the tests of the host depend on that.
 #[test]
 fn every_kind_of_segment_is_used() {
     let context = MemoryContext::default();
@@ -193,7 +193,7 @@ fn damage_is_found() {
             assert!(check(cut).is_err(), "{name} cut at {place}");
             let mut flipped = files.clone();
             flipped.get_mut(name).unwrap()[place] ^= 0x40;
-            // Bits between storages, and in a data file's own CRC, do not matter to a reader.
+            // The reader ignores bits between storages and in the CRC of a data file.
             let covered = name == "sample.trial" || place < 8;
             assert!(check(flipped).is_err() || !covered, "{name} flipped at {place}");
         }
@@ -203,8 +203,8 @@ fn damage_is_found() {
     assert!(check(missing).is_err());
 }
 
-/// The suite covers typed metadata, attributes of tensors, and storages that are joined from other
-/// storages.
+/// Runs the conformance suite, which covers typed metadata, attributes of tensors, and storages
+/// that are joined from other storages.
 #[test]
 fn the_conformance_suite_holds() {
     let sample = Sample::set(Entry::File("sample.trial".to_owned()), sample());

@@ -1,4 +1,4 @@
-//! Converts between the formats that it links: `linked INPUT OUTPUT`.
+//! Converts a file between the formats that are linked into this program: `linked INPUT OUTPUT`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let paths: Vec<String> = std::env::args().skip(1).collect();

@@ -1,4 +1,4 @@
-//! Converts between the formats in a plugin folder: `loaded FOLDER INPUT OUTPUT`.
+//! Converts a file between the formats in a plugin folder: `loaded FOLDER INPUT OUTPUT`.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let paths: Vec<String> = std::env::args().skip(1).collect();

@@ -1,5 +1,6 @@
-//! The storages of the tensors are written unchanged, and the tensors stay views of them.
-//! Big-endian storages in which all numbers have the same width are swapped on the way.
+//! The writer for `data=carry` writes the storages of the tensors unchanged, and the tensors remain
+//! views of them. If all numbers of a big-endian storage have the same width, the writer makes them
+//! little-endian.
 
 use super::{DataFiles, add_tensor, index_path, new_index, storage_id};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Tensors are divided into chunks of whole rows, and each is encoded on its way into a streamed
-//! file. The offsets of the chunks are known when all files are complete.
+//! The writer for `data=encode` divides tensors into chunks of whole rows, and encodes each chunk
+//! when it streams a file. The offsets of the chunks are known when all files are complete.
 
 use super::{
     DATA_HEADER_LEN, add_tensor, data_header, data_path, file_name, index_path, new_index, place_in,
@@ -77,8 +77,9 @@ impl TensorWriter for Writer {
     }
 }
 
-/// Returns the chunks of a tensor. Each has as many rows as fit `chunk` bytes. If rows share bytes
-/// with their neighbors, as packed elements may, all rows are one chunk.
+/// Returns the chunks of a tensor. Each chunk has as many rows as fit into `chunk` bytes, but at
+/// least one. If neighboring rows can share a byte, because elements are packed, all rows are one
+/// chunk.
 fn rows(view: &TensorView<'_>, info: &DtypeInfo, chunk: u64) -> Result<Vec<Region>> {
     if view.bytes == 0 {
         return Ok(Vec::new());
@@ -107,7 +108,7 @@ struct Plan {
     index_file: OutputId,
     files: Vec<OutputId>,
     chunks: Vec<Chunk>,
-    /// The location of each chunk, filled in by the streams, which run in parallel.
+    /// The location of each chunk. The streams, which run in parallel, fill in the locations.
     stored: Mutex<Vec<Option<Stored>>>,
 }
 
@@ -127,7 +128,7 @@ impl TensorPlan for Plan {
             self.chunks.iter().enumerate().filter(|(_, chunk)| chunk.file as usize == number)
         {
             context.check_cancelled()?;
-            // A chunk has the length that the option sets, or one row.
+            // A chunk is at most as long as the option `chunk` allows, or is a single row.
             let mut bytes = room(chunk.len, context)?;
             catalog.read(chunk.tensor, chunk.offset, &mut bytes)?;
             let mut encoded = encode(&bytes);

@@ -1,5 +1,5 @@
-//! Every tensor is divided into blocks, which alternate between row-major and column-major order,
-//! both byte orders, and all data files.
+//! The writer for `data=grid` divides every tensor into blocks, which alternate between row-major
+//! and column-major order, both byte orders, and all data files.
 
 use super::{DataFiles, add_tensor, index_path, new_index, place_in, plain_block};
 use crate::index::Index;
@@ -8,8 +8,8 @@ use tensorferry_sdk::{
     TensorPlan, TensorWriter,
 };
 
-/// Number of dimensions that are divided. Other dimensions stay whole, to limit the number of
-/// blocks.
+/// The number of dimensions that are divided. Other dimensions are not divided, to limit the number
+/// of blocks.
 const CUT_DIMENSIONS: usize = 3;
 
 pub(super) struct Writer {
@@ -72,7 +72,7 @@ pub(super) struct Tile {
 }
 
 /// Returns the tiles of a tensor, which alternate between row-major and column-major order and both
-/// byte orders. A tensor whose elements share bytes or are strings is one tile.
+/// byte orders. If the elements of a tensor share bytes or are strings, the tensor is one tile.
 pub(super) fn tiles(catalog: &dyn CatalogView, tensor: TensorId, pieces: u64) -> Result<Vec<Tile>> {
     let view = catalog.tensor(tensor);
     let Some(width) = catalog.dtype_info(view.dtype)?.element_bytes() else {

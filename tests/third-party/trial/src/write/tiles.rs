@@ -1,6 +1,7 @@
-//! Every tensor is divided into a grid with one order of elements. The tiles are encoded
-//! individually and in parallel. Every fourth tile is stored unchanged, with a length that is known
-//! in advance. The offsets of the other tiles are known when all tiles are encoded.
+//! The writer for `data=tiles` divides every tensor into a grid with one order of elements. It
+//! encodes the tiles individually and in parallel. It stores every fourth tile unchanged, with a
+//! length that is known in advance. The offsets of the other tiles are known when all tiles are
+//! encoded.
 
 use super::grid::{Tile, tiles};
 use super::{
@@ -22,7 +23,7 @@ pub(super) struct Writer {
 struct TiledFile {
     id: OutputId,
     header: DeferredId,
-    /// Length of the file, in which a segment that is not encoded yet counts as one byte.
+    /// The length of the file. A segment that is not encoded yet counts as one byte.
     end: u64,
 }
 
