@@ -1,4 +1,4 @@
-"""Times a job on Ray: tensorferry.ray.run over many small models, compared with a plain `ray.remote` around `ferry convert`.
+"""Times tensorferry.ray.run over many small models, compared with a plain `ray.remote` function that runs `ferry convert`.
 
     ray_jobs.py [--models N] [--bytes N] [--rounds N] [--cpus N] [--folder DIR]
 

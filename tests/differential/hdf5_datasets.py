@@ -1,4 +1,4 @@
-"""Compares random HDF5 datasets as read by h5py with those converted by ferry.
+"""Compares random HDF5 datasets that h5py reads with ferry's conversions of them.
 
     python hdf5_datasets.py FERRY [--count 300] [--seed 0] [--keep FOLDER]
 

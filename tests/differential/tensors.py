@@ -1,4 +1,4 @@
-"""Random tensors, and neutral tensors, the form in which the results of model readers are
+"""Random tensors, and neutral tensors, which are the form in which the results of model readers are
 compared."""
 
 import math

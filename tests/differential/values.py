@@ -1,4 +1,4 @@
-"""Neutral table values, the form in which the results of all readers are compared.
+"""Neutral table values, which are the form in which the results of all readers are compared.
 
 A table is a list of `Column`. A cell is None, bool, int, float, str, bytes, Decimal, list, dict (a
 struct) or one of the classes below. The numbers in these classes are Python integers, which can

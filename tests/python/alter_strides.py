@@ -1,5 +1,5 @@
-"""Saves a matrix, and a copy of the file in which only the strides in the pickle differ; prints the facts of both as
-torch sees them."""
+"""Saves a matrix, and a copy of the file in which only the strides in the pickle differ. Prints the facts of both files
+as torch reads them."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ with zipfile.ZipFile(plain) as source, zipfile.ZipFile(altered, "w") as target:
     for name in source.namelist():
         data = source.read(name)
         if name.endswith("/.format_version"):
-            continue  # its promise, that offsets can be computed, holds for torch's own layout only
+            continue  # this file promises that offsets can be computed, which is true only for torch's own layout
         if name.endswith("/data.pkl"):
             assert data.count(before) == 1, data
             data = data.replace(before, after)

@@ -1,4 +1,4 @@
-"""Functions and classes that do something when a pickle is loaded: each creates the file that is passed to it.
+"""Functions and classes for tests with malicious pickles. When a pickle is loaded, each creates the file that is passed to it.
 
 A pickle names them as `armed.<name>`, so a loader must import this module.
 """
@@ -9,7 +9,7 @@ def leave(marker):
 
 
 def function(name, result=None):
-    """Returns a function of this name, so that each call names a different function."""
+    """Returns a function with this name, so that each call in a pickle names a different function."""
 
     def called(marker):
         leave(marker)
@@ -71,12 +71,12 @@ class Filled:
 
 
 def unarmed(kind, marker):
-    """Returns an object that is triggered when it is loaded, not when it is made here."""
+    """Returns an object that is triggered when it is loaded, and not when this script creates it."""
     value = object.__new__(kind)
     value.armed = marker
     return value
 
 
 def set_state(value, marker):
-    """A function for the sixth part of `__reduce__`."""
+    """A function for the sixth item of the result of `__reduce__`."""
     leave(marker)

@@ -1,5 +1,7 @@
-"""Writes a model as large as a safetensors file in a format with other dtypes: F16 arrays for NumPy, or F32
-initializers in a separate file for ONNX: bench_arrays.py SAFETENSORS OUTPUT"""
+"""Writes a model as large as a safetensors file: bench_arrays.py SAFETENSORS OUTPUT
+
+The output contains F16 arrays for NumPy, or F32 initializers in a separate file for ONNX.
+"""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """Saves the tensors of a safetensors file as a distributed checkpoint of two ranks, for the benchmark.
 
-Each rank holds and writes half of the rows of every tensor.
+Each rank has and writes half of the rows of every tensor.
 
     bench_dcp.py SOURCE.safetensors FOLDER
 """
@@ -25,7 +25,7 @@ def save(rank, source, folder):
         for name in file.keys():
             whole = file.get_slice(name)
             shape = torch.Size(whole.get_shape())
-            # Like torch.chunk: the last rank may have fewer rows.
+            # As with torch.chunk, the last rank may have fewer rows.
             rows = -(-shape[0] // RANKS)
             part = whole[rank * rows : (rank + 1) * rows]
             strides = torch.empty(shape, device="meta").stride()

@@ -3,15 +3,15 @@ format.
 
     bench_formats.py FERRY [--rounds N] [KIND...]      KIND: keras, flax, orbax, megatron, webdataset, mds; default: all
 
-Everything is in memory (/dev/shm, about 4 GB):
+All files are in memory (/dev/shm, about 4 GB). The script measures these conversions:
 
 - 512 MiB of F32 in 32 matrices to safetensors, compared with the library's load and `save_file`
 - 590 MB of BF16 in two tensor-parallel ranks of Megatron to safetensors, compared with `torch.load`, `torch.cat` and
   `save_file`
 - 100 MB of samples of 1 kB, and 200 MB of samples of 100 kB, to Parquet, compared with the library and pyarrow
 
-The time of ferry is that of the whole process. The time of Python excludes its start and the imports. Ratios compare the
-best runs.
+ferry's time is that of the whole process. Python's time excludes its start and the imports. Ratios
+compare the best runs.
 """
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Makes quantized models, and times how libraries dequantize them on a CPU.
+"""Creates quantized models, and measures how long libraries take to dequantize them on a CPU.
 
 bench_quantised.py make KIND NUMBERS PATH     writes a Q4_K file, or a GPTQ or FP8 folder, with this many weights
 bench_quantised.py time KIND PATH             prints the seconds to dequantize all weights without writing them
@@ -27,7 +27,7 @@ def make(kind, numbers, path):
         writer = gguf.GGUFWriter(path, "bench")
         for i in range(count):
             blocks = random.integers(0, 256, (ROWS, COLUMNS // 256, 144), dtype=np.uint8)
-            # The scales of a block are two F16 at its start. These scales must be finite.
+            # Each block starts with its scales, which are two F16 numbers and must be finite.
             blocks[..., [1, 3]] &= 0x3B
             blocks = blocks.reshape(ROWS, -1)
             writer.add_tensor(f"blk.{i}.ffn_up.weight", blocks, raw_dtype=gguf.GGMLQuantizationType.Q4_K)

@@ -1,7 +1,8 @@
-"""Processes records as scripts do, and times it.
+"""Processes records as users' scripts do, and measures the time.
 
-`make PATH MEBIBYTES` writes Examples of about a kilobyte. `count PATH`, `parse PATH` and `parquet PATH OUTPUT` print the
-seconds of one pass, without the start of Python, the imports, and a first batch as a warm-up.
+`make PATH MEBIBYTES` writes Examples of about a kilobyte. `count PATH`, `parse PATH` and `parquet
+PATH OUTPUT` print the seconds for one pass, without the start of Python, the imports, and a first
+batch as a warm-up.
 """
 
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 BATCH = 1024
-# Rows of a row group, which make about 32 MiB, as in ferry's output.
+# The number of rows in a row group. These rows take about 32 MiB, as in ferry's output.
 GROUP = 32 * BATCH
 FLOATS = 64
 INTS = 64

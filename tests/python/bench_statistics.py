@@ -2,8 +2,8 @@
 
 bench_statistics.py torch|numpy|gguf PATH     prints the seconds for all tensors
 
-The time starts when all imports are done and the file is in the page cache. safetensors maps the file for torch and
-reads it for numpy; gguf-py maps it and dequantizes one tensor after the other.
+The time starts when all imports are done and the file is in the page cache. safetensors maps the
+file for torch and reads it for numpy; gguf-py maps it and dequantizes one tensor at a time.
 """
 
 import sys

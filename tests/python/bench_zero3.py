@@ -1,8 +1,9 @@
 """Writes the bytes of a safetensors file as the weights of a ZeRO-3 checkpoint, for the benchmark.
 
-The checkpoint is written by hand in the layout of DeepSpeed's engine: each of eight ranks has an eighth of every
-parameter, one after the other in a flat vector. The bytes of all tensors are taken as F32 weights. The optimizer has no
-state, as after the first step of plain SGD.
+The checkpoint is written by hand in the layout of DeepSpeed's engine: each of eight ranks has an
+eighth of every parameter, and stores these parts consecutively in a flat vector. The bytes of all
+tensors are interpreted as F32 weights. The optimizer has no state, as after the first step of plain
+SGD.
 
     bench_zero3.py SOURCE.safetensors FOLDER
 """
@@ -19,7 +20,7 @@ TAG = "global_step1"
 
 
 def pieces(file, rank):
-    """Returns the rank's piece of every parameter, padded if the ranks do not divide it."""
+    """Returns the rank's piece of every parameter, with padding if the number of ranks does not divide its length."""
     for name in file.keys():
         values = file.get_tensor(name).view(torch.float32).flatten()
         share = -(-values.numel() // RANKS)

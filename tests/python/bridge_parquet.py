@@ -1,5 +1,8 @@
-"""Makes or compares Parquet files: `bridge_parquet.py make PATH` writes one; `bridge_parquet.py
-same A B` compares two files as pyarrow reads them: names, types inside all lists, and values."""
+"""Writes or compares Parquet files.
+
+`bridge_parquet.py make PATH` writes a file. `bridge_parquet.py same A B` compares two files as pyarrow reads them: names,
+types inside all lists, and values.
+"""
 
 import datetime
 import decimal

@@ -1,7 +1,7 @@
-"""Compares numpy's view of parse_example with tensors: bridge_same.py DATA.tfrecord TENSORS.safetensors
+"""Compares the results of parse_example with tensors: bridge_same.py DATA.tfrecord TENSORS.safetensors
 
-In the tensors, strings are their bytes and splits. Prints how many columns, and how many tensors of the file, were
-compared.
+A column of strings is a tensor of bytes and a tensor of splits. Prints the number of compared
+columns, and the number of compared tensors of the file.
 """
 
 import json

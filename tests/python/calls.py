@@ -1,4 +1,4 @@
-"""Values whose pickles call something, in every way that pickles can do so.
+"""Values whose pickles call functions, in every way that a pickle can call a function.
 
 Each call creates a marker file, which shows that the call was made.
 """
@@ -20,8 +20,9 @@ import armed
 
 
 class Call:
-    """A value that is pickled as the call of a function. `rest` follows the call in the result of
-    `__reduce__`."""
+    """A value that is pickled as the call of a function.
+
+    `rest` contains the items after the function and its arguments in the result of `__reduce__`."""
 
     def __init__(self, function, *arguments, rest=()):
         self.reduced = (function, arguments, *rest)
@@ -41,8 +42,8 @@ class Raw:
 
 
 class Pickler(pickle._Pickler):
-    """Names the storages of tensors as torch.save does, even in protocol 0. The instruction that takes a tuple is from
-    protocol 1, but every loader accepts every instruction.
+    """Names the storages of tensors as torch.save does, even in protocol 0. The instruction for a persistent id on the stack
+    is from protocol 1, but every loader accepts every instruction.
 
     `storages` collects them by key."""
 
@@ -69,7 +70,7 @@ class Pickler(pickle._Pickler):
 
 
 def written(*parts):
-    """Pickles bytes as they are, and other values as usual."""
+    """Writes bytes unchanged into the pickle, and pickles other values as usual."""
 
     def write(pickler):
         for part in parts:
@@ -83,11 +84,11 @@ def code(marker):
 
 
 def spelled(function, protocol):
-    """Returns the name under which `ferry` lists a function or class that a pickle names."""
+    """Returns the name that `ferry` prints for a function or class that a pickle names."""
     name = function.__qualname__
     module = pickle.whichmodule(function, name)
     if protocol < 3:
-        # The pickle has the name in Python 2, which is mapped to the current name.
+        # The pickle contains the Python 2 name, which is mapped to the current name.
         module, name = _compat_pickle.REVERSE_NAME_MAPPING.get((module, name), (module, name))
         module = _compat_pickle.REVERSE_IMPORT_MAPPING.get(module, module)
         module, name = _compat_pickle.NAME_MAPPING.get((module, name), (module, name))
@@ -98,7 +99,7 @@ def spelled(function, protocol):
 def calls(mark, protocol, hub, storages=True):
     """Returns each value that calls something, by name, with the function or class that its pickle names.
 
-    A loader that loads all of them has created all of their markers.
+    When a loader has loaded all these values, all markers exist.
 
     `mark(name)` returns the path of the marker. `hub` is a folder with a `hubconf.py`. Without
     `storages`, the pickles contain no storages."""
@@ -120,7 +121,7 @@ def calls(mark, protocol, hub, storages=True):
 
     no_hooks = collections.OrderedDict()
     found = {
-        # Functions, and functions that are made by functions.
+        # These calls are of functions, and of functions that other functions return.
         "system": (Call(os.system, command("system")), os.system),
         "exec": (Call(exec, code(mark("exec"))), exec),
         "eval": (Call(eval, code(mark("eval"))), eval),
@@ -150,8 +151,8 @@ def calls(mark, protocol, hub, storages=True):
         "in_size": (Call(torch.Size, mapped("in_size")), map),
         "as_factory": (Call(collections.defaultdict, told("factory")), armed.factory),
         "as_key": ({run("as_key"): 1}, eval),
-        # These are functions of torch with calls among their arguments. One of the functions calls
-        # its argument.
+        # These are functions of torch that have calls among their arguments. One of the functions
+        # calls its argument.
         "from_type": (
             Call(
                 torch._tensor._rebuild_from_type_v2, eval, torch.Tensor,
@@ -161,7 +162,7 @@ def calls(mark, protocol, hub, storages=True):
         ),
         "parameter": (Call(torch._utils._rebuild_parameter, tensor("parameter"), True, no_hooks), eval),
         "tagged": (Call(torch.jit._pickle.restore_type_tag, 1, told("tagged")), armed.tagged),
-        # Results that are not in the object that the pickle makes.
+        # The results of these calls are not in the object that the pickle creates.
         "popped": (written(told("popped"), pickle.POP, None), armed.popped),
         "popped_to_mark": (written(pickle.MARK, told("popped_to_mark"), pickle.POP_MARK, None), armed.popped_to_mark),
         "overwritten": (
@@ -171,7 +172,7 @@ def calls(mark, protocol, hub, storages=True):
         "doubled": (written(run("doubled"), pickle.DUP + pickle.TUPLE2), eval),
         "inst": (written(pickle.MARK, command("inst"), pickle.INST + b"posix\nsystem\n"), os.system),
         "obj": (written(pickle.MARK, os.system, command("obj"), pickle.OBJ), os.system),
-        # Objects of classes whose own methods are called.
+        # These are objects of classes whose own methods are called.
         "setter": (
             Call(armed.Filled, rest=(mark("setter"), None, None, armed.set_state)), armed.set_state,
         ),
@@ -194,15 +195,16 @@ def calls(mark, protocol, hub, storages=True):
     return found
 
 
-# The number of `posix.system` in the extension registry, where the loader has put it.
+# The number of `posix.system` in the extension registry. The loader must have registered it.
 EXTENSION = 77
 
 
 def needed(mark, protocol):
-    """Returns values that are unknown without their call, and calls of what a pickle may not name.
+    """Returns values that depend on the result of a call, and calls of functions that a pickle may not name.
 
-    The unknown values are the size of a tensor, the class of a storage, and a persistent id. Each of these ends the
-    loading, so each needs a file of its own."""
+    The unknown values are the size of a tensor, the class of a storage, and a persistent id. Each
+    of these values ends the
+    loading, so each needs a separate file."""
 
     def run(name, value="None"):
         return Call(eval, f"{code(mark(name))} or {value}")

@@ -1,12 +1,16 @@
-"""Compares a cast with torch's, value by value, and prints how many values were compared.
+"""Compares a cast with torch's cast, value by value, and prints the number of compared values.
 
 Usage: cast_check.py INPUT.safetensors OUTPUT.safetensors DTYPE
 
-Every tensor of the output must equal `.to(DTYPE)` of the input in torch, bit for bit. NaN must be NaN with any payload,
-because torch's payloads depend on the position in a tensor. There are three exceptions:
-- torch rounds F64 and wide integers twice, through F32: ferry's value must be nearer.
-- torch rounds most values just above 2^-127 up in E8M0: ferry's value must be nearer.
-- A float beyond the range of an integer is undefined in C: ferry's value must be the nearest end, and zero for NaN.
+Every tensor of the output must equal `.to(DTYPE)` of the input in torch, bit for bit. A NaN must
+remain a NaN, with any payload, because torch's payloads depend on the position in a tensor. There
+are three exceptions:
+- torch rounds F64 and wide integers twice, through F32. ferry's value must be nearer to the exact
+value.
+- torch rounds most values just above 2^-127 up in E8M0. ferry's value must be nearer to the exact
+value.
+- In C, the conversion of a float beyond the range of an integer is undefined. ferry's value must be
+the nearest end of the range, or zero for NaN.
 """
 
 import json
@@ -31,7 +35,7 @@ def bits(tensor):
 
 
 def numbers(tensor):
-    """Returns exact numbers: floats as float64, and integers as they are."""
+    """Returns exact numbers: floats as float64, and integers unchanged."""
     tensor = tensor.reshape(-1)
     return (tensor.double() if tensor.dtype.is_floating_point else tensor).numpy()
 
@@ -45,7 +49,7 @@ def fraction(value):
 
 
 def check_clamped(name, x, ours):
-    """Checks the values beyond the range, and returns a mask that selects them."""
+    """Checks the values beyond the range of the target, and returns a mask that selects them."""
     limits = torch.iinfo(target)
     whole = numpy.trunc(x)
     outside = ~((whole >= float(limits.min)) & (whole < float(limits.max // 2 + 1) * 2))

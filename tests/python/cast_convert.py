@@ -1,4 +1,4 @@
-"""Casts a safetensors file to BF16 as scripts do: loads it into memory, casts it, and writes the result."""
+"""Casts a safetensors file to BF16 as users' scripts do: loads it into memory, casts it, and writes the result."""
 
 import sys
 

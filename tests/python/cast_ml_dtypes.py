@@ -1,6 +1,6 @@
 """Compares casts from F32 to a small float and back with ml_dtypes, whose `float8_e4m3b11fnuz` torch lacks.
 
-Prints how many values were compared.
+Prints the number of compared values.
 
 Usage: cast_ml_dtypes.py INPUT.safetensors OUTPUT.safetensors DTYPE
 """

@@ -2,8 +2,9 @@
 
 Usage: cast_views.py VIEWS.pt OUTPUT DTYPE LOSSES.json
 
-All floats are cast, with any strides, and other tensors stay unchanged. For each tensor, the reported number of changed
-values must equal the number of elements that torch changes. Prints how many tensors have a loss.
+All floats are cast, with any strides, and other tensors remain unchanged. For each tensor, the
+reported number of changed values must equal the number of elements that torch changes. Prints the
+number of tensors with a loss.
 """
 
 import json
@@ -34,7 +35,7 @@ for name, x in before.items():
     changed = int((cast.double() != x.double()).sum()) if x.dtype.is_floating_point else 0
     if changed:
         expected_counts[name] = changed
-# A tensor written as an alias is counted as the tensor that it is tied to.
+# A tensor that is written as an alias is counted as the tensor that it is tied to.
 missing = set(expected_counts) - set(counted)
 ties = [group for group in facts.facts(before)["ties"]]
 for name in missing:

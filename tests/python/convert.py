@@ -1,4 +1,4 @@
-"""Converts torch to safetensors as a script does, for the benchmark."""
+"""Converts a torch file to safetensors as a user's script does, for the benchmark."""
 
 import sys
 

@@ -1,5 +1,4 @@
-"""Compares CSV as read by pyarrow with the Parquet rows that ferry made from it: csv_same.py CSV...
-PARQUET."""
+"""Compares CSV files, as pyarrow reads them, with ferry's conversion to Parquet: csv_same.py CSV... PARQUET."""
 
 import json
 import sys
@@ -15,7 +14,7 @@ for path in sys.argv[1:-1]:
         parse_options=csv.ParseOptions(delimiter="\t" if path.endswith(".tsv") else ",", newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False,
-            # pyarrow reads 007 as a number.
+            # pyarrow would read 007 as a number.
             column_types={"code": pa.string()},
         ),
     )

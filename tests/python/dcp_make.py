@@ -1,7 +1,8 @@
 """Saves distributed checkpoints from several ranks, each of which has a part of the tensors.
 
-Prints the facts of the whole tensors. Cases: `plain`; `ranks`, where the ranks do not coordinate; `threads`, with several
-files per rank; `hugging_face`, the variant in safetensors files; `fsdp`, a model that is trained with `fully_shard`.
+Prints the facts of the whole tensors. The cases are `plain`; `ranks`, where the ranks do not
+coordinate; `threads`, with several files per rank; `hugging_face`, the variant in safetensors
+files; `fsdp`, a model that is trained with `fully_shard`.
 
     dcp_make.py FOLDER CASE...
 
@@ -28,7 +29,7 @@ RANKS = 3
 
 
 def whole(case):
-    """Returns the whole tensors, and how each is spread over the ranks."""
+    """Returns the whole tensors, and the placement of each tensor on the ranks."""
     torch.manual_seed(11)
     rows, columns, copies = [Shard(0)], [Shard(1)], [Replicate()]
     matrix = torch.randn(10, 6)
@@ -36,7 +37,7 @@ def whole(case):
         "rows": (torch.randn(7, 5), rows),
         "columns": (torch.randn(4, 8, dtype=torch.bfloat16), columns),
         "copies": (torch.arange(12).reshape(3, 4), copies),
-        # Fewer rows than ranks, so some ranks have none.
+        # The tensor has fewer rows than there are ranks, so some ranks have no rows.
         "few": (torch.randn(2, 3, dtype=torch.float64), rows),
         "one": (torch.tensor([True]), rows),
         "cube": (torch.randn(3, 4, 5).to(torch.float8_e4m3fn), [Shard(1)]),
@@ -50,7 +51,7 @@ def whole(case):
 
 
 def state(mesh, case):
-    """Returns a state, nested as in training scripts, or flat for the variant without nesting."""
+    """Returns a state, which is nested as in training scripts, or flat for the variant without nesting."""
     # Every rank has the same values, so no values are sent.
     spread = {
         name: distribute_tensor(tensor, mesh, placements, src_data_rank=None)
@@ -86,7 +87,7 @@ class Net(torch.nn.Module):
 
 
 def train(rank, mesh, folder):
-    """Trains two steps. Rank 0 writes the facts of the gathered state next to the checkpoint."""
+    """Trains for two steps. Rank 0 writes the facts of the gathered state next to the checkpoint."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
     from torch.distributed.fsdp import fully_shard
 
@@ -100,7 +101,7 @@ def train(rank, mesh, folder):
         net(torch.randint(0, 7, (6,))).logsumexp(-1).mean().backward()
         optimizer.step()
         optimizer.zero_grad()
-    # Each rank has its own buffers, and those of the first rank are saved.
+    # Each rank has its own buffers, and the checkpoint contains those of the first rank.
     for buffer in net.buffers():
         torch.distributed.broadcast(buffer, 0)
     model, state = get_state_dict(net, optimizer, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
@@ -140,7 +141,7 @@ def leave_out(table, chunks):
 
 
 def repeat(table, chunks):
-    """Makes the last chunk start one row earlier."""
+    """Moves the start of the last chunk up by one row."""
     place = {key: value for key, value in table.storage_data.items() if key.fqn == "model.rows"}
     last = chunks.pop()
     before = torch.Size([last.offsets[0] - 1, *last.offsets[1:]])

@@ -1,17 +1,16 @@
-"""Trains two steps on several ranks with DeepSpeed's real engine, on the CPU, and saves checkpoints.
+"""Trains for two steps on several ranks with DeepSpeed's real engine, on the CPU, and saves checkpoints.
 
-Prints DeepSpeed's own result for each: the consolidated weights as written by zero_to_fp32.py
-(`fp32`), rank 0's module if it is whole (`model`), and the optimizer's state (`optimizer`).
+For each checkpoint, prints DeepSpeed's own results: the consolidated weights that zero_to_fp32.py
+writes (`fp32`), rank 0's module if it is whole (`model`), and the optimizer's state (`optimizer`).
 
     deepspeed_make.py FOLDER CASE...
 
 A case is a stage and a dtype, possibly followed by more words: `3-bf16`, `2-fp32-universal`. Its
 checkpoint is FOLDER/CASE.
 
-    universal        adds a universal checkpoint, global_step2_universal
-    small_groups     stage 3 cuts its vectors into several
-    bf16_optimizer   the optimizer is BF16_Optimizer
-    legacy           torch's stream format, from before torch 1.6
+    universal adds a universal checkpoint, global_step2_universal small_groups stage 3 divides its
+    vector into several bf16_optimizer the optimizer is BF16_Optimizer legacy the files have torch's
+    stream format, from before torch 1.6
 """
 
 import glob
@@ -35,7 +34,8 @@ RANKS = 2
 TAG = "global_step2"
 STATES = ["exp_avg", "exp_avg_sq"]
 
-# Two processes do not need the shared-memory collectives, which take a compiler and minutes to build.
+# Two processes do not need the shared-memory collectives, which need a compiler and take minutes to
+# build.
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
@@ -132,7 +132,7 @@ def weights(folder):
 
 
 def optimizer(folder):
-    """Returns the optimizer's state from the same script, which is given each state in place of the weights."""
+    """Returns the optimizer's state from the same script, which gets each kind of state in place of the weights."""
     states = {}
     for key in STATES:
 

@@ -1,5 +1,4 @@
-"""Prints numpy's view of the difference of each array that two .npz files contain with the same
-shape."""
+"""Prints the differences that numpy computes for each array that two .npz files contain with the same shape."""
 
 import json
 import sys
@@ -19,7 +18,7 @@ for name in a.files:
         relative = np.where(same, 0.0, relative)
     finite = np.isfinite(x) & np.isfinite(y)
     size = np.linalg.norm(x[finite]) * np.linalg.norm(y[finite])
-    # Numbers compared with NaN are counted separately, and have no distance.
+    # Pairs with a NaN are counted separately, because they have no distance.
     largest = lambda values: float(np.max(values[~np.isnan(values)], initial=0.0))  # noqa: E731
     found[name] = {
         "elements": int((~same).sum()),

@@ -1,4 +1,4 @@
-"""Returns what the real frameworks see in a file: the dtype, shape and digest of each tensor, and which are tied.
+"""Returns the facts that the real frameworks read from a file: the dtype, shape and digest of each tensor, and its ties.
 
 The dtype names are those of safetensors, with additions. The digest is the sha256 of the row-major, little-endian bytes,
 as in tests/fixtures.
@@ -38,7 +38,7 @@ def fact(tensor):
 
 
 def flatten(value, path=""):
-    """Returns the tensors of a nested object by dotted path."""
+    """Returns the tensors of a nested object, by dotted path."""
     if isinstance(value, torch.Tensor):
         yield path, value
     elif isinstance(value, (dict, list, tuple)):
@@ -55,7 +55,7 @@ def load_torch(path, calculate_storage_offsets=False):
 
 
 def load_safetensors(path):
-    """Reads a file with `safe_open` and with `load_file`, which must agree."""
+    """Reads a file with `safe_open` and with `load_file`, whose results must be equal."""
     from safetensors import safe_open
     from safetensors.torch import load_file
 

@@ -1,6 +1,7 @@
-"""Prints what flax.serialization reads from a msgpack file: the facts of its arrays, by their keys.
+"""Reads a msgpack file with flax.serialization, and prints the facts of the arrays, by their keys.
 
-    flax_see.py FILE [like]       like: also through from_bytes, with a target of the same structure
+    flax_see.py FILE [like] With `like`, the script also reads the file through from_bytes, with a
+    target of the same structure.
 """
 import json
 import sys

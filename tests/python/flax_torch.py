@@ -1,9 +1,9 @@
-"""Saves and checks the same model in Flax and in PyTorch.
+"""Saves a model in Flax and in PyTorch, and checks ferry's conversions between the two.
 
 `make FOLDER` saves both with different values, and their outputs: a BERT of transformers
 (bert-flax/, bert-torch/) and a small one with convolutions (small.msgpack, small.pt). `check
-FOLDER` loads ferry's conversion of each for the other framework (to-torch/, to-flax/,
-small.safetensors, back.msgpack) and compares.
+FOLDER` loads ferry's conversion of each model in the other framework (to-torch/, to-flax/,
+small.safetensors, back.msgpack) and compares the outputs.
 """
 
 import os
@@ -59,7 +59,7 @@ def in_torch(model, *inputs):
 
 
 def shuffled(tree, seed):
-    """Returns different values of the same shapes. Variances stay positive."""
+    """Returns different values with the same shapes. Variances remain positive."""
     random = np.random.default_rng(seed)
 
     def other(path, leaf):

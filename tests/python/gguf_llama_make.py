@@ -1,7 +1,8 @@
 """Writes tiny models of the Llama family with their own tokenizers, as transformers saves them: gguf_llama_make.py FOLDER
 
-They are in FOLDER/KIND: llama3 (byte-level BPE, scaled rotary frequencies, tied), llama2 (sentencepiece), mistral
-(sentencepiece with only a tokenizer.json, without a space before text), qwen2 (biases).
+The models are in FOLDER/KIND: llama3 (byte-level BPE, scaled rotary frequencies, tied), llama2
+(sentencepiece), mistral (sentencepiece with only a tokenizer.json, without a space before text),
+qwen2 (biases).
 """
 
 import io
@@ -55,7 +56,7 @@ def pieces():
 
 
 def save(folder, model):
-    """Returns weights that differ from their neighbors. The weights of a new model would hide a wrong order."""
+    """Saves a model with weights that differ from their neighbors. A new model has equal weights, which would hide a wrong order."""
     torch.manual_seed(11)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

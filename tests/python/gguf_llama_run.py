@@ -1,8 +1,8 @@
 """Runs llama.cpp and transformers on the same texts: gguf_llama_run.py FOLDER GGUF
 
-Prints JSON: how many tokens llama.cpp and the tokenizer of the folder have in common, and the total
-number of tokens; after how many texts the next token was compared; and the largest difference of
-its log probabilities.
+Prints JSON with these numbers: the tokens that llama.cpp and the tokenizer of the folder have in
+common, the total tokens, and the texts after which the next token was compared. The last number is
+the largest difference of the log probabilities of that token.
 """
 
 import json

@@ -16,7 +16,8 @@ import numpy as np
 from gguf import GGUFReader
 
 PACKAGE = "llama_cpp_python-0.3.36"
-# Metadata for people, which the converter derives from the name of the folder and the number of weights.
+# Descriptive metadata, which the converter derives from the name of the folder and the number of
+# weights.
 FOR_PEOPLE = ("general.name", "general.basename", "general.size_label", "general.finetune", "general.version", "general.sampling.")
 
 
@@ -46,8 +47,8 @@ cache.mkdir(parents=True, exist_ok=True)
 with tempfile.TemporaryDirectory() as made:
     output = Path(made) / "expected.gguf"
     # The converter recognizes a tokenizer's pre-tokenization by the tokens of a certain text, which
-    # no test tokenizer yields. The script passes ferry's value to the converter, so that the rest
-    # can be compared.
+    # no test tokenizer yields. The script passes ferry's value to the converter, so that all other
+    # output can be compared.
     words = {key: value for key, (_, value) in facts(path)[1].items() if key == "tokenizer.ggml.pre"}
     start = ("import runpy, sys; sys.argv[0] = sys.argv[1]; del sys.argv[1]\n"
              "sys.path.insert(0, __import__('os').path.dirname(sys.argv[0]))\n"

@@ -1,4 +1,4 @@
-"""Writes a GGUF model of floats, both ordinary and hard to quantize: gguf_make.py OUTPUT"""
+"""Writes a GGUF model of floats, some of which are hard to quantize: gguf_make.py OUTPUT"""
 
 import sys
 
@@ -18,7 +18,8 @@ def rows(count):
 def hard():
     """Returns zeros of both signs, one number among zeros, ties, powers of two and their neighbors, and subnormals.
 
-    If zero is the smallest number of a block, ggml uses the sign of the first zero, and numpy that of any.
+    If zero is the smallest number of a block, ggml uses the sign of the first zero, and numpy may
+    use the sign of any zero.
     """
     powers = np.float32(2.0) ** random.integers(-126, 120, 512).astype(np.float32)
     ties = random.integers(-16, 16, 512).astype(np.float32) / np.float32(2)

@@ -1,10 +1,10 @@
-"""Makes model folders that contain more than one model, in the layout of their libraries.
+"""Creates model folders that contain several models, in the layouts of sentence-transformers and diffusers.
 
     hub_folders.py FOLDER
 
 `sentence` is a model of sentence-transformers: the modules after the first are sub-folders, some
-with weights. `pipeline` is a pipeline of diffusers: each part is a sub-folder. Prints the facts of
-each model by its file, and the names of all other files.
+with weights. `pipeline` is a pipeline of diffusers: each part is a sub-folder. For each file of
+weights, prints the facts of its model. Also prints the names of all other files.
 """
 
 import json
@@ -44,7 +44,7 @@ def write_texts(folder, texts):
 
 
 def save(path, state):
-    """Writes a pickle or safetensors, by the suffix, with the metadata that transformers expects."""
+    """Writes a pickle or a safetensors file, according to the suffix, with the metadata that transformers expects."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".bin":
         torch.save(state, path)

@@ -18,7 +18,7 @@ def rows(path):
 
 
 def same(ours, theirs):
-    """Tells whether two values are equal. A missing key is a null, and a float may be written as an integer."""
+    """Reports whether two values are equal. A missing key is a null, and a float may be written as an integer."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return all(same(ours.get(key), theirs.get(key)) for key in ours.keys() | theirs.keys())
     if isinstance(ours, list) and isinstance(theirs, list):

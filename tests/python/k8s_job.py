@@ -1,8 +1,8 @@
-"""Stands in for the controller of Kubernetes' indexed Jobs: k8s_job.py MANIFEST --mount MOUNT=FOLDER [--evict INDEX=FILE]
+"""Simulates the controller of Kubernetes' indexed Jobs: k8s_job.py MANIFEST --mount MOUNT=FOLDER [--evict INDEX=FILE]
 
-Runs one Job with local processes in place of pods, by the rules in its manifest: completions, parallelism,
-backoffLimitPerIndex, podFailurePolicy. There are no images, limits or nodes. An unknown rule in the manifest is an error, so
-that no rule is silently ignored.
+Runs one Job with local processes in place of pods, by the rules in its manifest: completions,
+parallelism, backoffLimitPerIndex, podFailurePolicy. The simulation ignores images, limits and
+nodes. An unknown rule in the manifest is an error, so that no rule is silently ignored.
 
 --mount sets the folder of the volume at MOUNT. --evict removes the first pod of an index as soon as FILE exists, with SIGKILL
 and the condition that a drained node sets. Prints one JSON document with the outcome of each pod and of the Job.
@@ -19,14 +19,15 @@ import time
 
 import yaml
 
-# The implemented rules, and parts of a Job that do not apply to processes.
+# The implemented rules, and the parts of a Job that do not apply to processes.
 OBEYED = {"completionMode", "completions", "parallelism", "backoffLimitPerIndex", "podFailurePolicy", "template"}
 OBEYED_OF_PODS = {"restartPolicy", "containers", "volumes"}
 OBEYED_OF_CONTAINERS = {"name", "command", "volumeMounts"}
 WITHOUT_MEANING_OF_PODS = {"automountServiceAccountToken", "securityContext"}
 WITHOUT_MEANING_OF_CONTAINERS = {"image", "resources", "securityContext"}
 
-# The first pause in seconds before an index is retried. It doubles each time. In a cluster it is ten seconds.
+# The first pause in seconds before an index is retried. It doubles each time. In a cluster, the
+# first pause is ten seconds.
 PAUSE = 0.1
 
 
@@ -53,7 +54,7 @@ class Job:
         self.command = [word_in(mounts, word) for word in container["command"]]
 
     def action(self, exit_code, conditions):
-        """Returns the action of the first rule that matches a failed pod. Without a match, the failure counts."""
+        """Returns the action of the first rule that matches a failed pod. If no rule matches, the failure counts."""
         for rule in self.rules:
             codes = rule.get("onExitCodes")
             if codes is not None and codes.get("containerName", self.container) == self.container:
@@ -79,7 +80,7 @@ def word_in(mounts, word):
 
 
 class Pod:
-    """A process in place of a pod."""
+    """A local process that simulates a pod."""
 
     def __init__(self, command, index, evict_at):
         self.index, self.evict_at, self.conditions = index, evict_at, {}

@@ -1,4 +1,4 @@
-"""Makes and reads Keras files.
+"""Creates Keras files, and checks ferry's conversions of them.
 
 `make FOLDER` saves a model in every form (own.*), the same model with other values (other.*), and
 the outputs of the first. `check FOLDER` loads ferry's conversions of these files (back.*) and
@@ -21,7 +21,7 @@ def make(folder):
     for stem in ["own", "other"]:
         for variable in model.weights:
             value = random.normal(size=variable.shape, scale=0.5)
-            # A variance is positive.
+            # A variance must be positive.
             variable.assign(np.abs(value) + 0.5 if "variance" in variable.path else value)
         model.save(f"{folder}/{stem}.keras")
         model.save(f"{folder}/{stem}.h5")

@@ -1,9 +1,9 @@
-"""Saves and checks the same model in Keras and in PyTorch, with the same names of its parts.
+"""Saves a model in Keras and in PyTorch, with the same names of its parts, and checks ferry's conversions.
 
 `make FOLDER` saves the Keras model as a checkpoint and as weights, with its outputs. `torch FOLDER`
 loads ferry's conversion of it (FOLDER/torch.safetensors), compares the outputs, and saves the
 PyTorch model with other values and its outputs. `check FOLDER` restores ferry's conversion of the
-PyTorch model (FOLDER/back, also as weights) in Keras, and compares.
+PyTorch model (FOLDER/back, also as weights) in Keras, and compares the outputs.
 """
 
 import sys

@@ -2,10 +2,10 @@
 
     make_calls.py FOLDER
 
-Prints the contents of each. A case is `{"case", "input", "tensors", "calls": {NAME: {"global",
-"is_object"}}, "under", "markers", "loads", "refused"}`. `loads` are its pickles for run_calls.py,
-`markers` the files that loading them creates, and `under` the path of the calls in the object, if
-the object contains them.
+Prints the contents of each checkpoint. A case is `{"case", "input", "tensors", "calls": {NAME:
+{"global", "is_object"}}, "under", "markers", "loads", "refused"}`. `loads` are its pickles for
+run_calls.py, `markers` the files that loading them creates, and `under` the path of the calls in
+the object, if the object contains them.
 """
 
 import io
@@ -35,7 +35,7 @@ WEIGHTS = {"w": torch.arange(6.0).reshape(2, 3), "b": torch.arange(4)}
 
 
 class Maker:
-    """Makes the cases of one protocol."""
+    """Creates the cases of one protocol."""
 
     def __init__(self, folder, protocol):
         self.folder, self.protocol, self.cases = folder, protocol, []
@@ -49,7 +49,7 @@ class Maker:
         return file.getvalue()
 
     def saved(self, value, pickles=("data.pkl",), more=()):
-        """Returns an archive as written by torch.save. For several pickles, `value` has one value for each."""
+        """Returns an archive as torch.save writes it. For several pickles, `value` has one value for each."""
         storages, file = {}, io.BytesIO()
         values = dict(zip(pickles, value if len(pickles) > 1 else [value]))
         with zipfile.ZipFile(file, "w") as archive:
@@ -116,7 +116,7 @@ def archive(maker):
 
 
 def stream(maker):
-    """Makes calls in the object, and in the pickles around it."""
+    """Writes a checkpoint with calls in the object, and in the pickles around it."""
     case, storages = maker.case("legacy"), {}
     parts = [0x1950A86A20F9469CFC6C, 1001, case.hidden("system.", {"little_endian": True})]
     pickles = [maker.pickled(part, {}) for part in parts]
@@ -128,7 +128,7 @@ def stream(maker):
 
 
 def tar(maker):
-    """Makes calls in each of its members."""
+    """Writes a checkpoint with calls in each of its members."""
     case = maker.case("tar")
 
     def tensor(key):
@@ -171,8 +171,8 @@ def script(maker):
 
 
 def exported(maker):
-    """Makes an exported program, which contains a file of torch.save: the weights, and an object among the constants. The
-    example inputs are a pickle too, which ferry does not read."""
+    """Writes an exported program, which contains files of torch.save: the weights, and an object among the constants. The
+    example inputs are also a pickle, which ferry does not read."""
     case = maker.case("exported")
     config = {"config": {"object": {"path_name": "custom_obj_0", "use_pickle": True, "tensor_meta": None}}}
     inside = {
@@ -205,7 +205,7 @@ def shards(maker):
 
 
 def distributed(maker, in_table):
-    """Makes calls in the table, or in a tensor's chunk and in an object."""
+    """Writes a checkpoint with calls in the table, or in a tensor's chunk and in an object."""
     case = maker.case("table" if in_table else "chunk")
     state, stored, data = {}, {}, b""
     for name, tensor in WEIGHTS.items():
@@ -227,7 +227,8 @@ def distributed(maker, in_table):
     extra = case.armed(storages=False) if in_table else None
     paths = {name: (name,) for name in state}
     table = metadata.Metadata(state, paths, stored, storage_meta=extra, version="1.0.0")
-    # Tables usually have protocol 4. Of lower protocols, ferry reads those with NEWOBJ.
+    # Tables usually have protocol 4. ferry also reads tables of lower protocols that have the
+    # instruction NEWOBJ.
     table_maker = maker if in_table else Maker(maker.folder, 4)
     case.write(".metadata", table_maker.pickled(table, {}), "pickle")
     case.loads += slices
@@ -235,7 +236,7 @@ def distributed(maker, in_table):
 
 
 def deepspeed(maker, stage):
-    """Makes calls in each of the files. `stage` 0 is a universal checkpoint."""
+    """Writes a checkpoint with calls in each of its files. `stage` 0 is a universal checkpoint."""
     case = maker.case(f"deepspeed{stage}")
     folder, weight, buffer = "global_step1", WEIGHTS["w"], WEIGHTS["b"]
     module = {"w": torch.zeros(0) if stage == 3 else weight, "b": buffer}
@@ -263,7 +264,7 @@ def deepspeed(maker, stage):
 
 
 def refused(maker):
-    """Makes one file for each value that cannot be determined without executing a call."""
+    """Writes one file for each value that cannot be determined without executing a call."""
     names = list(needed(lambda name: name, maker.protocol))
     for name in names:
         case = maker.case(name)

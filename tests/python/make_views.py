@@ -1,4 +1,4 @@
-"""Saves tensors that are views, and prints their facts as torch holds them in memory."""
+"""Saves tensors that are views, and prints the facts of these tensors in torch's memory."""
 
 import json
 import sys
@@ -46,7 +46,8 @@ tensors["negative"] = values((31, 17), torch.complex64).conj().imag
 tensors["real"] = values((31, 17), torch.complex64).real
 tensors["imag_transpose"] = values((31, 17), torch.complex64).imag.t()
 
-# Larger than a buffer in each direction, so that gathers are cut into chunks.
+# These views are larger than a buffer in each direction, so that ferry gathers them in several
+# chunks.
 tensors["big.transpose_f32"] = values((2048, 2050), torch.float32).t()
 tensors["big.transpose_bf16"] = values((3001, 2999), torch.bfloat16).t()
 tensors["big.transpose_u8"] = values((4096, 4099), torch.uint8).t()

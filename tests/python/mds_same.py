@@ -1,5 +1,7 @@
-"""Compares the samples of two MDS datasets. The second dataset is also read shuffled, with its
-hashes checked: FIRST SECOND [HASH]."""
+"""Compares the samples of two MDS datasets: mds_same.py FIRST SECOND [HASH]
+
+The second dataset is also read in shuffled order, and its hashes are checked.
+"""
 
 import json
 import sys

@@ -2,8 +2,9 @@
 
     megatron_llama.py CASE MEGATRON LLAMA.safetensors
 
-CASE is a case of megatron_make.py, MEGATRON a torch_dist checkpoint of its model, and LLAMA.safetensors the same model with
-the names of transformers. Prints the largest logit, and the largest difference.
+CASE is a case of megatron_make.py, MEGATRON a torch_dist checkpoint of its model, and
+LLAMA.safetensors the same model with the names of transformers. Prints the largest logit, and the
+largest difference between logits.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def megatron(case, checkpoint):
     tensor_parallel.get_cuda_rng_tracker().fork = lambda *_: contextlib.nullcontext()
     tokens = torch.tensor(TOKENS)
     positions = torch.arange(tokens.shape[1]).expand_as(tokens)
-    # In this mask, True means masked.
+    # In this mask, True means that a position is masked.
     mask = torch.ones(1, 1, tokens.shape[1], tokens.shape[1]).triu(1).bool()
     with torch.no_grad():
         return config, model.eval()(tokens, positions, mask)

@@ -1,9 +1,9 @@
-"""Loads runs written by ferry into models of megatron-core on several ranks, and compares each rank with what it saved.
+"""Loads runs that ferry wrote into models of megatron-core on several ranks, and compares each rank with its saved state.
 
     megatron_load.py FOLDER dist|ranks CASE:RUN...
 
-FOLDER/CASE is the output of megatron_make.py, and FOLDER/RUN the output of ferry: a torch_dist checkpoint, or the same rank
-folders. Prints how many tensors were compared in each.
+FOLDER/CASE is the output of megatron_make.py, and FOLDER/RUN the output of ferry: a torch_dist
+checkpoint, or the same rank folders. Prints the number of compared tensors in each run.
 """
 
 import argparse
@@ -22,7 +22,7 @@ torch.serialization.add_safe_globals([argparse.Namespace])
 
 
 def place(case):
-    """Returns the folder of this rank, with Megatron's name."""
+    """Returns the folder of this rank, with the name that Megatron uses."""
     _, stages, experts = megatron_make.CASES[case]
     at = [f"mp_rank_{parallel_state.get_tensor_model_parallel_rank():02}"]
     if stages > 1:

@@ -35,7 +35,7 @@ from megatron.core.transformer.transformer_config import TransformerConfig
 import facts
 import ranks
 
-# For each case, the number of tensor, pipeline and expert ranks.
+# The numbers of tensor, pipeline and expert ranks in each case.
 CASES = {"gated": (2, 2, 1), "tied": (2, 2, 1), "experts": (1, 1, 2)}
 WORDS = 32
 
@@ -64,7 +64,7 @@ def build(case, sizes):
 
 
 def fill(model):
-    """Fills parameters with numbers that differ wherever Megatron does not require equal ones."""
+    """Fills parameters with numbers that differ wherever Megatron does not require equal numbers."""
     stage, tensor = parallel_state.get_pipeline_model_parallel_rank(), parallel_state.get_tensor_model_parallel_rank()
     for name, parameter in model.named_parameters():
         of = [name, stage]
@@ -102,8 +102,8 @@ def save(rank, folder, case):
     torch.save(state, mine / "model_optim_rng.pt")
     pathlib.Path(folder, case, "latest_checkpointed_iteration.txt").write_text("5")
     torch.distributed.barrier()
-    # Megatron serves this queue from a new interpreter, which would import everything again. That
-    # takes seconds on each rank.
+    # Megatron serves this queue from a new interpreter, which would import everything again. The
+    # imports take seconds on each rank.
     filesystem_async._results_queue = multiprocessing.get_context("fork").Manager().Queue()
     dist_checkpointing.save(model.sharded_state_dict(), str(whole))
     torch.distributed.barrier()

@@ -1,5 +1,7 @@
-"""Prints what numpy.load sees in a file: for each array, the dtype, shape and sha256 of its row-major, little-endian
-bytes. NAME=DTYPE sets the dtype of an array that is stored as plain bytes."""
+"""Prints the arrays that numpy.load reads from a file: the dtype, shape and sha256 of the row-major, little-endian bytes.
+
+NAME=DTYPE sets the dtype of an array that is stored as plain bytes.
+"""
 
 import hashlib
 import json

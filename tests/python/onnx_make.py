@@ -1,4 +1,4 @@
-"""Writes ONNX models to a folder, and prints what they compute for an input.
+"""Writes ONNX models to a folder, and prints their outputs for an input.
 
 The models have two layers with a branch, and weights in raw fields (`raw.onnx`), in typed fields
 (`typed.onnx`) and in a separate file (`beside.onnx`). `weights.npz` has other weights with the same

@@ -1,5 +1,7 @@
-"""Checks a model with onnx.checker, and prints what onnxruntime computes for an input. The checker reads the file by path if
-it is too large for protobuf or has external data."""
+"""Checks a model with onnx.checker, and prints the outputs that onnxruntime computes for an input.
+
+The checker gets the path of the file if the file is too large for protobuf or has external data.
+"""
 
 import json
 import sys

@@ -1,6 +1,7 @@
-"""Prints what Orbax restores from a checkpoint: the facts of its arrays, by their keys.
+"""Restores a checkpoint with Orbax, and prints the facts of the arrays, by their keys.
 
-    orbax_see.py FOLDER DEVICES       DEVICES: the number of JAX devices; with several, arrays are restored in parts
+    orbax_see.py FOLDER DEVICES DEVICES is the number of JAX devices. With several devices, arrays
+    are restored in parts.
 """
 import json
 import os

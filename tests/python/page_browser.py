@@ -1,8 +1,9 @@
 """Tests pages in a headless Chromium: page_browser.py TASKS.json
 
-TASKS.json: {"chromium", "axe", "shots", "pages": [{"name", "url", "kind", "search", "live", "hostile"}]}. Every page is opened
-light and dark, wide and narrow, is checked with axe, and is used with the mouse and the keyboard. Prints the measurements.
-Any fault fails an assertion.
+TASKS.json: {"chromium", "axe", "shots", "pages": [{"name", "url", "kind", "search", "live",
+"hostile"}]}. Every page is opened light and dark, wide and narrow, is checked with axe, and is used
+with the mouse and the keyboard. Prints the measurements. Every fault in a page makes an assertion
+fail.
 """
 
 import json
@@ -14,14 +15,14 @@ from pathlib import Path
 from playwright.sync_api import expect, sync_playwright
 
 WIDTHS = {"wide": (1400, 900), "narrow": (390, 800)}
-# Only visible rows may have elements, for any number of tensors.
+# Only visible rows may have DOM elements, for any number of tensors.
 MAX_ELEMENTS = 4000
-# The message of a search contains this if the search found something.
+# The message of a search contains this text if the search found anything.
 FOUND = re.compile(" of ")
 
 
 def opened(page, url):
-    """Returns the seconds until the page shows its content."""
+    """Opens the page, and returns the seconds until it shows its content."""
     started = time.monotonic()
     page.goto(url)
     page.wait_for_selector("[role=treeitem], [role=listbox], .grid .card", state="attached")
@@ -75,7 +76,8 @@ def by_keyboard(page, task):
     assert active(page).get_attribute("aria-selected") == "true"
     assert name and title(page).endswith(name), (title(page), name)
     values_of(page, task)
-    # Left closes a node, or moves to its parent. Right opens it again.
+    # The left arrow key closes a node, or moves to its parent. The right arrow key opens the node
+    # again.
     page.locator("[role=tree]").focus()
     page.keyboard.press("Home")
     if active(page).get_attribute("aria-expanded") == "true":
@@ -123,7 +125,7 @@ def by_mouse(page, task):
 
 
 def scrolled(page):
-    """Returns the longest time of a jump in the tree, in seconds."""
+    """Returns the longest time of a jump in the tree view, in seconds."""
     return page.evaluate(
         """async () => {
           const box = document.querySelector("[role=tree]");

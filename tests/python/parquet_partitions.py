@@ -1,5 +1,5 @@
-"""Writes a dataset in Hive partitions with pyarrow into a folder, and prints how pyarrow reads it: the types of its columns,
-and its rows as JSON lines."""
+"""Writes a dataset in Hive partitions with pyarrow into a folder, and prints the result of reading it with pyarrow: the types
+of its columns, and its rows as JSON lines."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ folder = sys.argv[1]
 rows = [
     {"id": number, "year": 2023 + number % 3, "city": city}
     for number, city in enumerate(["New York", "Köln", None, "a/b=c", "12", "New York", "", "Köln", "12"])
-    # A folder name cannot be empty.
+    # The name of a folder cannot be empty, so the dataset has no empty strings.
     if city != ""
 ]
 table = pa.Table.from_pylist(rows, pa.schema({"id": pa.int64(), "year": pa.int32(), "city": pa.string()}))

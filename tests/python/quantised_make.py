@@ -1,8 +1,8 @@
 """Writes quantized checkpoints of every supported form, and their dequantized weights: quantised_make.py FOLDER [SEED]
 
-FOLDER/NAME is a model folder, and FOLDER/NAME.safetensors its weights as numpy computes them in F32, with each operation
-rounded once. With a seed, scales have random bits, including NaN, infinite and subnormal ones. Prints
-{"made": [NAME, ...], "refused": {NAME: a word of the reason}}.
+FOLDER/NAME is a model folder. FOLDER/NAME.safetensors contains its weights as numpy computes them
+in F32, with each operation rounded once. With a seed, scales have random bits, including NaN,
+infinite and subnormal ones. Prints {"made": [NAME, ...], "refused": {NAME: a word of the reason}}.
 
 The formulas are from the code of the libraries: `GPTQModel`'s and `AutoAWQ`'s packing, compressed-tensors'
 `pack_quantized.py`, bitsandbytes' `functional.py`, DeepSeek's `weight_dequant`, ModelOpt's `nvfp4_tensor.py`,
@@ -66,7 +66,7 @@ def scales(*shape, dtype=np.float16):
 
 
 def stream(rows, bits):
-    """Packs the codes of each row as one bit stream into 32-bit words, low bits first."""
+    """Packs the codes of each row as one bit stream into 32-bit words, lowest bits first."""
     words = np.zeros((len(rows), (rows.shape[1] * bits + 31) // 32 + 1), np.uint64)
     for i in range(rows.shape[1]):
         word, shift = divmod(i * bits, 32)
@@ -89,7 +89,7 @@ def nibbles(rows):
 
 
 def powers(exponents, last=np.nan):
-    """Decodes E8M0. The last code is NaN, but MLX treats it as a power like the other codes."""
+    """Decodes E8M0. The last code is NaN, but MLX treats it as a power of two like the other codes."""
     return np.where(exponents == 255, F32(last), np.ldexp(F32(1), exponents.astype(np.int32) - 127))
 
 
@@ -209,7 +209,7 @@ case("bnb_int8", tensors, hf("bitsandbytes", load_in_8bit=True), {WEIGHT: (int8.
 tensors[LAYER + ".weight_format"] = np.array(2, np.uint8)
 case("bnb_int8_tiled", tensors, hf("bitsandbytes", load_in_8bit=True), refusal="weight_format")
 
-# The edges of the weight cut some blocks.
+# Some blocks extend beyond the edges of the weight.
 large, scale = floats8(200, 136), scales(2, 2, dtype=F32)
 spread = lambda scale: np.repeat(np.repeat(scale.astype(F32), 128, 0), 128, 1)[:200, :136]
 config = hf("fp8", weight_block_size=[128, 128])

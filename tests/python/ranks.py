@@ -12,7 +12,8 @@ def run(function, count, *arguments):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # Forks of this process have already imported the frameworks, which would take each new process seconds.
+    # The processes are forks of this process, so they do not spend seconds importing the frameworks
+    # again.
     arguments = (count, port, function, arguments)
     torch.multiprocessing.start_processes(start, arguments, nprocs=count, start_method="fork")
 

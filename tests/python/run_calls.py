@@ -1,6 +1,6 @@
-"""Loads the files of make_calls.py with Python's own pickle, including everything that they call.
+"""Loads the files of make_calls.py with Python's own pickle, which executes all their calls.
 
-Prints the markers that did not appear, or an empty list if all files are armed.
+Prints the markers that did not appear. The list is empty if all files make their calls.
 
     run_calls.py CASES.json
 """
@@ -22,7 +22,7 @@ warnings.filterwarnings("ignore")
 
 
 class Unpickler(pickle.Unpickler):
-    """Finds classes as torch.load does. A class of a TorchScript program may be any class."""
+    """Finds classes as torch.load does. For a class of a TorchScript program, any class may be returned."""
 
     def find_class(self, module, name):
         return type(name, (), {}) if module.startswith("__torch__") else super().find_class(module, name)
@@ -55,7 +55,7 @@ def main():
             try:
                 load(*place)
             except Exception as error:
-                # Some calls end the loading, but their markers still count.
+                # Some calls end the loading with an error, but their markers still count.
                 problems += [] if case["refused"] else [f"{place}: {error!r}"]
         problems += [marker for marker in case["markers"] if not os.path.exists(marker)]
     print(json.dumps(problems))

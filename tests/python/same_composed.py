@@ -1,7 +1,7 @@
 """Checks that two torch files contain the same quantized or sparse tensors: the scheme or layout,
 and every part, bit for bit.
 
-Arguments: the two files, then the names of tensors for which the second file contains None.
+The arguments are the two files, then the names of tensors for which the second file contains None.
 """
 
 import sys

@@ -1,5 +1,4 @@
-"""Checks that two torch files contain the same nested object: keys and their order, types, scalars,
-tensors, ties."""
+"""Checks that two torch files contain the same nested object: keys and their order, types, scalars, tensors and ties."""
 
 import sys
 

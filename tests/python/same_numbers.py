@@ -1,4 +1,4 @@
-"""Compares float tensors bit for bit, with any NaN equal to any other: same_numbers.py A.safetensors B.safetensors
+"""Compares float tensors bit for bit, where all NaN are equal: same_numbers.py A.safetensors B.safetensors
 
 Prints {"numbers": count, "nan": count, "differ": {NAME: [count, first position, both values]}}.
 """

@@ -1,4 +1,4 @@
-"""Prints the facts of a file as its framework sees them."""
+"""Prints the facts that a framework reads from a file."""
 
 import json
 import sys

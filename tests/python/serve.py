@@ -20,7 +20,7 @@ import traceback
 
 
 def run(script, arguments):
-    """Runs a script as if it were the program, and returns its exit code."""
+    """Runs a script as the main program, and returns its exit code."""
     sys.argv = [script, *arguments]
     sys.path[0] = os.path.dirname(script)
     try:
@@ -58,7 +58,7 @@ def main(name, modules):
     listener.bind("\0" + name)
     listener.listen()
     print("ready", flush=True)
-    # The children respond themselves, so the parent does not wait for them.
+    # The child processes send the responses, so the parent does not wait for them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while listener in select.select([listener, sys.stdin], [], [])[0]:
         connection, _ = listener.accept()

@@ -1,5 +1,8 @@
-"""Writes arrays.npz, with random arrays of every dtype that numpy prints; changed.npz, with some of the real numbers changed;
-and expected.json, with the name of the array, the index, the line width and numpy's output for many slices."""
+"""Writes arrays of every dtype that numpy prints, and numpy's output for many slices of them.
+
+arrays.npz contains random arrays. changed.npz contains the same arrays with some of the real numbers changed.
+expected.json contains the name of the array, the index, the line width and numpy's output for each slice.
+"""
 
 import json
 import pathlib

@@ -1,7 +1,7 @@
-"""Compares the documents of `ferry inspect --stats --histogram --json` with numpy's numbers for the same tensors.
+"""Compares the documents of `ferry inspect --stats --histogram --json` with numpy's statistics of the same tensors.
 
-The argument is a file that lists [case, document, safetensors file of the same tensors, dequantized]. Prints how much was
-compared.
+The argument is a file that lists [case, document, safetensors file of the same tensors,
+dequantized]. Prints the number of comparisons.
 """
 
 import json
@@ -78,7 +78,7 @@ def compare(name, dtype, stats, raw, seen):
         expected["subnormals"] = ((finite != 0) & (np.abs(finite) < least)).sum()
         expected["saturated"] = (np.abs(finite) == largest).sum()
     for key, value in expected.items():
-        # Magnitudes are square roots, which may differ in the last bit.
+        # Magnitudes of complex numbers are square roots, which may differ in the last bit.
         is_root = dtype.startswith("C") and key in ("min", "max") and value is not None
         is_same = math.isclose(stats[key], value, rel_tol=1e-15) if is_root else stats[key] == value
         assert is_same, (name, dtype, key, stats[key], value)

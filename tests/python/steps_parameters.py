@@ -1,4 +1,4 @@
-"""Writes FOLDER/in.pt with parameters; with --check, checks FOLDER/out.pt, where some were moved."""
+"""Writes FOLDER/in.pt with parameters. With --check, checks FOLDER/out.pt, in which some parameters were moved."""
 
 import sys
 

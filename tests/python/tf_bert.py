@@ -1,12 +1,12 @@
-"""Makes a small BERT as google-research/bert saves it.
+"""Creates a small BERT checkpoint in the layout of google-research/bert.
 
 `make PREFIX` writes a checkpoint of random values with the names and shapes of the original
-modeling.py and run_pretraining.py, including the slots of its optimizer, and what TensorFlow reads
-from it, as PREFIX.npz. `convert PREFIX` prints the facts of the state dict that transformers' own
-conversion makes from it (transformers 4; version 5 removed it).
+modeling.py and run_pretraining.py, including the slots of the optimizer. It also writes the values
+that TensorFlow reads from the checkpoint, as PREFIX.npz. `convert PREFIX` prints the facts of the
+state dict that transformers' own conversion makes from it (transformers 4; version 5 removed it).
 
-TensorFlow and PyTorch run in two processes, because each has an LLVM, and together they crash. The conversion therefore
-gets a stand-in for the two TensorFlow functions that it calls.
+TensorFlow and PyTorch run in two processes. Each contains a copy of LLVM, and one process with both
+crashes. The conversion therefore gets replacements for the two TensorFlow functions that it calls.
 """
 
 import json
@@ -16,7 +16,7 @@ import types
 
 import numpy as np
 
-# All lengths are different, and with eleven layers some numbers have two digits.
+# All lengths are different. With eleven layers, some layer numbers have two digits.
 VOCABULARY, HIDDEN, INTERMEDIATE, POSITIONS, TYPES, LAYERS = 31, 12, 20, 17, 2, 11
 
 

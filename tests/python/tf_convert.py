@@ -1,4 +1,4 @@
-"""Converts TensorFlow to safetensors, and safetensors to TensorFlow, as a script does, for the benchmark."""
+"""Converts a TensorFlow checkpoint to safetensors, or back, as a user's script does, for the benchmark."""
 
 import sys
 

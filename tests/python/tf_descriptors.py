@@ -1,6 +1,6 @@
 """Compares a serialized FileDescriptorSet with TensorFlow's own descriptors. Every message, field,
-oneof and enum value in the set must exist in TensorFlow's descriptors and be equal. Prints how many
-were compared."""
+oneof and enum value in the set must exist in TensorFlow's descriptors and be equal. Prints the number
+of compared items."""
 
 import importlib
 import json

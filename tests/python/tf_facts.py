@@ -1,4 +1,4 @@
-"""Returns what TensorFlow sees in a checkpoint: the dtype, shape and digest of each tensor, as in tests/fixtures."""
+"""Returns the facts that TensorFlow reads from a checkpoint: the dtype, shape and digest of each tensor, as in tests/fixtures."""
 
 import hashlib
 import struct
@@ -18,7 +18,7 @@ NAMES = {
 
 
 def raw(value, dtype):
-    """Returns the logical bytes. A string is its length as u64, then its bytes."""
+    """Returns the logical bytes. A string consists of its length as u64, then its bytes."""
     if dtype != "STR":
         return np.ascontiguousarray(value).tobytes()
     strings = [value] if isinstance(value, bytes) else np.ravel(value).tolist()

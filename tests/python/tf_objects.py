@@ -1,4 +1,4 @@
-"""Makes and checks object-based checkpoints.
+"""Creates and checks object-based checkpoints.
 
 `make FOLDER` saves checkpoints as FOLDER/CASE/original, with their values. `check FOLDER
 NAME:all|model ...` reads each FOLDER/CASE/NAME into new objects with tf.train.Checkpoint, asserts
@@ -23,7 +23,7 @@ def functional():
 
 
 class Shared(keras.Model):
-    """A model with one layer under two names."""
+    """A model that has one layer under two names."""
 
     def __init__(self):
         super().__init__(name="shared")
@@ -86,7 +86,7 @@ def module(seed):
     return Nested(lambda shape: tf.constant(random.normal(size=shape), tf.float32))
 
 
-# How to make the objects of each case: with a training step, or without.
+# Functions that create the objects of each case, with or without a training step.
 CASES = {
     "keras_trained": lambda seed: trained(functional()),
     "keras_weights": lambda seed: functional(),
@@ -99,7 +99,7 @@ CASES = {
 
 
 def slots(seed):
-    """An optimizer whose slots belong to the variables, as in Keras 2."""
+    """Returns objects with an optimizer whose slots are attached to the variables, as in Keras 2."""
     model = module(seed)
     optimizer = tf.compat.v1.train.AdamOptimizer(0.1)
     with tf.GradientTape() as tape:
@@ -109,7 +109,8 @@ def slots(seed):
     return tf.train.Checkpoint(model=model, optimizer=optimizer)
 
 
-# Objects that read a checkpoint without optimizer state, if different from those of the case.
+# Functions that create the objects for reading a checkpoint without optimizer state, if these
+# differ from the case's objects.
 WITHOUT_OPTIMIZER = {
     "keras_trained": lambda seed: functional(),
     "keras_shared": lambda seed: built(Shared()),
@@ -122,8 +123,8 @@ def checkpoint(made):
 
 
 def weights(made):
-    """Returns the model's own variables, but not by number, because numbers depend on the order in
-    which models are built."""
+    """Returns the values of the model's own variables. The keys of Keras variables are paths and not numbers, because numbers
+    depend on the order in which models are built."""
     if isinstance(made, keras.Model):
         return {variable.path: as_array(variable.value) for variable in made.weights}
     module = made.model if isinstance(made, tf.train.Checkpoint) else made
@@ -136,7 +137,7 @@ def optimizer_state(made):
         return {}
     if isinstance(optimizer, keras.Optimizer):
         return {"optimizer/" + variable.path: as_array(variable.value) for variable in optimizer.variables}
-    # Its `variables()` are sorted by name, and two names are the same.
+    # The optimizer's `variables()` are sorted by name, and two of the names are the same.
     trained = {name: getattr(made.model, name) for name in ["w", "a", "b"]}
     return {
         f"optimizer/{name}/{slot}": as_array(optimizer.get_slot(variable, slot))

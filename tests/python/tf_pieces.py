@@ -34,7 +34,8 @@ def fact(value):
     return tf_facts.fact(value, tf_facts.NAMES[tf.as_dtype(value.dtype).name])
 
 
-# Slices of one tensor from three writers, for dtypes that TensorFlow's own stitching accepts or leaves out.
+# Three writers save slices of one tensor. TensorFlow's own function for joining slices accepts only
+# some of these dtypes.
 whole = {
     np.dtype(dtype).name: random.integers(0, 2, (9, 4)).astype(dtype)
     for dtype in ["float32", "float16", "uint16", "bool", "int8", tf.bfloat16.as_numpy_dtype,
@@ -53,12 +54,13 @@ merge("merged", pieces)
 facts["merged"] |= {f"part/{name}": fact(value) for name, value in whole.items()}
 facts["merged"]["part/string"] = tf_facts.fact(strings, "STR")
 
-# The other piece was found in FOLDER and is empty: the header counts its data file, which does not exist.
+# The piece `nothing` is already in FOLDER and is empty. The merged header counts its data file,
+# which does not exist.
 some = {"a": random.normal(size=(3,)).astype(np.float32), "b": random.integers(0, 99, (2, 2))}
 merge("uneven", [save("some", some), str(folder / "nothing")])
 facts["uneven"] = {name: fact(value) for name, value in some.items()}
 
-# Shards have at most 900 bytes, so variables of several rows are divided.
+# Shards have at most 900 bytes, so variables with several rows are divided.
 checkpoint = tf.train.Checkpoint(
     w=tf.Variable(random.normal(size=(40, 10)), dtype=tf.float32), b=tf.Variable(random.normal(size=(7,))))
 policy = tf.train.experimental.MaxShardSizePolicy(max_shard_size=900)

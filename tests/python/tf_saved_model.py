@@ -1,4 +1,4 @@
-"""Makes and checks saved models: `make FOLDER` exports each kind twice, with different weights, as
+"""Creates and checks saved models: `make FOLDER` exports each kind twice, with different weights, as
 FOLDER/KIND/like and FOLDER/KIND/other; `check FOLDER NAME...` loads each FOLDER/KIND/NAME, whose
 outputs must equal those of FOLDER/KIND/other."""
 
@@ -19,7 +19,7 @@ def tf1(folder, seed):
         x = v1.placeholder(tf.float32, (None, 4), name="x")
         with v1.variable_scope("layer"):
             w = v1.get_variable("w", initializer=tf.constant(random.normal(size=(4, 3)), tf.float32))
-            # Partitioned, so that the bundle has slices.
+            # These variables are partitioned, so that the bundle has slices.
             table = v1.get_variable(
                 "table", (6, 3), tf.float32, partitioner=v1.fixed_size_partitioner(2),
                 initializer=v1.random_normal_initializer(seed=seed))

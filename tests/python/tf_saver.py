@@ -1,4 +1,4 @@
-"""Makes and checks name-based checkpoints: `make FOLDER` saves checkpoints with
+"""Creates and checks name-based checkpoints: `make FOLDER` saves checkpoints with
 tf.compat.v1.train.Saver as FOLDER/CASE; `check FOLDER NAME...` restores each FOLDER/CASE-NAME into
 the same graph and compares."""
 
@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 tf.disable_eager_execution()
 
-# The number of parts of each case, and what its Saver writes.
+# For each case, the number of partitions, and the options of its Saver.
 CASES = {
     "plain": (None, {}),
     "partitioned": (3, {}),

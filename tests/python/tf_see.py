@@ -1,4 +1,4 @@
-"""Prints what TensorFlow sees in each of the given checkpoints."""
+"""Prints the facts that TensorFlow reads from each of the given checkpoints."""
 
 import json
 import sys

@@ -1,5 +1,7 @@
-"""Prints what TensorFlow reads from TFRecord files named KIND.CODEC.*: every message in protobuf's JSON mapping, and digests
-of the result of parse_example or parse_sequence_example for all of them."""
+"""Reads TFRecord files named KIND.CODEC.* with TensorFlow, and prints every message in protobuf's JSON mapping.
+
+Also prints digests of the result of parse_example or parse_sequence_example for all messages.
+"""
 
 import hashlib
 import json

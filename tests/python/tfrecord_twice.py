@@ -1,5 +1,7 @@
-"""Writes Examples that have a key twice, with different kinds, and prints how TensorFlow reads
-each: its message in protobuf's JSON mapping, and the values from parse_example."""
+"""Writes Examples in which a key occurs twice, with different kinds of values.
+
+For each Example, prints the message that TensorFlow reads, in protobuf's JSON mapping, and the values from parse_example.
+"""
 
 import json
 import sys
@@ -27,7 +29,7 @@ def texts(*values):
 
 
 def twice(first, second):
-    """Returns both entries in one map: field 1, a message that consists of their concatenated bytes."""
+    """Returns a message whose field 1 is a map with both entries. The map consists of the concatenated bytes of the entries."""
     entries = first.features.SerializeToString() + second.features.SerializeToString()
     assert len(entries) < 128
     return b"\x0a" + bytes([len(entries)]) + entries

@@ -1,7 +1,7 @@
 """Saves whole modules, and prints the facts of their `state_dict()`.
 
-    torch_modules.py FOLDER            makes FOLDER/CASE.pt for each case
-    torch_modules.py FOLDER --check    loads FOLDER/CASE.back.pt, ferry's conversion of it, into the same model
+    torch_modules.py FOLDER creates FOLDER/CASE.pt for each case torch_modules.py FOLDER --check
+    loads FOLDER/CASE.back.pt, ferry's conversion of it, into the same model
 """
 
 import json
@@ -70,7 +70,7 @@ def hook(module, inputs, output):
 
 
 class Weighted(nn.Module):
-    """The state that weight_norm leaves: two parameters, and the weight as a plain attribute."""
+    """A module in the state that weight_norm produces: two parameters, and the weight as a plain attribute."""
 
     def __init__(self):
         super().__init__()
@@ -86,8 +86,7 @@ def model():
 
 
 def cases():
-    """Returns each case: its modules by their path in the file, the value to save, and how to save
-    it."""
+    """Returns each case: its modules by their path in the file, the value to save, and the function that saves it."""
     whole, parallel, weighted = model(), nn.DataParallel(model()), Weighted()
     tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     tied[1] = tied[0]
@@ -111,7 +110,7 @@ def expected(modules):
 
 
 def check(path, module):
-    """Checks that the file has the contents of the module's state dict, in the same order, and that it loads."""
+    """Checks that the file contains the entries of the module's state dict in the same order, and that the module loads it."""
     state = torch.load(path, weights_only=True, mmap=True)
     assert type(state) is OrderedDict, type(state)
     assert list(state) == list(module.state_dict()), path

@@ -1,12 +1,12 @@
-"""Saves training checkpoints in the layouts of scripts and libraries; prints the facts of each.
+"""Saves training checkpoints in the layouts of scripts and libraries, and prints the facts of each.
 
-    torch_training.py FOLDER            makes FOLDER/CASE.pt for each case
-    torch_training.py FOLDER --check    compares FOLDER/CASE.back.pt and FOLDER/CASE.legacy.pt, ferry's
-                                        conversions of it, wherever torch can load it with weights_only
-    torch_training.py FOLDER --large    makes FOLDER/large.pt, of 100 MB
+    torch_training.py FOLDER creates FOLDER/CASE.pt for each case torch_training.py FOLDER --check
+    compares FOLDER/CASE.back.pt and FOLDER/CASE.legacy.pt, ferry's conversions of it, wherever
+    torch can load it with weights_only torch_training.py FOLDER --large creates FOLDER/large.pt, of
+    100 MB
 
-For each case, `model` has the tensors of its model, and `part` is the path of the model. `parts`
-are the paths of several models, one of which the user must choose.
+For each case, `model` contains the tensors of its model, and `part` is the path of the model.
+`parts` are the paths of several models, one of which the user must choose.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Phase(enum.Enum):
 
 
 class Tokens:
-    """A class that only the training script defines."""
+    """A class that exists only in the training script."""
 
     __slots__ = ("words", "counts")
 
@@ -107,7 +107,7 @@ def script():
 
 
 def unforeseen():
-    """A checkpoint whose keys are not in any list of usual names."""
+    """A checkpoint with unusual keys."""
     net, optimizer, scheduler = trained(torch.optim.SGD, momentum=0.9, nesterov=True)
     return {
         "my_generator_v3": {"weights": net.state_dict(), "seen": 12}, "opt_G": optimizer.state_dict(),
@@ -155,7 +155,7 @@ def mmcv():
 
 
 def averaged():
-    """A checkpoint with averages that have no names, so that they are not a model."""
+    """A checkpoint with averages that have no names, so they are not a model."""
     net, optimizer, _ = trained()
     shadow = [parameter.detach().clone() for parameter in net.parameters()]
     return {"model": net.state_dict(), "optimizer": optimizer.state_dict(),
@@ -209,7 +209,7 @@ def at(checkpoint, part):
 
 
 def same(x, y, path="$"):
-    """Checks that a copy contains the same values, except for what weights_only blocks."""
+    """Checks that a copy contains the same values, except for objects that weights_only refuses."""
     if isinstance(x, nn.Module):
         return same(x.state_dict(), y, path)
     if hasattr(x, "_metadata") and hasattr(y, "_metadata"):
@@ -238,7 +238,7 @@ def make(folder, name):
 
 
 def make_large(path):
-    """12 layers of 8 MB with the two moments of an optimizer, and everything else that training saves."""
+    """Saves a checkpoint with 12 layers, the two moments of an optimizer, and all other training state: 100 MB in total."""
     checkpoint, _ = script()
     shapes = {"attention.qkv.weight": (384, 128), "attention.out.weight": (128, 128), "mlp.up.weight": (2048, 128),
               "mlp.up.bias": (2048,), "mlp.down.weight": (128, 2048), "norm.weight": (128,), "norm.bias": (128,)}

@@ -1,4 +1,4 @@
-"""Returns the facts of a tree's arrays (dtype as ferry names it, shape, SHA-256), by their keys."""
+"""Returns the facts of a tree's arrays, by their keys: ferry's name of the dtype, the shape and the SHA-256."""
 import hashlib
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Writes samples as a tar. Some lack a member, and some names need pax."""
+"""Writes samples as a tar file. Some samples lack a member, and some names need pax headers."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""Compares the samples of two tars."""
+"""Compares the samples of two tar files."""
 
 import json
 import re

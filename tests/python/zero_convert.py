@@ -1,4 +1,4 @@
-"""Converts ZeRO to safetensors with DeepSpeed's own script, for the benchmark."""
+"""Converts a ZeRO checkpoint to safetensors with DeepSpeed's own script, for the benchmark."""
 
 import os
 import sys

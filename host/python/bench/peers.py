@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the package with what people use instead.
+"""Compares the package with the libraries that people use instead.
 
 Each measurement is the best of several runs, which alternate between the package and the peer. The
 script prints ratios of processor time (user and system) and of elapsed time.

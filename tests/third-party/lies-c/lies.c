@@ -1,5 +1,6 @@
-/* A format in C, of tensors and of rows, that breaks one rule of the boundary on request: `FERRY_LIE` names the rule. It is
- * also built with sanitizers, because the host must not read invalid memory for any lie. Without a request it works.
+/* Two formats in C, of tensors and of rows, that break one rule of the plugin boundary on request. `FERRY_LIE` names the
+ * rule. Without a request, the formats work. The tests also build this file with sanitizers, because the host must not
+ * read invalid memory, whichever rule is broken.
  */
 #include "ferry_plugin.h"
 #include <pthread.h>
@@ -38,7 +39,7 @@ static FerryText text_of(const char *text) {
   return it;
 }
 
-/* ---- tensors: a file is LIES and the four bytes of a tensor ---- */
+/* ---- tensors: a file consists of LIES and the four bytes of a tensor ---- */
 
 static int32_t decode(void *self, FerrySource source, uint64_t handle, FerryByteSink output, FerryContext context, FerryErrorSink err) {
   (void)self, (void)source, (void)handle, (void)context;
@@ -66,7 +67,7 @@ static int32_t quiet_detail(void *self, FerryText name, FerryText value) {
 
 static const FerryErrorSinkTable QUIET = {.size = sizeof QUIET, .message = quiet, .detail = quiet_detail};
 
-/* A thread of the plugin, with its own error sink. */
+/* Runs on a thread of the plugin, with its own error sink. */
 static void *read_a_byte(void *arg) {
   Job *job = arg;
   FerryErrorSink err = {&QUIET, NULL};
@@ -138,7 +139,7 @@ static int32_t read(void *self, FerrySource source, FerryCatalogSink catalog, Fe
 static const FerryTensorReaderTable READER = {.size = sizeof READER, .read = read};
 static const FerryTensorReaderTable UNREADABLE = {.size = sizeof UNREADABLE};
 
-/* ---- rows: two, of one column ---- */
+/* ---- rows: two rows of one column ---- */
 
 static void release_schema(struct ArrowSchema *schema) {
   if (schema->n_children && schema->children) {
@@ -272,7 +273,7 @@ static int32_t tensor_reader(void *self, FerryPairs options, FerryTensorReader *
 
 static int32_t record_reader(void *self, FerryPairs options, FerryRecordReader *reader, FerryErrorSink err) {
   (void)self, (void)options, (void)err;
-  /* If nothing is written, the reader is null. */
+  /* If this function does not set the reader, the reader remains null. */
   if (!lies("reader-null")) *reader = (FerryRecordReader){&RECORD_READER, NULL};
   return FERRY_DONE;
 }

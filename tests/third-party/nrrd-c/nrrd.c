@@ -41,8 +41,8 @@ static const Type TYPES[] = {
 };
 #define TYPE_COUNT (sizeof TYPES / sizeof *TYPES)
 
-/* Fields that are attributes. Numbers per axis are F64 in the order of the tensor's shape, slowest axis first. All
- * others are the text of the field. */
+/* Fields that become attributes. Fields with one number per axis become F64, in the order of the tensor's shape, slowest
+ * axis first. All other fields become text. */
 typedef struct {
   const char *name;
   int is_numbers;
@@ -66,7 +66,7 @@ static FerryText text_of(const char *text) {
   return it;
 }
 
-/* Reports the message, and returns the status. */
+/* Reports the message to the host, and returns the status. */
 static int32_t fail(FerryErrorSink err, int32_t status, const char *message) {
   if (FERRY_HAS(err, message)) err.table->message(err.self, text_of(message));
   return status;
@@ -81,7 +81,7 @@ static int32_t fail_found(FerryErrorSink err, int32_t status, const char *messag
   return status;
 }
 
-/* Whether a word is in a list that is separated by bars. */
+/* Reports whether a word is in a list whose items are separated by bars. */
 static int is_one_of(const char *word, const char *words) {
   size_t len = strlen(word);
   for (const char *at = words; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
@@ -137,14 +137,14 @@ static int32_t field(Header *header, char *key, char *value, FerryText file, Fer
   return FERRY_DONE;
 }
 
-/* Adds a node that is a value of its own to the catalog. */
+/* Adds a value that consists of a single node to the catalog. */
 static int32_t value_of(FerryCatalogSink catalog, uint32_t kind, const char *class_name, const void *bytes, size_t len,
                         uint32_t *value, FerryErrorSink err) {
   FerryNode node = {.size = sizeof node, .kind = kind, .class_name = text_of(class_name), .bytes = {bytes, len}};
   return catalog.table->value(catalog.self, &node, value, err);
 }
 
-/* Parses one number per axis. Fails if the text has other contents, so that it stays text. */
+/* Parses one number per axis. Fails if the text has other contents, so that the attribute remains text. */
 static int numbers_of(const char *text, uint64_t rank, double *numbers) {
   char *end;
   for (uint64_t axis = rank; axis-- > 0; text = end) {
@@ -169,7 +169,7 @@ static int32_t describe_attributes(FerryCatalogSink catalog, const Header *heade
   return FERRY_DONE;
 }
 
-/* Keeps an attribute until the tensor is described, and reports fields that cannot be represented as a loss. */
+/* Stores an attribute until the tensor is described. Reports a loss for a field that cannot be represented. */
 static int32_t keep_or_lose(Header *header, FerryCatalogSink catalog, const char *key, const char *value, FerryErrorSink err) {
   static const char *const CARRIED[] = {"type", "dimension", "sizes", "encoding", "endian"};
   for (size_t i = 0; i < sizeof CARRIED / sizeof *CARRIED; i++)
@@ -369,7 +369,7 @@ static int is_line(const char *text, size_t len) {
   return !memchr(text, 0, len);
 }
 
-/* Whether the value can follow the colon of a field. */
+/* Reports whether the value can follow the colon of a field. */
 static int is_field(const Writing *writing, const Field *field) {
   if (!field) return 0;
   if (writing->kind == FERRY_NUMBERS) return field->is_numbers && writing->number_count == writing->rank;
@@ -421,7 +421,7 @@ static int32_t put_values(FerryCatalogView view, uint32_t tensor, Writing *writi
   return status;
 }
 
-/* The host copies all bytes, so nothing is left to do. */
+/* The host copies all bytes and never calls this function. */
 static int32_t stream(void *self, uint32_t file, FerryCatalogView view, FerryByteSink output, FerryContext context,
                       FerryErrorSink err) {
   (void)self, (void)file, (void)view, (void)output, (void)context;
@@ -517,11 +517,12 @@ static int32_t tensor_writer(void *self, FerryPairs options, FerryTensorWriter *
   return FERRY_DONE;
 }
 
-/* Null functions are not offered: the format has no probe, because its magic decides, and no records. */
+/* A null function means that the format does not support it. This format has no probe, because its magic identifies it,
+ * and no records. */
 static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = describe,
                                         .tensor_reader = tensor_reader, .tensor_writer = tensor_writer};
 
-/* The revision that this was built for. If the host has an older one, additions since 1.0 are not used. */
+/* The revision that this plugin was built for. With a host of an older revision, it uses no additions since 1.0. */
 #ifndef NRRD_MINOR
 #define NRRD_MINOR FERRY_MINOR
 #endif

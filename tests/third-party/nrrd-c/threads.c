@@ -1,5 +1,5 @@
-/* A host in C that reads one file with a library's format on many threads at the same time, for ThreadSanitizer, which
- * then sees both sides of the boundary. `threads LIBRARY`. */
+/* A host in C that reads one file with a library's format on many threads at the same time: `threads LIBRARY`. The tests
+ * build it with ThreadSanitizer, which then checks both sides of the plugin boundary. */
 #include "ferry_plugin.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -51,7 +51,7 @@ static int32_t read_at(void *self, uint32_t file, uint64_t offset, FerryBytesMut
 
 static const FerrySourceTable SOURCE = {.size = sizeof SOURCE, .entry = entry, .open = open_file, .info = info, .read_at = read_at};
 
-/* ---- the other arguments of a reader: a context, and a catalog per thread that counts ---- */
+/* ---- the other arguments of a reader: a context, and for each thread a catalog that counts correct tensors ---- */
 
 static int32_t limit(void *self, FerryText name, uint64_t *value, FerryErrorSink err) {
   (void)self, (void)name, (void)err;

@@ -1,6 +1,6 @@
-// Two formats in C++, of tensors and of rows. Every function that the host calls can throw: `FERRY_THROW` names it, such as
-// `Format.describe`. `guarded` keeps the exception on this side. With the prefix `unguarded `, the exception leaves the function,
-// which breaks the rules; the tests check what happens to the process.
+// Two formats in C++, of tensors and of rows. Every function that the host calls can throw an exception. `FERRY_THROW` names
+// the function that throws, such as `Format.describe`. `guarded` catches the exception. With the prefix `unguarded `, the
+// exception leaves the function, which breaks the rules. The tests check the effect on the process.
 #include "ferry_plugin.h"
 #include <cstdlib>
 #include <cstring>
@@ -63,7 +63,7 @@ template <class Run> int32_t guarded(FerryErrorSink err, const char *entry, Run 
 
 int32_t done() { return FERRY_DONE; }
 
-// Objects own nothing. `drop` exists only to throw.
+// Objects own no resources. `drop` exists only to throw an exception.
 #define DROP(name, object) \
   int32_t name(void *, FerryErrorSink err) { return guarded(err, object ".drop", done); }
 
@@ -75,7 +75,7 @@ int32_t name(FerryNameSink names, const char *text, FerryErrorSink err) {
   return names.table->name(names.self, text_of(text), err);
 }
 
-// ---- tensors: a file is its magic; a written file is longer, as the plan requires ----
+// ---- tensors: an input file consists of its magic; a written file is longer, as the plan requires ----
 
 int32_t decode(void *, FerrySource, uint64_t, FerryByteSink output, FerryContext, FerryErrorSink err) {
   return guarded(err, "TensorDecoder.decode", [&] { return write(output, "abcd", err); });
@@ -153,7 +153,7 @@ int32_t steps(void *, FerryCatalogView, FerryNameSink, FerryContext, FerryErrorS
 DROP(drop_writer, "TensorWriter")
 const FerryTensorWriterTable WRITER = {sizeof WRITER, drop_writer, nullptr, plan_tensors, steps};
 
-// ---- rows: one, of one column ----
+// ---- rows: one row of one column ----
 
 void release_schema(ArrowSchema *schema) {
   if (schema->n_children) delete schema->children[0], delete[] schema->children;
@@ -165,7 +165,7 @@ void make_schema(ArrowSchema *out) {
   *out = {"+s", "", nullptr, 0, 1, new ArrowSchema *[1]{child}, nullptr, release_schema, nullptr};
 }
 
-// Arrow's callbacks return a number, because they have no error sink.
+// Arrow's callbacks return an error number, because they have no error sink.
 template <class Run> int guarded_number(const char *entry, Run run) {
   throw_if_asked("unguarded " + std::string(entry));
   try {
@@ -224,7 +224,7 @@ int32_t scan(void *, const FerryScan *, FerryPredicate, ArrowArrayStream *out, u
   });
 }
 
-// The host calls this for a stream that failed.
+// The host calls this function for a stream that failed.
 int32_t fault(void *, uint64_t, FerryErrorSink err) {
   return guarded(err, "RecordSet.fault", [&] {
     if (!is_asked("Stream.get_next") && !is_asked("Stream.get_schema")) return FERRY_DONE;

@@ -1,4 +1,4 @@
-// A format in C++ whose code throws: `guarded` keeps every exception on this side of the boundary.
+// A format in C++ whose code throws exceptions. `guarded` catches every exception before it reaches the host.
 #include "ferry_plugin.h"
 #include <cstring>
 #include <exception>
@@ -11,7 +11,7 @@ FerryText text_of(const char *text) {
   return {reinterpret_cast<const uint8_t *>(text), std::strlen(text)};
 }
 
-// Runs code that may throw. `noexcept` makes an escaping exception end the process here, and not in the host's frames.
+// Runs code that may throw. Because of `noexcept`, an escaping exception ends the process here and never unwinds the host.
 template <class Run> int32_t guarded(FerryErrorSink err, Run run) noexcept {
   std::string why = "an exception that is not a std::exception";
   try {
@@ -24,7 +24,7 @@ template <class Run> int32_t guarded(FerryErrorSink err, Run run) noexcept {
   return FERRY_PLUGIN_FAULT;
 }
 
-// The reader throws what the contents of the input request.
+// The reader throws the exception that the contents of the input request.
 struct Reader {
   std::string file;
 
@@ -78,7 +78,7 @@ int32_t tensor_reader(void *, FerryPairs, FerryTensorReader *reader, FerryErrorS
   });
 }
 
-// C++11 has no designated initializers. Null functions are not offered.
+// C++11 has no designated initializers. Null entries are functions that the format does not support.
 const FerryFormatTable FORMAT = {sizeof(FerryFormatTable), nullptr, nullptr, describe, nullptr, tensor_reader,
                                  nullptr, nullptr, nullptr};
 

@@ -251,7 +251,7 @@ def diff(  # type: ignore[no-untyped-def]
     progress=False,
     **options,
 ):
-    """Compares two inputs of any formats: names, dtypes, shapes and every value.
+    """Compares the names, dtypes, shapes and values of two inputs, of any formats.
 
     Args:
         a: The first input.
@@ -518,7 +518,7 @@ def _path(path):  # type: ignore[no-untyped-def]
 
 
 class _Place:
-    """The absolute path of an input, which stays valid in other processes and if the working folder changes.
+    """The absolute path of an input. It remains valid in other processes and if the working folder changes.
 
     If its `with` block raises an error, the error shows the path as the caller passed it.
     """

@@ -26,7 +26,7 @@ def configure(
     limits: dict[str, int] | None = None,
     stores: dict[str, object] | None = None,
 ) -> None:
-    """Sets the resources and settings of the engine, from the next call on. Open inputs keep the old ones.
+    """Sets the resources and settings of the engine for later calls. Inputs that are already open keep the old settings.
 
     Args: threads: The number of worker threads. The default is the number of processors. memory:
     The bytes of buffers for all threads together. The default is 256 MiB. plugins: Additional

@@ -1,4 +1,4 @@
-"""Exceptions, grouped by whose fault the error is.
+"""The exceptions of the package, grouped by the cause of the error.
 
 Each exception is a `tensorferry.Error`, and also a subclass of the matching built-in exception.
 """
@@ -57,7 +57,7 @@ class LimitError(Error, ValueError):
 
 
 class _SystemError(Error, OSError):
-    """Adds the attributes of Python's `OSError`.
+    """Base class for errors that are also an `OSError`, with the attributes of `OSError`.
 
     `OSError` itself would repeat the attributes in the message, and would lose them when it is
     pickled.

@@ -35,7 +35,7 @@ class Model(Mapping):  # type: ignore[type-arg]
         self._tensors = {tensor.name: tensor for tensor in raw.tensors()}
 
     def __getitem__(self, name: str) -> Tensor:
-        """Returns the tensor of this name.
+        """Returns the tensor with this name.
 
         Raises:
             TensorNotFoundError: There is no such tensor. This is also a `KeyError`.
@@ -44,7 +44,7 @@ class Model(Mapping):  # type: ignore[type-arg]
         return Tensor(self, found if found is not None else self._raw.tensor(name))
 
     def get(self, key: str, default=None, /):  # type: ignore[no-untyped-def]
-        """Returns the tensor of this name, or `default`."""
+        """Returns the tensor with this name, or `default`."""
         return self[key] if key in self._tensors else default
 
     def __iter__(self):  # type: ignore[no-untyped-def]
@@ -129,7 +129,7 @@ class Model(Mapping):  # type: ignore[type-arg]
         self._raw.check_unchanged()
 
     def stats(self, glob: str | None = None, histogram: bool = False) -> dict[str, Statistics]:
-        """Computes statistics of the values: range, mean, deviation, and counts of zeros, NaN, infinities and more.
+        """Computes statistics of the values: range, mean, standard deviation, and counts of zeros, NaN, infinities and more.
 
         All threads read the tensors, and no tensor is in memory as a whole. Quantized weights are
         dequantized and reported under the name of the dequantized weight.

@@ -1,4 +1,4 @@
-"""Schedules the pieces of a plan on workers on other machines: the queue, retries, timeouts and progress.
+"""Schedules the pieces of a plan on workers on other machines, with a queue, retries, timeouts and progress.
 
 A worker is a `ferry work` process on any machine. An `Engine` starts workers and communicates with
 them; `tensorferry.ray` contains the engine for Ray. This module does not depend on Ray. It handles
@@ -49,7 +49,7 @@ class Answer:
 
     worker: Hashable
     moved: dict[int, tuple[int, int]] = field(default_factory=dict)
-    # Why the worker cannot do any piece, for example because its machine does not see the plan.
+    # Why the worker cannot run any piece, for example because its machine cannot access the plan.
     fault: str | None = None
 
 

@@ -6,7 +6,7 @@ import sys
 
 
 def listener(progress: object):  # type: ignore[no-untyped-def]
-    """Returns the progress callback for the engine, and a function that ends it.
+    """Returns the progress callback for the engine, and a function that ends the display of progress.
 
     The callback is called with the bytes done, the total bytes, and `"read"`, `"copy"` or
     `"check"`.

@@ -185,7 +185,7 @@ class RunSummary(_Document):
 
 
 class StateObject:
-    """An object in a checkpoint's state that only its own format understands. None of its code is run.
+    """An object in a checkpoint's state that only its own format can interpret. Its code is never run.
 
     Attributes:
         kind: Its class or function, such as `"torch.optim.adam.Adam"`.

@@ -78,7 +78,7 @@ class Scan:
         return self._raw.error()
 
     def split(self, number: int) -> Split:
-        """Returns one of the splits as a stream of its own.
+        """Returns one split as a separate stream.
 
         Args:
             number: The number of the split, from 0.

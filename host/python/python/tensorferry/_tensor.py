@@ -100,7 +100,7 @@ class Tensor:
     __hash__ = object.__hash__
 
     def __getitem__(self, index: object) -> Tensor:
-        """Returns a part of the tensor, still lazy.
+        """Returns a part of the tensor, which is also lazy.
 
         Raises:
             IndexError: The index is out of range.

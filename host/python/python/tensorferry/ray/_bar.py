@@ -8,7 +8,7 @@ from typing import Any
 
 
 def bar(progress: object, jobs: int) -> tuple[Callable[[dict[str, Any]], object], Callable[[], None]]:
-    """Returns a function that takes each event, and one that ends the bar.
+    """Returns a function to call with each event, and a function that ends the bar.
 
     Args: progress: A function that is called with each event, or whether to show a bar. jobs: The
     number of jobs.

@@ -60,7 +60,7 @@ def run(  # type: ignore[no-untyped-def]
     piece_timeout=None,
     retries=3,
 ):
-    """Runs the jobs of a manifest on a Ray cluster. Another call does only what is left.
+    """Runs the jobs of a manifest on a Ray cluster. Another call runs only the remaining jobs.
 
     Ctrl-C, or the end of this process, ends all running jobs and leaves no partial output.
 
@@ -113,7 +113,7 @@ def run(  # type: ignore[no-untyped-def]
 
 
 def _leave() -> None:
-    """Leaves the cluster, but does not wait for a frozen node."""
+    """Disconnects from the cluster without waiting for a frozen node."""
     thread = threading.Thread(target=ray.shutdown, name="leave-ray", daemon=True)
     thread.start()
     thread.join(_LONGEST_GOODBYE)
@@ -183,7 +183,7 @@ def _summary(outcome: _pieces.Outcome, plan: str, notes: list[str], seconds: flo
 
 
 class Actor:
-    """An actor on a node. It has a `ferry work` process."""
+    """An actor on a node, with its own `ferry work` process."""
 
     def __init__(self, plan: str, threads: int, memory: int | None) -> None:
         self._work = Work(plan, threads, memory)

@@ -1,4 +1,4 @@
-"""Writes a Ray dataset as files of any record format, complete or not at all.
+"""Writes a Ray dataset as files of any record format. The files appear all together or not at all.
 
 Ray repeats a write task if its node is lost or seems to be lost. Each attempt therefore writes its
 own files into a hidden folder next to the output, and returns their names. When all tasks have
