@@ -8,9 +8,10 @@ writes (`fp32`), rank 0's module if it is whole (`model`), and the optimizer's s
 A case is a stage and a dtype, possibly followed by more words: `3-bf16`, `2-fp32-universal`. Its
 checkpoint is FOLDER/CASE.
 
-    universal adds a universal checkpoint, global_step2_universal small_groups stage 3 divides its
-    vector into several bf16_optimizer the optimizer is BF16_Optimizer legacy the files have torch's
-    stream format, from before torch 1.6
+    universal        adds a universal checkpoint, global_step2_universal
+    small_groups     stage 3 divides its vector into several
+    bf16_optimizer   the optimizer is BF16_Optimizer
+    legacy           the files have torch's stream format, from before torch 1.6
 """
 
 import glob

@@ -1,7 +1,8 @@
 """Reads a msgpack file with flax.serialization, and prints the facts of the arrays, by their keys.
 
-    flax_see.py FILE [like] With `like`, the script also reads the file through from_bytes, with a
-    target of the same structure.
+    flax_see.py FILE [like]
+
+With `like`, the script also reads the file through from_bytes, with a target of the same structure.
 """
 import json
 import sys

@@ -1,7 +1,7 @@
 """Saves small models with transformers, without any download, and loads ferry's conversions of them.
 
-    hub_models.py FOLDER creates FOLDER/CASE for each case, and prints the contents of its weight
-    files hub_models.py FOLDER --check CASE ... loads FOLDER/CASE.out as the model of the case
+    hub_models.py FOLDER                    creates FOLDER/CASE for each case, and prints the contents of its weight files
+    hub_models.py FOLDER --check CASE ...   loads FOLDER/CASE.out as the model of the case
 
 A case is `model-format` with more words, as in `bert-torch-sharded-variant`.
 """

@@ -1,8 +1,7 @@
 """Creates and checks checkpoints with typed keys of jax.random.
 
-    orbax_keys.py make FOLDER saves trees with typed keys in a folder, with PyTreeCheckpointer and
-    the v1 API orbax_keys.py check FOLDER restores a checkpoint with both APIs, and compares it with
-    the tree
+    orbax_keys.py make FOLDER       saves trees with typed keys in a folder, with PyTreeCheckpointer and the v1 API
+    orbax_keys.py check FOLDER      restores a checkpoint with both APIs, and compares it with the tree
 """
 import os
 import sys

@@ -1,7 +1,8 @@
 """Restores a checkpoint with Orbax, and prints the facts of the arrays, by their keys.
 
-    orbax_see.py FOLDER DEVICES DEVICES is the number of JAX devices. With several devices, arrays
-    are restored in parts.
+    orbax_see.py FOLDER DEVICES
+
+DEVICES is the number of JAX devices. With several devices, arrays are restored in parts.
 """
 import json
 import os

@@ -1,7 +1,7 @@
 """Saves whole modules, and prints the facts of their `state_dict()`.
 
-    torch_modules.py FOLDER creates FOLDER/CASE.pt for each case torch_modules.py FOLDER --check
-    loads FOLDER/CASE.back.pt, ferry's conversion of it, into the same model
+    torch_modules.py FOLDER            creates FOLDER/CASE.pt for each case
+    torch_modules.py FOLDER --check    loads FOLDER/CASE.back.pt, ferry's conversion of it, into the same model
 """
 
 import json

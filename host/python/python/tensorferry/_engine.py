@@ -28,13 +28,15 @@ def configure(
 ) -> None:
     """Sets the resources and settings of the engine for later calls. Inputs that are already open keep the old settings.
 
-    Args: threads: The number of worker threads. The default is the number of processors. memory:
-    The bytes of buffers for all threads together. The default is 256 MiB. plugins: Additional
-    folders of plugin libraries. limits: Limits on what an input may claim, by name, such as
-    `{"tensors": 10_000_000}`. `ferry formats` lists them. stores: Settings for S3, other object
-    stores, web servers and the Hugging Face Hub, such as `{"s3.endpoint":
-    "http://localhost:9000"}`. The guide lists the keys. Credentials in the environment are used
-    too.
+    Args:
+        threads: The number of worker threads. The default is the number of processors.
+        memory: The bytes of buffers for all threads together. The default is 256 MiB.
+        plugins: Additional folders of plugin libraries.
+        limits: Limits on what an input may claim, by name, such as `{"tensors": 10_000_000}`. `ferry formats` lists
+            them.
+        stores: Settings for S3, other object stores, web servers and the Hugging Face Hub, such as
+            `{"s3.endpoint": "http://localhost:9000"}`. The guide lists the keys. Credentials in the environment are
+            used too.
 
     Raises:
         UsageError: A limit or setting does not exist.

@@ -203,11 +203,16 @@ def run(
 ) -> Outcome:
     """Runs all pieces, and stops all workers at the end.
 
-    Args: pieces: The numbers of the pieces. engine: Starts the workers. workers: The number of
-    workers. rules: Timeouts and retries. listen: A function that is called with each event, a
-    mapping that contains `"event"`. clock: Returns the time in seconds.
+    Args:
+        pieces: The numbers of the pieces.
+        engine: Starts the workers.
+        workers: The number of workers.
+        rules: Timeouts and retries.
+        listen: A function that is called with each event, a mapping that contains `"event"`.
+        clock: A function that returns the time in seconds.
 
-    Raises: SystemFault: No worker can run any piece.
+    Raises:
+        SystemFault: No worker can run any piece.
     """
     state = _Run(pieces, engine, rules or Rules(), listen or (lambda event: None), clock)
     try:

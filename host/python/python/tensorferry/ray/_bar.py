@@ -10,8 +10,9 @@ from typing import Any
 def bar(progress: object, jobs: int) -> tuple[Callable[[dict[str, Any]], object], Callable[[], None]]:
     """Returns a function to call with each event, and a function that ends the bar.
 
-    Args: progress: A function that is called with each event, or whether to show a bar. jobs: The
-    number of jobs.
+    Args:
+        progress: A function that is called with each event, or whether to show a bar.
+        jobs: The number of jobs.
     """
     if callable(progress):
         return progress, lambda: None

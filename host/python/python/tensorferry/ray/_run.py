@@ -64,23 +64,29 @@ def run(  # type: ignore[no-untyped-def]
 
     Ctrl-C, or the end of this process, ends all running jobs and leaves no partial output.
 
-    Args: manifest: A manifest, or the folder of a plan that `ferry plan` created. plan: The folder
-    of the plan, which all nodes must share, like the inputs and outputs. By default it is
-    `zoo.plan` next to `zoo.toml`. If it does not exist, it is created from the manifest. It is
-    kept, and records the finished jobs. address: The address of a cluster, from one of its nodes.
-    By default, Ray finds a running cluster or starts one on this machine. variables: Values of the
-    manifest's variables. only: Globs of job names. Only these jobs are planned. actors: The number
-    of actors. By default, it is as large as the processors of the cluster allow. num_cpus: The
-    processors, and threads, of each actor. memory: The bytes of its node's memory that each actor
-    uses. progress: `True` shows a progress bar. A function is called with each event as a mapping.
-    timeout: Seconds in which an actor must answer before others run its pieces. piece_timeout:
-    Seconds in which a piece must make progress. By default it is unlimited. retries: The number of
-    retries of a piece with temporary failures. Malformed inputs are not retried.
+    Args:
+        manifest: A manifest, or the folder of a plan that `ferry plan` created.
+        plan: The folder of the plan, which all nodes must share, like the inputs and outputs. By default it is
+            `zoo.plan` next to `zoo.toml`. If it does not exist, it is created from the manifest. The folder is kept,
+            and records the finished jobs.
+        address: The address of a cluster, from one of its nodes. By default, Ray finds a running cluster or starts one
+            on this machine.
+        variables: Values of the manifest's variables.
+        only: Globs of job names. Only these jobs are planned.
+        actors: The number of actors. The default is the number for which the cluster has processors.
+        num_cpus: The processors, and threads, of each actor.
+        memory: The bytes of its node's memory that each actor uses.
+        progress: `True` shows a progress bar. A function is called with each event as a mapping.
+        timeout: Seconds in which an actor must answer before others run its pieces.
+        piece_timeout: Seconds in which a piece must make progress. By default it is unlimited.
+        retries: The number of retries of a piece with temporary failures. Malformed inputs are not retried.
 
     Returns:
         A `Summary`. A failed job raises no exception; the summary shows it.
 
-    Raises: UsageError: The manifest cannot be planned. SystemFault: No node can run any piece.
+    Raises:
+        UsageError: The manifest cannot be planned.
+        SystemFault: No node can run any piece.
     """
     began = time.monotonic()
     _refuse_client(address)
