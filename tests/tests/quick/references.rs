@@ -51,7 +51,7 @@ fn the_guide_has_every_key_of_the_json_documents() {
         let mut keys = BTreeMap::new();
         for command in commands {
             let ran = ferry.run(command.split(' '));
-            for document in serde_json::Deserializer::from_slice(&ran.stdout).into_iter::<Value>() {
+            for document in serde_json::Deserializer::from_str(&ran.stdout).into_iter::<Value>() {
                 collect(&document.unwrap_or_else(|error| panic!("{command}: {error}")), "", &mut keys);
             }
         }

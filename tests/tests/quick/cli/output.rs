@@ -32,6 +32,43 @@ fn modes_follow_the_umask() {
 }
 
 #[test]
+fn companions_are_chosen() {
+    let ferry = Ferry::new();
+    let [model, weights] = ferry.paths(["model", "model/model.safetensors"]);
+    ferry.model("model/model.safetensors", &Model::of_size(1 << 20, 6, 1));
+    for name in
+        ["config.json", "tokenizer.json", "optimizer.pt", "tokenizer/vocab.txt", "pooling/config.json"]
+    {
+        ferry.write(&format!("model/{name}"), "{}");
+    }
+    let copied = |input: &Path, output: &str, companions: &str| {
+        let output = ferry.at(output);
+        ferry.convert(input, &output, &["--to", "torch", "--companions", companions]);
+        let files = files_below(&output).into_iter().map(|file| file.display().to_string());
+        files.filter(|name| name != "pytorch_model.bin").collect::<Vec<_>>()
+    };
+    assert!(copied(&model, "none/", "none").is_empty());
+    assert_eq!(copied(&model, "all/", "all").len(), 5);
+    let of_folder = copied(&model, "some/", "config.json, tokenizer*");
+    assert_eq!(of_folder, ["config.json", "pooling/config.json", "tokenizer.json", "tokenizer/vocab.txt"]);
+    assert!(ferry.equal(&model, &ferry.at("none")));
+    // Files next to an input that is a file are copied only if they are named.
+    assert_eq!(copied(&weights, "of-file/", "*.json"), ["config.json", "tokenizer.json"]);
+    assert!(copied(&weights, "of-file-all/", "none").is_empty());
+    let misspelled =
+        args!["convert", model, ferry.at("typo/"), "--to", "torch", "--companions", "confg.json"];
+    ferry.run(misspelled).expect(0).says(&["no file next to the weights matches \"confg.json\""]);
+    // What was left out is in the account, and is not a loss.
+    let strict = ["--to", "torch", "--companions", "none", "--strict", "--json"];
+    let report = ferry.run(
+        args!["convert", model, ferry.at("strict/")].into_iter().chain(strict.iter().map(AsRef::as_ref)),
+    );
+    let report = report.expect(0).json();
+    assert_eq!(report["account"]["counts"]["excluded"], 5, "{report}");
+    assert_eq!(report["losses"], serde_json::json!([]), "{report}");
+}
+
+#[test]
 fn a_model_folder_keeps_its_sidecars() {
     let ferry = Ferry::new();
     let [model, output] = ferry.paths(["model", "output"]);
