@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tensorferry_sdk::arrow_schema::ArrowError;
 use tensorferry_sdk::{Error, Result};
 
-/// Calls the library on untrusted bytes. If the call fails or panics, the bytes are malformed.
+/// Calls the Arrow library on untrusted bytes. Reports the bytes as malformed if the call fails or
+/// panics.
 pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| match error {
@@ -23,7 +24,7 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ArrowError>) -> Result
     }
 }
 
-/// Converts the error of the library when it refuses to write rows.
+/// Converts the error that the Arrow library returns if it cannot write rows.
 pub(crate) fn write_error(error: ArrowError) -> Error {
     match error {
         ArrowError::ExternalError(inner) => match inner.downcast::<Error>() {
@@ -41,7 +42,8 @@ fn text_of(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// Shortens a message of the library to one line, since it quotes names and values from the file.
+/// Shortens an error message of the Arrow library to one line. The message may quote long names and
+/// values from the file.
 pub(crate) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(500).collect();
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")

@@ -1,5 +1,5 @@
-//! Arrow IPC: record batches with the same layout as in memory, in a stream or in a file. Feather
-//! V2 is the file format.
+//! Arrow IPC: a stream or a file of record batches, which have the same layout as in memory.
+//! Feather V2 is a different name for the file format.
 //!
 //! ```text
 //! message   FF FF FF FF | i32 length n of the metadata | n bytes: a flatbuffer Message | its body
@@ -8,13 +8,13 @@
 //! file      ARROW1 00 00 | a stream | a flatbuffer Footer | i32 its length | ARROW1
 //! ```
 //!
-//! All numbers are little-endian. A file's footer lists its dictionaries and batches. A stream does
-//! not have a list, so the reader goes from message to message. Each split is a run of batches. In
-//! a stream, a dictionary may grow or be replaced. In a file, a dictionary may only grow, so all
-//! pieces of a file have to share their dictionaries.
+//! All numbers are little-endian. A file's footer lists its dictionaries and batches. A stream has
+//! no such list, so the reader scans all messages. Each split is a run of consecutive batches. In a
+//! stream, a later message may extend or replace a dictionary. In a file, a dictionary can only be
+//! extended, so all pieces of a file must share their dictionaries.
 //!
 //! Sources: Arrow's "Columnar Format" (Message.fbs, Schema.fbs, File.fbs), the `arrow-ipc` crate,
-//! files that pyarrow writes.
+//! and files written by pyarrow.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -28,11 +28,11 @@ use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
 const MAGIC: &[u8; 6] = b"ARROW1";
-/// Magic of the Feather format of 2016, which is not Arrow IPC.
+/// Magic number of Feather V1, the format of 2016, which is not Arrow IPC.
 const FEATHER_V1: &[u8; 4] = b"FEA1";
-/// First bytes of a message since Arrow 0.15.
+/// First bytes of a message that Arrow 0.15 or later wrote.
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// File name suffixes. Outputs get the first one.
+/// File name suffixes. The first one is the default for output files.
 const SUFFIXES: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
 const STREAM_SUFFIX: &str = ".arrows";
 

@@ -1,4 +1,4 @@
-//! Options of the writer. The reader does not have any options.
+//! Options of the writer. The reader has no options.
 
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::IpcWriteOptions;
@@ -47,7 +47,7 @@ pub(crate) enum Form {
 pub(crate) struct WriteOptions {
     /// Write options of the `arrow-ipc` library.
     pub(crate) ipc: IpcWriteOptions,
-    /// Maximum size of a record batch.
+    /// Maximum number of rows and bytes of a record batch.
     pub(crate) group: Group,
     pub(crate) sharding: Sharding,
     form: Option<Form>,
@@ -74,7 +74,7 @@ impl WriteOptions {
         })
     }
 
-    /// Returns the form of a file with this name.
+    /// Returns the form in which to write a file with this name.
     pub(crate) fn form_of(&self, name: &str) -> Form {
         let by_name = if has_suffix(name, crate::STREAM_SUFFIX) { Form::Stream } else { Form::File };
         self.form.unwrap_or(by_name)

@@ -1,11 +1,12 @@
-//! Detection of Arrow IPC: a file by its first bytes, a folder by the names in it.
+//! Detection of Arrow IPC. A file is detected by its first bytes, and a folder by the file names in
+//! it.
 
 use crate::read::{is_member, is_schema};
 use crate::{CONTINUATION, FEATHER_V1, MAGIC, SUFFIXES};
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Maximum bytes of a schema that detection reads.
+/// Maximum number of bytes of a schema that detection reads.
 const LOOKED_AT: u64 = 4 << 20;
 
 /// Scores a source. A file with an Arrow name but wrong bytes still gets `MAYBE`, so that the

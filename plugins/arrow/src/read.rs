@@ -1,5 +1,5 @@
-//! The reader. It first locates all messages, to determine the schema and the number of rows. Then
-//! it divides the batches into runs, and each run is a split.
+//! The reader. It first locates all messages to determine the schema and the number of rows. Then
+//! it divides the batches into runs. Each run becomes a split.
 
 mod claims;
 mod contents;
@@ -107,7 +107,8 @@ impl RecordSet for ArrowSet {
     }
 }
 
-/// Divides batches into splits. For a file without batches, returns one split without rows.
+/// Divides the batches of a file into runs, one per split. For a file without batches, returns one
+/// empty run.
 fn runs_of(contents: &Contents) -> Vec<Range<usize>> {
     let (mut runs, mut start) = (Vec::new(), 0);
     for (index, batch) in contents.batches.iter().enumerate() {

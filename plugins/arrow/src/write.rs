@@ -1,5 +1,5 @@
-//! The writer. A piece is one or more record batches. In a file, the dictionaries and the index of
-//! all batches follow the pieces.
+//! The writer. Each piece of a file contains one or more record batches. In the file format, the
+//! dictionaries and the index of all batches follow the pieces.
 
 mod encode;
 mod footer;

@@ -5,27 +5,28 @@
 
 Without arguments, it reads the report.json in its own folder. For each output that has a receipt, it checks:
 
-1. Every file of the output has the length and the digest recorded in the receipt.
-2. Every tensor, read by safetensors, torch.load(weights_only=True) or tf.train.load_checkpoint, has the
-   dtype, the shape and the digest recorded in the receipt, and no tensor is extra.
-3. Records are read to the end: TFRecord by tf.data.TFRecordDataset, which checks every CRC, Parquet
-   by pyarrow, JSON lines by Python's json. Each file has the recorded number of records and no columns
-   that are not in the receipt, and the values of each column have the recorded digest.
-4. If no step changed the tensors, each tensor is also in the source, read in the same way, with the same
-   dtype, shape and bytes. Its name in the source is the same, or a longer name that ends with the tensor's
-   name. If the source has no such name, because its format names tensors differently, any name is accepted.
+1. Every file of the output has the length and digest in the receipt.
+2. Every tensor has the dtype, shape and digest in the receipt, and no tensor is missing from the
+receipt. Tensors are read by safetensors, torch.load(weights_only=True) or tf.train.load_checkpoint.
+3. Each file of records has the number of records in the receipt, and only columns that are in the
+receipt. The values of each column have the digest in the receipt. TFRecord files are read by
+tf.data.TFRecordDataset, which checks every CRC, Parquet by pyarrow, and JSON lines by Python's
+json.
+4. If no step changed the tensors, the source contains each tensor with the same dtype, shape and
+bytes. Its name in the source is the same, or a longer name that ends with the tensor's name. If the
+source has no such name, because its format names tensors differently, any name is accepted.
 
-Frameworks cannot read some tensors, or can read them only by running code from a pickle. The program lists
-and counts these tensors as not checked. It does the same with columns that have no digest in the receipt, and
-with times in formats other than Parquet.
+Frameworks cannot read some tensors, or can read them only by running code from a pickle. The
+program lists and counts these tensors as not checked. It treats columns that have no digest in the
+receipt, and times in formats other than Parquet, in the same way.
 
-The digest of a tensor covers its dtype, its shape and its elements, row-major and little-endian. The length
-of a string precedes its bytes, as 8 bytes, little-endian.
+The digest of a tensor covers its dtype, its shape and its elements, which are row-major and
+little-endian. An 8-byte little-endian length precedes the bytes of each string element.
 
-Exit codes: 0 everything was checked and is equal; 1 something differs; 2 usage error, or nothing to check;
-3 nothing differs, but not everything could be checked.
+Exit codes: 0 everything was checked and matches; 1 something differs; 2 usage error, or nothing to
+check; 3 nothing differs, but not everything could be checked.
 
-Needs Python 3.9 or newer, and the frameworks of the formats to check.
+The program requires Python 3.9 or newer, and the frameworks of the formats to check.
 """
 
 import argparse
@@ -61,7 +62,7 @@ TENSORFLOW = {
     "uint2": "U2_UNPACKED", "float4_e2m1fn": "F4_UNPACKED",
 }
 
-# Several threads must not import large frameworks at once.
+# Prevents several threads from importing large frameworks at the same time.
 IMPORTING = threading.Lock()
 
 
@@ -77,8 +78,8 @@ def framework(name):
             raise NotChecked(f"this Python has no {name}: {error}") from error
 
 
-# Tensor readers. For each tensor, a reader yields the name and (dtype, shape, content digest), or the name and
-# the reason why the framework cannot read the tensor.
+# Tensor readers. For each tensor, a reader yields the name, and either (dtype, shape, content
+# digest) or the reason why the framework cannot read the tensor.
 
 def fact(dtype, shape, raw):
     """Returns dtype, shape and digest of a tensor. The documentation of receipts defines the digest."""
@@ -220,8 +221,8 @@ def read(format_id, path):
         raise NotChecked(f"its framework cannot read it: {type(error).__name__}: {error}") from error
 
 
-# BLAKE3, the digest of tensors and records. The blake3 package computes it if it is installed. Otherwise,
-# numpy computes it here, many chunks at once.
+# BLAKE3, the digest of tensors and records. If the blake3 package is installed, it computes the
+# digest. Otherwise, the code below computes it with numpy, many chunks at a time.
 
 BLAKE3_IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
 BLAKE3_ORDER = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]
@@ -241,7 +242,7 @@ class Blake3:
 
     def update(self, data):
         self.rest += data
-        # The last group stays in the buffer, because it may be the end of the data.
+        # Keep the last group in the buffer, because it may be the end of the data.
         while len(self.rest) > self.GROUP:
             values = self.chunks(bytes(self.rest[: self.GROUP]), self.CHUNK, self.groups * self.CHUNKS)
             del self.rest[: self.GROUP]
@@ -254,7 +255,7 @@ class Blake3:
 
     def hexdigest(self):
         whole = len(self.rest) // self.CHUNK * self.CHUNK
-        # The final chunk is handled separately even if it is full.
+        # Handle the final chunk separately even if it is full.
         if whole == len(self.rest) and whole:
             whole -= self.CHUNK
         first, last = self.groups * self.CHUNKS, bytes(self.rest[whole:])
@@ -407,8 +408,9 @@ def flat(value, depth):
     return value if depth == 1 else [inner for item in value for inner in flat(item, depth - 1)]
 
 
-# Record readers. A reader yields batches of records in a file: the number of records, the names of their
-# columns, and for each column in `columns`, its values in these records. Only those columns are compared.
+# Record readers. A reader yields the records of a file in batches. For each batch, it yields the
+# number of records, the names of their columns, and the values of each column in `columns`, the
+# columns to compare.
 
 def tfrecord_rows(path, names, columns):
     tf = framework("tensorflow")
@@ -606,7 +608,7 @@ class Output:
                     self.wrong.append(f"file {file['name']!r}: column {column.name!r} has different values")
             if rows != file["rows"]:
                 self.wrong.append(f"file {file['name']!r} has {rows} records instead of {file['rows']}")
-            # In TFRecord, only the records name columns, and no record names a column without any values.
+            # A TFRecord file has no schema, so a column without any values does not occur in it.
             lacks = set() if format_id == "tfrecord" else known - names if rows else set()
             for name in sorted(names - known):
                 self.wrong.append(f"file {file['name']!r} has a column {name!r} that is not in the receipt")
@@ -665,8 +667,8 @@ class Output:
         except NotChecked as error:
             self.unchecked.append(f"source {path}: {error}")
             return
-        # Index by the name and by each of its suffixes, because the tensors of a part of a model have names without
-        # the path of the part.
+        # Index each tensor by its name and by each suffix of the name. If only a part of the model
+        # was converted, the names in the output do not begin with the path of the part.
         by_end, contents = {}, set()
         unread = sum(isinstance(fact, str) for fact in found.values())
         for name, fact in found.items():

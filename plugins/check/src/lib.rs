@@ -1,9 +1,9 @@
-//! `check.py`, a Python program that checks converted files with their frameworks' own readers. It
-//! does not use any of ferry's code.
+//! `check.py`, a Python program that checks converted files with the readers of their own
+//! frameworks. It does not use any of ferry's code.
 //!
-//! `ferry run` writes this program next to each report. The program contains the names of formats,
-//! which no code under `host/` does. If you add a format that a Python framework can read, add it
-//! to `check.py` too.
+//! `ferry run` writes this program next to each report. The program contains names of formats,
+//! which are not allowed in code under `host/`. If you add a format that a Python framework can
+//! read, add it to `check.py` too.
 
 #![forbid(unsafe_code)]
 

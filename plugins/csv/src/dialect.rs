@@ -22,7 +22,7 @@ impl Dialect {
     }
 }
 
-/// Returns whether a name has one of the format's suffixes.
+/// Returns whether a file name has one of the format's suffixes.
 pub(crate) fn is_called(name: &str) -> bool {
     has_any_suffix(uncompressed_name(name), SUFFIXES)
 }
@@ -30,29 +30,29 @@ pub(crate) fn is_called(name: &str) -> bool {
 /// A field of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// Range of the field's text in the row, without the quotes around it.
+    /// Range of the field's text in the row, excluding the quotes around the text.
     pub(crate) text: Range<usize>,
     pub(crate) is_quoted: bool,
-    /// If set, the text contains doubled quotes.
+    /// Whether the text contains doubled quotes.
     pub(crate) has_doubled: bool,
 }
 
-/// What the text starts with.
+/// Result of parsing the start of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowStart {
-    /// A row of this many bytes, including its line end.
+    /// A row of this many bytes, including the line end.
     Row(usize),
     /// An incomplete row.
     Cut,
-    /// A row with too many fields.
+    /// A row with more fields than the maximum.
     TooMany,
-    /// A quoted field with more text after its closing quote. The text is at this offset.
+    /// A quoted field with text after its closing quote. This is the offset of that text.
     AfterQuote(usize),
-    /// A quoted field without a closing quote. The field starts at this offset.
+    /// A quoted field without a closing quote. This is the offset of the field.
     Unterminated(usize),
 }
 
-/// Parses the first row of `text` into at most `most` fields. `is_all` means that the file ends
+/// Parses the first row of `text` into at most `max` fields. `is_all` means that the file ends
 /// after `text`.
 pub(crate) fn row(
     text: &[u8],
@@ -79,7 +79,7 @@ pub(crate) fn row(
                 }
                 match text.get(end + 1) {
                     Some(next) if *next == quote => (end, has_doubled) = (end + 2, true),
-                    // The next byte, which is not known yet, may double this quote.
+                    // The next byte is not available yet. It may be a second quote.
                     None if !is_all => return RowStart::Cut,
                     _ => break,
                 }
@@ -112,7 +112,7 @@ pub(crate) fn row(
     }
 }
 
-/// Returns the number of lines that a row takes.
+/// Returns the number of lines that a row spans.
 pub(crate) fn lines(row: &[u8]) -> u64 {
     let newlines = memchr::memchr_iter(b'\n', row).count();
     let alone = memchr::memchr_iter(b'\r', row).filter(|place| row.get(place + 1) != Some(&b'\n')).count();

@@ -1,37 +1,38 @@
-//! Kinds of values in text form, and the types of columns with such values.
+//! Kinds of text values, such as integers and dates, and the column types that are inferred from
+//! them.
 
 use tensorferry_row_text::exact;
 use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 
-/// Maximum length of a number without an exponent for which a float64 is always exact.
+/// Maximum length of a number without an exponent that a float64 always represents exactly.
 const MAX_EXACT_DIGITS: usize = 15;
 
 /// A float64 represents all integers up to this one exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
-/// The kind of the values that a column has had so far.
+/// The kind of the values of a column that have been read so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
     /// No values.
     #[default]
     None,
-    /// Empty strings, which are nulls in a column that also has values of another kind.
+    /// Empty strings. In a column that also has values of a different kind, they are nulls.
     Empty,
     Bool,
-    /// Integers. The flags are set if any integer is negative, needs 64 bits, or cannot be
-    /// represented exactly by a float64.
+    /// Integers. The flags are set if any integer is negative (`negative`), does not fit into an
+    /// int64 (`large`), or cannot be represented exactly by a float64 (`beyond`).
     Whole {
         negative: bool,
         large: bool,
         beyond: bool,
     },
-    /// Numbers. `beyond` is set if a float64 cannot represent all of them exactly.
+    /// Numbers. `beyond` is set if a float64 cannot represent all of the numbers exactly.
     Float {
         beyond: bool,
     },
     Date,
-    /// Times with this many fractional digits (0, 3, 6 or 9). `zone` is set if they have a zone.
-    /// `far` is set if any time is outside the years that 64-bit nanoseconds cover.
+    /// Times with this many fractional digits (0, 3, 6 or 9). `zone` is set if the times have a
+    /// time zone. `far` is set if 64-bit nanoseconds cannot represent the year of any time.
     Time {
         digits: u8,
         zone: bool,
@@ -52,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of a column that has values of the two kinds.
+    /// Returns the kind of a column that has values of both kinds.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::None, kind) | (kind, Self::None) | (Self::Empty, kind) | (kind, Self::Empty) => kind,
@@ -61,7 +62,8 @@ impl Kind {
                 Self::Whole { negative: negative_too, large: large_too, beyond: beyond_too },
             ) => {
                 let (negative, large) = (negative || negative_too, large || large_too);
-                // No 64-bit type has both negative numbers and numbers of 64 bits.
+                // No 64-bit type can represent both negative numbers and numbers above the int64
+                // maximum.
                 if negative && large {
                     return Self::Text;
                 }
@@ -76,7 +78,7 @@ impl Kind {
                 Self::Time { digits: other_digits, zone: other_zone, far: other_far },
             ) if zone == other_zone => {
                 let (digits, far) = (digits.max(other_digits), far || other_far);
-                // No 64-bit unit covers these years and has nine digits.
+                // No 64-bit timestamp with nine fractional digits can represent these years.
                 if far && digits == 9 { Self::Text } else { Self::Time { digits, zone, far } }
             }
             (one, other) if one == other => one,
@@ -132,15 +134,15 @@ fn is_bool(text: &[u8]) -> bool {
     matches!(text, b"true" | b"false" | b"True" | b"False" | b"TRUE" | b"FALSE")
 }
 
-/// Returns whether the string is NaN or an infinity in the notation of C, Python, R, Java or
+/// Returns whether the text is NaN or an infinity in the notation of C, Python, R, Java or
 /// JavaScript.
 fn is_non_number(text: &[u8]) -> bool {
     let word = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
     [&b"nan"[..], b"inf", b"infinity"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// Parses a number in JSON's notation. The part before or after the decimal point may be missing.
-/// An integer with leading zeros is an identifier, not a number.
+/// Parses a number in JSON notation, except that the part before or after the decimal point may be
+/// missing. An integer with leading zeros is an identifier, not a number.
 fn number(text: &[u8]) -> Option<Kind> {
     if is_non_number(text) {
         return Some(Kind::Float { beyond: false });
@@ -222,7 +224,7 @@ fn moment(text: &[u8]) -> Option<Kind> {
     let zone = match zone {
         [] => false,
         [b'Z'] => true,
-        // A zone's offset is less than a day.
+        // The offset of a time zone is less than a day.
         [b'+' | b'-', b'0'..=b'1', b'0'..=b'9', b':', b'0'..=b'5', b'0'..=b'9']
         | [b'+' | b'-', b'2', b'0'..=b'3', b':', b'0'..=b'5', b'0'..=b'9'] => true,
         _ => return None,

@@ -1,4 +1,4 @@
-//! CSV and TSV with types: one line per row.
+//! CSV and TSV with typed columns: one line per row.
 //!
 //! ```text
 //! id,name,score\n          the names of the columns, unless `header=false`
@@ -17,17 +17,16 @@
 //! | any other values: `007`, `+1`, integers of more than 64 bits, several of these kinds | utf8 |
 //!
 //! The type of a column is inferred from its values in all files, or with `-i infer=N` from the
-//! first N rows of each file. `-i schema=FILE` sets the type instead. Quotes do not affect the
-//! type, as in pyarrow. If a value does not fit the type, the error names the line. All files of an
-//! input have the same columns in the same order. Lines end with `\n`, `\r\n` or `\r`. In a file of
-//! one column, an empty line is a null, which is how polars and DuckDB write it. In other files,
-//! empty lines are skipped. A row whose number of fields differs from the number of columns is an
-//! error.
+//! first N rows of each file. With `-i schema=FILE`, the schema file sets the types instead. As in
+//! pyarrow, quotes do not affect the inferred type. If a value does not fit the type, the error
+//! names the line. All files of an input must have the same columns in the same order. Lines end
+//! with `\n`, `\r\n` or `\r`. In a file with a single column, an empty line is a null, as in files
+//! from polars and DuckDB. In other files, empty lines are skipped. A row whose number of fields
+//! differs from the number of columns is an error.
 //!
-//! The writer quotes strings only where necessary. Values of types without a CSV form become JSON
-//! (lists, structs, maps) or base64 (bytes), which is reported as a loss. Times with a zone are
-//! written in UTC. If a schema file makes a column binary, `""` is an empty value, as in a string
-//! column.
+//! The writer quotes strings only where necessary. Lists, structs and maps are written as JSON, and
+//! bytes as base64, which is reported as a loss. Times with a zone are written in UTC. If a schema
+//! file sets the type of a column to binary, `""` is an empty value, as in a string column.
 //!
 //! This crate does not use `arrow-csv`, which does not distinguish an empty string from a null, and
 //! does not report the line of a field.
@@ -47,7 +46,7 @@ mod options;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// File name suffixes. Outputs get the first one.
+/// File name suffixes. The first one is the default for output files.
 const SUFFIXES: [&str; 2] = [".csv", TABS];
 /// Suffix of tab-separated files.
 const TABS: &str = ".tsv";

@@ -86,7 +86,7 @@ pub(crate) struct ReadOptions {
     pub(crate) schema: Option<String>,
     /// Number of rows of each file from which the schema is inferred, or `None` for all rows.
     pub(crate) infer: Option<u64>,
-    /// Words that are read as nulls.
+    /// Texts that are read as nulls.
     pub(crate) nulls: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ impl ReadOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
     pub(crate) form: SharedOptions,
-    /// The word that is written for a null.
+    /// The text that is written for a null.
     pub(crate) null: String,
     pub(crate) sharding: Sharding,
     pub(crate) compression: CompressionOptions,
@@ -113,7 +113,8 @@ impl WriteOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let form = SharedOptions::new(options, Writer)?;
         let null = WRITTEN_NULL.get(options)?.unwrap_or_default();
-        // The word for a null is written without quotes, so it must not end a field or a row.
+        // The text for a null is written without quotes, so it must not contain a delimiter or a
+        // line end.
         let delimiter = form.delimiter.unwrap_or(b',');
         let ends = |byte: u8| byte == delimiter || Some(byte) == form.quote || matches!(byte, b'\n' | b'\r');
         if null.bytes().any(ends) {

@@ -1,5 +1,5 @@
-//! Detection of CSV: a file by its name and by whether it contains text, a folder by the names in
-//! it.
+//! Detection of CSV. A file is detected by its name and by whether it contains text, and a folder
+//! by the file names in it.
 
 use crate::dialect::is_called;
 use crate::read::is_member;
@@ -33,8 +33,8 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     Ok(if is_text && !text.is_empty() { Score::LIKELY } else { Score::MAYBE })
 }
 
-/// Returns whether the first two lines are JSON objects, since some JSON lines files are named
-/// `.csv`. One such line would not be enough evidence.
+/// Returns whether the first two lines are JSON objects, since some JSON lines files have the
+/// suffix `.csv`. A single JSON object would not be enough evidence.
 fn begins_with_json_lines(text: &[u8]) -> bool {
     let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let is_object =

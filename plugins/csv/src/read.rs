@@ -1,5 +1,6 @@
-//! The reader. It reads the header of each file, then infers the column types from every row,
-//! unless the options set the types or limit the rows. Each run of rows is then a split.
+//! The reader. It reads the header of each file, and then infers the column types from every row,
+//! unless the options set the types or limit the number of rows. Each run of consecutive rows
+//! becomes a split.
 
 mod fault;
 mod infer;
@@ -39,7 +40,7 @@ impl RecordReader for Reader {
             let text = TextFile::open(&source, &name)?;
             let file = Arc::new(DataFile { text, dialect, has_header: form.has_header });
             let run = Run::whole(file);
-            // A file without lines does not have columns or rows.
+            // A file without lines has no columns and no rows.
             if let Some(found) = header(&run, limits)? {
                 match &names {
                     None => names = Some((found, name)),
@@ -69,7 +70,7 @@ impl RecordReader for Reader {
         };
         let splits = runs.iter().map(Run::split).collect();
         let (count, nulls) = (names.len(), self.0.nulls.clone());
-        // If the types were inferred from every value, the losses of the values are already
+        // If the types were inferred from every value, the losses of the values have already been
         // reported.
         let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
         let losses = (!is_scanned).then(ColumnLosses::default);
@@ -79,7 +80,7 @@ impl RecordReader for Reader {
     }
 }
 
-/// Returns string columns with these names, for use before the types are known.
+/// Returns string columns with these names. They are used until the types are known.
 fn text_fields(names: &[String]) -> Vec<FieldRef> {
     names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect()
 }
@@ -132,7 +133,7 @@ struct CsvSet {
     count: usize,
     nulls: Vec<String>,
     losses: Option<ColumnLosses>,
-    /// If set, the types were inferred from only some of the rows.
+    /// Whether the types were inferred from only some of the rows.
     is_guessed: bool,
     runs: Vec<Run>,
     splits: Vec<Split>,

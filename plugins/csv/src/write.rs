@@ -1,5 +1,6 @@
-//! The writer. A file begins with the names of its columns. Each piece is a run of rows. In a
-//! compressed file, the header and each piece are separate gzip members or Zstandard frames.
+//! The writer. A file begins with the names of its columns, and each piece of the file contains
+//! consecutive rows. In a compressed file, the header and each piece are separate gzip members or
+//! Zstandard frames.
 
 mod encode;
 

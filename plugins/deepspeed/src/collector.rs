@@ -1,17 +1,18 @@
-//! Collects the locations of all tensors in the rank files, before it is known which tensors are
-//! needed. The pickle of a file is dropped as soon as the file is read, so a checkpoint can have
-//! many ranks.
+//! Collects the locations of all tensors in the rank files, before the reader selects the tensors
+//! that it needs. The pickle of a file is dropped as soon as the file is read. Memory use therefore
+//! remains low for checkpoints with many ranks.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Limits, Result, Source};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
 
-/// Maximum number of dimensions of a tensor, as in torch. Shapes with a million dimensions would be
-/// slow.
+/// Maximum number of dimensions of a tensor, as in torch. The limit avoids slow processing of
+/// shapes with a million dimensions.
 const MAX_DIMENSIONS: usize = 64;
 
-/// The enum of ZeRO stages. A pickle stores a member of an enum as a call.
+/// Python class of the ZeRO stages, which is an enum. A pickle stores a member of an enum as a call
+/// of its class.
 const STAGE: &str = "deepspeed.runtime.zero.config.ZeroStageEnum";
 
 /// The tensors, globals and calls found in the files of a checkpoint.
@@ -24,7 +25,8 @@ pub(crate) struct Collector<'s> {
     /// Calls in the pickles.
     calls: Calls,
     storages: Storages<'s>,
-    /// Receives the storages of all files. Only the needed ones are copied to the real catalog.
+    /// A temporary catalog of the storages of all files. Only storages that are needed are copied
+    /// to the output catalog.
     catalog: CatalogBuilder<'s>,
 }
 
@@ -42,7 +44,8 @@ impl<'s> Collector<'s> {
         }
     }
 
-    /// Opens a file, calls `read` with its content, and closes it. Errors name the file.
+    /// Opens a file, calls `read` with the content of the file, and closes the file. Adds the
+    /// file's name to errors.
     pub(crate) fn read<T>(
         &mut self,
         name: &str,
@@ -85,14 +88,15 @@ impl<'s> Collector<'s> {
         self.budget.numbers(shape)
     }
 
-    /// Returns the storages (locations refer to them by ID), the globals, and the calls.
+    /// Returns the catalog of storages, the globals, and the calls. Tensor locations refer to
+    /// storages by ID.
     pub(crate) fn finish(mut self) -> Result<(Catalog, BTreeSet<String>, Calls)> {
         self.calls.forget(STAGE);
         Ok((self.catalog.finish()?, self.globals, self.calls))
     }
 }
 
-/// Returns the tensor in a parameter. A value that is not a parameter is returned unchanged.
+/// Returns the tensor in a torch `Parameter`. Returns any other value unchanged.
 fn parameter(graph: &Graph, value: ValueId) -> ValueId {
     let wrapped = graph.called(value).filter(|(global, _)| rebuild::is_parameter(global));
     wrapped.and_then(|(_, call)| graph.tuple(call.arguments)?.first().copied()).unwrap_or(value)

@@ -1,5 +1,5 @@
-//! DeepSpeed ZeRO checkpoints. The weights are stored as flat vectors without names. Each rank's
-//! file contains its pieces of the vectors.
+//! DeepSpeed ZeRO checkpoints. The weights are stored as flat vectors without names, which are
+//! split over the ranks. Each rank's file contains the rank's pieces of the vectors.
 //!
 //! ```text
 //! latest                                               the name of the newest folder
@@ -28,8 +28,8 @@
 //!
 //! Stages 1 and 2 split the vector of each group into one piece per rank, and a piece can end
 //! inside a parameter. Stage 3 splits each parameter into one share per rank. The size p of a share
-//! is rounded up, and rank r has the elements r p to (r + 1) p. The end of the last share may be
-//! unused.
+//! is rounded up, and rank r stores the elements from r p up to (r + 1) p. The end of the last
+//! share may be unused.
 //!
 //! The reader returns what DeepSpeed's `zero_to_fp32.py` writes: the same names in the same order,
 //! floats as F32, and integer and boolean buffers unchanged.

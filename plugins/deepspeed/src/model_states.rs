@@ -1,5 +1,5 @@
-//! Model states: the layout of the flat vectors, and the tensors that are not in the vectors
-//! (buffers and frozen parameters).
+//! Model states. They contain the layout of the flat vectors, and the tensors that are not in the
+//! vectors (buffers and frozen parameters).
 
 use crate::collector::{Collector, entry, require, unexpected_value};
 use std::collections::HashSet;
@@ -14,8 +14,8 @@ pub(crate) type NamedShape = (String, Vec<u64>);
 /// The content of rank 0's model states.
 #[derive(Debug)]
 pub(crate) struct ModelStates {
-    /// All tensors in the module's state dict. None of them is split. In stage 3, the parameters
-    /// are empty.
+    /// All tensors in the module's state dict, each of which is complete. In stage 3, the state
+    /// dict's parameters are empty.
     pub(crate) module: Vec<NamedTensor>,
     /// Names of values in the module that are not tensors.
     pub(crate) others: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct ModelStates {
     pub(crate) groups: Vec<Vec<NamedShape>>,
     /// Parameters that were not trained.
     pub(crate) frozen: Vec<NamedShape>,
-    /// Additional names for parameters: pairs of the additional name and the parameter's name.
+    /// Additional names for parameters, as pairs of the additional name and the parameter's name.
     pub(crate) shared: Vec<(String, String)>,
 }
 
@@ -111,15 +111,15 @@ fn fragments(
     frozen.iter().map(fragment).collect()
 }
 
-/// Returns the module, or an error if the file does not contain one. With pipeline parallelism, the
-/// module is in other files.
+/// Returns the module, or an error if the file does not contain a module. With pipeline
+/// parallelism, the module is in other files.
 fn need_module(graph: &Graph, root: ValueId) -> Result<ValueId> {
     entry(graph, root, "module").ok_or_else(|| {
         Error::unsupported("pipeline parallelism, with the module in other files, is not supported")
     })
 }
 
-/// Returns an error if the states declare tensor or expert parallelism.
+/// Returns an error if the model states declare tensor or expert parallelism.
 fn check_alone(graph: &Graph, root: ValueId) -> Result<()> {
     if let Some(size) =
         entry(graph, root, "mp_world_size").and_then(|size| graph.int(size)).filter(|&size| size > 1)

@@ -1,5 +1,5 @@
-//! Optimizer states: a rank's pieces of the flat vectors, which contain the weights and the
-//! optimizer's state.
+//! Optimizer states. They contain a rank's pieces of the flat vectors, which store the weights and
+//! the optimizer's state.
 
 use crate::collector::{Collector, entry, require, unexpected_value};
 use crate::model_states::mapping;
@@ -7,7 +7,7 @@ use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Location, ObjectFile};
 
-/// How the vectors are split over the ranks.
+/// The way in which the vectors are split over the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Partitioning {
     /// Stages 1 and 2: the vector of each group is split, and a piece can end inside a parameter.
@@ -24,7 +24,7 @@ pub(crate) struct OptimizerStates {
     pub(crate) ranks: u64,
     /// The rank's piece of each group's weights.
     pub(crate) weights: Vec<Location>,
-    /// For each group, the optimizer's values and their keys, in the order of the file.
+    /// For each group, the keys and values of the optimizer's state, in the order of the file.
     pub(crate) kept: Vec<Vec<(String, OptimizerValue)>>,
     /// For each group, the number of unused elements after each of its parameters.
     pub(crate) paddings: Option<Vec<Vec<u64>>>,
@@ -34,7 +34,7 @@ pub(crate) struct OptimizerStates {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OptimizerValue {
     Tensor(Location),
-    /// A Python number, as little-endian bytes.
+    /// A Python number as little-endian bytes.
     Number(Dtype, [u8; 8]),
     Other,
 }
@@ -74,7 +74,7 @@ pub(crate) fn read(collector: &mut Collector<'_>, file: &str, with_kept: bool) -
 
 fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
     let Some(stage) = entry(graph, state, "zero_stage") else {
-        // BF16_Optimizer does not record a stage. It splits vectors as stage 1 does.
+        // BF16_Optimizer does not record a stage. It splits vectors in the same way as stage 1.
         return match entry(graph, state, "single_partition_of_fp32_groups") {
             Some(_) => Ok(Partitioning::Groups),
             None => Err(Error::malformed("not ZeRO optimizer states").expected("zero_stage")),
@@ -93,8 +93,8 @@ fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
     }
 }
 
-/// Returns the number of ranks. `partition_count` can have a separate number for each group. The
-/// numbers differ if experts are spread over fewer ranks than the other parameters, which is not
+/// Returns the number of ranks. `partition_count` can have a separate number for each group. If
+/// experts are spread over fewer ranks than the other parameters, the numbers differ, which is not
 /// supported.
 fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
     let counts: Option<Vec<u64>> = match graph.sequence(count) {
@@ -113,8 +113,8 @@ fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
     }
 }
 
-/// Reads the optimizer's state. It is a list with an entry for each group, or the state dict of an
-/// optimizer in which each group is one parameter.
+/// Reads the optimizer's state. The state is either a list with an entry for each group, or the
+/// state dict of an optimizer in which each group is one parameter.
 fn kept(
     collector: &mut Collector<'_>,
     object: &ObjectFile,

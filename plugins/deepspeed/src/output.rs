@@ -12,8 +12,8 @@ use tensorferry_sdk::{
 use tensorferry_torch_file::Location;
 
 /// Writes the selected tensors to `catalog`. Their locations refer to storages in `collected`. If
-/// `as_f32` is set, floats of other widths become F32. Returns the data for the encoded storages,
-/// in the order of their handles.
+/// `as_f32` is set, floats of other widths are converted to F32. Returns the conversions for the
+/// encoded storages, in the order of the storages' handles.
 pub(crate) fn write(
     selected: &SelectedTensors,
     collected: &Catalog,
@@ -44,7 +44,7 @@ struct Output<'o> {
     catalog: &'o mut dyn CatalogSink,
     /// Storages that are read unchanged: maps their IDs in `collected` to their IDs in `catalog`.
     declared: HashMap<StorageId, StorageId>,
-    /// Joined storages, by the ranges that they consist of. Tied tensors share an entry, so they
+    /// Joined storages, by the ranges of which they consist. Tied tensors share an entry, so they
     /// stay tied.
     joined: HashMap<Vec<StorageRange>, StorageId>,
     /// Widened storages, by storage, offset and length. Tied tensors share an entry, so they stay
@@ -103,7 +103,7 @@ impl Output<'_> {
             return Ok(known);
         }
         let first = runs.first().and_then(|run| self.collected.storage(run.storage));
-        // Widened values are decoded to little-endian, whatever the byte order of the source is.
+        // Widened values are decoded to little-endian regardless of the byte order of the source.
         let lies_so = first.filter(|_| !(self.as_f32 && is_widened(dtype)));
         let byte_order = lies_so.map(|storage| storage.byte_order).unwrap_or_default();
         let id = self.catalog.storage(Storage::joined(ranges.clone()).byte_order(byte_order))?;
@@ -111,7 +111,7 @@ impl Output<'_> {
         Ok(id)
     }
 
-    /// Returns the dtype that a tensor gets in the catalog.
+    /// Returns the dtype of a tensor in the output catalog.
     fn dtype(&mut self, name: &str, dtype: Dtype) -> Result<Dtype> {
         if !self.as_f32 || !is_widened(dtype) {
             return Ok(dtype);
@@ -139,7 +139,7 @@ impl Output<'_> {
             self.by_start.insert(key, id);
             return Ok((id, 0));
         }
-        // Its handle would refer to the collector's storages.
+        // The handle of an encoded storage is valid only in the collector's catalog.
         if matches!(collected.location, tensorferry_sdk::StorageLocation::Encoded { .. }) {
             return Err(Error::unsupported("a tensor with computed values, such as a conjugate"));
         }

@@ -1,14 +1,14 @@
-//! Joins checkpoints with tensor and pipeline parallelism. Each tensor rank has a part of each
-//! parameter, and each layer of a pipeline has its own files. The parts are joined to the module as
-//! it ran if the tensors have names of Megatron-DeepSpeed, which determine how to join them
+//! Joins checkpoints with tensor and pipeline parallelism. Each tensor rank stores a part of each
+//! parameter, and each layer of a pipeline has its own files. The parts can be joined only if the
+//! tensors have names from Megatron-DeepSpeed. These names determine how to join the parts
 //! ([`tensorferry_megatron_model`]).
 //!
 //! ```text
 //! mp_rank_TT_model_states.pt                   `module`: the tensor rank's parts, in nested dicts
 //! layer_NN-model_TT-model_states.pt            pipelines: the parts of one layer; `module` is then None
 //! ```
-//! In a pipeline, a tensor's name starts with the number of its layer, as in `PipelineModule`:
-//! `3.mlp.dense_h_to_4h.weight`.
+//! In a pipeline, a tensor's name starts with the number of its layer, as in DeepSpeed's
+//! `PipelineModule`: `3.mlp.dense_h_to_4h.weight`.
 //!
 //! Sources: `deepspeed/runtime/pipe/module.py` (`save_state_dict`, `ckpt_layer_path`) and
 //! `deepspeed/runtime/engine.py` (`_get_ckpt_name`) of DeepSpeed 0.19.8.
@@ -27,7 +27,7 @@ use tensorferry_torch_file::{Location, ObjectFile};
 /// Maximum depth of nested dicts in a module.
 const MAX_NESTING: usize = 64;
 
-/// The parts of all parameters. The order of the names is that of the first rank.
+/// The parts of all parameters. The names have the same order as on the first rank.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     names: Vec<String>,

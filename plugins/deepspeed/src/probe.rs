@@ -5,8 +5,8 @@ use crate::tags::{POINTERS, newest, steps};
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
 /// Score of a folder that also contains a model that is ready to load. Training libraries may save
-/// such a model next to the checkpoint. The user then probably means the model, so this score is
-/// low.
+/// such a model next to the checkpoint. The score is low, because the user probably wants to read
+/// the model.
 const NEXT_TO_MODEL: Score = Score(20);
 /// Maximum number of step folders whose files are listed.
 const MAX_LISTED: usize = 16;
@@ -26,10 +26,10 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         Err(error) if error.kind() == ErrorKind::Malformed => None,
         Err(error) => return Err(error),
     };
-    // Other formats also use a file called `latest`, so check the folder that it names. If the
-    // folder is missing, listing it fails.
+    // Other formats also use a file called `latest`, so check that the folder in it exists and
+    // contains a checkpoint. Listing a missing folder fails.
     let is_step = |tag: &String| source.list(&format!("{tag}/")).is_ok_and(|names| is_checkpoint(&names));
-    // If there is no usable pointer file, the user can still name the step with an option.
+    // Without a usable pointer file, the user can still select the step with an option.
     if !tag.iter().any(is_step) && !steps(source)?.iter().take(MAX_LISTED).any(is_step) {
         return Ok(Score::NO);
     }

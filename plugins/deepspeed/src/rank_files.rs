@@ -1,8 +1,8 @@
-//! Finds the files of a checkpoint, by the ranks in their names.
+//! Finds the files of a checkpoint by the ranks in the file names.
 //!
-//! With tensor or pipeline parallelism, the files of other ranks are not copies of rank 0's file
-//! but contain other parts of the same tensors. Such files are joined or rejected according to
-//! their names, so that a part is never mistaken for the whole.
+//! With tensor or pipeline parallelism, the files of other ranks contain different parts of the
+//! tensors in rank 0's file. Such files are joined or rejected according to their names, so that a
+//! part is never mistaken for a whole tensor.
 
 use crate::tags::{newest, only_step, tag_options};
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ const MAX_NAMED: usize = 20;
 /// The files of one checkpoint. Their names are relative to the user's input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RankFiles {
-    /// The folder, with a slash at the end. Empty if it is the input itself.
+    /// The folder of the checkpoint, with a slash at the end. Empty if the folder is the input
+    /// itself.
     pub(crate) folder: String,
     /// Whether each rank has its own model states (stage 3).
     pub(crate) is_partitioned: bool,
@@ -30,18 +31,18 @@ pub(crate) struct RankFiles {
     model: BTreeMap<u64, String>,
     /// Optimizer states, by rank.
     optimizer: BTreeMap<u64, String>,
-    /// Model states of tensor ranks other than 0, by rank. They contain the ranks' parts of the
+    /// Model states of tensor ranks other than 0, by rank. Each contains the rank's part of the
     /// module.
     parts: BTreeMap<u64, String>,
-    /// For each layer of a pipeline, its files by tensor rank.
+    /// For each layer of a pipeline, the layer's files by tensor rank.
     layers: BTreeMap<u64, BTreeMap<u64, String>>,
-    /// Optimizer states of tensor ranks other than 0. Their vectors cannot be joined.
+    /// Optimizer states of tensor ranks other than 0, whose vectors cannot be joined.
     part_of_vectors: Vec<String>,
-    /// A file that shows that the checkpoint uses tensor or pipeline parallelism, if there is one.
+    /// A file that exists only with tensor or pipeline parallelism, if such a file was found.
     parallel: Option<String>,
 }
 
-/// What a file contains, according to its name.
+/// Content of a file according to its name.
 #[derive(Debug, PartialEq, Eq)]
 enum FileKind {
     Model {
@@ -50,13 +51,13 @@ enum FileKind {
     Optimizer {
         rank: u64,
     },
-    /// A tensor rank's parts of the module. The rank is not 0.
+    /// The parts of the module on a tensor rank other than 0.
     ModuleShard {
         rank: u64,
     },
     /// The optimizer states of a tensor rank other than 0.
     OptimizerShard,
-    /// A tensor rank's parts of one layer of a pipeline.
+    /// The parts of one pipeline layer on a tensor rank.
     Layer {
         layer: u64,
         rank: u64,
@@ -66,9 +67,9 @@ enum FileKind {
     Other,
 }
 
-/// Finds the files of the checkpoint that the user means. It is in the folder named by `tag`, or
-/// else by the file `latest`. Without either name, it is the input folder itself or the only step
-/// in it.
+/// Finds the files of the checkpoint that the user selected. The checkpoint is in the folder named
+/// by `tag`, or otherwise in the folder named by the file `latest`. Without these names, it is the
+/// input folder itself or the only step in it.
 pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> {
     let tag = match (tag, newest(source)?) {
         (Some(tag), _) => Some(tag.to_owned()),
@@ -161,7 +162,7 @@ fn no_folder(folder: &str) -> Error {
     Error::malformed("no such folder").file(folder.trim_end_matches('/'))
 }
 
-/// Returns whether any of these files belongs to a checkpoint, according to its name.
+/// Returns whether any of these names is the name of a checkpoint file.
 pub(crate) fn is_checkpoint(names: &[String]) -> bool {
     names.iter().any(|path| kind(path.rsplit('/').next().unwrap_or_default()) != FileKind::Other)
 }
@@ -173,7 +174,7 @@ impl RankFiles {
         self.parallel.is_some()
     }
 
-    /// Returns an error if there are tensor- or pipeline-parallel ranks.
+    /// Returns an error if the checkpoint uses tensor or pipeline parallelism.
     pub(crate) fn check_data_parallel_only(&self) -> Result<()> {
         self.parallel.as_ref().map_or(Ok(()), |file| {
             let error =
@@ -190,7 +191,7 @@ impl RankFiles {
         self.all_ranks(ranks, self.parts.len() as u64 + 1, file, |rank| format!("mp_rank_{rank:02}{MODEL}"))
     }
 
-    /// Returns the layers of a pipeline. Each has the files of all tensor ranks.
+    /// Returns the number of each layer of a pipeline, and the layer's files from all tensor ranks.
     pub(crate) fn layers(&self) -> Result<Vec<(u64, Vec<&str>)>> {
         let last = self.layers.values().filter_map(|files| files.keys().next_back()).max();
         let ranks = last.map_or(1, |last| last.saturating_add(1));
@@ -226,7 +227,7 @@ impl RankFiles {
         self.model.get(&0).map(String::as_str).ok_or_else(|| self.missing(&[self.model_name(0)]))
     }
 
-    /// Returns the file of any rank's optimizer states. They contain the number of ranks.
+    /// Returns a file with the optimizer states of one rank, which contain the number of ranks.
     pub(crate) fn any_optimizer(&self) -> Result<&str> {
         self.optimizer.values().next().map(String::as_str).ok_or_else(|| {
             Error::malformed("no optimizer states in the folder")
@@ -236,14 +237,14 @@ impl RankFiles {
         })
     }
 
-    /// Returns the files with the optimizer states of all ranks, and checks that there are `ranks`
-    /// of them.
+    /// Returns the files with the optimizer states of all ranks. Checks that the files of all
+    /// `ranks` ranks exist.
     pub(crate) fn optimizer(&self, ranks: u64) -> Result<Vec<&str>> {
         self.complete(&self.optimizer, ranks, |rank| self.optimizer_name(rank))
     }
 
-    /// Returns the files with model states: one for each of the `ranks` in stage 3, otherwise a
-    /// single one.
+    /// Returns the files with model states. In stage 3, there is one for each of the `ranks`. In
+    /// other stages, there is a single file.
     pub(crate) fn model(&self, ranks: u64) -> Result<Vec<&str>> {
         self.complete(&self.model, if self.is_partitioned { ranks } else { 1 }, |rank| self.model_name(rank))
     }
@@ -436,7 +437,7 @@ mod tests {
                 files.is_parallel() && refusal.contains(part) && refusal.contains("state=model"),
                 "{refusal}"
             );
-            // Files that are not needed also belong to the checkpoint.
+            // `all` includes files that are not needed for reading.
             assert!(files.all().any(|file| file == part), "{part}");
         }
         let files = find(&source(&[first, "mp_rank_02_model_states.pt"]), None).unwrap();

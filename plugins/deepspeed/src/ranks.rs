@@ -1,4 +1,4 @@
-//! Joins the optimizer states of all ranks: assembles the parameters from flat vectors that are
+//! Joins the optimizer states of all ranks. The parameters are assembled from flat vectors that are
 //! split over the ranks.
 
 use crate::collector::Collector;
@@ -11,14 +11,14 @@ use std::cmp::min;
 use tensorferry_sdk::{Dtype, Error, Result, element_count};
 use tensorferry_torch_file::Location;
 
-/// The optimizer states of all ranks in a run. There is at least one rank.
+/// The optimizer states of all ranks in a run, which has at least one rank.
 pub(crate) struct Ranks {
     cut: Partitioning,
     states: Vec<OptimizerStates>,
 }
 
-/// For each rank and each group, the rank's piece of a vector; `None` if the group has no such
-/// vector.
+/// For each rank and each group, the rank's piece of the group's vector, or `None` if the group
+/// does not have the vector.
 pub(crate) type Pieces<'r> = Vec<Vec<Option<&'r Location>>>;
 
 impl Ranks {
@@ -55,7 +55,7 @@ impl Ranks {
         self.states.iter().map(|rank| rank.weights.iter().map(Some).collect()).collect()
     }
 
-    /// Returns the pieces of the vectors that the optimizer stores under this key.
+    /// Returns the pieces of the vectors that the optimizer stores under a key.
     pub(crate) fn kept(&self, key: &str) -> Pieces<'_> {
         let ranks = self.states.iter().map(|rank| {
             let groups = rank.weights.iter().zip(&rank.kept);
@@ -64,7 +64,7 @@ impl Ranks {
         ranks.collect()
     }
 
-    /// Returns the keys under which the optimizer stores vectors, in the order of the file.
+    /// Returns the keys of the vectors in the optimizer's state, in the order of the file.
     pub(crate) fn vector_keys(&self) -> Vec<&str> {
         let mut keys = Vec::new();
         for (weights, kept) in self.groups() {
@@ -86,8 +86,8 @@ impl Ranks {
         })
     }
 
-    /// Returns the elements of each parameter, in the order of `groups`; `None` if the group has no
-    /// vector.
+    /// Returns the elements of each parameter, in the order of `groups`. The elements are `None` if
+    /// the parameter's group has no vector.
     pub(crate) fn join(
         &self,
         groups: &[Vec<NamedShape>],
@@ -121,8 +121,8 @@ impl Ranks {
             let dtype = same_dtype(pieces.iter().copied())?;
             let mut vector = SplitVector::new(width(dtype));
             for (piece, rank) in pieces.into_iter().zip(&self.states) {
-                // The optimizer's vectors end with padding that the weights do not have, so take
-                // the weights' length.
+                // The optimizer's vectors end with padding, which the vectors of the weights do not
+                // have. Use the length of the weights.
                 vector.push(piece, element_count(&rank.weights[index].shape)?)?;
             }
             let paddings = match &first.paddings {
@@ -170,7 +170,7 @@ impl Ranks {
     }
 
     /// Joins parameters in stage 3, where each parameter is the concatenation of the ranks' shares.
-    /// The groups' vectors are concatenated for each rank first.
+    /// First concatenates the vectors of all groups for each rank.
     fn join_parameters(
         &self,
         groups: &[Vec<NamedShape>],
@@ -212,7 +212,7 @@ impl Ranks {
         }
     }
 
-    /// Returns rank 0's groups: for each, the weights and the optimizer's values.
+    /// Returns the weights and the optimizer's values of each of rank 0's groups.
     fn groups(&self) -> impl Iterator<Item = (&Location, &[(String, OptimizerValue)])> {
         let first = &self.states[0];
         first.weights.iter().zip(first.kept.iter().map(Vec::as_slice))
@@ -223,7 +223,8 @@ fn under<'k>(kept: &'k [(String, OptimizerValue)], key: &str) -> Option<&'k Opti
     kept.iter().find(|(other, _)| other == key).map(|(_, kept)| kept)
 }
 
-/// Returns the location of the value if it is a vector with at least one element for each weight.
+/// Returns the location of a value if the value is a vector with at least one element for each
+/// weight.
 fn vector<'k>(weights: &Location, kept: &'k OptimizerValue) -> Option<&'k Location> {
     let OptimizerValue::Tensor(location) = kept else { return None };
     match (&*location.shape, &*weights.shape) {
@@ -242,7 +243,7 @@ pub(crate) fn same_dtype<'p>(mut pieces: impl Iterator<Item = &'p Location>) -> 
     }
 }
 
-/// Returns the bytes per element.
+/// Returns the number of bytes per element.
 pub(crate) fn width(dtype: Dtype) -> u32 {
     dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1)
 }

@@ -13,7 +13,7 @@ use tensorferry_sdk::{
 pub(crate) enum Selection {
     /// The trained weights in full precision.
     Fp32,
-    /// The module in the precision that it was trained with.
+    /// The module in the precision of the training.
     Model,
     /// The state of the optimizer.
     Optimizer,
@@ -85,8 +85,7 @@ impl TensorReader for Reader {
         }
         files.check_data_parallel_only()?;
         let selected = self.select(&mut collector, &files)?;
-        // Files that are not needed for the selection also belong to the checkpoint, so open all of
-        // them.
+        // Open all files of the checkpoint, including files that the selection does not need.
         files.all().try_for_each(|file| source.open(file).map(drop))?;
         let (storages, globals, calls) = collector.finish()?;
         globals.iter().try_for_each(|global| catalog.global(global))?;

@@ -1,4 +1,4 @@
-//! The tensors to read: their names, in DeepSpeed's order, and the locations of their elements.
+//! The names of the tensors to read, in DeepSpeed's order, and the locations of their elements.
 
 use crate::optimizer_states::OptimizerValue;
 use crate::split_vector::Run;
@@ -11,19 +11,19 @@ use tensorferry_torch_file::Location;
 pub(crate) enum Elements {
     /// A view of a storage in one file.
     View(Location),
-    /// Pieces of flat vectors. Together, they are the elements in row-major order.
+    /// Pieces of flat vectors. Their concatenation contains the elements in row-major order.
     Split { dtype: Dtype, shape: Vec<u64>, runs: Vec<Run> },
-    /// A value in one file that belongs to many parameters. Each parameter gets its own copy, so
-    /// that the copies do not count as tied tensors.
+    /// A value in one file that several parameters share. Each parameter gets its own copy, so that
+    /// the parameters are not reported as tied.
     Shared(Location),
     /// A Python number.
     Number(Dtype, [u8; 8]),
 }
 
-/// The selected tensors, and the losses.
+/// The selected tensors, and the losses of selecting them.
 #[derive(Debug, Default)]
 pub(crate) struct SelectedTensors {
-    /// The tensors in order. Tied tensors share their `Elements`.
+    /// The names and elements of the tensors, in order. Tied tensors share their `Elements`.
     pub(crate) tensors: Vec<(String, Rc<Elements>)>,
     pub(crate) losses: Vec<Loss>,
 }

@@ -1,17 +1,17 @@
-//! A flat vector whose elements are in several runs. Each run is contiguous in one storage. For a
-//! tensor that is a range of the vector, a storage is joined from these runs.
+//! A flat vector whose elements are in several runs. Each run is contiguous in one storage. A
+//! tensor is a range of the vector, so its storage is joined from the runs in this range.
 
 use std::cmp::min;
 use tensorferry_sdk::{Error, Result, StorageId};
 use tensorferry_torch_file::Location;
 
-/// Elements that are contiguous in a storage.
+/// Contiguous elements in a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) storage: StorageId,
     /// Byte offset of the first element.
     pub(crate) offset: u64,
-    /// Number of elements; never 0.
+    /// Number of elements, which is never 0.
     pub(crate) len: u64,
 }
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use tensorferry_sdk::{Error, LossKind, Result, element_count};
 use tensorferry_torch_file::Location;
 
-/// Selects all tensors in the module's state dict, in the precision that they were trained with.
+/// Selects all tensors in the module's state dict, in the precision of the training.
 pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     if files.is_partitioned {
         let error = Error::usage("stage 3 saves the module without its weights")
@@ -115,7 +115,7 @@ pub(crate) fn add_untrained(
     Ok(())
 }
 
-/// Adds the additional names that selected tensors have.
+/// Adds the additional names of selected tensors.
 pub(crate) fn add_shared(model: &ModelStates, selected: &mut SelectedTensors) {
     let known: HashMap<String, Rc<Elements>> = selected.tensors.iter().cloned().collect();
     for (alias, source) in &model.shared {
@@ -129,7 +129,7 @@ pub(crate) fn add_shared(model: &ModelStates, selected: &mut SelectedTensors) {
     }
 }
 
-/// Returns a frozen parameter in stages 1 and 2, where its only fragment is the whole tensor.
+/// Returns a frozen parameter in stages 1 and 2, where a single fragment contains the whole tensor.
 fn whole((_, shape): &NamedShape, fragments: &[&Location]) -> Result<Elements> {
     match fragments {
         [fragment] if fragment.shape == *shape => Ok(Elements::View((*fragment).clone())),

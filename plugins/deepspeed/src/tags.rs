@@ -1,26 +1,26 @@
-//! A tag is the name of a folder that contains one checkpoint of a run. The file `latest` contains
-//! the newest tag.
+//! Tags. A tag is the name of a folder that contains one checkpoint of a run. The file `latest`
+//! contains the newest tag.
 
 use tensorferry_sdk::{Entry, Error, Result, Source, check_name};
 
-/// Files that contain the name of the newest folder. The usual one comes first.
+/// Names of files that contain the newest tag. The usual one is first.
 pub(crate) const POINTERS: [&str; 2] = ["latest", "latest_universal"];
-/// Prefix of the name of a step's folder, before the step's number.
+/// Prefix of a step folder's name, which is followed by the step's number.
 const STEP: &str = "global_step";
 /// Maximum length of a file that contains a tag.
 const MAX_TAG_BYTES: u64 = 4096;
 /// Maximum number of tags that an error lists.
 const MAX_LISTED: usize = 20;
 
-/// Returns the folders in a run that have DeepSpeed's default names for steps. Each may be a
-/// checkpoint.
+/// Returns the folders in a run that have DeepSpeed's default names for steps. Each of them may be
+/// a checkpoint.
 pub(crate) fn steps(source: &dyn Source) -> Result<Vec<String>> {
     let folders = source.folders("")?;
     Ok(folders.into_iter().filter(|folder| folder.starts_with(STEP)).collect())
 }
 
-/// Returns the only step in the input folder, or `None` if there are no steps. Several steps are an
-/// error.
+/// Returns the only step in the input folder, or `None` if there are no steps. Returns an error if
+/// there are several.
 pub(crate) fn only_step(source: &dyn Source) -> Result<Option<String>> {
     match &mut *steps(source)? {
         [] => Ok(None),
@@ -37,7 +37,7 @@ pub(crate) fn tag_options(source: &dyn Source) -> Option<String> {
     Some(tags.join(" or "))
 }
 
-/// Returns the folder that the pointer file names, or `None` if there is no such file.
+/// Returns the folder that the pointer file names, or `None` if there is no pointer file.
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     let named = match source.entry() {
         Entry::File(name) => Some(name.as_str()),

@@ -1,5 +1,5 @@
-//! Selects the tensors in a universal checkpoint. It stores each parameter whole, in its own files,
-//! so it does not depend on the number of ranks.
+//! Selects the tensors in a universal checkpoint. Such a checkpoint stores each whole parameter in
+//! its own files, so it does not depend on the number of ranks.
 
 use crate::collector::{Collector, entry};
 use crate::model_states;
@@ -16,7 +16,7 @@ use tensorferry_torch_file::{Location, ObjectFile};
 const WEIGHTS: &str = "fp32.pt";
 const SUFFIX: &str = ".pt";
 
-/// Selects the weights. Their names and their order are those of the original run.
+/// Selects the weights, with the names and order of the original run.
 pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     let model = model_states::read(collector, files.first_model()?)?;
     let mut selected = SelectedTensors::default();
@@ -61,8 +61,9 @@ fn folder(files: &RankFiles, parameter: &str) -> String {
     format!("{}zero/{parameter}/", files.folder)
 }
 
-/// Reads a file, which is a dict with a tensor under `param`, or a tensor or number. Also returns
-/// whether the padding rows of a vocabulary were removed from the tensor.
+/// Reads the tensor or number in a file of a parameter. The file contains either the value itself,
+/// or a dict with the value under the key `param`. Also returns whether the padding rows of the
+/// vocabulary were removed from the tensor.
 fn parameter(collector: &mut Collector<'_>, object: &ObjectFile) -> Result<(OptimizerValue, bool)> {
     let (graph, root) = (object.graph(), object.root());
     if graph.entries(root).is_none() {
@@ -73,8 +74,8 @@ fn parameter(collector: &mut Collector<'_>, object: &ObjectFile) -> Result<(Opti
     Ok((kept_value(collector, object, value)?, is_cut))
 }
 
-/// Returns a tensor with the shape of its parameter. Stage 3 saves tensors as vectors, which are
-/// reshaped.
+/// Returns a tensor with the shape of its parameter. Reshapes vectors, which stage 3 saves instead
+/// of tensors.
 fn reshaped(location: Location, shape: &[u64], is_cut: bool) -> Result<Elements> {
     let is_cut = || is_cut && location.shape.len() == shape.len() && location.shape[1..] == shape[1..];
     if location.shape == shape || is_cut() {

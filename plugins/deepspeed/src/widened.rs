@@ -1,5 +1,5 @@
-//! Converts floats of other widths to F32, as `zero_to_fp32.py` does. The bytes are converted in
-//! chunks when they are requested.
+//! Converts floats of other widths to F32, like `zero_to_fp32.py`. The conversion runs in chunks
+//! when the bytes are requested.
 
 use half::f16;
 use tensorferry_sdk::{
@@ -10,7 +10,7 @@ use tensorferry_sdk::{
 /// Number of bytes to read at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// Elements that are contiguous in a file and are converted to F32.
+/// Contiguous elements of a storage that are converted to F32.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Widened {
     file: FileId,
@@ -19,7 +19,8 @@ pub(crate) struct Widened {
     elements: u64,
     from: Dtype,
     byte_order: ByteOrder,
-    /// Digest of the bytes, if the storage has one and these are all of its bytes.
+    /// Digest of the unconverted bytes, if the storage has a digest and the elements cover the
+    /// whole storage.
     digest: Option<Digest>,
 }
 
@@ -29,8 +30,8 @@ pub(crate) fn is_widened(dtype: Dtype) -> bool {
 }
 
 impl Widened {
-    /// Creates a conversion of the `elements` that start at byte `offset` of `storage`. The storage
-    /// must contain them.
+    /// Creates a conversion of `elements` elements that start at byte `offset` of `storage`.
+    /// Returns an error if the storage is too short.
     pub(crate) fn new(storage: &Storage, offset: u64, elements: u64, from: Dtype) -> Result<Self> {
         let StorageLocation::File { file, offset: start } = storage.location else {
             return Err(Error::unsupported("a tensor with computed values, such as a conjugate"));
@@ -88,11 +89,11 @@ fn width(dtype: Dtype) -> u64 {
     if dtype == Dtype::F64 { 8 } else { 2 }
 }
 
-/// Converts one element to F32.
+/// Converts the bytes of one element to F32.
 fn widen(element: &[u8], from: Dtype) -> f32 {
     match (element, from) {
         (&[low, high], Dtype::F16) => f16::from_le_bytes([low, high]).to_f32(),
-        // The bits of a BF16 are the upper half of an F32.
+        // A BF16 value is the upper half of an F32 value.
         (&[low, high], _) => f32::from_le_bytes([0, 0, low, high]),
         (&[a, b, c, d, e, f, g, h], _) => narrow(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
         _ => f32::NAN,

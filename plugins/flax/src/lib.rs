@@ -1,14 +1,15 @@
 //! Flax's msgpack files: the output of `flax.serialization.to_bytes` for a tree of arrays,
 //! `flax_model.msgpack` on the Hugging Face Hub, and `checkpoint_<step>` of `flax.training`.
 //!
-//! A file is one msgpack value, almost always a map. The crate `tensorferry-flax-file` parses it.
+//! A file contains one msgpack value, usually a map. The crate `tensorferry-flax-file` parses the
+//! value.
 //!
 //! The name of a tensor consists of its keys, joined with `.`. The file does not record the byte
-//! order of an array: Flax stores the bytes of a big-endian array without converting them, under a
-//! dtype name that has no byte order.
+//! order of an array. Flax stores the bytes of a big-endian array unchanged, and omits the byte
+//! order from the dtype name.
 //!
-//! Sources: `flax/serialization.py` of Flax 0.12, the specification of msgpack, and files written
-//! by Flax.
+//! Sources: `flax/serialization.py` of Flax 0.12, the msgpack specification, and files written by
+//! Flax.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -23,7 +24,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// File names that models have on the Hugging Face Hub.
+/// File names of Flax models on the Hugging Face Hub.
 const NAMING: Naming =
     Naming { title: "Flax", stem: "flax_model", suffix: ".msgpack", index_suffix: ".msgpack.index.json" };
 

@@ -18,7 +18,8 @@ const CHUNK_SIZE: TypedOption<Option<u64>> = TypedOption::size(
     "maximum bytes of an array before it is cut into chunks, which Flax joins (default: 1GiB, as in Flax)",
 );
 
-/// The chunk size that Flax itself uses, and the longest value that msgpack for Python reads.
+/// The chunk size of Flax, which is also the maximum length of a value that the Python msgpack
+/// package reads.
 const FLAX_CHUNK_SIZE: u64 = 1 << 30;
 const MAX_CHUNK_SIZE: u64 = (1 << 31) - (1 << 10);
 
@@ -28,11 +29,11 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteOptions {
-    /// Maximum bytes of tensors per file; `None` for a single file.
+    /// Maximum number of tensor bytes per file, or `None` for a single file.
     pub(crate) max_shard_size: Option<u64>,
-    /// Tag in the names of shards.
+    /// The tag in the file names of shards.
     pub(crate) shard_tag: ShardTag,
-    /// Maximum bytes of an array. Longer arrays are split into chunks.
+    /// Maximum size of an array in bytes. Larger arrays are split into chunks.
     pub(crate) chunk_size: u64,
 }
 

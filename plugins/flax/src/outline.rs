@@ -1,5 +1,5 @@
-//! Plans the tree of a file. If the catalog's tree contains all tensors under their names, it is
-//! used. Otherwise, a tree is made from the names, which are split at dots.
+//! Plans the tree of a file. If the catalog's tree contains all tensors under their names, the file
+//! gets this tree. Otherwise, the tree is built from the tensor names, which are split at dots.
 
 use rmp::encode as msgpack;
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,8 @@ use tensorferry_sdk::{
     CatalogView, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity, TensorId,
 };
 
-/// Maximum number of keys that a name is split into. The last key contains the rest of the name.
+/// Maximum number of keys that a name is split into. The last key contains the remaining part of
+/// the name.
 const MAX_PARTS: usize = MAX_NESTING / 2;
 
 /// A value to write.
@@ -18,7 +19,7 @@ const MAX_PARTS: usize = MAX_NESTING / 2;
 pub(crate) enum PlannedValue {
     Map(Vec<(Key, u32)>),
     List(Vec<u32>),
-    /// An encoded value.
+    /// A value without children, encoded as msgpack.
     Leaf(Vec<u8>),
     Tensor {
         id: TensorId,
@@ -33,12 +34,12 @@ pub(crate) struct Outline {
     pub(crate) root: u32,
 }
 
-/// The outcome of an attempt to use the catalog's tree.
+/// Result of an attempt to use the catalog's tree.
 pub(crate) enum FromTree {
     /// The tree can be written, with these losses.
     Kept(Outline, Vec<Loss>),
-    /// The tree cannot be used: it does not contain each tensor exactly once, under its name.
-    /// `has_state` is set if it also contains other values.
+    /// The tree does not contain each tensor exactly once under its name, so it cannot be used.
+    /// `has_state` is set if the tree also contains other values.
     Unusable { has_state: bool },
 }
 
@@ -84,8 +85,8 @@ impl Outline {
         let mut walk = TreeWalk {
             catalog,
             context,
-            // Keys with dots are paths of modules and are split. Trees from Flax and Orbax keep
-            // such keys.
+            // A key with dots is a module path, which is split. In trees from Flax and Orbax, keys
+            // with dots are kept.
             cuts: !matches!(&*catalog.origin(), "flax" | "orbax"),
             wanted: tensors.iter().copied().collect(),
             written: HashSet::new(),
@@ -212,8 +213,8 @@ impl TreeWalk<'_> {
         Ok(Some(whole))
     }
 
-    /// Plans a node, and pushes it to `open` if it has children. Returns `None` if the tree cannot
-    /// be used.
+    /// Plans a node, and pushes the node to `open` if it has children. Returns `None` if the tree
+    /// cannot be used.
     fn visit(&mut self, mut id: NodeId, name: String, open: &mut Vec<OpenContainer>) -> Result<Option<u32>> {
         self.visits += 1;
         let limits = self.context.limits();
@@ -311,8 +312,8 @@ impl TreeWalk<'_> {
             let is_scalar = &*node.class == SCALAR_CLASS && self.catalog.tensor(id).shape.is_empty();
             return self.nest.push(PlannedValue::Tensor { id, is_scalar }).map(Some);
         }
-        // The tensor is not wanted. Either it is omitted, which was already reported, or it occurs
-        // twice in the tree, which cannot be written.
+        // The tensor was omitted, which has already been reported, or it occurs twice in the tree.
+        // A tree with duplicates cannot be written.
         match (self.written.contains(&id), is_in_list) {
             (true, _) => Ok(None),
             (false, true) => self.nest.push(PlannedValue::Leaf(vec![0xc0])).map(Some),
@@ -327,7 +328,7 @@ impl TreeWalk<'_> {
     }
 }
 
-/// The index that stands for an omitted value.
+/// The index of an omitted value.
 const OMITTED: u32 = u32::MAX;
 
 /// Returns whether msgpack can represent an integer.

@@ -7,8 +7,8 @@ use tensorferry_hub::is_member;
 use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// Score of a folder. If a folder on the Hub contains the same model for several frameworks, the
-/// formats of the other frameworks rank higher.
+/// Score of a folder. If a folder contains the same model for several frameworks, the other
+/// frameworks' formats rank higher.
 const IN_A_FOLDER: Score = Score(18);
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
@@ -19,8 +19,8 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Entry::File(name) => {
             let by_name = if has_suffix(name, NAMING.suffix) { Score::MAYBE } else { Score::NO };
             match Document::starts_with_arrays(source, source.open(name)?, context) {
-                // Only Flax writes arrays in this way. If the name also matches, the score is
-                // certain, so that no other format needs to be probed.
+                // Only Flax encodes arrays in this way. If the name also matches, the score is
+                // `CERTAIN`, so that no other format is probed.
                 Ok(true) if by_name != Score::NO => Ok(Score::CERTAIN),
                 Ok(true) => Ok(Score::LIKELY),
                 Ok(false) => Ok(by_name),

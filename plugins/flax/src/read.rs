@@ -1,5 +1,5 @@
-//! Reads files. Arrays become tensors that are named by their keys, and other values become the
-//! tree.
+//! Reads Flax files. Arrays become tensors whose names consist of the keys, and all other values
+//! are kept in the tree.
 
 use crate::NAMING;
 use std::collections::HashSet;
@@ -54,7 +54,7 @@ impl TensorReader for Reader {
 }
 
 /// Declares the tensors of a file, and its tree if it is the only file. Returns the paths of the
-/// tensors, in the form in which an index contains them.
+/// tensors in the form that an index uses.
 fn read_file(
     source: &dyn Source,
     name: &str,
@@ -65,13 +65,13 @@ fn read_file(
 ) -> Result<Vec<String>> {
     let file = source.open(name)?;
     let document = Document::read(source, file, context)?;
-    // If the file contains nothing but a model, its tree only repeats the names of the arrays. An
-    // output without a tree does not need it.
+    // If the file contains only a model, the tree only repeats the names of the arrays. Omit the
+    // tree if the output has no tree.
     let is_alone = is_alone && !(context.purpose() == Purpose::FLAT && is_all_model(&document));
     let places = Positions::of(&document);
     let mut paths = Vec::new();
-    // Keys may contain dots, so different keys can give the same name. Within a file, such names
-    // are made unique. The same name in two files is an error.
+    // Keys may contain dots, so different keys can produce the same name. Within a file, such names
+    // are made unique. Across files, they are an error.
     let mut names = UniqueNames::default();
     let mut nodes: Vec<Option<NodeId>> = Vec::with_capacity(document.items.len());
     for (id, item) in document.items.iter().enumerate() {
@@ -127,7 +127,7 @@ fn placeholder_error(name: &str, text: &str) -> Error {
     error.file(name).hint("pass the folder to convert the whole checkpoint")
 }
 
-/// Returns whether a file contains only maps and arrays, and no state of an optimizer.
+/// Returns whether a file contains only maps and arrays, and no optimizer state.
 fn is_all_model(document: &Document) -> bool {
     document.items.iter().all(|item| match item {
         Item::Map(entries) => !entries.iter().any(|(key, _)| key.to_string() == "opt_state"),

@@ -1,5 +1,5 @@
 //! Writes the bytes that `flax.serialization.msgpack_serialize` creates for the same tree. All
-//! headers are known in advance, and the host copies the tensors between them.
+//! headers are planned in advance, and the host copies the bytes of the tensors between them.
 
 use crate::NAMING;
 use crate::options::WriteOptions;
@@ -16,8 +16,8 @@ use tensorferry_sdk::{
     Role, Target, TensorId, TensorPart, TensorPlan, TensorWriter,
 };
 
-/// Maximum bytes of an array in a list. Such an array cannot be split, because Flax does not join
-/// chunks in lists.
+/// Maximum size in bytes of an array in a list. Such an array cannot be split, because Flax does
+/// not join chunks in lists.
 const MAX_UNCHUNKED: u64 = u32::MAX as u64 - 1024;
 
 pub(crate) struct Writer {
@@ -107,7 +107,7 @@ impl Writer {
     }
 }
 
-/// Returns the tensors that Flax can represent. The others are omitted, with a reason.
+/// Returns the tensors that Flax can represent. Omits all other tensors and reports the reasons.
 fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<TensorId>> {
     let mut tensors = Vec::new();
     for id in catalog.tensor_ids() {
@@ -136,8 +136,8 @@ struct FileLayout<'a> {
 
 impl FileLayout<'_> {
     fn outline(&mut self, outline: &Outline) -> Result<()> {
-        // A task writes a key or a value. The flag of a value is set if the value is inside a list.
-        // The tasks are on a stack, so the last one is next.
+        // A task on the stack, which writes a key or a value. The flag of a value is set if the
+        // value is inside a list.
         enum Task<'o> {
             Key(&'o Key),
             Value(u32, bool),
@@ -235,7 +235,7 @@ fn count(len: usize) -> Result<u32> {
 }
 
 /// Returns the regions that together contain the elements from `start` to `end` of a row-major
-/// tensor, in order. There are fewer than two regions per dimension.
+/// tensor, in order. The number of regions is less than twice the number of dimensions.
 fn regions(shape: &[u64], start: u64, end: u64) -> Vec<Region> {
     let mut strides = vec![1_u64; shape.len()];
     for dim in (1..shape.len()).rev() {
@@ -245,7 +245,7 @@ fn regions(shape: &[u64], start: u64, end: u64) -> Vec<Region> {
     let mut at = start;
     while at < end {
         let origin: Vec<u64> = (0..shape.len()).map(|dim| at / strides[dim] % shape[dim]).collect();
-        // Take the outermost dimension in which at least one whole row fits.
+        // Use the outermost dimension in which at least one whole row fits into the range.
         let fits = |&dim: &usize| at.is_multiple_of(strides[dim]) && strides[dim] <= end - at;
         let Some(dim) = (0..shape.len()).find(fits) else { break };
         let rows = ((end - at) / strides[dim]).min(shape[dim] - origin[dim]);

@@ -1,5 +1,5 @@
-//! Compression of whole shards. The index names the codec before a colon and the level, such as
-//! `zstd:7`. The codec's name is also the suffix of the shard's file name.
+//! Compression of whole shards. The index contains the name of the codec, a colon and the level,
+//! such as `zstd:7`. The codec's name is also the suffix of the shard's file name.
 
 use std::io::{self, BufReader, Read, Write};
 use tensorferry_sdk::{Error, Result};
@@ -53,8 +53,8 @@ impl Codec {
     }
 
     /// Returns a reader that decompresses `input`, which has `len` compressed bytes. The other
-    /// arguments apply only to snappy: `most` is the decompressed length in the index, and `held`
-    /// is the maximum number of bytes in memory.
+    /// arguments apply only to snappy: `max` is the decompressed length in the index, and `held` is
+    /// the maximum number of bytes in memory.
     pub(crate) fn decompressed(
         self,
         input: impl Read + Send + 'static,
@@ -99,8 +99,8 @@ impl Codec {
     }
 }
 
-/// Decompresses a snappy block. It cannot be streamed, so the block and its content must fit into
-/// memory. The claimed length is checked first.
+/// Decompresses a snappy block. A snappy block cannot be streamed, so the block and its content
+/// must fit into memory. Checks the length in the block's header first.
 fn snappy_block(mut input: impl Read, len: u64, max: u64, held: u64) -> io::Result<Vec<u8>> {
     let check = |together: u64| {
         if together <= held {

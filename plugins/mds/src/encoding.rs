@@ -15,8 +15,8 @@
 //! | `pkl` | a pickle, which is never opened |
 //!
 //! A shape begins with a byte that contains the number of dimensions and the width of each
-//! dimension in bytes: 4 times the number, plus the base-2 logarithm of the width. The dimensions
-//! follow. A shape has at least one dimension, and no dimension is 0.
+//! dimension in bytes. The byte is 4 times the number, plus the base-2 logarithm of the width. The
+//! dimensions follow. A shape has at least one dimension, and no dimension is 0.
 
 use crate::numbers::Number;
 use tensorferry_sdk::{Error, Result};
@@ -35,11 +35,11 @@ pub(crate) const VALUES: &str = "values";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Bytes,
-    /// An image file, or a container of several, which is copied as bytes.
+    /// An image file, or a container of several image files, which is copied as bytes.
     Image(&'static str),
     Pickle,
     Text(&'static str),
-    /// A number. `int` is a 64-bit integer.
+    /// A number. The encoding `int` is a 64-bit integer.
     Number(Number),
     /// Numbers with a shape. If `number` or `shape` is `None`, each value contains its own type or
     /// shape.
@@ -101,7 +101,7 @@ impl Encoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArrayValue<'a> {
     pub(crate) number: Number,
-    /// The dimensions. Either each value contains them, or all arrays of the column share them.
+    /// The dimensions. They are either in each value, or the same for all arrays of the column.
     dimensions: Dimensions<'a>,
     pub(crate) values: &'a [u8],
 }

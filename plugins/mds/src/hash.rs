@@ -1,4 +1,4 @@
-//! Hashes of shards, in lowercase hexadecimal digits. They have the same names as in Python's
+//! Hashes of shards, in lowercase hexadecimal digits. The names of the hashes are those of Python's
 //! `hashlib` and `xxhash` modules.
 
 use md5::Md5;
@@ -77,11 +77,11 @@ impl Hasher {
     }
 }
 
-/// Compares the hashes of a file with those in the index.
+/// A verifier that compares the hashes of a file with the hashes in the index.
 pub(crate) struct Verifier(Vec<(String, String, Hasher)>);
 
 impl Verifier {
-    /// Creates a verifier for the hashes with known names.
+    /// Creates a verifier for the hashes in the index whose names are supported.
     pub(crate) fn new(declared: &BTreeMap<String, String>) -> Self {
         let known =
             declared.iter().map(|(name, hash)| Some((name.clone(), hash.clone(), Hasher::named(name)?)));

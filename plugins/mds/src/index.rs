@@ -1,4 +1,4 @@
-//! `index.json`, which lists the shards of a dataset and the columns. All shards have the same
+//! `index.json`, which lists the shards and the columns of a dataset. All shards have the same
 //! columns.
 
 use crate::INDEX;
@@ -69,7 +69,7 @@ impl Index {
         parse(&text, limits).map_err(|error| error.file(name))
     }
 
-    /// Returns the name of the index in the same folder as the file.
+    /// Returns the path of the index in the same folder as a file.
     pub(crate) fn sibling_name(name: &str) -> String {
         name.rsplit_once('/').map_or(INDEX.to_owned(), |(folder, _)| format!("{folder}/{INDEX}"))
     }

@@ -20,8 +20,9 @@
 //! | `ndarray:T`, `ndarray` | lists with the depth of the column's arrays; if the depth or type varies, a struct of `shape` and `values`, and of `dtype` if the type varies |
 //! | `pkl` | bytes of the pickle, which is never opened; this is reported as a loss |
 //!
-//! If a column's type does not determine the encoding, the field's metadata contains the encoding
-//! under the key `ferry.mds.encoding`. The column is written back in that encoding.
+//! If a column's type does not determine the encoding, the reader stores the encoding in the
+//! field's metadata under the key `ferry.mds.encoding`. The writer uses the encoding in the
+//! metadata.
 //!
 //! | Column | Is written as |
 //! |---|---|
@@ -31,10 +32,10 @@
 //! | lists of a fixed length | `ndarray:T:2,3` |
 //! | other lists, structs, maps | `json` |
 //!
-//! MDS does not have nulls. They become zeros, NaN and empty values, which is reported as a loss,
-//! unless `-o nulls` sets another method.
+//! MDS does not support nulls. By default, nulls become zeros, NaN and empty values, which is
+//! reported as a loss. `-o nulls` sets a different method.
 //!
-//! Sources: `mosaicml-streaming` 0.13 (`format/mds`, `compression.py`, `hashing.py`).
+//! Source: `mosaicml-streaming` 0.13 (`format/mds`, `compression.py`, `hashing.py`).
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -53,7 +54,8 @@ use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Resul
 
 /// File name of the index.
 const INDEX: &str = "index.json";
-/// Key in a field's metadata for the encoding, which is set if the type does not determine it.
+/// Key of the encoding in a field's metadata. It is set if the column's type does not determine the
+/// encoding.
 const ENCODING: &str = "ferry.mds.encoding";
 
 #[derive(Debug, Clone, Copy, Default)]

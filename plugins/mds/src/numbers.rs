@@ -1,5 +1,5 @@
-//! Number types, and columns of numbers. The numbers have the same layout as in a shard:
-//! little-endian, without gaps.
+//! Number types, and builders for columns of numbers. The numbers are little-endian and without
+//! gaps, as in a shard.
 //!
 //! | Word | Code in an array |
 //! |---|---|
@@ -25,17 +25,17 @@ macro_rules! numbers {
         impl Number {
             const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Returns the type's name in encodings.
+            /// Returns the type's name in the names of encodings.
             pub(crate) fn word(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
 
-            /// Returns the type's code in arrays.
+            /// Returns the type's code in encoded arrays.
             pub(crate) fn code(self) -> u8 {
                 match self { $(Self::$name => $code,)* }
             }
 
-            /// Returns the number of bytes of a number.
+            /// Returns the size of a number in bytes.
             pub(crate) fn width(self) -> usize {
                 match self { $(Self::$name => size_of::<$native>(),)* }
             }
@@ -64,7 +64,7 @@ macro_rules! numbers {
             }
         }
 
-        /// Builder for a column of numbers.
+        /// A builder for a column of numbers.
         #[derive(Debug)]
         pub(crate) enum Numbers { $($name(Vec<$native>),)* }
 

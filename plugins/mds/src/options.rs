@@ -72,7 +72,7 @@ pub(crate) fn is_verified(options: &Options) -> Result<bool> {
     VERIFY.get(options)
 }
 
-/// How nulls are written.
+/// The method for writing nulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nulls {
     /// Nulls become zeros, NaN and empty values.
@@ -90,10 +90,10 @@ pub(crate) struct WriteOptions {
     pub(crate) hashes: Vec<String>,
     pub(crate) shard_rows: Option<u64>,
     pub(crate) shard_bytes: u64,
-    /// Tag in the names of shards.
+    /// The tag in the file names of shards.
     pub(crate) shard_tag: ShardTag,
     pub(crate) nulls: Nulls,
-    /// If set, lists of numbers are also written as JSON.
+    /// Whether lists of numbers are also written as JSON.
     pub(crate) lists_as_json: bool,
 }
 

@@ -4,10 +4,11 @@ use crate::INDEX;
 use crate::index::Index;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Number of bytes of an index that are examined. They include the first shard's entry.
+/// Maximum number of bytes of an index that detection reads, which is enough for the entry of the
+/// first shard.
 const LOOKED_AT: u64 = 256 << 10;
-/// Shard formats that an index may name. Only the first format is supported, and the reader's error
-/// for another format names that format.
+/// Shard formats that an index may name. The reader supports only the first one. For the others,
+/// its error contains the name of the format.
 const FORMATS: [&str; 5] = ["mds", "json", "csv", "tsv", "xsv"];
 
 /// Scores a source that may be an MDS dataset or one of its shards.
@@ -36,7 +37,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     })
 }
 
-/// Returns whether a file's name is that of an index.
+/// Returns whether a file has the name of an index.
 pub(crate) fn is_index(name: &str) -> bool {
     name.rsplit('/').next() == Some(INDEX)
 }

@@ -1,5 +1,6 @@
-//! The reader. It first reads the index, then the table of each shard, which locates the samples.
-//! Each split is a run of samples. A compressed shard is a single split.
+//! The reader. It first reads the index, and then the table of each shard, which contains the
+//! offsets of the samples. Each split is a run of consecutive samples. A compressed shard is a
+//! single split.
 
 mod arrays;
 mod column;
@@ -64,8 +65,8 @@ impl RecordReader for Reader {
     }
 }
 
-/// Reads the index for the input that the user specified. If the input is a shard, the index is
-/// limited to that shard. Also returns the folder of the shards.
+/// Reads the index of the input. If the input is a shard, the index is limited to that shard. Also
+/// returns the folder of the shards.
 fn index_of(source: &dyn Source, limits: &Limits) -> Result<(Index, String)> {
     let name = match source.entry() {
         Entry::File(name) if probe::is_index(name) => name.clone(),
@@ -137,7 +138,7 @@ fn field(column: &Column, form: Option<&Form>) -> Result<Field> {
 struct MdsSet {
     schema: SchemaRef,
     layout: Arc<Layout>,
-    /// The shard and the samples of each split.
+    /// The shard and the range of samples of each split.
     parts: Vec<(Arc<OpenShard>, Part)>,
     splits: Vec<Split>,
     limits: Limits,
@@ -152,8 +153,7 @@ impl RecordSet for MdsSet {
         &self.splits
     }
 
-    /// In an uncompressed shard, skips the samples before the first requested one without reading
-    /// them.
+    /// In an uncompressed shard, does not read the samples before the first requested sample.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let (shard, part) =
             self.parts.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;

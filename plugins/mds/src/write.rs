@@ -1,5 +1,5 @@
-//! The writer. Each piece is a shard, since the table at a shard's start lists all of its samples.
-//! The index is written last.
+//! The writer. Each piece becomes a shard, because the table at the start of a shard contains the
+//! offsets of all its samples. The index is written last.
 
 mod array;
 mod column;
@@ -13,7 +13,7 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Result, ShardTag, Target};
 
-/// Maximum number of shards. Their names contain numbers of five digits.
+/// Maximum number of shards. The file names of shards contain five-digit numbers.
 const MAX_SHARDS: usize = 99_999;
 
 pub(crate) struct Writer(pub(crate) WriteOptions);

@@ -1,5 +1,5 @@
 //! Parses the plain values among the arguments of a run. Megatron pickles the arguments as an
-//! `argparse.Namespace`, which is only inert data here.
+//! `argparse.Namespace`, which ferry treats as plain data.
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result, Value};
@@ -9,7 +9,7 @@ use tensorferry_torch_file::pickle::{self, Graph, ValueId};
 /// Maximum number of items in a list. Longer lists, such as dataset paths, are ignored.
 const MAX_ITEMS: usize = 64;
 
-/// Arguments that determine how to join the ranks. They must be the same on all ranks.
+/// Arguments that determine how to join the ranks, and must be the same on all ranks.
 const DECIDING: [&str; 15] = [
     "tensor_model_parallel_size",
     "pipeline_model_parallel_size",
@@ -36,7 +36,7 @@ impl Args {
     /// The arguments of a file that does not contain any.
     pub(crate) const NONE: Self = Self(BTreeMap::new());
 
-    /// Returns the dict of attributes if the value is a namespace; otherwise, the value itself.
+    /// Returns the dict of attributes if the value is a namespace, and the value itself otherwise.
     pub(crate) fn entries(graph: &Graph, value: ValueId) -> ValueId {
         let called = graph.called(value);
         let namespace = called.filter(|(global, _)| matches!(&*global.name, "Namespace" | "SimpleNamespace"));
@@ -76,7 +76,7 @@ impl Args {
         self.0.get(key)?.root().as_bool()
     }
 
-    /// Returns whether MLPs are gated, or `None` if the arguments do not show it.
+    /// Returns whether MLPs are gated, or `None` if this does not follow from the arguments.
     pub(crate) fn gated(&self) -> Option<bool> {
         let gates = ["swiglu", "quick_geglu", "geglu", "gated_linear_unit"].map(|key| self.flag(key));
         let has_gate = self.0.get("glu_activation").is_some_and(|value| value.as_text().is_some());
@@ -113,7 +113,7 @@ fn plain(graph: &Graph, value: ValueId, budget: &mut Budget, lists: bool) -> Res
             Some(text) => Some(Value::text(&budget.name(text)?)),
             None => None,
         },
-        // This is usually a dtype, such as `torch.bfloat16`.
+        // The global is usually a dtype, such as `torch.bfloat16`.
         pickle::Value::Global(_) => {
             let path = graph.global(value).map(pickle::Global::path);
             path.map(|path| budget.name(&path)).transpose()?.map(|path| Value::text(&path))

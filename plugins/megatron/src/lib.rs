@@ -1,4 +1,4 @@
-//! Megatron-LM checkpoints of several ranks. Each rank of tensor, pipeline and expert parallelism
+//! Megatron-LM checkpoints of several ranks. Each combination of tensor, pipeline and expert rank
 //! has a folder with its part of the model. The reader joins the ranks into one model.
 //!
 //! ```text
@@ -16,11 +16,11 @@
 //! | `checkpoint_version` | below 2: a different row order of `query_key_value` |
 //! | `iteration`, `optimizer`, `rng_state`, ... | training state |
 //!
-//! The files do not say how to join the parts of a parameter: only the running model knows it
-//! (`partition_dim`, `partition_stride`). The reader derives it from the parameter's name
-//! ([`tensorferry_megatron_model`]), and for gated MLPs from the arguments and shapes. Each
-//! pipeline stage counts its layers from 0. Tensors that several ranks share are compared byte by
-//! byte.
+//! The files do not record how to join the parts of a parameter. This information is available only
+//! in the running model (`partition_dim`, `partition_stride`). The reader derives it from the
+//! parameter's name ([`tensorferry_megatron_model`]), and for gated MLPs from the arguments and
+//! shapes. Each pipeline stage counts its layers from 0. Tensors that several ranks share are
+//! compared byte by byte.
 //!
 //! Sources: `megatron/training/checkpointing.py`, `tools/checkpoint/` and
 //! `megatron/core/tensor_parallel` of Megatron-LM with megatron-core 0.16.1, and models with up to

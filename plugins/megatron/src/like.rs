@@ -1,5 +1,5 @@
-//! Reads the run named by `-o like=`. Megatron needs a run's arguments next to the weights, and
-//! ferry cannot derive them from the weights.
+//! Reads the run named by `-o like=`. In addition to the weights, Megatron needs a run's arguments,
+//! which cannot be derived from the weights.
 
 use crate::args::Args;
 use crate::run_folder;
@@ -20,7 +20,7 @@ const ENUMS: [ClassName; 7] = [
     ("megatron.core.transformer.enums", "ModelType"),
     ("megatron.core.enums", "ModelType"),
 ];
-/// Arguments that divide layers over stages in other ways. The output does not use them.
+/// Arguments for other ways to divide layers over stages, which the output does not use.
 const OTHER_STAGES: [&str; 6] = [
     "virtual_pipeline_model_parallel_size",
     "num_layers_per_virtual_pipeline_stage",
@@ -80,7 +80,7 @@ impl TemplateRun {
     }
 
     /// Appends the arguments as an `argparse.Namespace`, with the sizes of the output's grid.
-    /// Returns the names of the arguments that are left out.
+    /// Returns the names of omitted arguments.
     pub(crate) fn push(&self, size: GridSize, form: &str, pickle: &mut PickleWriter) -> Result<Vec<String>> {
         let sizes = [
             ("tensor_model_parallel_size", size.tensor),
@@ -124,7 +124,7 @@ impl TemplateRun {
         Ok(left_out)
     }
 
-    /// Reports a loss for each argument that is left out.
+    /// Reports a loss for each omitted argument.
     pub(crate) fn report(left_out: &[String], layout: &mut dyn LayoutSink) -> Result<()> {
         let why = "an argument of the -o like= run that is neither a plain value nor a dtype";
         left_out

@@ -1,5 +1,5 @@
-//! Collects the parameters of the whole model: gives the ranks' parameters the names that they have
-//! in the model, with layers and experts numbered over all ranks.
+//! Collects the parameters of the whole model. Renames the ranks' parameters so that layers and
+//! experts are numbered across all ranks.
 
 use crate::args::Args;
 use crate::rank_file::RankFile;
@@ -8,7 +8,7 @@ use tensorferry_megatron_model::{GridSize, Rank, expert, is_counted, numbered};
 use tensorferry_sdk::{Error, Result};
 use tensorferry_torch_file::Location;
 
-/// The tensor ranks that share a pipeline rank and an expert rank, for one virtual stage. Virtual
+/// The tensor ranks with the same pipeline rank and expert rank, for one virtual stage. Virtual
 /// stages are numbered in the order of their layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Group {
@@ -23,7 +23,8 @@ impl Group {
     }
 }
 
-/// A parameter of the model: each tensor rank's part, in each group that has the parameter.
+/// A parameter of the model. It consists of each tensor rank's part, in each group that contains
+/// the parameter.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
@@ -32,8 +33,8 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// Returns the groups that have the parameter, each with the parts of its tensor ranks. The
-    /// first group's parts are used; the parts of the other groups are copies.
+    /// Returns the groups that contain the parameter, each with the parts of its tensor ranks. The
+    /// parts of the first group are used. The parts of the other groups are copies.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (Group, Vec<&Location>)> {
         self.groups.iter().map(|(&group, parts)| (group, parts.values().collect()))
     }
@@ -110,7 +111,7 @@ impl Collected {
     }
 }
 
-/// Returns the number of layers that a rank has in each stack.
+/// Returns the number of layers in each of a rank's stacks.
 fn layers(part: &[(String, Location)]) -> Result<HashMap<String, u64>> {
     let mut stacks: HashMap<&str, BTreeSet<u64>> = HashMap::new();
     for (stack, number, _) in part.iter().filter_map(|(name, _)| numbered(name, "layers")) {
@@ -149,8 +150,8 @@ fn experts_before(size: GridSize, rank: Rank, args: &Args, part: &[(String, Loca
         .ok_or_else(|| Error::malformed("the number of experts does not fit in 64 bits"))
 }
 
-/// Returns the name that a parameter has in the whole model, and whether the parameter belongs to
-/// an expert.
+/// Returns the name of a parameter in the whole model, and whether the parameter is part of an
+/// expert.
 fn global_name(name: &str, layers_before: &HashMap<String, u64>, experts_before: u64) -> (String, bool) {
     let mut global = match numbered(name, "layers") {
         Some((stack, number, after)) => {
@@ -186,8 +187,8 @@ fn check_complete(parameter: &Parameter, size: GridSize) -> Result<()> {
     let mut stages: Vec<Group> = groups.iter().map(|&group| Group { expert: 0, ..group }).collect();
     stages.dedup();
     for stage in stages {
-        // An expert is on only one of the expert ranks. All other parameters are on every expert
-        // rank.
+        // The parameters of an expert are on only one of the expert ranks. All other parameters are
+        // on every expert rank.
         let experts =
             groups.iter().filter(|group| Group { expert: 0, ..**group } == stage).map(|group| group.expert);
         let experts: Vec<u64> =

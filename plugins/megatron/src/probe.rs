@@ -1,10 +1,12 @@
-//! Scores how likely an input is to be a Megatron checkpoint, by the names of files and folders.
+//! Scores how likely an input is to be a Megatron checkpoint, by the names of its files and
+//! folders.
 
 use crate::run_folder::{TRACKER, distributed, newest, one_rank, rank_folders};
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
-/// Score of a folder with one rank's files. torch would read it as a model, so this is higher than
-/// torch's score. Next to a transformers model, such a folder is not a Megatron checkpoint.
+/// Score of a folder with one rank's files. It is higher than the score of the torch format, which
+/// would read the folder as a model. If the folder also contains a transformers model, it is not a
+/// Megatron checkpoint.
 const ONE_RANK: Score = Score(40);
 
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
@@ -16,8 +18,8 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let folder = match newest(source) {
         Ok(Some(folder)) => folder,
         Ok(None) => String::new(),
-        // Only Megatron writes a tracker file with this name, so the reader reports what is wrong
-        // with it.
+        // Only Megatron writes a tracker file with this name, so let the reader report what is
+        // wrong with the file.
         Err(error) if error.kind() == ErrorKind::Malformed => return Ok(Score::CERTAIN),
         Err(error) => return Err(error),
     };

@@ -1,4 +1,4 @@
-//! Reads a rank's file: the parameters and their names, the arguments, and what else it contains.
+//! Reads a rank's file, which contains the parameters, their names, the arguments and other values.
 
 use crate::args::Args;
 use std::collections::BTreeSet;
@@ -6,13 +6,13 @@ use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Result, Source, e
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
 
-/// Maximum number of dimensions of a tensor, as in torch. Shapes with a million dimensions would be
-/// slow.
+/// Maximum number of dimensions of a tensor, as in torch. The limit avoids slow processing of
+/// shapes with a million dimensions.
 const MAX_DIMENSIONS: usize = 64;
-/// Maximum depth of nested modules. Megatron's models have up to ten levels.
+/// Maximum depth of nested modules. Megatron's models have at most ten levels.
 const MAX_NESTING: usize = 64;
-/// Maximum number of virtual stages. Models have fewer, because each stage needs at least one
-/// layer.
+/// Maximum number of virtual stages. Each stage needs at least one layer, so real models have fewer
+/// stages.
 const MAX_CHUNKS: usize = 4096;
 /// Keys that are read in addition to the model.
 const READ: [&str; 3] = ["args", "checkpoint_version", "iteration"];
@@ -34,18 +34,19 @@ impl RankFile {
     }
 }
 
-/// Reads the files of all ranks. The pickle of a file is dropped as soon as the file is read.
+/// Reader of the files of all ranks. It drops the pickle of a file as soon as the file is read.
 pub(crate) struct RankReader<'s> {
     source: &'s dyn Source,
     context: &'s dyn Context,
     budget: Budget,
     storages: Storages<'s>,
-    /// Receives the storages of all files. Only the needed ones are copied to the real catalog.
+    /// A temporary catalog of the storages of all files. Only storages that are needed are copied
+    /// to the output catalog.
     catalog: CatalogBuilder<'s>,
     pub(crate) found: OtherContent,
 }
 
-/// What the files contain in addition to parameters.
+/// Content of the files other than parameters.
 #[derive(Debug, Default)]
 pub(crate) struct OtherContent {
     pub(crate) globals: BTreeSet<String>,
@@ -54,7 +55,7 @@ pub(crate) struct OtherContent {
     pub(crate) training: BTreeSet<String>,
     /// Names of values in the model that are neither tensors nor `None`.
     pub(crate) no_tensors: BTreeSet<String>,
-    /// Number of modules' extra states that are not `None`.
+    /// Number of extra states of modules that are not `None`.
     pub(crate) extra_states: u64,
 }
 
@@ -166,7 +167,8 @@ impl<'s> RankReader<'s> {
         Ok(Some(Location { shape, ..location }))
     }
 
-    /// Returns the storages (locations refer to them by ID), and the other content.
+    /// Returns the catalog of storages, and the other content. Tensor locations refer to storages
+    /// by ID.
     pub(crate) fn finish(self) -> Result<(Catalog, OtherContent)> {
         Ok((self.catalog.finish()?, self.found))
     }

@@ -1,5 +1,5 @@
-//! Reads a run: finds its ranks, reads their files, compares the tensors that several ranks share,
-//! and fills the catalog.
+//! Reads a run. The reader finds the ranks, reads their files, compares the tensors that several
+//! ranks share, and fills the catalog.
 
 use crate::args::Args;
 use crate::like::COMMON;
@@ -19,7 +19,7 @@ use tensorferry_sdk::{
 use tensorferry_torch_dcp::TorchDcp;
 use tensorferry_torch_file::{Budget, Extent, Location, ObjectFile};
 
-/// What to do if the values of a tensor that several ranks share differ.
+/// Behavior if several ranks share a tensor and its values differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Difference {
     Refuse,
@@ -63,7 +63,7 @@ const SHARD_IS_ALONE: TypedOption<bool> = TypedOption::choice(
     "refuse the folder of a single rank, or read only that rank's part",
 );
 
-/// Reason for leaving out values that are not part of the model.
+/// Reason for omitting values that are not part of the model.
 const OF_TRAINING: &str = "training state, which is not part of the model";
 
 pub(crate) fn options() -> Vec<OptionSpec> {
@@ -90,7 +90,7 @@ impl Reader {
         })
     }
 
-    /// Checks that the user wants to read only one rank's part of a model. Returns an error if not.
+    /// Returns an error unless the user requested only one rank's part of the model.
     fn check_part_allowed(&self, context: &dyn Context) -> Result<()> {
         if !self.shard_is_alone && context.purpose().has(Purpose::SHOW) {
             context.note("this is one rank's part of a model: the parent folder has the whole model");
@@ -158,8 +158,8 @@ impl TensorReader for Reader {
     }
 }
 
-/// Adds the arguments of a distributed checkpoint to the metadata, and reports what is lost from
-/// its file `common.pt`.
+/// Adds the arguments of a distributed checkpoint to the metadata. Reports the losses of other
+/// values in the file `common.pt`.
 fn report_common(
     source: &dyn Source,
     name: &str,
@@ -194,7 +194,7 @@ fn shape_of_part(parameter: &Parameter) -> Option<(&str, Vec<u64>)> {
     Some((&parameter.name, parts.first()?.shape.clone()))
 }
 
-/// All ranks of a run, as their files have them.
+/// The content of the files of all ranks of a run.
 struct RunReader {
     size: GridSize,
     folders: BTreeMap<Rank, RankFolder>,
@@ -206,8 +206,8 @@ struct RunReader {
 }
 
 impl RunReader {
-    /// Reads the ranks in these folders. If `is_alone` is set, there is only one folder, and what
-    /// its arguments declare about other ranks is ignored.
+    /// Reads the ranks in these folders. If `is_alone` is set, there is only one folder, and the
+    /// numbers of ranks in its arguments are ignored.
     fn read(
         source: &dyn Source,
         folders: Vec<RankFolder>,
@@ -216,7 +216,7 @@ impl RunReader {
     ) -> Result<Self> {
         let mut reader = RankReader::new(source, context);
         // The arguments contain the number of ranks. They are the same on all ranks, so read the
-        // first one.
+        // arguments of the first rank.
         let (any, first) = match folders.first() {
             Some(folder) => (folder.path.clone(), reader.read(&folder.file(source)?)?),
             None => return Err(Error::plugin("a run without ranks")),
@@ -225,9 +225,9 @@ impl RunReader {
         let mut known = BTreeMap::new();
         let mut second_is_expert = false;
         if let Some(last) = run_folder::last_ambiguous(&folders, args) {
-            // Parameters have different names in the first and the last pipeline stage: only the
-            // first stage has the embedding, and only the last one has the output layer. All expert
-            // ranks have the same names.
+            // The parameter names of the first and last pipeline stages differ, because only the
+            // first stage has the embedding and only the last one has the output layer. The
+            // parameter names of all expert ranks are the same.
             let file = reader.read(&last.file(source)?)?;
             second_is_expert = file.names() == first.names();
             known.insert(last.path.clone(), file);
@@ -265,7 +265,7 @@ impl RunReader {
         self.folders.get(&rank).map_or("", |folder| &folder.path)
     }
 
-    /// Adds the tensors of the only rank, without joining anything.
+    /// Adds the tensors of the only rank without joining them.
     fn add_part(&self, catalog: &mut dyn CatalogSink) -> Result<Box<dyn TensorDecoder>> {
         let mut output = JoinedCatalog::new(&self.collected, catalog);
         for parameter in parameters(self.size, &self.files, &Args::NONE)? {
@@ -319,7 +319,7 @@ fn check_of_one_run(first: &RankFile, rank: &RankFile) -> Result<()> {
         .found(said(rank)))
 }
 
-/// Joins the parameters of a run, one after another.
+/// State for joining the parameters of a run in order.
 struct Joining<'j, 'o> {
     reader: &'j Reader,
     source: &'j dyn Source,
@@ -328,7 +328,7 @@ struct Joining<'j, 'o> {
     output: JoinedCatalog<'o>,
     /// For each parameter, the shape of the first rank's part.
     shapes: HashMap<&'j str, Vec<u64>>,
-    /// Whether the user was already told about the old row order.
+    /// Whether the note about the old row order was already printed.
     told_order: bool,
 }
 
@@ -357,8 +357,8 @@ impl Joining<'_, '_> {
         let fused = self.fused(name)?;
         match placement {
             Placement::Vocabulary => self.check_vocabulary(name, &parts)?,
-            // This applies even if each expert is whole on one tensor rank, because other expert
-            // ranks have other experts.
+            // With several expert ranks, the names are unsupported even if each expert is complete
+            // on one tensor rank.
             Placement::Unsupported(what) if ranks > 1 || self.run.size.experts > 1 => {
                 return Err(Error::unsupported(what));
             }
@@ -388,7 +388,7 @@ impl Joining<'_, '_> {
         self.output.joined(name, &parts, joint, max)
     }
 
-    /// Adds the first rank's tensor, after checking that the other ranks have the same tensor.
+    /// Checks that all ranks have the same tensor, and adds the first rank's tensor.
     fn replicated(&mut self, name: &str, group: Group, parts: &[&Location], is_unknown: bool) -> Result<()> {
         for (tensor, copy) in (1..).zip(&parts[1..]) {
             let ranks = [group.rank(0), group.rank(tensor)];

@@ -1,5 +1,5 @@
-//! Finds the folders of a run's ranks: selects the iteration, and derives each rank's position in
-//! the grid from the folder's name.
+//! Finds the folders of a run's ranks. This module selects the iteration, and derives each rank's
+//! position in the grid from the folder's name.
 
 use crate::args::Args;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source};
 
 /// The file that contains the number of the newest iteration.
 pub(crate) const TRACKER: &str = "latest_checkpointed_iteration.txt";
-/// Maximum length of the tracker. It normally contains a single number.
+/// Maximum length of the tracker in bytes. A tracker normally contains a single number.
 const MAX_TRACKER_BYTES: u64 = 64;
 /// A file that only distributed checkpoints contain.
 const DISTRIBUTED: &str = "metadata.json";
@@ -19,10 +19,11 @@ const MAX_RANKS: u64 = 4096;
 const MAX_LISTED: usize = 20;
 /// Prefix of the names of rank folders.
 const RANK: &str = "mp_rank_";
-/// Possible names of a rank's file. Megatron uses the second one if the optimizer has its own file.
+/// Possible names of a rank's file. Megatron uses the second name if the optimizer has its own
+/// file.
 const FILES: [&str; 2] = ["model_optim_rng.pt", "model_rng.pt"];
 
-/// The folder of a rank: its path, and the numbers in its name.
+/// The path of a rank's folder, and the numbers in the folder's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RankFolder {
     pub(crate) path: String,
@@ -47,8 +48,7 @@ impl RankFolder {
         if self.path.is_empty() { String::new() } else { format!("{}/", self.path) }
     }
 
-    /// Returns the files in the folder that are not part of the model: those of the sharded
-    /// optimizer.
+    /// Returns the files of the sharded optimizer in the folder, which are not part of the model.
     pub(crate) fn others(&self, source: &dyn Source) -> Result<Vec<String>> {
         let names = source.list(&self.prefix())?;
         let is_other = |name: &String| !FILES.contains(&name.rsplit('/').next().unwrap_or_default());
@@ -57,7 +57,7 @@ impl RankFolder {
 }
 
 /// Returns the input as a rank folder if it contains a rank's file, but neither rank folders nor a
-/// tracker. The name of the input folder is not known, so its numbers are unknown as well.
+/// tracker. The name of the input folder is unknown, so the numbers in it are also unknown.
 pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
     // List the folder first, so that remote inputs need one request instead of one per name.
     let is_one = *source.entry() == Entry::Folder
@@ -67,8 +67,8 @@ pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
     Ok(is_one.then(|| RankFolder { path: String::new(), numbers: vec![0] }))
 }
 
-/// Returns the rank folders of the iteration that the user means: the requested iteration, or else
-/// the newest one. Without a tracker, the input folder itself contains the rank folders.
+/// Returns the rank folders of the requested iteration. If no iteration is requested, returns those
+/// of the newest iteration. Without a tracker, the input folder itself contains the rank folders.
 pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<RankFolder>> {
     let folder = folder(source, iteration)?;
     let folders = rank_folders(source, &folder)?;
@@ -93,8 +93,8 @@ fn folder(source: &dyn Source, iteration: Option<&str>) -> Result<String> {
     folder_named(text).ok_or_else(refused)
 }
 
-/// Returns the folder of the iteration that the user means, if it is a distributed checkpoint. The
-/// folder ends with a slash unless it is empty.
+/// Returns the folder of the requested or newest iteration if it is a distributed checkpoint. The
+/// returned path is empty or ends with a slash.
 pub(crate) fn distributed(source: &dyn Source, iteration: Option<&str>) -> Result<Option<String>> {
     let folder = folder(source, iteration)?;
     let folder = if folder.is_empty() { folder } else { format!("{folder}/") };
@@ -155,8 +155,9 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
 }
 
 /// If the second number in each folder's name can be a pipeline rank or an expert rank, returns the
-/// folder with the highest one. The names of its parameters show which it is. Returns `None` if
-/// there are no second numbers, or if the arguments declare the numbers of ranks.
+/// folder with the highest second number. The parameter names in this folder determine the meaning
+/// of the number. Returns `None` if there are no second numbers, or if the arguments declare the
+/// numbers of ranks.
 pub(crate) fn last_ambiguous<'f>(folders: &'f [RankFolder], args: &Args) -> Option<&'f RankFolder> {
     let is_said = ["pipeline_model_parallel_size", "expert_model_parallel_size"]
         .into_iter()
@@ -166,9 +167,9 @@ pub(crate) fn last_ambiguous<'f>(folders: &'f [RankFolder], args: &Args) -> Opti
     last.filter(|folder| !is_said && are_two && folder.numbers[1] > 0)
 }
 
-/// Returns the size of the grid, and each rank's folder. The size follows from the arguments of a
+/// Returns the size of the grid, and each rank's folder. The size is taken from the arguments of a
 /// rank, or from the folders' names if the arguments do not contain it. In the latter case,
-/// `second_is_expert` determines what the second number in a name means.
+/// `second_is_expert` determines whether the second number in a name is an expert rank.
 pub(crate) fn grid(
     folders: Vec<RankFolder>,
     args: &Args,

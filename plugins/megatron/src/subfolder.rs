@@ -1,4 +1,4 @@
-//! Makes a folder in a source look like a source of its own.
+//! Presents a folder in a source as a separate source.
 
 use tensorferry_sdk::{Entry, FileId, FileRange, Result, Source};
 

@@ -1,5 +1,4 @@
-//! Plans the output: a `torch_dist` checkpoint, or rank folders for the grid that the user
-//! requests.
+//! Plans the output, which is a `torch_dist` checkpoint, or rank folders for the requested grid.
 
 mod dist;
 mod ranks;
@@ -26,7 +25,7 @@ pub(crate) fn options() -> Vec<OptionSpec> {
 #[derive(Debug)]
 pub(crate) struct Writer {
     like: Option<String>,
-    /// Grid of the rank folders. `None` means a `torch_dist` checkpoint.
+    /// Grid of the rank folders, or `None` for a `torch_dist` checkpoint.
     size: Option<GridSize>,
 }
 

@@ -1,4 +1,5 @@
-//! Adds arrays to the catalog as tensors, after checking each header against the bytes that exist.
+//! Adds arrays to the catalog as tensors. Each header is first checked against the number of
+//! available bytes.
 
 use crate::dtype::Element;
 use crate::encoded::{ArrayBytes, Encoded, FieldBytes, collect};
@@ -12,7 +13,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{Extent, Member, Method};
 
-/// Adds arrays to a catalog.
+/// State for adding arrays to a catalog.
 pub(crate) struct Arrays<'a> {
     pub(crate) source: &'a dyn Source,
     pub(crate) catalog: &'a mut dyn CatalogSink,
@@ -20,7 +21,7 @@ pub(crate) struct Arrays<'a> {
     pub(crate) options: ReadOptions,
     /// Storages to decode. Their indices are the handles of encoded storages.
     pub(crate) encoded: Vec<Encoded>,
-    /// Number of bytes that the deflated members expand by when they are decoded.
+    /// Number of bytes by which the deflated members expand.
     pub(crate) expanded: u64,
     pub(crate) names: UniqueNames,
 }
@@ -32,7 +33,7 @@ struct ElementLayout<'s> {
     byte_order: ByteOrder,
     /// Dimensions of the array.
     shape: &'s [u64],
-    /// Dimensions of each element. Inside an element, the order is row-major.
+    /// Dimensions of each element. The order within an element is row-major.
     inner: &'s [u64],
 }
 
@@ -66,8 +67,8 @@ impl Arrays<'_> {
         Ok(after)
     }
 
-    /// Adds the arrays in a file, which follow one another. They have no names, so if there are
-    /// several, they are numbered.
+    /// Adds the arrays in a file, which are stored consecutively. The arrays have no names, so
+    /// several arrays are numbered.
     pub(crate) fn add_all(&mut self, name: &str, file: Extent) -> Result<()> {
         let (mut start, mut number) = (0, 0_u64);
         loop {
@@ -161,7 +162,7 @@ impl Arrays<'_> {
     }
 
     /// Returns the storage of a stored member's elements. The archive's checksum covers the header
-    /// as well, so the checksum of the elements is derived from it.
+    /// and the elements, so the checksum of the elements is computed from it.
     fn stored(&self, member: &Member, header_len: u64) -> Result<Storage> {
         let header = member.front(self.source, header_len, self.context.limits())?;
         let (crc, data) = (member.crc_after(&header), member.stored.after(header_len));
@@ -175,8 +176,8 @@ impl Arrays<'_> {
         Ok(Storage::file(data.file, data.offset, data.len).digest(Digest::crc32(crc)))
     }
 
-    /// Counts the bytes that a deflated member expands by. Returns an error if all members together
-    /// expand too much.
+    /// Counts the bytes by which a deflated member expands. Returns an error if the members counted
+    /// so far expand by too much.
     fn count_expanded(&mut self, array: &ArrayBytes) -> Result<()> {
         let ArrayBytes::Member(member) = array else { return Ok(()) };
         self.expanded = self.expanded.saturating_add(member.len.saturating_sub(member.stored.len));
@@ -204,7 +205,7 @@ impl Arrays<'_> {
         structure: &Structure,
         data_len: u64,
     ) -> Result<()> {
-        // If rows have no bytes, there is nothing to read, whatever their number is.
+        // If a row takes no bytes, there is nothing to read, regardless of the number of rows.
         let rows = data_len.checked_div(structure.width).unwrap_or(0);
         for field in &structure.fields {
             let name = format!("{name}.{}", field.name);

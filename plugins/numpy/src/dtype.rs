@@ -1,10 +1,10 @@
-//! Parses descrs. A descr is numpy's description of an element: byte order, kind and width (`<f4`),
-//! or a name.
+//! Parses descrs. A descr is numpy's description of an element. It consists of a byte order, kind
+//! and width (`<f4`), or of a name.
 
 use tensorferry_sdk::{ByteOrder, Dtype, Error, Result};
 
-/// Dtypes that both numpy and the SDK have. Each comes with its kind and width, and with the names
-/// and one-character codes that `np.dtype` accepts.
+/// Dtypes that both numpy and the SDK support. Each entry contains the kind and width, the dtype,
+/// and the names and one-character codes that `np.dtype` accepts.
 const SHARED: [(&str, Dtype, &[&str]); 14] = [
     ("b1", Dtype::BOOL, &["bool", "bool_", "?"]),
     ("i1", Dtype::I8, &["int8", "byte", "b"]),
@@ -51,7 +51,7 @@ pub(crate) enum Element {
 }
 
 impl Element {
-    /// Returns the bytes of an element, or `None` if their number does not fit in 64 bits.
+    /// Returns the number of bytes of an element, or `None` if the number does not fit in 64 bits.
     pub(crate) fn width(&self) -> Option<u64> {
         match self {
             Self::Number(dtype, _) => dtype.info()?.element_bytes().map(u64::from),
@@ -77,8 +77,8 @@ pub(crate) fn parse(descr: &str) -> Result<Element> {
     if let Some((_, dtype)) = ML_DTYPES.iter().find(|(name, _)| *name == descr) {
         return Ok(Element::Number(*dtype, ByteOrder::Little));
     }
-    // Without a mark, or with `=`, the byte order is that of the machine that reads the file. ferry
-    // assumes little-endian.
+    // Without a byte-order mark, or with `=`, numpy uses the byte order of the machine that reads
+    // the file. ferry assumes little-endian.
     let (order, rest) = match descr.as_bytes().first() {
         Some(b'>') => (ByteOrder::Big, &descr[1..]),
         Some(b'<' | b'=' | b'|') => (ByteOrder::Little, &descr[1..]),
@@ -134,7 +134,8 @@ fn date(kind: char, rest: &str) -> Option<String> {
     UNITS.contains(&word).then(|| format!("{name}{unit}"))
 }
 
-/// Returns the descr that `np.save` writes for a dtype, or `None` if numpy does not have the dtype.
+/// Returns the descr that `np.save` writes for a dtype, or `None` if numpy does not support the
+/// dtype.
 pub(crate) fn descr(dtype: Dtype) -> Option<String> {
     let (kind, ..) = SHARED.iter().find(|(_, shared, _)| *shared == dtype)?;
     Some(format!("{}{kind}", if kind.ends_with('1') { '|' } else { '<' }))

@@ -1,5 +1,5 @@
 //! The bytes of an array (header and elements), in a file or in a member of an archive. The host
-//! cannot copy deflated members or the fields of rows, so this module decodes them.
+//! cannot copy deflated members or the fields of structured arrays, so this module decodes them.
 
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Limits, Result, Source};
 use tensorferry_zip::{Extent, Member};
@@ -71,7 +71,7 @@ impl EncodedStorage for Encoded {
     }
 }
 
-/// One field of each row of a structured array.
+/// The values of one field in all rows of a structured array.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldBytes {
     pub(crate) array: ArrayBytes,
@@ -87,7 +87,7 @@ pub(crate) struct FieldBytes {
 }
 
 impl FieldBytes {
-    /// Returns the number of bytes that the field has in all rows.
+    /// Returns the total number of bytes of the field in all rows.
     pub(crate) fn len(&self) -> u64 {
         // The result is at most the number of bytes of the rows, which fits in 64 bits.
         self.rows.saturating_mul(self.width)
@@ -107,7 +107,7 @@ impl FieldBytes {
     }
 }
 
-/// Receives all bytes of an array in order, and passes on only the bytes of one field.
+/// A sink that receives all bytes of an array in order, and forwards only the bytes of one field.
 struct FieldExtractor<'a> {
     field: &'a FieldBytes,
     /// Number of bytes received so far.
@@ -148,8 +148,8 @@ impl ByteSink for FieldExtractor<'_> {
     }
 }
 
-/// Returns the bytes that `write` produces. `len` is their number, which must be within the limit
-/// for headers.
+/// Returns the `len` bytes that `write` produces. Returns an error if `len` exceeds the limit for
+/// headers.
 pub(crate) fn collect(
     len: u64,
     limits: &Limits,

@@ -1,4 +1,4 @@
-//! The header of an array: the type of the elements, their order, and the shape.
+//! The header of an array. It contains the type and the order of the elements, and the shape.
 
 use crate::dtype::{self, Element};
 use crate::literal::{self, Literal, PythonVersion};
@@ -9,8 +9,8 @@ pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
 /// numpy aligns the elements to a multiple of this number of bytes.
 const ALIGNMENT: usize = 64;
-/// numpy reserves room for this many digits, so that the dimension that can grow can be updated in
-/// place.
+/// Number of digits for which numpy reserves space, so that the dimension that can grow can be
+/// updated in place.
 const GROWTH_DIGITS: usize = 21;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub(crate) enum Descr {
 
 impl Header {
     /// Reads a header. `front` returns the requested number of bytes from the start of the array,
-    /// or fails. So memory is allocated for the length in the header only if the array really has
-    /// that many bytes.
+    /// or fails if the array is shorter. Memory is therefore never allocated for an incorrect
+    /// length in the header.
     pub(crate) fn read(limits: &Limits, front: &dyn Fn(u64) -> Result<Vec<u8>>) -> Result<Self> {
         let start = front(10)?;
         if !start.starts_with(MAGIC) {
@@ -74,7 +74,7 @@ impl Header {
     fn of_literal(literal: &Literal, len: u64) -> Result<Self> {
         let Literal::Dict(items) = literal else { return Err(malformed("a dict")) };
         let (mut descr, mut order, mut shape) = (None, None, None);
-        // If a key is repeated, the last value counts, as in Python.
+        // If a key is repeated, use its last value, as in Python.
         for (key, value) in items {
             match (key, value) {
                 (Literal::Text(key), value) if key == "descr" => descr = Some(value),
@@ -104,7 +104,7 @@ impl Header {
     }
 
     /// Returns the number of bytes of the elements. Returns an error if the product of the
-    /// dimensions overflows, even if one of them is zero.
+    /// dimensions overflows, even if a dimension is zero.
     pub(crate) fn data_len(&self) -> Result<u64> {
         let width = match &self.descr {
             Descr::Element(element) => element.width(),
@@ -137,9 +137,10 @@ fn malformed(expected: &str) -> Error {
     Error::malformed("the array's header is not the dict that numpy writes").expected(expected)
 }
 
-/// Encodes the bytes before the elements as `np.save` does.
+/// Returns the bytes that `np.save` writes before the elements.
 pub(crate) fn encode(descr: &str, order: Order, shape: &[u64]) -> Result<Vec<u8>> {
-    // With fewer than two dimensions, the two orders are the same, and numpy writes C order.
+    // With fewer than two dimensions, C order and Fortran order are the same, and numpy records C
+    // order.
     let is_fortran = order == Order::Fortran && shape.len() > 1;
     let tuple = match shape {
         [one] => format!("({one},)"),

@@ -9,8 +9,8 @@
 //! then       elements  row-major, or column-major if fortran_order, in descr's byte order
 //! ```
 //!
-//! A member `NAME.npy` of an archive is the array NAME. It is stored (`np.savez`) or deflated
-//! (`np.savez_compressed`, and `-o compression=deflate`).
+//! A member `NAME.npy` of an archive contains the array NAME. The member is stored (`np.savez`) or
+//! deflated (`np.savez_compressed`, and `-o compression=deflate`).
 //!
 //! | descr | dtype |
 //! |---|---|
@@ -22,10 +22,10 @@
 //! | a list of fields | rejected, or with `-i structured=fields` a tensor for each field |
 //! | `O`, `f16`, `c32` | rejected: pickles, and long doubles with a machine-dependent layout |
 //!
-//! If an array in an archive is rejected, this is a loss, and the other arrays are still read.
+//! A rejected array in an archive is reported as a loss, and the other arrays are still read.
 //!
 //! Sources: `numpy/lib/_format_impl.py` and `numpy/lib/_npyio_impl.py` of NumPy 2.4, and files that
-//! it wrote.
+//! this version wrote.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -46,8 +46,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// Suffix of a file that contains one array. In an archive, the members that are arrays have the
-/// same suffix.
+/// Suffix of a file that contains one array. The array members of an archive have the same suffix.
 const ARRAY_SUFFIX: &str = ".npy";
 /// Suffix of an archive of arrays.
 const ARCHIVE_SUFFIX: &str = ".npz";

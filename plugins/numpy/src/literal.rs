@@ -1,8 +1,8 @@
-//! Parses the Python literal in a header: dicts, lists, tuples, strings, integers and booleans. The
-//! text is scanned from left to right, without recursion, and never evaluated.
+//! Parses the Python literal in a header. It can contain dicts, lists, tuples, strings, integers
+//! and booleans. The text is scanned from left to right without recursion, and is never evaluated.
 //!
-//! `ast.literal_eval` also accepts floats, sets, bytes and sums, but numpy does not accept any of
-//! these in a header.
+//! `ast.literal_eval` also accepts floats, sets, bytes and sums, but numpy does not accept these in
+//! a header.
 
 use tensorferry_sdk::{Error, Result};
 
@@ -20,7 +20,7 @@ pub(crate) enum Literal {
     Dict(Vec<(Literal, Literal)>),
 }
 
-/// Python versions that may have written the text.
+/// Python versions that may have written a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PythonVersion {
     /// Python 2 or 3. In Python 2, integers may end with `L`.
@@ -103,7 +103,7 @@ pub(crate) fn parse(text: &str, offset: u64, python: PythonVersion, max: u64) ->
     }
 }
 
-/// A bracket that is not closed yet.
+/// A bracket that has not been closed.
 enum OpenBracket {
     List(Vec<Literal>),
     /// The items, and whether a comma was seen. Without a comma, `(3)` is a number instead of a
@@ -160,7 +160,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips whitespace and comments, and consumes `byte` if it comes next. Returns whether it did.
+    /// Skips whitespace and comments, and then consumes `byte` if it is next. Returns whether
+    /// `byte` was consumed.
     fn take(&mut self, byte: u8) -> bool {
         self.skip_blank();
         let is_next = self.peek() == Some(byte);
@@ -225,7 +226,7 @@ impl<'a> Scanner<'a> {
                 byte => bytes.push(byte),
             }
         }
-        // The text is UTF-8, and it is split only at ASCII characters, so this does not fail.
+        // This cannot fail, because the text is UTF-8 and is split only at ASCII characters.
         String::from_utf8(bytes).map_err(|_| self.error("UTF-8"))
     }
 

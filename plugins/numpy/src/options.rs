@@ -80,7 +80,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadOptions {
-    /// Whether to read a file that contains only a part of a model.
+    /// Whether to read a shard without the other shards of its set.
     pub(crate) shard_is_alone: bool,
     /// Whether to read each field of a structured array as a tensor.
     pub(crate) fields: bool,
@@ -104,7 +104,7 @@ impl ReadOptions {
     }
 }
 
-/// What to do with dtypes that numpy supports only with the package ml_dtypes.
+/// How to write dtypes that numpy supports only with the package ml_dtypes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MlDtypes {
     Omit,

@@ -1,5 +1,5 @@
-//! Scores how likely an input is to be a NumPy file, by the first bytes of a file, and by the names
-//! of an archive's members.
+//! Scores how likely an input is to be a NumPy file. The score depends on the first bytes of a
+//! file, and on the names of an archive's members.
 
 use crate::header::MAGIC;
 use crate::read::{has_suffix_of_format, is_archive};
@@ -8,12 +8,13 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_zip::{Directory, Extent, Names};
 
-/// Score of a folder. Arrays next to a model in a different format contain additional data, such as
-/// tokens or statistics, so they rank below all other formats.
+/// Score of a folder. Arrays next to a model in a different format usually contain additional data,
+/// such as tokens or statistics. This score is therefore lower than the scores of all other
+/// formats.
 const IN_A_FOLDER: Score = Score(10);
 
-/// Scores a source. If a file's name matches but its bytes are wrong, it may still be a broken
-/// NumPy file. The reader's error then explains what is wrong.
+/// Scores a source. A file with a matching name but wrong bytes still gets a low score, so that the
+/// reader can report what is wrong.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {

@@ -59,7 +59,8 @@ pub(crate) fn is_archive(source: &dyn Source, file: Extent) -> Result<bool> {
     Ok(start == MAGIC || start == EMPTY_MAGIC)
 }
 
-/// Returns the file name without its folder and suffix. This is the name of the array in the file.
+/// Returns the file name without folder and suffix, which becomes the name of the array in the
+/// file.
 pub(crate) fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     strip_suffix(name, ARRAY_SUFFIX).unwrap_or(name)
@@ -80,8 +81,8 @@ fn read_archive(arrays: &mut Arrays<'_>, extent: Extent) -> Result<()> {
         let member = archive.member(index)?;
         let offset = member.stored.offset;
         match arrays.add(name, &ArrayBytes::Member(member)) {
-            // If an array is unsupported, such as an array of Python objects, the other arrays are
-            // still read.
+            // Skip an unsupported array, such as an array of Python objects, and read the other
+            // arrays.
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 arrays.catalog.loss(Loss::new(LossKind::Tensor, name, error.message()))?;
             }

@@ -1,5 +1,5 @@
 //! Converts strings. In numpy, strings have a fixed width and are padded with NULs. In a tensor,
-//! each string comes after its length, which is a u64.
+//! each string is preceded by its length as a u64.
 
 use crate::dtype::Element;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Order, Result};
@@ -13,8 +13,8 @@ pub(crate) fn logical(
     limits: &Limits,
 ) -> Result<Vec<u8>> {
     let count = shape.iter().try_fold(1_u64, |count, &dim| count.checked_mul(dim));
-    // The length prefixes take eight bytes per string. For strings of width zero, they are the only
-    // memory.
+    // The length prefixes take eight bytes per string. This also limits the number of strings of
+    // width zero, which take no other memory.
     let held = count.and_then(|count| count.checked_mul(8)).filter(|&len| len <= limits.header_bytes);
     let Some((count, _)) = count.zip(held) else {
         return Err(Error::limit("too many strings to hold in memory")

@@ -1,7 +1,8 @@
 //! Parses structures. A structure is a dtype that consists of named fields, like a row of a table.
-//! numpy writes it as a list of tuples: `[('id', '<i4'), ('w', '<f8', (2,)), ('', '|V4')]`. In this
-//! example, the last field is padding. Instead of a name, a field can have a pair of a title and a
-//! name. Its descr can be a nested list, or a pair of a descr and a shape.
+//! numpy writes a structure as a list of tuples: `[('id', '<i4'), ('w', '<f8', (2,)), ('',
+//! '|V4')]`. In this example, the last field is padding. Instead of a name, a field can have a pair
+//! of a title and a name. The descr of a field can be a nested list, or a pair of a descr and a
+//! shape.
 //!
 //! As in `numpy.lib.format.descr_to_dtype`, a field with an empty name is padding only if it has no
 //! type (`V`).
@@ -27,7 +28,7 @@ pub(crate) struct Field {
     pub(crate) shape: Vec<u64>,
     /// Byte offset of the field in a row.
     pub(crate) offset: u64,
-    /// Number of bytes that the field has in a row.
+    /// Number of bytes of the field in a row.
     pub(crate) width: u64,
 }
 
@@ -39,7 +40,8 @@ pub(crate) fn parse(list: &[Literal]) -> Result<Structure> {
 }
 
 impl Structure {
-    /// Appends the fields in a list. The parser of literals limits the depth of nested lists.
+    /// Appends the fields in a list. The literal parser limits the depth of nested lists, so
+    /// recursion is safe.
     fn add(&mut self, list: &[Literal], prefix: &str) -> Result<()> {
         for item in list {
             let Literal::Tuple(parts) = item else { return Err(malformed("a tuple for each field")) };
@@ -57,7 +59,7 @@ impl Structure {
                 _ => return Err(malformed("a field's name")),
             };
             let path = format!("{prefix}{name}");
-            // The field is a sub-array. Its elements may be sub-arrays as well.
+            // The field is a subarray, whose elements may also be subarrays.
             while let Literal::Tuple(pair) = descr {
                 let [inner, inner_shape] = &**pair else { return Err(malformed("a descr and a shape")) };
                 shape.extend(dimensions(inner_shape)?);

@@ -113,7 +113,7 @@ impl Writer {
         Ok(Box::new(ArchivePlan(archive.finish()?)))
     }
 
-    /// Returns the header for a tensor, or the reason why numpy does not support the tensor.
+    /// Returns the header of a tensor, or the reason why numpy does not support the tensor.
     fn header(
         &self,
         catalog: &dyn CatalogView,
@@ -145,8 +145,8 @@ impl Writer {
         header::encode(&descr, self.order(catalog, tensor), view.shape).map(Ok)
     }
 
-    /// Returns the order in which to write the elements. With fewer than two dimensions, the two
-    /// orders are the same, and the result is C order.
+    /// Returns the order in which to write the elements. With fewer than two dimensions, the orders
+    /// are the same, and the result is C order.
     fn order(&self, catalog: &dyn CatalogView, tensor: TensorId) -> Order {
         if catalog.tensor(tensor).shape.len() > 1 { self.options.order } else { Order::C }
     }

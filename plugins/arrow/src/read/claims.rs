@@ -1,4 +1,4 @@
-//! Checks the row counts and buffers that a message claims, before the library relies on them.
+//! Checks the row counts and buffer positions in a message before the Arrow library relies on them.
 
 use super::message::MessageExtent;
 use arrow_buffer::Buffer;
@@ -6,14 +6,16 @@ use arrow_ipc::{CompressionType, RecordBatch};
 use std::ops::Range;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum values per byte of a message. It is large, because nulls and runs do not take bytes.
+/// Maximum number of values per byte of a message. The limit is high because nulls and runs of
+/// equal values take almost no space.
 const MAX_VALUES_PER_BYTE: u64 = 1 << 16;
 /// Maximum compression ratio of an LZ4 block.
 const LZ4_RATIO: u64 = 255;
-/// Maximum compression ratio of Zstandard. A compressed block has at least 3 bytes, and its content
-/// has at most 128 KiB.
+/// Maximum compression ratio of Zstandard. A compressed block takes at least 3 bytes, and expands
+/// to at most 128 KiB.
 const ZSTD_RATIO: u64 = 44_000;
-/// Decompressed bytes that are allowed in addition to the ratio, for the sake of short frames.
+/// Number of decompressed bytes that are allowed in addition to the ratio, because short frames may
+/// exceed the ratio.
 const FEW: u64 = 128 << 10;
 
 /// Checks the lengths of arrays and the positions of buffers. Returns the number of rows.
@@ -47,8 +49,8 @@ pub(super) fn check(batch: RecordBatch<'_>, place: &MessageExtent) -> Result<u64
     Ok(rows)
 }
 
-/// Checks that ranges of a file do not overlap. Writers never refer to the same bytes twice, and a
-/// file that does could expand to far more than its size.
+/// Checks that ranges of a file do not overlap. No writer stores two references to the same bytes.
+/// A file with such references could expand to far more than its size.
 pub(super) fn check_disjoint(mut ranges: Vec<Range<u64>>, what: &str) -> Result<()> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| range.start);

@@ -1,4 +1,4 @@
-//! The content of a file: its schema, and the positions of its dictionaries and batches.
+//! The schema of a file, and the positions of the file's dictionaries and batches.
 
 use super::claims;
 use super::experimental::COMPRESSION;
@@ -12,18 +12,19 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::{Context, Error, Limits, Result, Source};
 
-/// Maximum number of metadata keys in a loss report, and maximum number of characters of each key.
+/// Maximum number of metadata keys that a loss lists, and maximum number of characters per key.
 const MAX_KEYS: usize = 8;
 const MAX_KEY: usize = 100;
 
 pub(super) struct Contents {
     pub(super) file: SourceFile,
-    /// The schema, including the dictionary IDs that the schema of the records lacks.
+    /// The schema of the file. It contains dictionary IDs, which are not in the schema of the
+    /// records.
     pub(super) schema: SchemaRef,
     pub(super) dictionaries: Vec<DictionaryMessage>,
     pub(super) batches: Vec<Batch>,
-    /// Keys of the metadata of the file and of its messages. Keys of the schema's metadata are not
-    /// included.
+    /// Keys of the metadata of the file and of its messages, without the keys of the schema's
+    /// metadata.
     pub(super) custom: BTreeSet<String>,
 }
 
@@ -167,8 +168,8 @@ impl Contents {
         self.custom.extend(own.take(more).map(|key| key.chars().take(MAX_KEY).collect()));
     }
 
-    /// Adds a message and returns the offset of its end. `kind` is the kind of message that the
-    /// footer of a file claims. In a stream, `kind` is `None`, and the message itself specifies the
+    /// Adds a message and returns the offset of its end. In a file, `kind` is the message type
+    /// according to the footer. In a stream, `kind` is `None`, and the message itself specifies the
     /// length of its body.
     fn add(&mut self, mut place: MessageExtent, kind: Option<MessageHeader>, limits: &Limits) -> Result<u64> {
         let at = |error: Error| error.offset(place.offset);
@@ -200,8 +201,9 @@ impl Contents {
             claims::check(dictionary.data().ok_or_else(none)?, &place).map_err(at)?;
             let (id, is_delta) = (dictionary.id(), dictionary.isDelta());
             let is_known = || self.dictionaries.iter().any(|known| known.id == id);
-            // In a stream, a dictionary may be replaced. A stream may also have a dictionary
-            // message per batch, for which this search would take quadratic time.
+            // Streams are not searched for replaced dictionaries. A stream may replace a
+            // dictionary, and the search takes quadratic time if every batch has a dictionary
+            // message.
             if kind.is_some() && !is_delta && is_known() {
                 return Err(at(Error::malformed("a file replaces a dictionary, which only a stream may do"))
                     .found(format!("dictionary {id} twice")));

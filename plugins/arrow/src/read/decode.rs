@@ -1,4 +1,4 @@
-//! Decodes messages with the library, after checking their claims.
+//! Decodes messages with the Arrow library after checking their counts and buffer positions.
 
 use super::claims;
 use super::contents::{Batch, Contents, DictionaryMessage};
@@ -25,7 +25,7 @@ pub(super) fn dictionary(
         let changed = || Error::transient("the file has changed");
         let batch = message.header_as_dictionary_batch().ok_or_else(changed)?;
         let data = batch.data().ok_or_else(changed)?;
-        // This check is repeated, since the file may have changed.
+        // Repeat the check, because the file may have changed.
         claims::check(data, &dictionary.place)?;
         let body = contents.file.body(&dictionary.place, limits)?;
         claims::decompressed(data, &body, limits)?;
@@ -44,7 +44,8 @@ pub(super) fn dictionary(
     })
 }
 
-/// Reads the columns at `columns` of a record batch. Also returns their decompressed size.
+/// Reads the columns of a record batch whose indices are in `columns`. Also returns the
+/// decompressed size of these columns.
 pub(super) fn batch(
     contents: &Contents,
     batch: &Batch,

@@ -1,5 +1,5 @@
-//! The dictionaries that apply to a batch. A dictionary message replaces a dictionary or extends
-//! it.
+//! The dictionaries that apply to a batch. A dictionary message sets, replaces or extends one
+//! dictionary.
 
 use super::contents::{Contents, DictionaryMessage};
 use super::decode::{Values, dictionary};
@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Limits, Result};
 
-/// The dictionaries that were read last, and the number of dictionary messages that led to them.
-/// The streams of several splits share this cache.
+/// The dictionaries that were read most recently, and the number of dictionary messages that were
+/// applied to build them. The streams of several splits share this cache.
 #[derive(Default)]
 pub(super) struct DictionaryCache(Mutex<Option<(usize, Arc<Values>)>>);
 
@@ -31,7 +31,8 @@ impl DictionaryCache {
     }
 }
 
-/// Returns the messages whose values no later message replaces.
+/// Returns the dictionary messages that still apply. Omits messages whose values a later message
+/// replaces.
 fn without_replaced(all: &[DictionaryMessage]) -> Vec<DictionaryMessage> {
     let mut whole = HashSet::new();
     let mut kept: Vec<DictionaryMessage> = all

@@ -1,6 +1,6 @@
-//! Compression in files from Arrow 0.17.0, the first release that had compression. It stored the
-//! codec in the metadata of a message. Later releases store the codec in a field of the record
-//! batch, and the library reads only that field.
+//! Compression in files from Arrow 0.17.0, the first release with compression. That release stored
+//! the codec in the metadata of a message. Later releases store the codec in a field of the record
+//! batch, and the Arrow library reads only that field.
 
 use arrow_ipc::{
     BodyCompression, BodyCompressionArgs, BodyCompressionMethod, CompressionType, DictionaryBatch,
@@ -11,12 +11,12 @@ use tensorferry_sdk::{Error, Result};
 
 pub(super) const COMPRESSION: &str = "ARROW:experimental_compression";
 
-/// Moves the codec from the message's metadata to the field of the record batch, and returns the
-/// new message. Returns `None` if the metadata does not contain a codec.
+/// Returns a message in which the codec is moved from the metadata to the field of the record
+/// batch. Returns `None` if the metadata does not contain a codec.
 pub(super) fn with_compression(message: &Message<'_>) -> Result<Option<Vec<u8>>> {
     let (record, dictionary) = (message.header_as_record_batch(), message.header_as_dictionary_batch());
     let batch = record.or_else(|| dictionary.and_then(|dictionary| dictionary.data()));
-    // Later releases use V5, and do not use this metadata key.
+    // Later releases write version V5 and do not use this metadata key.
     let is_old = message.version() == MetadataVersion::V4;
     let batch = batch.filter(|batch| is_old && batch.compression().is_none());
     let (Some(batch), Some(codec)) = (batch, codec(message)?) else { return Ok(None) };
@@ -89,7 +89,7 @@ mod tests {
     use tensorferry_sdk::records::Batches;
     use tensorferry_sdk::{MemoryContext, MemorySource};
 
-    /// Returns the message in the form in which Arrow 0.17.0 would write it.
+    /// Converts a message to the form that Arrow 0.17.0 writes.
     fn aged(bytes: &[u8], name: &str) -> Vec<u8> {
         let message = arrow_ipc::root_as_message(bytes).unwrap();
         let (record, dictionary) = (message.header_as_record_batch(), message.header_as_dictionary_batch());

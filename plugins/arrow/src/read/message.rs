@@ -1,6 +1,6 @@
-//! Messages. A message consists of a flatbuffer and a body, which the flatbuffer describes. The
-//! lengths are checked before any memory is allocated. The flatbuffer is verified before it is
-//! used.
+//! Messages. A message consists of a flatbuffer and a body, whose layout the flatbuffer describes.
+//! The reader checks the lengths before it allocates memory, and verifies the flatbuffer before it
+//! uses it.
 
 use super::experimental;
 use crate::CONTINUATION;
@@ -10,10 +10,11 @@ use flatbuffers::{InvalidFlatbuffer, VerifierOptions};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
 
-/// Maximum bytes that a walk over all tables may visit, as a multiple of the buffer's length. In a
-/// buffer that shares only the layouts of tables, the ratio is less than two.
+/// Maximum number of bytes that the verifier may visit in a flatbuffer, as a multiple of the
+/// flatbuffer's length. Normal flatbuffers share only vtables, and their ratio is less than two.
 const MAX_EXPANSION: usize = 8;
-/// Bytes that a walk may visit in addition, for the sake of short buffers.
+/// Additional number of bytes that the verifier may visit, because short flatbuffers may exceed the
+/// ratio.
 const EXTRA_BYTES: usize = 64 << 10;
 
 #[derive(Clone)]
@@ -45,15 +46,15 @@ impl SourceFile {
         Ok(bytes)
     }
 
-    /// Reads the flatbuffer of a message. If Arrow 0.17.0 wrote the message, it is converted to the
-    /// form that later releases use.
+    /// Reads the flatbuffer of a message. Converts a message from Arrow 0.17.0 to the form that
+    /// later releases use.
     pub(super) fn message(&self, place: &MessageExtent, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.read(place.metadata, place.metadata_len, limits)?;
         let rebuilt = experimental::with_compression(&parse(&bytes)?)?;
         Ok(rebuilt.unwrap_or(bytes))
     }
 
-    /// Reads the body of a message into memory with the alignment that the library requires.
+    /// Reads the body of a message into memory with the alignment that the Arrow library requires.
     pub(super) fn body(&self, place: &MessageExtent, limits: &Limits) -> Result<Buffer> {
         check_range(self.name(), self.len(), place.body, place.body_len)?;
         if place.body_len > limits.header_bytes {
@@ -90,7 +91,7 @@ impl MessageExtent {
     }
 }
 
-/// Result of looking for a message at an offset.
+/// The result of looking for a message at an offset.
 pub(super) enum NextMessage {
     /// A message. The fields are the offset and the length of its metadata.
     Message { metadata: u64, metadata_len: u64 },

@@ -1,4 +1,4 @@
-//! Streams the rows of a run of batches.
+//! Streams the rows of consecutive batches.
 
 use super::{OpenFile, decode, unify};
 use std::ops::Range;
@@ -7,7 +7,7 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
 use tensorferry_sdk::records::{self, Batched, ExpandedBytes, ScanRequest, nulls_in_keys};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Callback that receives the total number of expanded bytes. If it returns an error, the stream
+/// A callback that receives the total number of expanded bytes. If it returns an error, the stream
 /// ends.
 pub(super) type CountBytes = Box<dyn Fn(ExpandedBytes) -> Result<()> + Send>;
 
@@ -58,14 +58,14 @@ struct Stream {
     /// remain.
     skip: u64,
     left: u64,
-    /// Maximum rows and bytes of a returned batch.
+    /// Maximum number of rows and bytes in a returned batch.
     rows: usize,
     bytes: u64,
     counted: ExpandedBytes,
     count_bytes: CountBytes,
     limits: Limits,
-    /// Remaining rows of the last batch that was read, and maximum number of rows per returned
-    /// batch.
+    /// Rows of the last read batch that have not been returned, and maximum number of rows per
+    /// returned batch.
     rest: Option<(RecordBatch, usize)>,
 }
 
@@ -101,7 +101,7 @@ impl Stream {
         let placed = |error: Error| {
             error.context(format!("record batch {index}")).file(contents.name()).offset(known.place.offset)
         };
-        // If no column has a dictionary, dictionaries need not be read.
+        // If no column has a dictionary, skip the dictionaries.
         let count = if self.has_dictionaries { known.dictionaries } else { 0 };
         let values = self.file.dictionaries.after(contents, count, &self.limits)?;
         let (batch, held) =

@@ -38,8 +38,8 @@ pub(super) fn types(one: &DataType, other: &DataType) -> Option<DataType> {
     })
 }
 
-/// Returns the first field with the unified type. The result is nullable if either field is
-/// nullable.
+/// Returns the first field with its type replaced by the unified type. The result is nullable if
+/// either field is nullable.
 pub(super) fn fields(one: &FieldRef, other: &FieldRef) -> Option<FieldRef> {
     let data_type = types(one.data_type(), other.data_type())?;
     let is_null = |field: &FieldRef| field.is_nullable() || field.data_type().is_null();

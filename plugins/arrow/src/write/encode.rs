@@ -25,9 +25,9 @@ pub(super) struct Encoder {
     /// The bytes at the start of each file.
     head: Vec<u8>,
     has_dictionaries: bool,
-    /// The dictionaries of all pieces, which are written at the end of the files.
+    /// The dictionaries of all pieces. They are written at the end of each file.
     dictionaries: Mutex<HashMap<DictionaryKey, Arc<EncodedDictionary>>>,
-    /// Maximum bytes of `dictionaries`.
+    /// Maximum total size of `dictionaries` in bytes.
     max: u64,
 }
 
@@ -129,7 +129,7 @@ impl Encoder {
         Ok((metadata as u64, body as u64))
     }
 
-    /// Keeps a dictionary in memory until the end of the files is written.
+    /// Keeps a dictionary in memory until it is written at the end of the files.
     fn keep(&self, message: EncodedData) -> Result<DictionaryKey> {
         let wrong =
             |error: &dyn std::fmt::Display| Error::plugin(format!("invalid dictionary message: {error}"));
@@ -176,7 +176,7 @@ impl Encoder {
         arrow_ipc::convert::try_schema_from_flatbuffer_bytes(&message.ipc_message).map_err(write_error)
     }
 
-    /// Returns one dictionary per ID, which all pieces of the file can use.
+    /// Returns one dictionary per ID that is valid for all pieces of the file.
     pub(super) fn shared(&self, notes: &[Note]) -> Result<BTreeMap<i64, Arc<EncodedDictionary>>> {
         let kept = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shared: BTreeMap<i64, Arc<EncodedDictionary>> = BTreeMap::new();

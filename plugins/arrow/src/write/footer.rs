@@ -1,5 +1,5 @@
-//! The end of a file: its dictionaries, the end mark of the stream, and the footer, which is an
-//! index of the dictionaries and batches.
+//! The end of a file. It consists of the dictionaries, the end mark of the stream, and the footer,
+//! which is an index of the dictionaries and batches.
 
 use super::encode::{Encoder, Note};
 use crate::MAGIC;
@@ -13,7 +13,7 @@ use tensorferry_sdk::{ByteSink, Error, Result};
 /// End mark of a stream.
 pub(super) const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Writes the end of a file after its pieces.
+/// Writes the dictionaries, the end mark and the footer after the pieces of a file.
 pub(super) fn write(encoder: &Encoder, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
     let notes = pieces.iter().map(|piece| Note::of_bytes(&piece.note)).collect::<Option<Vec<_>>>();
     let notes = notes.ok_or_else(|| Error::plugin("a note has the wrong format"))?;

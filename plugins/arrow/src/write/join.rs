@@ -1,5 +1,5 @@
-//! Joins the batches of a piece, so that the output does not depend on how the rows are divided
-//! into batches.
+//! Joins the batches of a piece, so that the division of rows into batches does not affect the
+//! output.
 
 use crate::fault::write_error;
 use arrow_select::concat::concat_batches;
@@ -33,8 +33,9 @@ pub(super) fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Reco
     of(compact.collect(), rows).map_err(|error: Error| error.context("joined rows"))
 }
 
-/// Gives all batches the longest dictionary of the column, if every other dictionary is a prefix of
-/// it. The library merges only identical dictionaries, and concatenates dictionaries that differ.
+/// Sets the longest dictionary of a column in all batches, if every other dictionary of the column
+/// is a prefix of the longest one. Otherwise, the Arrow library would concatenate the dictionaries,
+/// because it merges only identical ones.
 fn share(batches: &mut [Vec<ArrayRef>], place: usize) {
     let values = |columns: &Vec<ArrayRef>| columns[place].as_any_dictionary().values().clone();
     let Some(longest) = batches.iter().map(values).max_by_key(|values| values.len()) else { return };

@@ -1,4 +1,4 @@
-//! Arrow IPC files that are written and read in memory, and files that pyarrow wrote.
+//! Tests of Arrow IPC files that are written and read in memory, and of files that pyarrow wrote.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod conformance;
@@ -22,7 +22,7 @@ fn read(name: &str, bytes: Vec<u8>) -> Result<Vec<RecordBatch>> {
     Ok(records::read(&*open(name, bytes)?, &Batches::default())?.concat())
 }
 
-/// Writes pieces into one file, and returns its bytes.
+/// Writes the pieces to one file, and returns the bytes of the file.
 fn written(name: &str, pieces: &[Vec<RecordBatch>], given: &[(&str, &str)]) -> Result<Vec<u8>> {
     let (schema, target) = (pieces[0][0].schema(), Target::File(name.to_owned()));
     let context = MemoryContext::default();

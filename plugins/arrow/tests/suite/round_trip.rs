@@ -1,5 +1,5 @@
-//! Files that ferry writes are read back with the same types, dictionaries and metadata, in both
-//! forms and with each codec.
+//! Tests that ferry reads back its own files with the same types, dictionaries and metadata. The
+//! tests cover files and streams, with each codec.
 
 use crate::{open, read, written};
 use std::fs;
@@ -36,7 +36,7 @@ fn every_type_comes_back() {
             ("a.feather", vec![("compression", "zstd"), ("level", "9")]),
             ("a.ipc", vec![("form", "stream"), ("compression", "zstd")]),
         ] {
-            // Write one piece per batch. A dictionary may grow between batches, even in a file.
+            // Write one piece per batch. Even in a file, a later batch may extend a dictionary.
             let pieces: Vec<_> = batches.iter().map(|batch| vec![batch.clone()]).collect();
             let bytes = written(name, &pieces, &given).unwrap();
             let found = read(name, bytes).unwrap();

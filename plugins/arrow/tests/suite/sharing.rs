@@ -1,4 +1,4 @@
-//! Files that refer to the same bytes repeatedly, and valid files that only seem to.
+//! Tests of files that refer to the same bytes repeatedly, and of valid files that look similar.
 
 use crate::read;
 use arrow_ipc::writer::FileWriter;
@@ -17,7 +17,7 @@ use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{Error, ErrorKind, Format as _, MemoryContext, MemorySource, Options};
 
 const MEBIBYTE: usize = 1 << 20;
-/// Number of repetitions of a mebibyte that together exceed the limit.
+/// Number of references to the same mebibyte that together exceed the limit on expanded bytes.
 const MANY: usize = 100;
 
 fn file(batches: &[RecordBatch]) -> Vec<u8> {
@@ -78,7 +78,7 @@ fn list_views(len: usize, count: usize) -> ArrayRef {
     Arc::new(ListViewArray::try_new(field, offsets, sizes, values, None).unwrap())
 }
 
-/// Returns a dictionary array with `count` keys. Every key refers to the first of these values.
+/// Returns a dictionary array with `count` keys. Every key refers to the first value.
 fn keys(values: ArrayRef, count: usize) -> ArrayRef {
     Arc::new(DictionaryArray::<Int32Type>::try_new(Int32Array::from(vec![0; count]), values).unwrap())
 }

@@ -6,14 +6,14 @@ use crate::options::ReadOptions;
 use tensorferry_row_text::{exact, scan_all};
 use tensorferry_sdk::{Context, Loss, LossKind, LossSink, Result};
 
-/// Minimum bytes of a run. It keeps the overhead small, but divides a file into enough runs to
-/// share among threads.
+/// Minimum size of a run in bytes. The size keeps the overhead per run low, and still yields enough
+/// runs for several threads.
 const RUN: u64 = 16 << 20;
-/// Rows between checks for cancellation.
+/// Number of rows between checks for cancellation.
 const ROWS_PER_CANCEL_CHECK: u64 = 4096;
 
-/// Returns the kinds of all columns. If every row is read, this also divides the files into shorter
-/// runs with known row counts.
+/// Returns the kinds of all columns. If every row is read, also divides the files into shorter runs
+/// with known row counts.
 pub(super) fn infer(
     runs: &mut Vec<Run>,
     names: &[String],

@@ -10,23 +10,23 @@ use tensorferry_row_text::TextFile;
 use tensorferry_sdk::records::Split;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Initial size of the buffer. It doubles if a row does not fit.
+/// Initial size of the buffer in bytes. The size doubles if a row does not fit.
 const READ: usize = 256 << 10;
-/// Memory per byte of a row: one byte each in the buffer, in the string column and in the typed
+/// Bytes of memory per byte of a row: one each in the buffer, in the string column and in the typed
 /// column.
 const MEMORY_OF_A_BYTE: u64 = 3;
-/// Memory per field of a row, in addition to the memory for its bytes.
+/// Bytes of memory per field of a row, in addition to the memory for the field's bytes.
 const MEMORY_OF_A_FIELD: u64 = 64;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A file that contains rows, and its dialect.
+/// A file that contains rows, and the dialect of the file.
 pub(super) struct DataFile {
     pub(super) text: TextFile,
     pub(super) dialect: Dialect,
     pub(super) has_header: bool,
 }
 
-/// A run of whole rows of a file.
+/// Consecutive whole rows of a file.
 #[derive(Clone)]
 pub(super) struct Run {
     file: Arc<DataFile>,
@@ -48,12 +48,13 @@ impl Run {
         &self.file
     }
 
-    /// Returns the part of the run from byte `start` to byte `end`. It begins at line `line`.
+    /// Returns the part of the run from byte `start` to byte `end`. The part begins at line `line`
+    /// of the file.
     pub(super) fn part(&self, start: u64, end: u64, line: u64, rows: u64) -> Self {
         Self { file: self.file.clone(), start, end, line, rows: Some(rows) }
     }
 
-    /// Returns the run with a different end.
+    /// Returns a run with the same start and a different end.
     pub(super) fn until(&self, end: u64) -> Self {
         Self { end, ..self.clone() }
     }
@@ -69,27 +70,27 @@ pub(super) struct Rows {
     file: Arc<DataFile>,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// Range of the current row in the buffer, and number of buffer bytes that contain text.
+    /// Range of the current row in the buffer, and number of bytes in the buffer.
     begin: usize,
     end: usize,
     filled: usize,
     is_at_end: bool,
     fields: Vec<Field>,
-    /// Offset of the current row in the decompressed file, and its line number.
+    /// Offset and line number of the current row in the decompressed file.
     offset: u64,
     line: u64,
-    /// Number of lines that the current row takes.
+    /// Number of lines that the current row spans.
     lines: u64,
     is_first: bool,
     max: u64,
-    /// Expected number of fields per row, if it is known, and maximum number.
+    /// Expected number of fields per row, if it is known, and maximum number of fields.
     count: Option<usize>,
     columns: usize,
 }
 
 impl Rows {
-    /// Opens the rows of a run, including its header. `count` is the expected number of fields per
-    /// row, if it is known.
+    /// Opens a cursor over the rows of a run, including its header. `count` is the expected number
+    /// of fields per row, if it is known.
     pub(super) fn new(run: &Run, count: Option<usize>, limits: &Limits) -> Result<Self> {
         Ok(Self {
             file: run.file.clone(),
@@ -118,8 +119,8 @@ impl Rows {
         Ok(())
     }
 
-    /// Moves to the next row, and returns whether there is one. In a file of one column, an empty
-    /// line is a row. In other files, empty lines are skipped.
+    /// Moves to the next row, and returns whether that row exists. In a file with a single column,
+    /// an empty line is a row. In other files, empty lines are skipped.
     pub(super) fn advance(&mut self) -> Result<bool> {
         self.advance_to(self.count == Some(1))
     }
@@ -279,7 +280,7 @@ impl Rows {
             }
             self.buffer.resize(self.buffer.len() * 2, 0);
         }
-        // Fill the whole buffer. Otherwise, a long row would be parsed again from its beginning
+        // Fill the whole buffer. Otherwise, a long row would be parsed from its beginning again
         // after every short read.
         while self.filled < self.buffer.len() && !self.is_at_end {
             match self.input.read(&mut self.buffer[self.filled..]) {

@@ -1,5 +1,5 @@
-//! Reads a schema file: JSON with the columns to read and their types. Either the keys are column
-//! names, or the file has the form that other record formats use.
+//! Reads a schema file: JSON with the columns to read and their types. The file has one of two
+//! forms. Either its keys are column names, or it lists columns as for the other record formats.
 //!
 //! ```json
 //! {"id": "int64", "code": "utf8", "at": "timestamp[ms]", "price": "decimal128(10, 2)"}
@@ -10,7 +10,8 @@
 //! `float64` or `double`, `utf8` or `string`, `binary` or `bytes` or `fixed_size_binary[16]`
 //! (base64), `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`, `time32[s]`,
 //! `time64[us]`, `decimal128(10, 2)`; or any other type that a string can be cast to, in the
-//! notation of Arrow's Rust library. Without a header, the names apply to the fields in order.
+//! notation of Arrow's Rust library. If the data has no header, the names apply to the fields in
+//! order.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -21,8 +22,8 @@ use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Context, Error, Result};
 
-/// Reads the schema file at a path. Returns its columns, and the index of each column's field in a
-/// row.
+/// Reads the schema file at a path. Returns the columns in the schema file, and the index of each
+/// column's field in a row.
 pub(super) fn read(
     path: &str,
     names: &[String],
@@ -41,7 +42,7 @@ pub(super) fn read(
     for (number, field) in fields.iter().enumerate() {
         let place =
             if has_header { names.iter().position(|name| name == field.name()) } else { Some(number) };
-        // If no file has a line, there is neither a header nor a row.
+        // Without any lines in the data, the columns cannot be looked up in a header.
         let place = place.or(names.is_empty().then_some(number)).ok_or_else(|| {
             Error::usage("the files have no such column").column(field.name()).expected(names.join(", "))
         })?;

@@ -21,7 +21,8 @@ use tensorferry_sdk::{Error, LossKind, Result};
 /// Maximum bytes of a batch. The offsets of a string column have 31 bits.
 const MAX_BATCH_BYTES: u64 = 1 << 30;
 
-/// Streams the requested columns and rows. `places` contains the field index of each column.
+/// Streams the requested columns and rows of a run. `places` contains the field index of each
+/// column.
 pub(super) fn open(
     mut rows: Rows,
     schema: &SchemaRef,
@@ -59,8 +60,8 @@ struct Stream {
     columns: Vec<(usize, StringBuilder)>,
     nulls: Vec<String>,
     losses: Option<ColumnLosses>,
-    /// If set, the types were inferred from only some of the rows. A value of another kind is then
-    /// an error, and is not converted.
+    /// Whether the types were inferred from only some of the rows. If set, a value of a different
+    /// kind is an error instead of being converted.
     is_guessed: bool,
     /// Line number and offset of each row.
     lines: Vec<(u64, u64)>,
@@ -104,7 +105,7 @@ impl Stream {
                 texts.append_value(text);
             }
             self.lines.push((line, offset));
-            // In addition to its bytes, each field takes an offset or a number.
+            // In addition to the field's bytes, count the size of an offset or a number.
             bytes += len + 8 * self.columns.len() as u64;
             self.left -= 1;
         }
@@ -126,8 +127,8 @@ impl Stream {
     }
 }
 
-/// Casts strings to a column's type. If a string does not fit, returns the row of the first such
-/// string, and an error.
+/// Casts strings to a column's type. If a string cannot be converted, returns the row of the first
+/// such string, and an error.
 fn cast(
     texts: StringArray,
     field: &Field,
@@ -169,7 +170,7 @@ fn cast(
     let all = arrow_cast::cast_with_options(&texts, &plain, &options).map_err(unsupported)?;
     let all =
         if plain == *data_type { all } else { arrow_cast::cast(&all, data_type).map_err(unsupported)? };
-    // The cast turns invalid values into nulls.
+    // The cast replaces invalid values with nulls.
     if all.null_count() != texts.null_count() {
         let row = (0..texts.len()).find(|row| texts.is_valid(*row) && all.is_null(*row));
         return Err(wrong(row.unwrap_or_default()));

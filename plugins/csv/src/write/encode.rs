@@ -18,9 +18,9 @@ pub(super) struct Encoder {
     columns: Vec<Column>,
     dialect: Dialect,
     null: String,
-    /// Set if the schema has only one column and it has had a null (`has_null`), or a date that is
-    /// read back as text (`has_far_date`). All pieces share these flags, because they are encoded
-    /// separately.
+    /// Flags for a schema with a single column: whether any row so far contained a null
+    /// (`has_null`), or a date that is read back as text (`has_far_date`). Pieces are encoded
+    /// separately, so they share these flags.
     has_null: AtomicBool,
     has_far_date: AtomicBool,
 }
@@ -33,13 +33,13 @@ struct Column {
     plain: Option<DataType>,
 }
 
-/// How the values of a column are written.
+/// Text form of the values of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ColumnForm {
     Text,
     /// Numbers and booleans, which are read back with the same type.
     Shown,
-    /// Dates and timestamps. If a year has more than four digits, the value is written with a sign,
+    /// Dates and timestamps. A value whose year has more than four digits is written with a sign,
     /// and read back as text.
     Date,
     /// Times of day, durations and intervals, which are read back as text.
@@ -63,7 +63,7 @@ impl Encoder {
             match Column::new(place, field, &mut losses) {
                 Some(column) => columns.push(column),
                 None => {
-                    // Since the column is not written, its other losses are not reported.
+                    // The column is not written, so drop its other losses.
                     losses.truncate(before);
                     let why = format!("neither CSV nor JSON can represent {}", type_text(field.data_type()));
                     losses.push(Loss::new(LossKind::Record, field.name(), why));
@@ -77,7 +77,7 @@ impl Encoder {
         Ok((Self { columns, dialect, null: null.to_owned(), has_null, has_far_date }, losses))
     }
 
-    /// Returns the line of column names.
+    /// Returns the line that contains the column names.
     pub(super) fn header(&self) -> Result<Vec<u8>> {
         let mut line = Vec::new();
         for (number, column) in self.columns.iter().enumerate() {
@@ -119,7 +119,7 @@ impl Encoder {
                         text.push(self.dialect.delimiter);
                     }
                     if array.is_null(row) || *array.data_type() == DataType::Null {
-                        // Not all readers treat an empty line as a row.
+                        // Some readers do not treat an empty line as a row.
                         if self.columns.len() == 1 && self.null.is_empty() {
                             has_empty_row = true;
                             text.extend_from_slice(self.empty_row()?);
@@ -132,7 +132,8 @@ impl Encoder {
                     let value =
                         values.of(row, &mut cell).map_err(|error| error.column(column.field.name()))?;
                     has_far_date[number] |= column.form == ColumnForm::Date && value.starts_with(['+', '-']);
-                    // In a column with such values, a quoted empty string is read as a null.
+                    // In a column of numbers, booleans or dates, a quoted empty string is read as a
+                    // null.
                     has_value |= matches!(column.form, ColumnForm::Shown | ColumnForm::Date);
                     if column.form == ColumnForm::Text && *kind != Kind::Text {
                         *kind = kind.and(Kind::of(value.as_bytes()));
@@ -152,8 +153,8 @@ impl Encoder {
         Ok((text, losses))
     }
 
-    /// Returns whether the nulls in the only column are read back as empty strings. Such nulls are
-    /// written as quoted empty strings.
+    /// Returns whether nulls in a schema with a single column are read back as empty strings. Such
+    /// nulls are written as quoted empty strings.
     fn loses_nulls(&self, has_null: bool, has_value: bool, has_far_date: bool) -> bool {
         let seen = |flag: &AtomicBool, now: bool| flag.fetch_or(now, Ordering::SeqCst) || now;
         let (any_null, any_far) = (seen(&self.has_null, has_null), seen(&self.has_far_date, has_far_date));
@@ -189,7 +190,7 @@ impl Encoder {
         }
     }
 
-    /// Appends a value. It is quoted if it would otherwise be read differently.
+    /// Appends a value to `text`. Quotes the value if it would otherwise be read differently.
     fn put(&self, value: &str, null: &str, text: &mut Vec<u8>) -> Result<()> {
         let Dialect { delimiter, quote } = self.dialect;
         let bytes = value.as_bytes();
@@ -224,8 +225,8 @@ impl Column {
         let plain = match field.data_type() {
             DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
             DataType::RunEndEncoded(_, values) => Some(values.data_type().clone()),
-            // The library does not support named zones. In UTC, the values are the same points in
-            // time.
+            // The Arrow library does not support named time zones. In UTC, the values are the same
+            // points in time.
             DataType::Timestamp(unit, Some(_)) => Some(DataType::Timestamp(*unit, Some("+00:00".into()))),
             _ => None,
         };
@@ -336,7 +337,7 @@ fn refused(error: &ArrowError) -> Error {
     Error::unsupported(error.to_string()).context("CSV cannot represent these rows")
 }
 
-/// Returns a loss for a column whose values are written with a different type.
+/// Returns the loss for a column whose values are written with a different type.
 fn changed(column: impl Into<String>, why: impl Into<String>) -> Loss {
     Loss::new(LossKind::Metadata, column, why).severity(Severity::Changed)
 }

@@ -1,4 +1,4 @@
-//! Helpers that read and write rows in memory, as a host does.
+//! Helpers that read and write rows in memory, in the same way as a host.
 
 use std::sync::Arc;
 use tensorferry_csv::Csv;
@@ -30,7 +30,7 @@ pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
     read_with(text, &[], "{}")
 }
 
-/// Returns the error message for a CSV file with this content, which must be refused.
+/// Returns the error message for a CSV file with this content. Panics if the file is accepted.
 pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)], schema: &str) -> String {
     read_with(text, given, schema).unwrap_err().to_string()
 }
@@ -41,7 +41,7 @@ pub(crate) fn types(rows: &RecordBatch) -> Vec<(String, DataType)> {
     schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
 }
 
-/// Writes the batches to one file. Each batch is a piece.
+/// Writes the batches to one file. Each batch becomes a piece of the file.
 pub(crate) fn write(
     pieces: &[RecordBatch],
     name: &str,

@@ -1,4 +1,4 @@
-//! CSV files that are written and read in memory.
+//! Tests of CSV files that are written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

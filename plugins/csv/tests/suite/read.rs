@@ -1,4 +1,4 @@
-//! Reading: how lines become rows.
+//! Tests of the reader, which converts lines to rows.
 
 use crate::common::{open, read, read_with, refusal, types};
 use std::collections::BTreeMap;
@@ -120,8 +120,8 @@ fn a_value_that_does_not_fit_the_first_rows_is_an_error_with_what_to_do() {
     for reported in ["in.csv", "line 5", "column \"b\"", "expected int64", "found \"x\""] {
         assert!(message.contains(reported), "{reported}: {message}");
     }
-    // If the later value had been used to infer the type, the column would have a different type.
-    // Such a value is refused, not converted.
+    // The type is inferred from the first value only. A later value that implies a different type
+    // is refused instead of being converted.
     for (first, later) in [
         ("1", "02139"),
         ("1", "-0"),
@@ -147,7 +147,7 @@ fn a_schema_says_columns_and_types() {
     assert_eq!(rows.num_columns(), 3);
     assert_eq!(rows.column(0).as_primitive::<UInt8Type>().value(0), 7);
     assert_eq!(rows.column(1).as_primitive::<Decimal128Type>().values(), &[150, -300, 0]);
-    // A quoted empty string is a value without bytes, and an empty field is a null.
+    // In a binary column, a quoted empty string is an empty value, and an empty field is a null.
     assert_eq!((rows.column(2).is_null(2), rows.column(2).as_binary::<i32>().value(2)), (false, &b""[..]));
     assert_eq!((rows.column(2).as_binary::<i32>().value(0), rows.column(2).is_null(1)), (&b"\xff"[..], true));
     let message = refusal("code,price,raw\n300,1,\n", &given, schema);

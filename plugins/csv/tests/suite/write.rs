@@ -1,4 +1,4 @@
-//! Writing: how rows become lines, and how they are read back.
+//! Tests of the writer, which converts rows to lines, and of reading the lines back.
 
 use crate::common::{read, write};
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ fn texts_that_look_like_numbers_are_a_loss() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
-/// If a column is not written, it is not also reported as changed.
+/// Tests that a column that is not written is not also reported as changed.
 #[test]
 fn a_column_that_is_left_out_is_one_loss() {
     let field = Arc::new(Field::new("n", DataType::Int64, true));
@@ -127,7 +127,8 @@ proptest! {
             1..20,
         ),
     ) {
-        // The last value of each column ensures that the column's type is inferred correctly.
+        // The last value of each column is unambiguous, so that the column's type is inferred
+        // correctly.
         let batch = rows(vec![
             ("i", Arc::new(Int64Array::from_iter(values.iter().map(|v| v.0).chain([Some(-1)]))) as ArrayRef),
             ("f", Arc::new(Float64Array::from_iter_values(values.iter().map(|v| v.1).chain([0.5])))),

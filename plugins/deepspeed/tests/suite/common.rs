@@ -43,7 +43,7 @@ impl Saved {
         self.wrapped(|dict| dict)
     }
 
-    /// Returns the file. The pickled dict is passed through `wrap` first.
+    /// Returns the bytes of the file, in which `wrap` was applied to the pickled dict.
     pub(crate) fn wrapped(&self, wrap: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
         let entries: Vec<_> = self.entries.iter().map(|(key, value)| (text(key), value.clone())).collect();
         let storages: Vec<&[u8]> = self.storages.iter().map(Vec::as_slice).collect();
@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// Returns the files, which are in a folder that `latest` names.
+    /// Returns the files of the run, including `latest`, which names their folder.
     pub(crate) fn files(&self) -> Files {
         let model = (0..).zip(&self.model).map(|(rank, saved)| (self.model_name(rank), saved.bytes()));
         let optimizer =
@@ -157,7 +157,7 @@ fn optimizer_states(stage: u8, rank: usize) -> Saved {
         groups.iter().map(|group| saved.floats(group, &[i64::try_from(group.len()).unwrap()])).collect();
     let mut state = Vec::new();
     for (index, group) in (0..).zip(&groups) {
-        // In stages 1 and 2, the optimizer's vectors still have padding.
+        // In stages 1 and 2, the optimizer's vectors still contain padding.
         let mut moments: Vec<f32> = group.iter().map(|value| value / 2.0).collect();
         moments.push(77.0);
         if stage == 3 {
@@ -179,7 +179,7 @@ fn optimizer_states(stage: u8, rank: usize) -> Saved {
         ("partition_count", partitions),
         (weights_key, list(&weights)),
         (kept_key, kept),
-        // An object that is created from its class, without a call of a function.
+        // An object that is created directly from its class, without a function call.
         ("loss_scaler", [&global("deepspeed.runtime.fp16.loss_scaler", "LossScaler")[..], b")\x81"].concat()),
     ];
     saved.set("optimizer_state_dict", names(&entries));
@@ -190,7 +190,7 @@ pub(crate) fn catalog(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {
     tensors::catalog(&DeepSpeed, files, given)
 }
 
-/// Returns the error message for a checkpoint, with its hint.
+/// Returns the error message for a checkpoint, including the hint.
 pub(crate) fn error(files: Files) -> String {
     with_hint(&catalog(files, &[]).unwrap_err())
 }

@@ -1,5 +1,5 @@
-//! Joins tensor- and pipeline-parallel checkpoints. Their layout is the one that DeepSpeed uses for
-//! Megatron's modules.
+//! Joins tensor- and pipeline-parallel checkpoints in the layout that DeepSpeed uses for Megatron's
+//! modules.
 
 use crate::common::{Saved, names, options, with_hint};
 use tensorferry_deepspeed::DeepSpeed;
@@ -50,7 +50,7 @@ const FC1: &str = "layers.0.mlp.dense_h_to_4h.weight";
 const FC2: &str = "layers.0.mlp.dense_4h_to_h.weight";
 const NORM: &str = "layers.0.input_layernorm.weight";
 
-/// Two tensor ranks. `norm` is the value of the norm on the second rank.
+/// Returns the files of two tensor ranks. `norm` is the value of the norm on the second rank.
 fn tensor_parallel(norm: f32, odd: Option<f32>) -> Files {
     let of = |base: f32, norm: f32, odd: Option<f32>| {
         let (two, four) = ([base, base + 1.0], [base, base + 1.0, base + 2.0, base + 3.0]);
@@ -86,8 +86,8 @@ fn tensor_ranks_are_joined_by_their_names() {
         of("embedding.word_embeddings.weight", &[4, 1], &[0.0, 1.0, 10.0, 11.0]),
         of(&format!("encoder.{QKV}"), &[4, 1], &[0.0, 1.0, 10.0, 11.0]),
         of(&format!("encoder.{DENSE}"), &[1, 4], &[0.0, 1.0, 10.0, 11.0]),
-        // This matrix has twice as many rows as the second matrix has columns, so its first half is
-        // the gates.
+        // FC1 has twice as many rows as FC2 has columns, so the first half of its rows are the
+        // gates.
         of(&format!("encoder.{FC1}"), &[8, 1], &[0.0, 1.0, 10.0, 11.0, 2.0, 3.0, 12.0, 13.0]),
         of(&format!("encoder.{FC2}"), &[1, 4], &[0.0, 1.0, 10.0, 11.0]),
         of(&format!("encoder.{NORM}"), &[1], &[5.0]),
@@ -104,7 +104,7 @@ fn what_is_the_same_on_all_ranks_is_compared() {
     let (tensors, losses) =
         read(tensor_parallel(6.0, None), &[("state", "model"), ("replicated", "first")]).unwrap();
     assert_eq!((tensors.last().unwrap().2.as_slice(), losses), (&[5.0][..], 1));
-    // A tensor with an unknown name must be equal on all ranks; otherwise it is rejected.
+    // A tensor with an unknown name is rejected unless it is equal on all ranks.
     assert_eq!(read(tensor_parallel(5.0, Some(1.0)), &[("state", "model")]).unwrap().0.len(), 7);
     for given in [&[("state", "model")][..], &[("state", "model"), ("replicated", "first")]] {
         let error = read(tensor_parallel(5.0, Some(2.0)), given).unwrap_err().to_string();
@@ -156,7 +156,8 @@ fn a_pipelines_layers_are_joined_one_by_one() {
         files.insert(file(13, rank), layer(&[("norm.weight", &[1], &[4.0])]));
         files.insert(file(14, rank), layer(&[("final_linear.weight", &[2, 1], &values)]));
     }
-    // These files contain training state. In a pipeline, there are more of them than tensor ranks.
+    // These files contain training state. In a pipeline, there are more of these files than tensor
+    // ranks.
     for rank in 0..4 {
         let mut states = Saved::default();
         states.set("module", b"N".to_vec());

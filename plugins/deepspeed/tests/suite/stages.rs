@@ -298,14 +298,14 @@ fn a_universal_checkpoint_is_read_whole() {
     assert!(error(files).contains("step/zero/c/fp32.pt"));
 }
 
-/// The paddings after the parameters of the first group. The second group has a single parameter,
-/// without padding.
+/// Returns the pickled paddings of both groups. `first` contains the padding after each parameter
+/// of the first group. The second group has a single parameter without padding.
 fn paddings(first: &[i64]) -> Vec<u8> {
     let first: Vec<_> = first.iter().map(|&padding| int(padding)).collect();
     list(&[list(&first), list(&[int(0)])])
 }
 
-/// Adds an entry to a rank's optimizer state. If a key occurs twice, the last entry counts.
+/// Adds an entry to a rank's optimizer state. If a key occurs twice, the last entry is used.
 fn add_state(run: &mut Run, rank: usize, key: &str, value: &[u8]) {
     let saved = &mut run.optimizer[rank];
     let state = saved.entries.pop().unwrap().1;

@@ -1,4 +1,4 @@
-//! Tests documents built by hand, each of which breaks one rule.
+//! Tests hand-built documents, each of which violates one rule.
 
 use tensorferry_flax::Flax;
 use tensorferry_sdk::{ErrorKind, Format, MemoryContext, MemorySource, Result, Score};
@@ -8,7 +8,7 @@ fn read(bytes: &[u8]) -> Result<usize> {
     with_view(&Flax, &MemorySource::file("x.msgpack", bytes), &[], |view| view.catalog().tensors().len())
 }
 
-/// A msgpack extension with this type and payload.
+/// Returns a msgpack extension with this type and payload.
 fn extension(kind: u8, payload: &[u8]) -> Vec<u8> {
     [&[0xc7, u8::try_from(payload.len()).unwrap(), kind], payload].concat()
 }
@@ -91,7 +91,7 @@ fn chunks_are_joined_in_the_order_of_their_numbers() {
     ] {
         assert_eq!(read(&wrong).unwrap_err().kind(), ErrorKind::Malformed);
     }
-    // In a list, Flax does not join chunks.
+    // Flax does not join chunks inside a list.
     let in_list = [b"\x91".to_vec(), document(1, &[part("0", 7)])].concat();
     let names = with_view(&Flax, &MemorySource::file("x.msgpack", in_list), &[], |view| {
         view.catalog().tensors()[0].name.clone()

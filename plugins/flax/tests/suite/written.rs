@@ -1,4 +1,4 @@
-//! Writes tensors that come from other formats.
+//! Writes tensors from other formats as Flax files.
 
 use tensorferry_flax::Flax;
 use tensorferry_sdk::memory::{self, MemoryOutput, pairs};

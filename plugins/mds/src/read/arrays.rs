@@ -1,6 +1,6 @@
-//! Determines how columns of arrays are read. If the encoding does not fix the type or the shape,
-//! each value contains its own type or shape. The reader then examines all values, or only the
-//! first value of each shard if the options allow a guess.
+//! Determines the Arrow types of array columns. If the encoding does not specify the number type or
+//! the shape, each value contains it. The reader then examines all values. If the options allow a
+//! guess, it examines only the first value of each shard.
 
 use super::sample;
 use super::shard::{OpenShard, Samples};
@@ -11,20 +11,20 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{Context, Error, Result};
 
-/// The Arrow form in which the arrays of a column are read.
+/// The Arrow representation of the arrays of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Form {
     /// Nested lists of these fixed lengths.
     Fixed(Number, Vec<u64>),
     /// Nested lists of this depth.
     Lists(Number, usize),
-    /// A struct of the shape and the numbers. If the type varies, it is `None` here, and the struct
-    /// consists of the type, the shape and the raw bytes.
+    /// A struct of the shape and the numbers of this type. `None` means that the number type
+    /// varies, and that the struct consists of the type, the shape and the raw bytes.
     Parts(Option<Number>),
 }
 
 impl Form {
-    /// Returns the type of the column.
+    /// Returns the Arrow type of the column.
     pub(super) fn data_type(&self) -> Result<DataType> {
         let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
         match self {
@@ -50,7 +50,7 @@ impl Form {
     }
 }
 
-/// Properties of the arrays that a column has had so far.
+/// Properties of the arrays of a column that have been examined so far.
 #[derive(Clone, Copy)]
 struct ArrayShapes {
     number: Option<Number>,
@@ -77,7 +77,7 @@ impl ArrayShapes {
     }
 }
 
-/// Determines the form of each column of arrays. The entry of any other column is `None`.
+/// Determines the form of each column of arrays. For any other column, the entry is `None`.
 pub(super) fn forms(
     columns: &Arc<[Column]>,
     shards: &[Arc<OpenShard>],

@@ -11,7 +11,7 @@ use tensorferry_sdk::arrow_array::{ArrayRef, FixedSizeListArray, ListArray, Stru
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{Error, Result};
 
-/// Builder for a column.
+/// A builder for a column.
 pub(super) struct Values {
     name: String,
     data_type: DataType,
@@ -37,8 +37,8 @@ struct ArraySource {
 
 enum ArrayValues {
     Fixed(Numbers, Vec<u64>),
-    /// The numbers, and for each level of lists, the end of each list. The outermost level comes
-    /// first.
+    /// The number type, the numbers, and for each level of lists, the end of each list. The
+    /// outermost level is first.
     Lists(Number, Numbers, Vec<Vec<i32>>),
     Parts(Number, ListBuilder<UInt64Builder>, Numbers, Vec<i32>),
     Mixed(StringBuilder, ListBuilder<UInt64Builder>, BinaryBuilder),
@@ -190,7 +190,7 @@ fn shapes() -> ListBuilder<UInt64Builder> {
     ListBuilder::new(UInt64Builder::new())
 }
 
-/// Builds lists from their items and the end of each list.
+/// Builds a list array from the items of all lists and the end of each list.
 fn list(items: ArrayRef, ends: Vec<i32>) -> Result<ArrayRef> {
     let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
     let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));

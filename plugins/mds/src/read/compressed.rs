@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tensorferry_row_text::{self as row_text, SourceRead, damaged, max_expanded_len};
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Maximum number of bytes that are skipped at once.
+/// Maximum number of bytes that are skipped in one step.
 const CHUNK: u64 = 64 << 10;
-/// Word for the file in error messages.
+/// Noun for the file in error messages.
 const NOUN: &str = "shard";
 
 pub(super) struct Decompressed {

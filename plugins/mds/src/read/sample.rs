@@ -4,7 +4,7 @@ use crate::index::Column;
 use std::ops::Range;
 use tensorferry_sdk::{Error, Result};
 
-/// Sets `ranges` to the range of bytes of each column's value.
+/// Sets `ranges` to the byte range of each column's value in a sample.
 pub(super) fn split(sample: &[u8], columns: &[Column], ranges: &mut Vec<Range<usize>>) -> Result<()> {
     ranges.clear();
     let misfit = |wanted: u64| {

@@ -15,7 +15,7 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Minimum size of a split in bytes.
 const SPLIT: u64 = 8 << 20;
-/// Maximum number of bytes that are hashed at once.
+/// Maximum number of bytes that are hashed in one step.
 const HASHED: usize = 1 << 20;
 
 /// A shard whose file exists and has the length that the index specifies.
@@ -28,7 +28,7 @@ pub(super) struct OpenShard {
     is_verified: bool,
 }
 
-/// A run of a shard's samples.
+/// Consecutive samples of a shard.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
     pub(super) samples: Range<u64>,
@@ -38,8 +38,8 @@ pub(super) struct Part {
 }
 
 impl OpenShard {
-    /// Opens a shard in a folder. The uncompressed file is used if it exists, and the compressed
-    /// file otherwise.
+    /// Opens a shard in a folder. Uses the uncompressed file if it exists, and the compressed file
+    /// otherwise.
     pub(super) fn new(
         source: &Arc<dyn Source>,
         folder: &str,
@@ -130,7 +130,8 @@ impl OpenShard {
         verifier.finish().map_err(|error| error.file(&self.name))
     }
 
-    /// Opens a compressed shard at sample `first`. Also returns the table's offsets from there on.
+    /// Opens a compressed shard at sample `first`. Also returns the offsets of this sample and all
+    /// later samples.
     fn decompressed(
         &self,
         codec: Codec,
@@ -159,9 +160,9 @@ impl OpenShard {
 /// Checker for a table of offsets.
 struct Table<'a> {
     shard: &'a OpenShard,
-    /// Position of the next offset in the file.
+    /// Position in the file of the table's next offset.
     at: u64,
-    /// Minimum and maximum of the next offset.
+    /// Minimum and maximum value of the next offset.
     min: u64,
     max: u64,
 }
@@ -178,7 +179,7 @@ impl Table<'_> {
         Ok(offset)
     }
 
-    /// Checks that the last offset is at the end of the shard.
+    /// Checks that the last offset is the end of the shard.
     fn end(&self) -> Result<()> {
         if self.min == self.max {
             return Ok(());
@@ -204,7 +205,7 @@ enum Input {
     Compressed(Box<Decompressed>),
 }
 
-/// A sample: its number in the shard, its offset and its bytes.
+/// A sample of a shard. Its number counts from the start of the shard.
 pub(super) struct Sample<'a> {
     pub(super) number: u64,
     pub(super) offset: u64,
@@ -213,7 +214,8 @@ pub(super) struct Sample<'a> {
 
 impl Samples {
     /// Opens the samples of a part, except the first `skip` samples. If the whole part is read,
-    /// hashes are checked. In an uncompressed shard, opening the first part checks the whole file.
+    /// checks the hashes. In an uncompressed shard, opening the first part checks the hashes of the
+    /// whole file.
     pub(super) fn new(
         shard: &Arc<OpenShard>,
         part: &Part,

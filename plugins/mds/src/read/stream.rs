@@ -14,14 +14,14 @@ use tensorferry_sdk::{Error, Limits, Result};
 
 /// Maximum bytes of a batch. The offsets of a column have 31 bits.
 const MAX_BATCH_BYTES: u64 = 1 << 30;
-/// Bytes per row and column in addition to the value. Even an empty string has an offset.
+/// Bytes per row and column in addition to the value, because even an empty string has an offset.
 const BYTES_PER_CELL: u64 = 4;
 
-/// The columns of a dataset, and the forms in which its arrays are read.
+/// The columns of a dataset, and the Arrow representation of each array column.
 pub(super) struct Layout {
     pub(super) columns: Arc<[Column]>,
     pub(super) forms: Vec<Option<Form>>,
-    /// If set, the forms were guessed from only some of the values.
+    /// Whether the forms were guessed from only some of the values.
     pub(super) is_guessed: bool,
 }
 

@@ -12,7 +12,7 @@ use tensorferry_sdk::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArrayEncoding {
     pub(super) number: Number,
-    /// If set, every value contains its number type, and the encoding's name is `ndarray`.
+    /// Whether every value contains its number type. If set, the encoding is `ndarray`.
     pub(super) says_number: bool,
     /// The shape of all arrays, if the shape is fixed.
     pub(super) shape: Option<Vec<u64>>,
@@ -153,7 +153,7 @@ pub(super) fn parts_of(data_type: &DataType, word: &str) -> Option<ArrayEncoding
 }
 
 /// Returns the numbers in a range of rows. All lists of a level must have the same length, which is
-/// added to the shape.
+/// appended to `shape`.
 fn range(array: &ArrayRef, from: usize, to: usize, shape: &mut Vec<u64>) -> Result<(ArrayRef, usize, usize)> {
     let is_list =
         matches!(array.data_type(), DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));

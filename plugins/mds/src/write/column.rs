@@ -1,4 +1,4 @@
-//! Determines how the columns are written, and encodes their values.
+//! Determines the encoding of each column, and encodes the values.
 
 use super::array::{self, ArrayEncoding, numbers_of, parts_of};
 use crate::ENCODING;
@@ -98,8 +98,8 @@ impl OutColumn {
             DataType::Dictionary(_, values) => Some(values.as_ref().clone()),
             DataType::RunEndEncoded(_, values) => Some(values.data_type().clone()),
             DataType::Timestamp(unit, Some(_)) => {
-                // The library does not support named zones. In UTC, the values are the same points
-                // in time.
+                // The Arrow library does not support named time zones. In UTC, the values are the
+                // same points in time.
                 Some(DataType::Timestamp(*unit, Some("+00:00".into())))
             }
             _ => None,
@@ -126,7 +126,7 @@ impl OutColumn {
         } else if is_json {
             (ColumnKind::Json, "json".to_owned())
         } else if let Some(number) = Number::of(data_type) {
-            // By default, use Python's integer type, not numpy's.
+            // By default, use the encoding of Python integers, not of numpy integers.
             let word = if number == Number::Int64 && declared != "int64" { "int" } else { number.word() };
             (ColumnKind::Number(number), word.to_owned())
         } else if texts {

@@ -14,11 +14,11 @@ use tensorferry_sdk::{Error, Loss, LossKind, LossSink, Result};
 pub(super) struct Encoder {
     columns: Vec<OutColumn>,
     options: WriteOptions,
-    /// JSON configuration that each shard contains.
+    /// The JSON configuration in each shard.
     configuration: Vec<u8>,
 }
 
-/// An encoded shard, and the note that its index entry is created from.
+/// An encoded shard, and the note from which the shard's index entry is created.
 pub(super) struct EncodedShard {
     pub(super) bytes: Vec<u8>,
     pub(super) note: Vec<u8>,
@@ -59,9 +59,9 @@ impl Encoder {
         })
     }
 
-    /// Returns the maximum size of a group in memory. If values are as long in the shard as in
-    /// memory, the shard does not exceed the maximum shard size. In a shard, each sample takes 4
-    /// more bytes for its offset, and a header is added.
+    /// Returns the maximum size in memory of a group, which is the rows of one shard. The size
+    /// accounts for the shard's header and for the 4-byte offset of each sample. If values are as
+    /// long in the shard as in memory, the shard does not exceed the maximum shard size.
     pub(super) fn group(&self) -> Group {
         let min: u64 = self.columns.iter().map(|column| column.size().unwrap_or(4)).sum::<u64>().max(1);
         let head = 4 + 4 + self.configuration.len() as u64;
@@ -129,7 +129,7 @@ impl Encoder {
         FileNote { bytes: bytes.len() as u64, hashes: self.options.hashes.iter().filter_map(hash).collect() }
     }
 
-    /// Returns the index entry of a shard. `raw` is the name of the shard without compression.
+    /// Returns the index entry of a shard. `raw` is the file name of the uncompressed shard.
     pub(super) fn entry(&self, raw: &str, file: &str, samples: u64, note: &[u8]) -> Result<Value> {
         let note: Note =
             serde_json::from_slice(note).map_err(|_| Error::plugin("a note has the wrong format"))?;
@@ -142,7 +142,8 @@ impl Encoder {
     }
 }
 
-/// Writes the current length of the shard at position `at` of its table, as the next offset.
+/// Writes the current length of the shard as the next offset of the table, which is at position
+/// `at`.
 fn put_offset(bytes: &mut [u8], at: &mut usize) -> Result<()> {
     let offset = u32::try_from(bytes.len()).map_err(|_| too_long())?;
     bytes[*at..*at + 4].copy_from_slice(&offset.to_le_bytes());

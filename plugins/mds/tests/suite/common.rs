@@ -1,4 +1,4 @@
-//! Helpers that read and write rows in memory, as a host does.
+//! Helpers that read and write rows in memory, in the same way as a host.
 
 use tensorferry_mds::Mds;
 use tensorferry_sdk::arrow_array::RecordBatch;

@@ -1,4 +1,5 @@
-//! Datasets that the `mosaicml-streaming` library wrote, and datasets that must be refused.
+//! Tests of datasets that the `mosaicml-streaming` library wrote, and of datasets that must be
+//! refused.
 
 use crate::common::{case, folder, read};
 use serde_json::Value;
@@ -60,8 +61,8 @@ fn a_wrong_hash_is_read_where_the_user_says_so() {
     assert!(read(folder(&case("bad_hash")), &[("verify", "false")]).is_ok());
 }
 
-/// Compares rows with the reference, in which bytes are in base64, and arrays are type, shape and
-/// hash.
+/// Compares rows with the reference. In the reference, bytes are in base64, and an array consists
+/// of a type, a shape and a hash.
 fn compare(batches: &[RecordBatch], rows: &[Value], case: &str) {
     let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(count, rows.len(), "{case}");
@@ -95,7 +96,7 @@ fn is_same(column: &ArrayRef, expected: &Value) -> bool {
             expected.as_str() == Some(text) || as_json().as_ref() == Some(expected)
         }
         DataType::Binary => {
-            // The bytes in these fixtures are short, so the reference contains all of them.
+            // Byte values in these fixtures are short, so the reference contains them completely.
             let bytes = column.as_binary::<i32>().value(0);
             let groups = bytes.len().div_ceil(3) * 4;
             expected.as_str().is_some_and(|text| text.len() == groups)
@@ -117,7 +118,8 @@ fn is_same(column: &ArrayRef, expected: &Value) -> bool {
     }
 }
 
-/// Returns the type, the shape and the little-endian bytes of the numbers in a column of one row.
+/// Returns the type and shape of the array in a column with one row, and the little-endian bytes of
+/// its numbers.
 fn array(column: &ArrayRef) -> (String, Vec<u64>, Vec<u8>) {
     let (dtype, mut shape, bytes) = below(column);
     if !matches!(column.data_type(), DataType::Struct(_)) {

@@ -1,4 +1,4 @@
-//! Datasets whose indexes and shards contradict each other.
+//! Tests of datasets whose index and shards contradict each other.
 
 use crate::common::{case, files, folder, read};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ fn a_block_of_snappy_is_held_as_a_whole_or_refused() {
         records::open(&Mds, &[], Arc::new(folder(&files)), &context)
             .and_then(|set| records::read(&*set, &tensorferry_sdk::records::Batches::default()))
     };
-    // Each sample has a thousand bytes, and all samples together have a million.
+    // Each sample takes a thousand bytes, and all samples together take a million.
     let error = opened(500_000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     let reported = error.to_string();

@@ -1,5 +1,5 @@
-//! MDS datasets that are written and read in memory, and datasets from the `mosaicml-streaming`
-//! library.
+//! Tests of MDS datasets that are written and read in memory, and of datasets that the
+//! `mosaicml-streaming` library wrote.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Writing: how rows become samples, and how they are read back.
+//! Tests of the writer, which converts rows to samples, and of reading the samples back.
 
 use crate::common::{case, files, folder, read, write};
 use serde_json::Value;
@@ -36,7 +36,7 @@ fn what_was_read_is_written_as_it_was() {
                 index(&files)["shards"][0]["column_names"],
                 index(&case(name))["shards"][0]["column_names"]
             );
-            // After the header, the shards must be identical.
+            // Except for their headers, the shards must be identical.
             let shard = |files: &tensorferry_test_kit::Files| {
                 let shard = files["shard.00000.mds"].clone();
                 let start = u32::from_le_bytes(*shard[4..].first_chunk().unwrap()) as usize;

@@ -1,4 +1,4 @@
-//! Writes a `torch_dist` checkpoint: a distributed checkpoint of torch in which each tensor
+//! Writes a `torch_dist` checkpoint. This is a distributed checkpoint of torch in which each tensor
 //! contains all layers of a stack.
 //!
 //! ```text
@@ -34,7 +34,7 @@ pub(super) fn plan(
     let embedding = catalog.tensor_ids().find(|&id| is_embedding(catalog.tensor(id).name));
     for id in catalog.tensor_ids() {
         let view = catalog.tensor(id);
-        // Megatron splits tensors with these names into several tensors.
+        // Refuse tensors that Megatron saves under different names or as several tensors.
         let refused = match placement(view.name) {
             _ if is_before_core(view.name) => Some(OLD_NAME),
             Placement::Unsupported(what) => Some(what),
@@ -147,7 +147,7 @@ fn stacks(catalog: &dyn CatalogView, ids: &[TensorId], is_stacked: bool) -> Opti
     (counts.len() == stacks.len()).then_some(tensors)
 }
 
-/// Returns whether the slices cover the whole tensor, each index once.
+/// Returns whether the slices cover the whole tensor without overlaps.
 fn is_tiled(tensor: &DcpTensor) -> bool {
     let slices = tensor.chunks.iter().map(|chunk| &chunk.offsets).collect::<BTreeSet<_>>();
     let own = tensor.chunks.first().map_or(0, |chunk| {

@@ -1,6 +1,6 @@
 //! Writes rank folders. Each rank's file is an archive that contains the rank's parts of the
-//! tensors. If several ranks share a tensor, one rank's file gets the tensor itself, and the other
-//! files get copies of its bytes.
+//! tensors. If several ranks share a tensor, one rank's file contains the tensor itself, and the
+//! other files contain copies of the tensor's bytes.
 
 use crate::like::TemplateRun;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::{PickleWriter, WholeTensor, WrittenArchive, ZipPlan};
 
-/// Name of a rank's file, and name of the root folder in its archive.
+/// Name of a rank's file, and name of the root folder in the file's archive.
 const FILE: (&str, &str) = ("model_optim_rng.pt", "model_optim_rng");
 /// Checkpoint version that megatron-core writes. In this version, the rows of fused attention
 /// weights are grouped.
@@ -19,7 +19,7 @@ const VERSION: f64 = 3.0;
 /// Number of bytes to read at a time when a copy is written.
 const CHUNK: u64 = 1 << 20;
 
-/// Archives whose checksums `seal` fills in, and the copies that they contain.
+/// Archives whose checksums `seal` fills in, and the copied tensors in these archives.
 #[derive(Debug, Default)]
 pub(super) struct RankPlan {
     archives: Vec<ZipPlan>,
@@ -72,7 +72,7 @@ fn stored(catalog: &dyn CatalogView, part: &Part) -> Result<WholeTensor> {
     stored.map_err(|why| Error::unsupported(why).tensor(view.name))
 }
 
-/// Returns the pickle of a rank's file, and the names of the arguments that it leaves out.
+/// Returns the pickle of a rank's file, and the names of the arguments that the pickle omits.
 fn pickle(
     parts: &[Part],
     stored: &[WholeTensor],

@@ -13,7 +13,8 @@ use tensorferry_test_kit::zip::Zip;
 /// Names, shapes and values of the tensors in a rank's model. All are F32.
 pub(crate) type Tensors = Vec<(String, Vec<i64>, Vec<f32>)>;
 
-/// The content of a rank's file: arguments that are integers, booleans or calls, and the model.
+/// The content of a rank's file. It consists of arguments, which are integers, booleans or calls,
+/// and the model.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rank {
     pub(crate) args: Vec<(&'static str, i64)>,
@@ -57,7 +58,8 @@ pub(crate) fn one(name: &str, dims: &[i64], values: &[f32]) -> (String, Vec<i64>
     (name.to_owned(), dims.to_vec(), values.to_vec())
 }
 
-/// A run that consists of these ranks. Each comes with the numbers in the name of its folder.
+/// Returns a run that consists of these ranks. Each rank is paired with the numbers in the name of
+/// its folder.
 pub(crate) fn run(ranks: &[(&str, Rank)]) -> Files {
     let file = |(name, rank): &(&str, Rank)| {
         (format!("iter_0000005/mp_rank_{name}/model_optim_rng.pt"), rank.bytes())
@@ -77,7 +79,7 @@ pub(crate) fn error(files: Files, given: &[(&str, &str)]) -> String {
     format!("{error} {}", hint.map(|(_, text)| text).unwrap_or_default())
 }
 
-/// Reads a catalog like [`catalog`], but with these limits and without options.
+/// Reads a catalog with these limits, and without options.
 pub(crate) fn limited(files: Files, limits: Limits) -> Result<Catalog> {
     let (source, context) = (MemorySource::folder(files), MemoryContext::new(limits));
     MemoryView::read(&Megatron, &[], &source, &context).map(|view| view.catalog().clone())

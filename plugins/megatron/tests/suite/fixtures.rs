@@ -1,5 +1,5 @@
-//! Reads checkpoints that megatron-core saved. The results must be identical, byte for byte, to
-//! what megatron-core saves after it joins the ranks itself.
+//! Reads checkpoints that megatron-core saved. The results must be byte-identical to the model that
+//! megatron-core saves after joining the ranks.
 
 use crate::common::options;
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! Tests grids of ranks that do not occur in the fixtures: experts, virtual stages, gates, copies.
+//! Tests grids of ranks that do not occur in the fixtures, with experts, virtual stages, gates and
+//! copies.
 
 use crate::common::{Rank, Tensors, error, one, run, tensors};
 
@@ -51,7 +52,7 @@ fn experts_are_numbered_over_their_ranks() {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert_eq!(tensors(files(6.0), &[("replicated", "first")])["decoder.final_layernorm.weight"].1, [5.0]);
-    // The second number is also the expert rank if the arguments declare a single pipeline stage.
+    // If the arguments declare a single pipeline stage, the second number is also the expert rank.
     let args = [args[0], args[1], args[2], ("pipeline_model_parallel_size", 1)];
     let files = run(&[("00_000", rank(&args, model(0.0, 5.0))), ("00_001", rank(&args, model(2.0, 5.0)))]);
     assert_eq!(tensors(files, &[]).len(), 5);

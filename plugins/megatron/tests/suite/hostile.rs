@@ -1,5 +1,4 @@
-//! Tests runs that Megatron never writes. For each, the error must name the problem and its
-//! location.
+//! Tests runs that Megatron never writes. Each error must name the problem and its location.
 
 use crate::common::{Rank, catalog, error, limited, one, options, run, tensors};
 use tensorferry_megatron::Megatron;
@@ -32,7 +31,7 @@ fn grids_with_a_rank_too_few_or_too_many_are_refused() {
     refuses(run(&[("00", good()), ("00_000_000_000", good())]), &["mp_rank_00_000_000_000"]);
     let many = [("tensor_model_parallel_size", i64::MAX), ("pipeline_model_parallel_size", i64::MAX)];
     refuses(run(&[("00", rank(&many, &[NORM]))]), &["4096"]);
-    // If a run has no arguments, the number of ranks follows from the folders' names.
+    // If a run has no arguments, the reader derives the number of ranks from the folders' names.
     let last = u64::MAX.to_string();
     refuses(run(&[("00", rank(&[], &[NORM])), (&last, rank(&[], &[NORM]))]), &["4096"]);
     let mut files = run(&[("00", good()), ("01", good())]);
@@ -98,8 +97,8 @@ fn names_are_bounded() {
     assert_eq!(limited(files, limits).unwrap_err().kind(), ErrorKind::Limit);
 }
 
-/// The folder of one rank is normally only a part of a model. It is read without an option only if
-/// it contains the whole model.
+/// The folder of one rank normally contains only a part of a model. Without an option, the reader
+/// accepts it only if it contains the whole model.
 #[test]
 fn one_rank_is_not_taken_for_the_model() {
     let alone = |args: &[(&'static str, i64)]| {
@@ -131,7 +130,7 @@ fn one_rank_is_not_taken_for_the_model() {
     }
     let whole = [("tensor_model_parallel_size", 1), ("num_layers", 1)];
     assert_eq!(catalog(alone(&whole), &[]).unwrap().tensors().len(), 2);
-    // The parent folder is a run of two ranks. The other rank is missing.
+    // The parent folder contains only one of the two ranks of a run.
     refuses(run(&[("00", rank(&two, &[NORM]))]), &["mp_rank_01", "missing"]);
 }
 

@@ -1,4 +1,4 @@
-//! Writes runs with all kinds of grids and reads them again.
+//! Writes runs with different grids, and reads them back.
 
 use crate::common::{Rank, one, options, run};
 use crate::fixtures::files;
@@ -76,8 +76,8 @@ fn rank_folders_are_joined_to_what_they_were_cut_of() {
 
 #[test]
 fn ranks_are_what_megatron_itself_wrote() {
-    // If a run is written again with the same grid, each rank's file contains the same parts as
-    // before.
+    // If a run is written with the grid of the original run, each rank's file contains the same
+    // parts as in the original.
     for (case, files) in runs() {
         let stages = if case == "gpt_tp2_pp2" { "2" } else { "1" };
         let given = [("like", "run"), ("tensor_parallel", "2"), ("pipeline_parallel", stages)];
@@ -140,7 +140,7 @@ fn a_distributed_checkpoint_has_every_layer() {
             let view = MemoryView::read(&Megatron, &[], &source, &context).unwrap();
             assert_eq!(view.catalog().losses(), []);
             assert_eq!(view.catalog().metadata().contains_key("args"), !given.is_empty(), "{case}");
-            // The output can be used as the run that provides the arguments.
+            // An output can itself be passed as `-o like=`.
             if !given.is_empty() {
                 let given = [("like", "run"), ("tensor_parallel", "2")];
                 let (_, again) = written(&files, &output.files, &given);
@@ -201,7 +201,8 @@ fn experts_of_a_distributed_checkpoint_are_one_by_one_again() {
     let table = String::from_utf8_lossy(&output.files["release/.metadata"]).into_owned();
     assert!(table.contains("decoder.layers.mlp.experts.experts.linear_fc2.weight"), "{table}");
     assert_eq!(read(&output), before);
-    // One of the layers has no experts, so each layer gets separate tensors. A note reports this.
+    // If one of the layers has no experts, each layer is written as separate tensors, which a note
+    // reports.
     model.truncate(2);
     model.push(one("decoder.layers.1.mlp.linear_fc2.weight", &[1, 2], &[7.0, 8.0]));
     let files = run(&[("00", Rank { chunks: vec![model], ..Rank::default() })]);

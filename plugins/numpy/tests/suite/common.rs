@@ -1,6 +1,7 @@
 //! Builds arrays from bytes.
 
-/// An array with this header dict and these elements. The header is padded as numpy does.
+/// Returns an array with this header dict and these elements. The header has the same padding as in
+/// numpy.
 pub(crate) fn array(dict: &str, elements: &[u8]) -> Vec<u8> {
     let width = (10 + dict.len() + 1).next_multiple_of(64) - 11;
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
@@ -10,7 +11,7 @@ pub(crate) fn array(dict: &str, elements: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The header dict of an array with this descr and shape.
+/// Returns the header dict of an array with this descr and shape.
 pub(crate) fn dict(descr: &str, shape: &str) -> String {
     format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}")
 }

@@ -9,7 +9,7 @@ use tensorferry_test_kit::tensors::write_file;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// An archive of these members, as another program may write it.
+/// Returns an archive of these members. Programs other than numpy may write such archives.
 fn archive(members: &[(&str, CompressionMethod, Vec<u8>)]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, method, bytes) in members {

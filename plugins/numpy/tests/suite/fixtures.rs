@@ -17,7 +17,7 @@ fn source(folder: &Path, expected: &Value) -> MemorySource {
 /// Returns the dtype, shape and digest of each tensor, by name, and the number of losses.
 fn read(source: &MemorySource) -> Result<(BTreeMap<String, Value>, usize)> {
     with_view(&Numpy, source, &[], |view| {
-        // This also reads the data, so the archive's checksums are checked.
+        // This call reads the data, and therefore also checks the archive's checksums.
         Ok((all_facts(view)?, view.catalog().losses().len()))
     })?
 }

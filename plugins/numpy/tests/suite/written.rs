@@ -1,5 +1,5 @@
 //! Checks that the writer creates the same bytes as `np.save`, and that it reports dtypes that
-//! numpy does not have.
+//! numpy does not support.
 
 use crate::common::{array, dict};
 use std::io::{Cursor, Read as _};
@@ -12,7 +12,7 @@ fn one_tensor_is_the_array_that_numpy_saves() {
     let bytes: Vec<u8> = (0..12).collect();
     let fill = |catalog: &mut dyn CatalogSink| one(catalog, "w", Dtype::I16, &[2, 3], &bytes);
     let output = write_file(&Numpy, fill, &[], "w.npy").unwrap();
-    // numpy reserves room for the first dimension to grow: 20 spaces after the dict, before the
+    // numpy reserves space for a larger first dimension: 20 spaces between the dict and the
     // padding.
     assert_eq!(output.files["w.npy"], array(&dict("'<i2'", "(2, 3)"), &bytes));
     assert!(output.layout.losses().is_empty());
@@ -108,7 +108,7 @@ fn a_deflated_archive_holds_the_same_arrays() {
         .unwrap()
     };
     assert_eq!(arrays(archive), arrays(&stored.files["m.npz"]));
-    // Each entry must declare method 8 (deflate), because other programs check it.
+    // Each entry must declare method 8 (deflate), because other programs check the method.
     let mut zip = zip::ZipArchive::new(Cursor::new(archive)).unwrap();
     for index in 0..zip.len() {
         let (mut entry, mut content) = (zip.by_index(index).unwrap(), Vec::new());
