@@ -1,12 +1,12 @@
-//! Quantized blocks in big-endian files. Only the two-byte scales in a block are byte-swapped, so
-//! the blocks cannot be byte-swapped as arrays of equal units.
+//! Quantized blocks in big-endian files. Only the two-byte scales of each block are byte-swapped,
+//! so a block cannot be byte-swapped as an array of equal units.
 //!
 //! Only the types that llama.cpp's `gguf_convert_endian.py` writes are supported. The layout of
 //! other types is undefined.
 
 use tensorferry_sdk::{ByteSink, Context, EncodedStorage, FileId, Result, Source};
 
-/// Maximum bytes per read.
+/// Maximum number of bytes per read.
 const PIECE: usize = 1 << 20;
 
 /// The quantized blocks of one tensor.

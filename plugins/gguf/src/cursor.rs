@@ -1,9 +1,8 @@
-//! A cursor that reads a header from its first byte. It reads numbers, strings and arrays in either
-//! byte order.
+//! A cursor that reads the numbers, strings and arrays in a header, in either byte order.
 
 use tensorferry_sdk::{ByteOrder, Error, FileId, Limits, Result, Source};
 
-/// Minimum bytes per read.
+/// Minimum number of bytes per read.
 const WINDOW: u64 = 256 << 10;
 
 /// A read position in a header.
@@ -19,7 +18,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Creates a cursor at the first byte of a file. The byte order is little-endian at first.
+    /// Creates a cursor at the first byte of a file. The initial byte order is little-endian.
     pub(crate) fn new(source: &'a dyn Source, file: FileId, limits: &'a Limits) -> Self {
         Self { source, file, limits, order: ByteOrder::Little, at: 0, window: Vec::new(), window_at: 0 }
     }
@@ -81,8 +80,8 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads a 64-bit count of items of at least `min` bytes each, and checks that the file has
-    /// room for them.
+    /// Reads a 64-bit count of items of at least `min` bytes each, and checks that the rest of the
+    /// file is long enough for the items.
     pub(crate) fn count(&mut self, what: &str, min: u64) -> Result<u64> {
         let at = self.at;
         let (count, room) = (self.u64()?, self.left() / min);
@@ -95,7 +94,7 @@ impl<'a> Cursor<'a> {
         Ok(count)
     }
 
-    /// Reads a string: first its length, then its bytes.
+    /// Reads the length and the bytes of a string.
     pub(crate) fn text(&mut self) -> Result<&[u8]> {
         let len = self.count("text", 1)?;
         self.take(len)

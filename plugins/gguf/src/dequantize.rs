@@ -8,9 +8,9 @@
 //! | `iq.rs` | the IQ types, which look values up in a grid |
 //! | `grid.rs` | the grids |
 //!
-//! Values are computed in F32 and are bit for bit the same as in gguf-py. To get the same rounding,
-//! products are evaluated from left to right. F16 and BF16 need one more rounding. All formulas are
-//! from `gguf-py/gguf/quants.py` and `ggml-quants.c` in `ggml-org/llama.cpp`.
+//! Values are computed in F32, and are bit-identical to those of gguf-py. To get the same rounding,
+//! products are evaluated from left to right. Conversion to F16 or BF16 adds one rounding. All
+//! formulas are from `gguf-py/gguf/quants.py` and `ggml-quants.c` in `ggml-org/llama.cpp`.
 
 mod grid;
 mod iq;
@@ -34,16 +34,17 @@ pub(crate) enum Float {
     Bf16,
 }
 
-/// Number of values decoded per step. This is enough for four of the longest blocks, and the values
-/// fit the L1 cache as F32.
+/// Number of values that are decoded per step. This equals four of the longest blocks, and the F32
+/// values fit into the L1 cache.
 const VALUES_PER_STEP: usize = 1024;
-/// Maximum number of pieces per tensor, unless the length limits below require more. The host
-/// copies a short piece in one step, and frees a piece of up to 4 MiB as soon as it is used.
+/// Maximum number of pieces per tensor, unless the maximum piece length below requires more. The
+/// host copies a short piece in one step, and frees a piece of up to 4 MiB as soon as the piece is
+/// used.
 const MAX_PIECES: u64 = 256;
 const MIN_PIECE_BYTES: u64 = 256 << 10;
 const MAX_PIECE_BYTES: u64 = 4 << 20;
 
-/// Function that decodes whole blocks into values.
+/// A function that decodes whole blocks into values.
 type Decode = fn(&[u8], &mut [f32]);
 
 /// Returns the decoder of a block type.
@@ -79,7 +80,7 @@ fn decode_of(name: &str) -> Option<Decode> {
     })
 }
 
-/// A run of a tensor's blocks, which is decoded when it is needed.
+/// Consecutive blocks of a tensor, which are decoded when their values are needed.
 pub(crate) struct DequantizedBlocks {
     file: FileId,
     /// File offset of the first block.
@@ -88,7 +89,7 @@ pub(crate) struct DequantizedBlocks {
     count: u64,
     blocks: &'static BlockType,
     decode: Decode,
-    /// Offsets in each block of the scales to byte-swap. Empty unless the file is big-endian.
+    /// Offsets of the scales to byte-swap in each block. Empty unless the file is big-endian.
     scales: &'static [usize],
     to: Float,
 }
@@ -101,12 +102,12 @@ pub(crate) struct BlockExtent {
     /// Length of all blocks in bytes.
     pub(crate) bytes: u64,
     pub(crate) blocks: &'static BlockType,
-    /// Offsets in each block of the scales to byte-swap. Empty unless the file is big-endian.
+    /// Offsets of the scales to byte-swap in each block. Empty unless the file is big-endian.
     pub(crate) scales: &'static [usize],
 }
 
-/// Declares the values of a tensor as one storage, which is joined from pieces. Each piece is
-/// decoded separately. `add` stores the decoder of a piece and returns its handle.
+/// Declares the values of a tensor as one storage, which is joined from separately decoded pieces.
+/// `add` stores the decoder of a piece and returns its handle.
 pub(crate) fn declare(
     at: &BlockExtent,
     to: Float,
@@ -138,7 +139,7 @@ impl EncodedStorage for DequantizedBlocks {
         context.check_cancelled()?;
         let (elements, bytes) = (self.blocks.elements as usize, self.blocks.bytes as usize);
         let blocks_at_once = VALUES_PER_STEP / elements;
-        // A piece has at most a few MiB, so it is read into memory as a whole.
+        // A piece takes at most a few MiB, so read the whole piece into memory.
         let len = usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(bytes);
         let mut stored = vec![0; len];
         source.read_at(self.file, self.offset, &mut stored)?;
@@ -189,7 +190,7 @@ impl Float {
         if self == Self::F32 { 4 } else { 2 }
     }
 
-    /// Appends values in this dtype. Returns false if a value is too large for it.
+    /// Appends values in this dtype. Returns `false` if a value is too large for the dtype.
     fn store(self, values: &[f32], bytes: &mut Vec<u8>) -> bool {
         /// Smallest magnitude that rounds to infinity in F16.
         const BEYOND_F16: u32 = 65520_f32.to_bits();
@@ -243,7 +244,7 @@ fn each<const BYTES: usize, const ELEMENTS: usize>(
     }
 }
 
-/// Reads the F16 number at an offset in a block, as F32.
+/// Reads the F16 number at an offset in a block, and returns it as F32.
 #[inline(always)]
 fn half(block: &[u8], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()

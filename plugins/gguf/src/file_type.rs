@@ -6,8 +6,8 @@
 use crate::types::GgmlType;
 use std::collections::HashMap;
 
-/// File types for models with one tensor type. Tensors with one dimension may have a different
-/// type, and so may tensors whose rows are not whole blocks.
+/// File types for models with one tensor type. Tensors with one dimension, and tensors whose rows
+/// are not whole blocks, may have a different type.
 const SINGLE_TYPE: [(u32, &str); 15] = [
     (0, "F32"),
     (1, "F16"),
@@ -25,8 +25,8 @@ const SINGLE_TYPE: [(u32, &str); 15] = [
     (39, "NVFP4"),
     (40, "Q1_0"),
 ];
-/// File types of mixes that `llama-quantize` writes. The number does not show which tensor types
-/// they contain.
+/// File types of mixes that `llama-quantize` writes. The number does not determine the tensor types
+/// in a mix.
 const MIXED_TYPES: [std::ops::RangeInclusive<u32>; 2] = [10..=17, 19..=31];
 
 /// Returns the file type for a model with this tensor type.
@@ -34,7 +34,8 @@ pub(crate) fn of_type(ggml_type: GgmlType) -> Option<u32> {
     SINGLE_TYPE.iter().find(|(_, name)| *name == ggml_type.name()).map(|(number, _)| *number)
 }
 
-/// Returns the name of a file type with one tensor type, or the number itself for others.
+/// Returns the tensor type's name for a file type with one tensor type, and the number for any
+/// other file type.
 pub(crate) fn name(number: u32) -> String {
     SINGLE_TYPE
         .iter()
@@ -50,7 +51,7 @@ pub(crate) struct TypeCounts {
 
 impl TypeCounts {
     /// Counts the elements of tensors, which are passed as (type, rank, elements). If there are
-    /// matrices, vectors are not counted.
+    /// matrices, does not count vectors.
     pub(crate) fn of(tensors: impl Iterator<Item = (GgmlType, usize, u64)> + Clone) -> Self {
         let has_matrices = tensors.clone().any(|(_, rank, _)| rank > 1);
         let (mut of, mut max) = (HashMap::new(), None);
@@ -68,7 +69,7 @@ impl TypeCounts {
         Self { of, max }
     }
 
-    /// The type with the most elements.
+    /// Returns the type with the most elements.
     pub(crate) fn most_common(&self) -> Option<GgmlType> {
         self.max
     }
@@ -85,7 +86,7 @@ impl TypeCounts {
         }
     }
 
-    /// Whether a file type fits tensors that are mostly of type `most_common`.
+    /// Returns whether a file type fits tensors that are mostly of type `max`.
     fn fits(&self, number: u32, max: GgmlType) -> bool {
         match SINGLE_TYPE.iter().find(|(known, _)| *known == number) {
             // In a small model, most elements may be embeddings, which may have a different type.
@@ -111,7 +112,8 @@ mod tests {
         let plain = |name: &str| GgmlType::Plain(Dtype::named(name).unwrap());
         let of = |name: &str| GgmlType::named(name).unwrap_or_else(|| plain(name));
         for (tensors, requested, declared, expected) in [
-            // Element counts by matrix type, `asked`, `said`, and the expected file type.
+            // Element counts by matrix type, requested type, declared file type, and expected file
+            // type.
             (&[("BF16", 9)][..], None, Some(0), Some(32)),
             (&[("F32", 9)], None, None, Some(0)),
             (&[("F16", 9), ("F32", 5)], None, Some(1), Some(1)),

@@ -1,4 +1,5 @@
-//! The header of a file: metadata, and the name, type, shape and data offset of each tensor.
+//! The header of a file, which contains metadata, and the name, type, shape and data offset of each
+//! tensor.
 
 use crate::cursor::Cursor;
 use crate::metadata::{self, Budget};
@@ -32,13 +33,14 @@ pub(crate) struct Entry {
     at: u64,
 }
 
-/// Minimum bytes of a metadata entry. Its key is empty and its value is the shortest possible.
+/// Minimum size of a metadata entry in bytes. Such an entry has an empty key and the shortest
+/// possible value.
 const MIN_KEY_BYTES: u64 = 13;
-/// Minimum bytes of a tensor entry. Its name is empty and it has no dimensions.
+/// Minimum size of a tensor entry in bytes. Such an entry has an empty name and no dimensions.
 const MIN_TENSOR_BYTES: u64 = 24;
 
 impl Header {
-    /// Reads and checks a file's header. The length of the file bounds the memory that this takes.
+    /// Reads and checks a file's header. The memory use is bounded by the length of the file.
     pub(crate) fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
         let cursor = &mut Cursor::new(source, file, limits);
         Self::parse(cursor, source.len(file)).map_err(|error| error.file(source.name(file)))
@@ -51,7 +53,7 @@ impl Header {
         let metadata = read_metadata(cursor, keys)?;
         let alignment = alignment(&metadata)?;
         let tensors = read_tensors(cursor, tensors)?;
-        // A file without tensors does not have data, or padding before the data.
+        // A file without tensors has no data, and no padding before the data.
         let end = if tensors.is_empty() { cursor.at() } else { cursor.at().next_multiple_of(alignment) };
         let data_offset = end.min(file_len);
         let header = Self { byte_order: cursor.order, metadata, tensors, data_offset };
@@ -88,8 +90,8 @@ impl Header {
     }
 }
 
-/// Detects the byte order from the first bytes. The magic has the same bytes in both orders, but
-/// the version does not.
+/// Detects the byte order from the first bytes. The magic is the same in both byte orders, but the
+/// version is not.
 pub(crate) fn byte_order(cursor: &mut Cursor<'_>) -> Result<ByteOrder> {
     let magic = cursor.take(MAGIC.len() as u64)?;
     if magic != MAGIC {

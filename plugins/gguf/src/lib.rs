@@ -1,5 +1,5 @@
-//! GGUF, the format of llama.cpp: typed metadata, then tensors of plain numbers or quantized
-//! blocks.
+//! GGUF, the format of llama.cpp. A file contains typed metadata, and then tensors of plain numbers
+//! or quantized blocks.
 //!
 //! ```text
 //! 0    4 bytes   "GGUF"
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! The alignment is the value of `general.alignment`, or 32. A model in several files is called a
-//! split, which `set.rs` describes.
+//! split. `set.rs` describes splits.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -34,8 +34,8 @@
 //! | `stream.rs` | files quantized while they are written |
 //!
 //! Sources: `docs/gguf.md` and `src/gguf.cpp` in `ggml-org/ggml`, and `gguf-py` 0.19 in
-//! `ggml-org/llama.cpp`. gguf-py accepts more files than ggml. The reader accepts what gguf-py
-//! accepts, and the writer keeps to the limits of ggml.
+//! `ggml-org/llama.cpp`. gguf-py accepts more files than ggml. The reader accepts the files that
+//! gguf-py accepts, and the writer respects the limits of ggml.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -66,9 +66,9 @@ const SUFFIX: &str = ".gguf";
 /// Key of the alignment of tensor offsets. If the key is missing, the default applies.
 const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
-/// Maximum alignment: the largest page size of 64-bit Arm, since tensors are memory-mapped by
-/// pages. ggml accepts any power of two, but each tensor may need almost as much padding as the
-/// alignment.
+/// Maximum alignment in bytes. This is the largest page size of 64-bit Arm, because tensors are
+/// memory-mapped by pages. ggml accepts any power of two, but the padding per tensor may be almost
+/// as long as the alignment.
 const MAX_ALIGNMENT: u32 = 64 << 10;
 /// Key of the model architecture. llama.cpp does not load files without it.
 const ARCHITECTURE_KEY: &str = "general.architecture";
@@ -76,7 +76,7 @@ const ARCHITECTURE_KEY: &str = "general.architecture";
 const FILE_TYPE_KEY: &str = "general.file_type";
 /// Key of the version of the block layout in quantized tensors.
 const QUANTIZATION_VERSION_KEY: &str = "general.quantization_version";
-/// Metadata key of a safetensors file for its framework (`pt`). transformers requires it.
+/// Metadata key of the framework (`pt`) in a safetensors file. transformers requires this key.
 const FRAMEWORK_KEY: &str = "format";
 /// Maximum number of dimensions, `GGML_MAX_DIMS` in ggml.
 const MAX_DIMS: u32 = 4;

@@ -1,5 +1,6 @@
-//! The file that `-o like=` names. It supplies metadata, the order of tensors and the types for the
-//! output. Differences between its tensors and those of the output are reported.
+//! The file that `-o like=` names. This file determines the metadata, the order of tensors and the
+//! tensor types of the output. Differences between its tensors and the tensors of the output are
+//! reported.
 
 use crate::ARCHITECTURE_KEY;
 use crate::header::Header;
@@ -11,12 +12,13 @@ use tensorferry_sdk::{Context, Error, LayoutSink, Loss, LossKind, Result, Severi
 pub(crate) struct Like {
     path: String,
     pub(crate) metadata: BTreeMap<String, Value>,
-    /// For each tensor, its position and its type. The type is in lowercase, as in option values.
+    /// Position and type of each tensor. The type is in lowercase, as in option values.
     tensors: HashMap<String, (usize, String)>,
 }
 
 impl Like {
-    /// Reads the header of the file, or the headers of all files if it belongs to a split.
+    /// Reads the header of the file. If the file is part of a split, reads the headers of all files
+    /// of the split.
     pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(path)?;
         let mut set =
@@ -58,8 +60,8 @@ impl Like {
         .file(&*self.path))
     }
 
-    /// Returns the position of a tensor in the output. Tensors that are missing from this file come
-    /// last.
+    /// Returns the position of a tensor in the output. Tensors that are missing from the `-o like=`
+    /// file are last.
     pub(crate) fn place(&self, name: &str) -> usize {
         self.tensors.get(name).map_or(usize::MAX, |(place, _)| *place)
     }
@@ -71,7 +73,8 @@ impl Like {
         }
     }
 
-    /// Reports tensors that only this file or only the output has, and tensors whose types differ.
+    /// Reports tensors that are only in this file or only in the output, and tensors whose types
+    /// differ.
     pub(crate) fn report_differences<'n>(
         &self,
         written: impl Iterator<Item = (&'n str, &'static str)>,

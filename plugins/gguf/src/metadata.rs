@@ -1,8 +1,8 @@
-//! Metadata values: typed numbers, strings, and arrays. All elements of an array have the same
-//! type, which may be an array type.
+//! Metadata values, which are typed numbers, strings and arrays. All elements of an array have the
+//! same type, which may be an array type.
 //!
 //! In a catalog, the class of a number is its dtype, and an array of numbers is a single node. An
-//! array of strings or of arrays is a list. If a list is empty, its class names the element type. A
+//! array of strings or of arrays is a list. The class of an empty list is the element type. A
 //! string that is not UTF-8 becomes bytes of class `STR`.
 
 use crate::cursor::Cursor;
@@ -10,7 +10,7 @@ use tensorferry_sdk::{
     ByteOrder, Dtype, DtypeInfo, Error, Limits, MemorySource, Node, NodeKind, Result, Source, Value,
 };
 
-/// Number types and their dtypes. A boolean is one byte, 0 or 1.
+/// Codes of the number types, and their dtypes. A boolean is one byte, 0 or 1.
 const NUMBERS: [(u32, Dtype); 11] = [
     (0, Dtype::U8),
     (1, Dtype::I8),
@@ -30,7 +30,7 @@ const ARRAY: u32 = 9;
 const TEXT_CLASS: &str = "STR";
 /// Class of empty lists of arrays.
 const ARRAY_CLASS: &str = "ARRAY";
-/// Bytes before the elements of an array.
+/// Number of bytes before the elements of an array.
 const ARRAY_HEAD: u64 = 12;
 /// Maximum number of bytes in a string, and of elements in an array, in ggml.
 const MAX_DEPTH: usize = 1 << 30;
@@ -47,8 +47,9 @@ impl Budget {
         Self { nodes: limits.nodes, bytes: limits.header_bytes, limits: limits.clone() }
     }
 
-    /// Charges `bytes` for a value that is inside `levels` arrays. They are charged once for the
-    /// value, and again for each array, because building a list copies its items.
+    /// Subtracts from the budget the `bytes` of a value that is inside `levels` arrays. The bytes
+    /// are counted once for the value and once for each array, because building a list copies its
+    /// items.
     fn take(&mut self, levels: usize, bytes: u64) -> Result<()> {
         let levels = levels as u64 + 1;
         let nodes = self.nodes.checked_sub(levels).ok_or_else(|| {
@@ -75,8 +76,8 @@ struct OpenArray {
     items: Vec<Value>,
 }
 
-/// Reads a value: its type, then its contents. The arrays around the current value are in a list,
-/// not on the call stack, because the file controls the nesting depth.
+/// Reads the type and the content of a value. The file controls the nesting depth, so the arrays
+/// around the current value are kept in a list instead of on the call stack.
 pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value> {
     let mut open: Vec<OpenArray> = Vec::new();
     let mut kind = kind(cursor)?;
@@ -108,8 +109,8 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value
         } else {
             scalar(cursor, kind, open.len(), budget)?
         };
-        // Append the value to the innermost open array. If that completes the array, the array is
-        // the next value to append.
+        // Append the value to the innermost open array. If this completes the array, append the
+        // array to the array around it.
         loop {
             let Some(array) = open.last_mut() else { return Ok(value) };
             array.items.push(value);
@@ -196,12 +197,12 @@ fn check_bools(dtype: Dtype, bytes: &[u8]) -> Result<()> {
 pub(crate) struct Encoded {
     kind: u32,
     bytes: Vec<u8>,
-    /// Set if the value contains an array of arrays, which ggml itself cannot read.
+    /// Whether the value contains an array of arrays, which ggml cannot read.
     pub(crate) nests: bool,
 }
 
 impl Encoded {
-    /// Writes the type, then the bytes.
+    /// Writes the type and the bytes of the value.
     pub(crate) fn write(&self, output: &mut Vec<u8>) {
         output.extend(self.kind.to_le_bytes());
         output.extend(&self.bytes);
@@ -222,7 +223,7 @@ impl Encoded {
         Self { kind: ARRAY, bytes: array, nests }
     }
 
-    /// Returns whether these bytes are read back as the same value with the same types.
+    /// Returns whether the encoded bytes are read back as `value`, with the same types.
     pub(crate) fn is_exactly(&self, value: &Value) -> bool {
         let mut bytes = Vec::with_capacity(self.bytes.len() + 4);
         self.write(&mut bytes);
@@ -234,11 +235,11 @@ impl Encoded {
     }
 }
 
-/// Encodes a value with the type that its class names, or with the widest type that fits. Returns
-/// `None` if GGUF cannot represent the value.
+/// Encodes a value with the type in its class, or with the widest type that fits. Returns `None` if
+/// GGUF cannot represent the value.
 pub(crate) fn encode(value: &Value) -> Option<Encoded> {
-    // Children come before their parent. When the parent is encoded, its children are taken out of
-    // this list.
+    // Encoded nodes that have not been added to their parent. Children precede their parent, and
+    // encoding the parent removes them from this list.
     let mut encoded: Vec<Option<Encoded>> = Vec::with_capacity(value.nodes().len());
     for node in value.nodes() {
         let next = match node.kind {
@@ -288,8 +289,8 @@ fn leaf(node: &Node) -> Option<Encoded> {
     }
 }
 
-/// Encodes an integer with the type that its class names, or returns `None` if it does not fit. An
-/// integer without a type becomes I64, or U64 if I64 is too small.
+/// Encodes an integer with the type in its class, or returns `None` if the integer does not fit.
+/// Without a type, uses I64, or U64 if I64 is too small.
 fn integer(node: &Node) -> Option<Encoded> {
     let named = Dtype::named(&node.class).filter(|&dtype| code(dtype).is_some());
     let dtypes = named.map_or(vec![Dtype::I64, Dtype::U64], |dtype| vec![dtype]);
@@ -298,7 +299,7 @@ fn integer(node: &Node) -> Option<Encoded> {
         let mut bytes = node.bytes.to_vec();
         bytes.resize(bytes.len().max(8), if is_negative { 0xff } else { 0 });
         bytes.truncate(usize::try_from(bytes_of(dtype)).ok()?);
-        // Read the number back, to detect whether it was truncated.
+        // Read the number back to detect truncation.
         let again = Value::number(dtype, &bytes).ok()?;
         (again.root().bytes == node.bytes).then_some(Encoded { kind: code(dtype)?, bytes, nests: false })
     })

@@ -1,6 +1,6 @@
-//! Writes a Hugging Face model folder as a file that llama.cpp loads. This file determines the
-//! steps for the tensors, and the metadata. The crate `tensorferry-gguf-model` contains what ferry
-//! knows about each model architecture.
+//! Writes a Hugging Face model folder as a file that llama.cpp loads. This module determines the
+//! steps for the tensors, and the metadata. The crate `tensorferry-gguf-model` contains ferry's
+//! information about model architectures.
 
 use crate::ARCHITECTURE_KEY;
 use std::collections::BTreeMap;
@@ -11,18 +11,19 @@ use tensorferry_sdk::{
 };
 
 const CONFIG: &str = "config.json";
-/// Names of the embeddings tensor in transformers and in llama.cpp. Every supported model has it.
+/// Names of the embeddings tensor in transformers and in llama.cpp. Every supported model has this
+/// tensor.
 const EMBEDDINGS: [&str; 2] = ["model.embed_tokens.weight", "token_embd.weight"];
-/// Dtypes that vectors must not have in llama.cpp. They are cast to F32.
+/// Dtypes that llama.cpp does not support for vectors. Vectors with these dtypes are cast to F32.
 const NARROW: [(Dtype, &str); 3] = [(Dtype::BF16, "bf16"), (Dtype::F16, "f16"), (Dtype::F64, "f64")];
 
-/// Information about a model that comes from its folder, not from its tensors.
+/// Information about a model that is taken from its folder instead of its tensors.
 #[derive(Default)]
 pub(crate) struct Model {
     /// Value of `general.architecture`.
     pub(crate) architecture: &'static str,
     pub(crate) metadata: BTreeMap<String, Value>,
-    /// Bytes of the tensor [`FREQUENCIES`], which are F32 numbers.
+    /// F32 numbers of the tensor [`FREQUENCIES`], as bytes.
     pub(crate) frequencies: Option<Vec<u8>>,
 }
 
@@ -66,8 +67,8 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
     Ok(steps)
 }
 
-/// Rejects a transformers model folder if its tensors do not have llama.cpp names. No program could
-/// load the resulting file.
+/// Rejects a transformers model folder if its tensors do not have llama.cpp names, because no
+/// program could load the resulting file.
 pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -> Result<()> {
     let Some(folder) = context.input_folder()? else { return Ok(()) };
     let is_of_llama_cpp = catalog.metadata().iter().any(|(key, _)| key == ARCHITECTURE_KEY)
@@ -84,8 +85,8 @@ pub(crate) fn check_is_known(catalog: &dyn CatalogView, context: &dyn Context) -
 }
 
 /// Returns the information in the input's model folder. The tensors must already have llama.cpp
-/// names. Returns `None` if the input is not a model folder. If the model is unknown, also returns
-/// `None`, and reports a loss. Metadata is included only if `asks_for_metadata` is set.
+/// names. Returns `None` if the input is not a model folder. For an unknown model, returns `None`
+/// and reports a loss. Metadata is included only if `asks_for_metadata` is set.
 pub(crate) fn model_of_folder(
     catalog: &dyn CatalogView,
     pre: Option<&str>,
@@ -99,7 +100,7 @@ pub(crate) fn model_of_folder(
     }
     let mut is_known = |folder: &Arc<dyn Source>| -> Result<Option<Model>> {
         let Some(model) = HfModel::open(&**folder, context.limits())? else { return Ok(None) };
-        // The tensors are checked again, since the user may have added other steps.
+        // Check the tensors again, because the user may have added other steps.
         let tensors = catalog.tensor_ids().map(|id| catalog.tensor(id));
         model.check_weights(tensors.map(|tensor| (tensor.name, tensor.shape)))?;
         for (what, why) in model.unsupported_settings()? {
@@ -119,8 +120,8 @@ pub(crate) fn model_of_folder(
     {
         return Ok(Some(model));
     }
-    // The host considers a sidecar preserved if the writer has opened it. The loss of this sidecar
-    // is therefore reported here.
+    // The host considers a sidecar preserved if the writer has opened it, so the writer must report
+    // that this sidecar is lost.
     if folder.contains(CONFIG)? {
         let why = format!("GGUF cannot hold it; ferry writes metadata only for {}", Architecture::known());
         layout.loss(Loss::new(LossKind::Sidecar, CONFIG, why))?;

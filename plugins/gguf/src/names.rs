@@ -1,5 +1,5 @@
-//! Reads a llama.cpp model as a transformers model: tensor names, the order of rows, and the files
-//! of a model folder.
+//! Reads a llama.cpp model as a transformers model. This includes tensor names, the order of rows,
+//! and the files of a model folder.
 
 use crate::FRAMEWORK_KEY;
 use crate::header::Entry;
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use tensorferry_gguf_model::{FREQUENCIES, HfTensors, to_hf};
 use tensorferry_sdk::{ByteOrder, CatalogSink, Dtype, Error, Loss, LossKind, Result, Source, Value};
 
-/// Maximum bytes of the frequency factors. A model needs far fewer, since attention heads have 64
-/// to 256 values.
+/// Maximum size of the frequency factors in bytes. A model needs far fewer, because attention heads
+/// have 64 to 256 values.
 const MAX_FREQUENCIES: u64 = 1 << 18;
 
-/// Declares the step that gives tensors their transformers names, and the files of a model folder.
-/// Removes the metadata that these files contain.
+/// Declares the step that renames tensors to their transformers names, and the files of a model
+/// folder. Removes metadata that these files contain.
 pub(crate) fn convert_names_to_hf(
     set: &Set,
     metadata: &mut BTreeMap<String, Value>,
@@ -48,8 +48,8 @@ pub(crate) fn convert_names_to_hf(
     Ok(())
 }
 
-/// Rejects quantized tensors whose rows would have to be reordered. The host cannot reorder rows of
-/// quantized blocks.
+/// Rejects quantized tensors whose rows would have to be reordered, because the host cannot reorder
+/// rows of quantized blocks.
 fn check_rows<'a>(mut tensors: impl Iterator<Item = &'a Entry>) -> Result<()> {
     let is_turned = |name: &str| ["attn_q.weight", "attn_k.weight"].iter().any(|end| name.ends_with(end));
     let is_block =
@@ -63,7 +63,7 @@ fn check_rows<'a>(mut tensors: impl Iterator<Item = &'a Entry>) -> Result<()> {
     }
 }
 
-/// Returns the dtype that most bytes have, or `None` if a tensor is quantized.
+/// Returns the dtype with the most bytes, or `None` if any tensor is quantized.
 fn dtype<'a>(tensors: impl Iterator<Item = &'a Entry>) -> Option<&'static str> {
     let names = [(Dtype::F32, "float32"), (Dtype::F16, "float16"), (Dtype::BF16, "bfloat16")];
     let mut bytes = [0_u64; 3];

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption, Value};
 
-/// If set, and the input is one file of a split, only this file is read.
+/// Whether to read only the input file if it is part of a split.
 pub(crate) const MEMBER_IS_ALONE: TypedOption<bool> = TypedOption::choice(
     Reader,
     "shard",
@@ -23,7 +23,7 @@ pub(crate) const NAMES_ARE_OF_HF: TypedOption<bool> = TypedOption::choice(
     "tensor names: keep as in llama.cpp, or hf as in transformers, with its row order, config.json and tokenizer files \
      (llama, qwen2, qwen3)",
 );
-/// The dtype that quantized blocks are dequantized to.
+/// The dtype to which quantized blocks are dequantized.
 pub(crate) const DEQUANTIZE: TypedOption<Option<Float>> = TypedOption::choice(
     Reader,
     "dequantize",
@@ -72,7 +72,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 pub(crate) struct WriteOptions {
     /// Metadata entries from `-o set=`.
     pub(crate) set: BTreeMap<String, Value>,
-    /// If set, the tensors of a model folder keep their names and the order of their rows.
+    /// Whether the tensors of a model folder keep their names and row order.
     pub(crate) keeps_names: bool,
     /// Path of the file that `-o like=` names.
     pub(crate) like: Option<String>,

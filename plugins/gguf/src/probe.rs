@@ -1,4 +1,4 @@
-//! Detection of GGUF: a file by its first bytes, a folder by the names in it.
+//! Detection of GGUF. A file is detected by its first bytes, and a folder by the file names in it.
 
 use crate::cursor::Cursor;
 use crate::set::is_member;
@@ -7,11 +7,11 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
 /// Score of a folder. If the folder also contains a model in a different format, a GGUF file is
-/// probably an export of that model and ranks below it. GGUF ranks above ONNX and arrays.
+/// probably an export of that model, so it ranks lower. GGUF ranks above ONNX and NumPy arrays.
 const IN_A_FOLDER: Score = Score(14);
 
-/// Scores a source. A file with the right name or magic still gets a score if other bytes are
-/// wrong, so that the reader can report what is wrong with it.
+/// Scores a source. A file with the right name or magic gets a score even if other bytes are wrong,
+/// so that the reader can report what is wrong with the file.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let Entry::File(name) = source.entry() else {
         return Score::by_names(source, is_member, IN_A_FOLDER);

@@ -1,7 +1,7 @@
-//! Quantization: the choice of tensors and types, and the encoding of values as blocks.
+//! Quantization. This module selects the tensors and their types, and encodes values as blocks.
 //!
-//! K and IQ types are not supported here, because they need a search, and good quality also needs
-//! an importance matrix. Use `llama-quantize` for these types.
+//! K and IQ types are not supported, because their encoders search for the best scales, and good
+//! quality also requires an importance matrix. Use `llama-quantize` for these types.
 
 mod blocks;
 
@@ -19,7 +19,7 @@ pub(crate) struct Method {
     encode: Encode,
 }
 
-/// Function that encodes values and appends the blocks. The values must fill whole blocks.
+/// A function that encodes values and appends the blocks. The values must fill whole blocks.
 pub(crate) type Encode = fn(&[f32], &mut Vec<u8>);
 
 const METHODS: [Method; 8] = [
@@ -48,7 +48,7 @@ pub(crate) struct Rules {
 pub(crate) struct QuantizedTensor {
     pub(crate) ggml_type: GgmlType,
     pub(crate) encode: Encode,
-    /// Reason why the type differs from the type that the rules specify.
+    /// Reason why the type differs from the type in the rules, if it does.
     pub(crate) instead: Option<&'static str>,
 }
 
@@ -115,8 +115,8 @@ impl Rules {
 
     /// Returns the new type of a tensor, or `None` if the tensor is not changed. A tensor that
     /// llama.cpp loads only as F32 becomes F32, even if a glob matches it. If the rows of a tensor
-    /// are not whole blocks, it becomes F16, as in llama.cpp's `convert_hf_to_gguf.py`. If a glob
-    /// or an exact name in the rules matches such a tensor, this is an error instead.
+    /// are not whole blocks, the tensor becomes F16, as in llama.cpp's `convert_hf_to_gguf.py`. If
+    /// a glob or an exact name matches a tensor with such rows, returns an error instead.
     pub(crate) fn of(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<Option<QuantizedTensor>> {
         if !FLOATS.contains(&dtype) {
             return Ok(None);
@@ -175,11 +175,12 @@ const F32_NAMES: [&str; 20] = [
     "convnext.",
     "conv1d",
 ];
-/// Prefix of the names of RWKV matrices, and the words that follow it in the names of the large
-/// matrices. Only the large matrices are quantized. Small ones become F32.
+/// Prefix of the names of RWKV matrices, and the words that follow the prefix in the names of large
+/// matrices. Only large matrices are quantized. Small matrices become F32.
 const RWKV: (&str, [&str; 5]) = ("time_mix_", ["key", "value", "receptance", "gate", "output"]);
 
-/// Returns the reason why llama.cpp needs a tensor as F32, or `None` if it does not.
+/// Returns the reason why llama.cpp requires a tensor to be F32, or `None` if other types are
+/// allowed.
 pub(crate) fn f32_only(name: &str, shape: &[u64]) -> Option<&'static str> {
     if shape.len() <= 1 {
         return Some("F32, because llama.cpp does not quantize tensors of one dimension");

@@ -13,13 +13,13 @@ use tensorferry_sdk::{
     Purpose, Result, Source, Storage, StorageId, TensorDecoder, TensorReader, Value, element_count,
 };
 
-/// Reader for single files and for splits.
+/// A reader for single files and for splits.
 pub(crate) struct Reader {
-    /// If set, and the input is one file of a split, only this file is read.
+    /// Whether to read only the input file if it is part of a split.
     pub(crate) member_is_alone: bool,
-    /// If set, tensors get their transformers names.
+    /// Whether tensors get their transformers names.
     pub(crate) names_are_of_hf: bool,
-    /// The dtype that quantized blocks are dequantized to, or `None` to keep the blocks.
+    /// The dtype to which quantized blocks are dequantized, or `None` to keep the blocks.
     pub(crate) dequantize: Option<Float>,
 }
 
@@ -38,7 +38,7 @@ impl EncodedStorage for Decoded {
     }
 }
 
-/// State while the files of a set are read in order.
+/// State for reading the files of a set in order.
 struct SetReader<'a> {
     catalog: &'a mut dyn CatalogSink,
     dequantize: Option<Float>,
@@ -65,7 +65,7 @@ impl TensorReader for Reader {
             let why = format!("{file:?} has a different value than an earlier file, whose value is kept");
             catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
         }
-        // If a file is shown, or copied to GGUF, flattened tensors are not restored.
+        // Do not restore flattened tensors if the file is only shown, or is copied to GGUF.
         let dequantize = self.dequantize;
         let mut restore = |tensor: &Entry| match context.purpose() {
             Purpose::SHOW | Purpose::COPY => Ok(None),
@@ -185,8 +185,8 @@ fn dequantized_loss(dequantized: &BTreeMap<&'static str, u64>, to: Float) -> Los
 }
 
 /// Returns the original shape of a tensor that ComfyUI-GGUF flattened, and removes the metadata
-/// entry with this shape. If the restored rows would not be whole blocks, the tensor stays flat and
-/// the entry is kept, unless the tensor is dequantized.
+/// entry that contains this shape. If the restored rows would not be whole blocks and the tensor is
+/// not dequantized, the tensor remains flat, and the entry is kept.
 fn original_shape(
     tensor: &Entry,
     is_dequantized: bool,

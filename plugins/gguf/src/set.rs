@@ -1,8 +1,9 @@
-//! A set: the files of one model. A set is either one file or all members of a split.
+//! Sets. A set consists of the files of one model, which are either one file or all members of a
+//! split.
 //!
 //! Only the first member contains the model's metadata, so the other members are not usable on
 //! their own. If the input is one member, its whole set is read. The keys `split.no`, `split.count`
-//! and `split.tensors.count` only describe how the files belong together.
+//! and `split.tensors.count` only describe the split.
 
 use crate::SUFFIX;
 use crate::header::Header;
@@ -37,8 +38,7 @@ impl Set {
             return Ok(Self { files: vec![first] });
         }
         let names = first.set(count)?;
-        // The number of names is limited, because the count has 16 bits. The files are opened one
-        // by one.
+        // The count has 16 bits, so the number of names is limited. Open the files one at a time.
         let mut files = Vec::new();
         for (number, name) in (0..).zip(names) {
             context.check_cancelled()?;
@@ -73,9 +73,9 @@ impl Set {
         self.files.iter().try_for_each(|member| member.check(SPLIT_TENSORS, held.len() as u64))
     }
 
-    /// Takes the merged metadata out of all files, without the split keys. If files have different
-    /// values for a key, the first value is kept. Also returns each later file that has a different
-    /// value, with the key.
+    /// Removes the metadata from all files, and returns it merged, without the split keys. If files
+    /// have different values for a key, the first value is kept. Also returns the key and the file
+    /// name of each later, different value.
     pub(crate) fn metadata(&mut self) -> (BTreeMap<String, Value>, Vec<(String, String)>) {
         let (mut merged, mut differing) = (BTreeMap::new(), Vec::new());
         for member in &mut self.files {
@@ -100,7 +100,7 @@ impl Member {
         Ok(Self { header: Header::read(source, file, context.limits())?, name, file })
     }
 
-    /// Returns the number that the metadata contains under a split key.
+    /// Returns the number under a split key in the metadata.
     fn number(&self, key: &str) -> Result<Option<u64>> {
         let Some(value) = self.header.metadata.get(key) else { return Ok(None) };
         let number = value.root().as_int().and_then(|number| u64::try_from(number).ok());

@@ -1,12 +1,13 @@
-//! A streamed file. The host cannot copy quantized tensors, because their bytes do not exist in the
-//! source, so the writer streams the whole file. Blocks are independent of each other. Tensors are
-//! therefore divided into pieces, and several threads read and encode one piece each at a time.
+//! Streamed files. The bytes of newly quantized tensors do not exist in the source, so the host
+//! cannot copy them, and the writer streams the whole file. Blocks are independent of each other.
+//! Tensors are therefore divided into pieces, and several threads read and encode pieces in
+//! parallel.
 
 use crate::quantize::{Encode, numbers};
 use std::thread;
 use tensorferry_sdk::{ByteSink, CatalogView, Context, Dtype, Error, OutputId, Result, TensorId, TensorPlan};
 
-/// Elements per piece. This is a whole number of blocks for every type.
+/// Number of elements per piece, which is a whole number of blocks for every type.
 const PIECE: u64 = 256 << 10;
 
 /// The plan for a streamed file.
@@ -17,7 +18,7 @@ pub(crate) struct StreamPlan {
     pub(crate) header_padding: u64,
     /// Tensors in the order of the file.
     pub(crate) tensors: Vec<StreamedTensor>,
-    /// Number of pieces that are processed at once.
+    /// Number of pieces that are processed in parallel.
     pub(crate) threads: usize,
 }
 
@@ -26,7 +27,7 @@ pub(crate) struct StreamPlan {
 pub(crate) enum Content {
     /// A tensor of the catalog.
     Tensor(TensorId),
-    /// Bytes that the writer has computed, in the form in which the file stores them.
+    /// Bytes that the writer has computed, as they are stored in the file.
     Bytes(Vec<u8>),
 }
 
@@ -34,7 +35,7 @@ pub(crate) struct StreamedTensor {
     pub(crate) content: Content,
     /// Number of zero bytes after the tensor.
     pub(crate) padding: u64,
-    /// Dtype in the source, and encoder. `None` if the bytes are copied unchanged.
+    /// Dtype in the source, and encoder, or `None` if the bytes are copied unchanged.
     pub(crate) encode: Option<(Dtype, Encode)>,
 }
 

@@ -14,9 +14,9 @@ pub(crate) struct BlockType {
     code: u32,
     /// Name in ggml's enumeration of types.
     pub(crate) name: &'static str,
-    /// Values per block.
+    /// Number of values per block.
     pub(crate) elements: u32,
-    /// Bytes per block.
+    /// Number of bytes per block.
     pub(crate) bytes: u32,
 }
 
@@ -35,7 +35,7 @@ const fn blocks(code: u32, name: &'static str, elements: u32, bytes: u32) -> Blo
     BlockType { code, name, elements, bytes }
 }
 
-/// All block types except Q8_1, which is an intermediate form. Its length differs between gguf-py
+/// All block types except Q8_1. Q8_1 is an intermediate form whose length differs between gguf-py
 /// and ggml.
 const BLOCKS: [BlockType; 26] = [
     blocks(2, "Q4_0", 32, 18),
@@ -124,8 +124,8 @@ impl GgmlType {
         }
     }
 
-    /// Returns the number of bytes of a tensor with this row-major shape. The size must fit the
-    /// signed integers of ggml, even if a dimension is zero.
+    /// Returns the number of bytes of a tensor with this row-major shape. The size must fit into
+    /// ggml's signed integers, even if a dimension is zero.
     pub(crate) fn bytes_of(self, shape: &[u64]) -> Result<u64> {
         let (elements, bytes) = self.block();
         let row = shape.last().copied().unwrap_or(1);

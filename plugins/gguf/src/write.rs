@@ -1,8 +1,8 @@
 //! The writer, which selects the tensors and metadata that GGUF can store, and writes one file that
 //! ggml can read.
 //!
-//! ggml accepts only the layout that it writes itself: data without gaps in list order, names of at
-//! most 63 bytes, at most four dimensions, and rows of whole blocks.
+//! ggml accepts only its own layout: data without gaps in the order of the tensor entries, names of
+//! at most 63 bytes, at most four dimensions, and rows of whole blocks.
 
 use crate::file_type::{self, TypeCounts};
 use crate::header::valid_alignment;
@@ -26,12 +26,12 @@ use tensorferry_sdk::{
 };
 
 const VERSION: u32 = 3;
-/// Maximum bytes of a tensor name: `GGML_MAX_NAME` without the final NUL.
+/// Maximum length of a tensor name in bytes, which is `GGML_MAX_NAME` without the final NUL.
 const MAX_NAME: usize = 63;
-/// Maximum bytes of a key, from the GGUF specification.
+/// Maximum length of a key in bytes, from the GGUF specification.
 const MAX_KEY: usize = 65_535;
-/// Key of the pre-tokenizer, which splits text before a byte-level tokenizer encodes it. If ferry
-/// does not know a tokenizer, the user can set this key.
+/// Key of the pre-tokenizer, which splits text before a byte-level tokenizer encodes it. For a
+/// tokenizer that ferry does not support, the user can set this key.
 const SPLIT_KEY: &str = "tokenizer.ggml.pre";
 /// Key and value of the version of the block layout.
 const BLOCKS_VERSION: (&str, u32) = (QUANTIZATION_VERSION_KEY, 2);
@@ -129,7 +129,7 @@ impl TensorWriter for Writer {
     }
 }
 
-/// Returns the architecture that the input's metadata or its model folder names.
+/// Returns the architecture according to the input's metadata or model folder.
 fn architecture(catalog: &dyn CatalogView, model: Option<&Model>) -> Option<String> {
     let own = catalog.metadata().into_iter().find(|(key, _)| key == ARCHITECTURE_KEY);
     let own = own.and_then(|(_, value)| value.as_text().map(str::to_owned));
@@ -206,11 +206,11 @@ struct OutputTensor<'a> {
     shape: Cow<'a, [u64]>,
     ggml_type: GgmlType,
     bytes: u64,
-    /// Dtype in the source, and encoder. `None` if the bytes are copied unchanged.
+    /// Dtype in the source, and encoder, or `None` if the bytes are copied unchanged.
     encode: Option<(Dtype, Encode)>,
 }
 
-/// Returns the tensors that GGUF can store. Omits all other tensors, with a reason.
+/// Returns the tensors that GGUF can store. Omits all other tensors and reports the reasons.
 fn representable<'a>(
     catalog: &'a dyn CatalogView,
     rules: &Rules,
@@ -255,7 +255,7 @@ impl OutputTensor<'_> {
         if let Content::Tensor(id) = self.content { Some(id) } else { None }
     }
 
-    /// Quantizes the tensor according to the rules. This is reported as a loss that the user
+    /// Quantizes the tensor according to the rules, and reports this as a loss that the user
     /// requested.
     fn quantise(&mut self, rules: &Rules, dtype: Dtype, layout: &mut dyn LayoutSink) -> Result<()> {
         let Some(quantised) = rules.of(self.name, dtype, &self.shape)? else { return Ok(()) };
@@ -272,7 +272,7 @@ impl OutputTensor<'_> {
     }
 }
 
-/// Returns the tensor in the form in which GGUF stores it, or the reason why GGUF cannot store it.
+/// Returns the tensor as GGUF stores it, or the reason why GGUF cannot store it.
 fn output_tensor<'a>(
     catalog: &'a dyn CatalogView,
     id: TensorId,
@@ -301,7 +301,7 @@ fn output_tensor<'a>(
     })
 }
 
-/// Returns a suggestion to cast a tensor whose dtype ggml does not have.
+/// Returns a hint for casting a tensor whose dtype ggml does not support.
 fn remedy(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::BOOL | Dtype::U8 => ": cast it to I16",
@@ -343,7 +343,7 @@ impl Metadata {
             .collect();
         for (key, value) in catalog.metadata() {
             if is_of_model && key == FRAMEWORK_KEY {
-                // In a GGUF file, the framework key would not have a meaning.
+                // The framework key has no meaning in a GGUF file.
                 continue;
             }
             if made.contains_key(&key) && made[&key] != value && !options.set.contains_key(&key) {

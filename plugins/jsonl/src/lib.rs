@@ -1,18 +1,18 @@
-//! JSON lines: one JSON object per line, and one line per row.
+//! JSON lines. Each line contains one JSON object, which is one row.
 //!
 //! ```text
 //! {"id": 1, "name": "a", "vector": [0.5, 1.5]}\n
 //! {"id": 2, "name": null}\n
 //! ```
 //!
-//! Lines end with `\n`. Blank lines are skipped, and the last line may lack its line end. A file
-//! may be compressed as a whole, with gzip or Zstandard. The type of a column is inferred from
-//! every line, or set by the user.
+//! Lines end with `\n`. Blank lines are skipped, and the last line may lack a line end. A whole
+//! file may be compressed with gzip or Zstandard. The type of a column is inferred from every line,
+//! or set by the user.
 //!
-//! Values that JSON cannot represent are written as strings: bytes in base64, NaN and infinities as
-//! `"NaN"`, `"Infinity"` and `"-Infinity"`, times in the form of RFC 3339. The original values are
-//! read back if the column's type is known. Integers are exact, regardless of their length. A line
-//! has at most 60 levels of nested objects and lists.
+//! Values that JSON cannot represent are written as strings. Bytes are written in base64, NaN and
+//! infinities as `"NaN"`, `"Infinity"` and `"-Infinity"`, and times as in RFC 3339. If the type of
+//! the column is set, the original values are read back. Integers are exact, regardless of their
+//! length. A line has at most 60 levels of nested objects and lists.
 //!
 //! Sources: jsonlines.org, RFC 8259; protobuf's JSON mapping for bytes and floats.
 #![forbid(unsafe_code)]
@@ -26,15 +26,15 @@ mod options;
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
-/// Suffixes of files that are always JSON lines. Outputs get the first one.
+/// Suffixes of files that always contain JSON lines. The first one is the default for output files.
 const SUFFIXES: [&str; 4] = [".jsonl", ".ndjson", ".jsonlines", ".jl"];
-/// Suffix that files with a single JSON document also have.
+/// Suffix of files that contain either JSON lines or a single JSON document.
 const LOOSE_SUFFIX: &str = ".json";
 
-/// Maximum levels of nesting in a line, regardless of the limits. Up to this depth, other formats
-/// can store the columns: Arrow libraries reject schemas with more than 64 nested tables, and the
-/// message around the schema uses a few of them. The maximum also keeps recursion over arrays
-/// within a thread stack of 2 MiB, even in a build without optimizations.
+/// Maximum number of nesting levels in a line, regardless of the limits. Arrow libraries reject
+/// schemas with more than 64 nested tables, and the message around the schema uses a few of these
+/// levels. The maximum also keeps recursion over arrays within a thread stack of 2 MiB, even in a
+/// build without optimizations.
 const MAX_LEVELS: u64 = 60;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,4 +1,5 @@
-//! Detection of JSON lines: a file by its first lines, a folder by the names in it.
+//! Detection of JSON lines. A file is detected by its first lines, and a folder by the file names
+//! in it.
 
 use crate::read::is_member;
 use crate::{LOOSE_SUFFIX, SUFFIXES};
@@ -32,12 +33,12 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
         (true, false) => match lines.next() {
             None => Score::NO,
             Some(_) if has_suffix(stem, LOOSE_SUFFIX) => Score::LIKELY,
-            // A binary file may also start with a line of JSON, for example a file from equinox.
+            // A binary file, such as a file from equinox, may also start with a line of JSON.
             Some(second) if second.starts_with(b"{") => Score(20),
             Some(_) => Score::NO,
         },
         (false, true) if is_cut => Score::LIKELY,
-        // The file may be empty, which is a table without rows.
+        // The file may be empty, and therefore be a table without rows.
         (false, true) => Score::MAYBE,
         (false, false) => Score::NO,
     })

@@ -1,5 +1,5 @@
 //! The reader. It first infers the schema from every line, unless the options set the schema or
-//! limit the lines. Each range of lines is then a split.
+//! limit the number of lines. Each range of lines becomes a split.
 
 mod blocks;
 mod decode;
@@ -63,10 +63,10 @@ impl RecordReader for Reader {
 
 struct JsonlSet {
     schema: SchemaRef,
-    /// Records which columns have had values. Set if the user set the schema. Keys that this schema
-    /// lacks are then skipped, which is not a loss.
+    /// Record of the columns for which values were read. It exists only if the user set the schema.
+    /// In this case, keys that are not in the schema are skipped, which is not a loss.
     given: Option<ValuesSeen>,
-    /// If set, the schema was inferred from every line.
+    /// Whether the schema was inferred from every line.
     is_scanned: bool,
     losses: ColumnLosses,
     ranges: Vec<LineRange>,
@@ -86,8 +86,8 @@ impl RecordSet for JsonlSet {
     /// Skips lines before the first requested row, and decodes only the requested keys.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
-        // If the schema was inferred, a key that it lacks would be lost, so such a key is an error.
-        // If only some columns are requested, other keys are ignored.
+        // With an inferred schema, a key that is not in the schema would be lost, so it is an
+        // error. If only some columns are requested, other keys are ignored.
         let is_strict = self.given.is_none() && scan.columns.is_none();
         let checks = Checks {
             is_strict,
@@ -108,7 +108,7 @@ impl RecordSet for JsonlSet {
 fn file_names(source: &dyn Source) -> Result<Vec<String>> {
     let mut names = entry_files(source, is_member)?;
     if names.is_empty() {
-        // The user selected this format, so `.json` files are accepted too.
+        // The user selected this format, so also accept `.json` files.
         names = entry_files(source, |name| is_called(name, &[LOOSE_SUFFIX]))?;
     }
     file_name::require(names, "no JSON lines files here", format!("*{}", SUFFIXES[0]))

@@ -1,5 +1,5 @@
-//! The writer. Each piece is a run of lines. In a compressed file, each piece is a separate gzip
-//! member or Zstandard frame.
+//! The writer. Each piece of a file contains consecutive lines. In a compressed file, each piece is
+//! a separate gzip member or Zstandard frame.
 
 mod encode;
 mod values;

@@ -1,4 +1,4 @@
-//! The grids from which the IQ types take 4 or 8 values at a time.
+//! The grids of the IQ types. A grid is a table whose entries are groups of 4 or 8 values.
 
 use std::sync::LazyLock;
 

@@ -1,11 +1,12 @@
-//! The IQ types. All but two of them take 4 or 8 values at a time from a grid. The signs are stored
-//! separately, either as a byte or as seven bits whose parity gives the eighth sign.
+//! The IQ types. All types except `IQ4_NL` and `IQ4_XS` look up 4 or 8 values at a time in a grid.
+//! The signs are stored separately, either as a byte, or as seven bits whose parity determines the
+//! eighth sign.
 
 use super::{double_word, each, grid, half, low, word};
 
 /// The values of `IQ4_NL` and `IQ4_XS` before scaling.
 const STEPS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
-/// Difference between the values of `IQ1_S` and `IQ1_M` and the values in their grid.
+/// Offset that `IQ1_S` and `IQ1_M` add to the values in their grid, or subtract from them.
 const DELTA: f32 = 0.125;
 
 /// Multiplies a grid entry by a scale and applies the signs.
@@ -17,7 +18,8 @@ fn fill<const N: usize>(values: &mut [f32], scale: f32, entry: &[i8; N], signs: 
     }
 }
 
-/// Shifts an entry of the `IQ1` grid up or down, and multiplies it by a scale.
+/// Adds [`DELTA`] to an entry of the `IQ1` grid or subtracts it, and multiplies the result by a
+/// scale.
 #[inline(always)]
 fn fill_shifted(values: &mut [f32], scale: f32, index: usize, is_down: bool) {
     let delta = if is_down { -DELTA } else { DELTA };
@@ -26,8 +28,8 @@ fn fill_shifted(values: &mut [f32], scale: f32, index: usize, is_down: bool) {
     }
 }
 
-/// Extracts seven signs from a word and adds the eighth. The eighth sign makes the number of set
-/// bits even.
+/// Extracts seven sign bits from a word and adds the eighth. The eighth bit is set if needed to
+/// make the number of set bits even.
 fn signs(word: u32, place: usize) -> u8 {
     let seven = (word >> (7 * place)).to_le_bytes()[0] & 127;
     if seven.count_ones() % 2 == 1 { seven | 128 } else { seven }
@@ -75,7 +77,8 @@ pub(super) fn iq2_s(blocks: &[u8], values: &mut [f32]) {
 }
 
 /// Returns one of the two scales in a byte. `place` is the number of a group of 8 values. The low
-/// half of the byte is for the first 16 of 32 values, and the high half for the other 16.
+/// half of the byte is the scale of the first 16 of 32 values, and the high half is the scale of
+/// the other 16.
 fn halves_of(byte: u8, place: usize) -> f32 {
     f32::from(if place % 4 < 2 { low(byte) } else { byte >> 4 })
 }
@@ -129,7 +132,7 @@ pub(super) fn iq1_s(blocks: &[u8], values: &mut [f32]) {
 }
 
 /// Block: `32 indices, 16 bytes` of upper bits and directions, `4 words` of scales. The top 4 bits
-/// of the four words together are `d f16`.
+/// of the four words form `d f16`.
 pub(super) fn iq1_m(blocks: &[u8], values: &mut [f32]) {
     each::<56, 256>(blocks, values, |block, values| {
         let scales = [48, 50, 52, 54].map(|at| word(block, at));

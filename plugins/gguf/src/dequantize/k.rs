@@ -1,4 +1,5 @@
-//! The K types: blocks of 256 values in groups of 16 or 32. Each group has a scale of a few bits.
+//! The K types. A block contains 256 values in groups of 16 or 32, and each group has a scale of a
+//! few bits.
 
 use super::{each, half, low};
 
@@ -17,7 +18,7 @@ pub(super) fn q2(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Returns the location of the two-bit values of a group of 16: the first byte, and the shift.
+/// Returns the first byte and the bit shift of the two-bit values of a group of 16.
 #[inline(always)]
 fn twos(group: usize) -> (usize, usize) {
     (group / 8 * 32 + group % 2 * 16, group / 2 % 4 * 2)
@@ -42,8 +43,8 @@ pub(super) fn q3(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Returns the scale and the minimum of a group of 32 values. Both have six bits, and all of them
-/// are packed in 12 bytes.
+/// Returns the scale and the minimum of a group of 32 values. Each takes six bits, and the scales
+/// and minima of all groups are packed into 12 bytes.
 #[inline(always)]
 fn sixes(scales: &[u8], group: usize) -> (f32, f32) {
     let (scale, min) = if group < 4 {
@@ -71,7 +72,7 @@ pub(super) fn q4(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Block: the same as for `q4`, but with 32 bytes of fifth bits before the low nibbles.
+/// Block: the same as for [`q4`], with 32 additional bytes of fifth bits before the low nibbles.
 pub(super) fn q5(blocks: &[u8], values: &mut [f32]) {
     each::<176, 256>(blocks, values, |block, values| {
         let (scale, min) = (half(block, 0), half(block, 2));

@@ -1,5 +1,5 @@
-//! Blocks with a scale, in some types a minimum, and values of 1 to 8 bits. The lowest bits come
-//! first.
+//! Blocks with a scale and values of 1 to 8 bits. Some types also have a minimum. Within a byte,
+//! the lowest bits are first.
 
 use super::{double_word, each, half, low};
 

@@ -2,7 +2,7 @@
 
 use super::{each, half, low};
 
-/// E2M1 values multiplied by 2, which makes them integers. Both zeros are positive here.
+/// E2M1 values multiplied by 2, which makes them integers. In this table, both zeros are positive.
 const E2M1_TWICE: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// Block: `48 bytes of five trits each, 4 bytes of four trits each, d f16`. Value: `d (t - 1)`. The
@@ -42,15 +42,15 @@ pub(super) fn tq2_0(blocks: &[u8], values: &mut [f32]) {
 /// order as in `Q4_0`.
 pub(super) fn mxfp4(blocks: &[u8], values: &mut [f32]) {
     each::<17, 32>(blocks, values, |block, values| {
-        // Use half the power of two, because the table contains doubled values. ggml does the same,
-        // even if the result overflows to infinity.
+        // Use half the power of two, because the table contains doubled values. As in ggml, the
+        // result may overflow to infinity.
         let exponent = u32::from(block[0]);
         let scale = f32::from_bits(if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 });
         fill_e2m1(scale, &block[1..], values);
     });
 }
 
-/// Block: `four scales of unsigned E4M3, 32 bytes`. Each scale is for 16 values, which are in 8
+/// Block: `four scales of unsigned E4M3, 32 bytes`. Each scale applies to 16 values, which take 8
 /// bytes.
 pub(super) fn nvfp4(blocks: &[u8], values: &mut [f32]) {
     each::<36, 64>(blocks, values, |block, values| {
@@ -60,7 +60,7 @@ pub(super) fn nvfp4(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Decodes first all low nibbles, then all high nibbles.
+/// Decodes all low nibbles, and then all high nibbles.
 #[inline(always)]
 fn fill_e2m1(scale: f32, bytes: &[u8], values: &mut [f32]) {
     let (lows, highs) = values.split_at_mut(bytes.len());
@@ -70,8 +70,8 @@ fn fill_e2m1(scale: f32, bytes: &[u8], values: &mut [f32]) {
     }
 }
 
-/// Returns half of an unsigned E4M3 number. As in ggml and gguf-py, the NaN 0x7f becomes zero, but
-/// 0xff does not.
+/// Returns half of an unsigned E4M3 number. As in ggml and gguf-py, the NaN 0x7f is decoded as
+/// zero, but 0xff is not.
 fn half_of_e4m3(bits: u8) -> f32 {
     let (exponent, mantissa) = (bits >> 3 & 15, bits & 7);
     match exponent {

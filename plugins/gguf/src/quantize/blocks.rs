@@ -1,5 +1,5 @@
-//! Encoders for quantized blocks. Their output is bit for bit the same as that of the quantizers in
-//! gguf-py (`gguf/quants.py`) and the reference functions in ggml (`ggml-quants.c`).
+//! Encoders for quantized blocks. Their output is bit-identical to that of the quantizers in
+//! gguf-py (`gguf/quants.py`) and of the reference functions in ggml (`ggml-quants.c`).
 //!
 //! All arithmetic is in f32. The scale is stored as f16, but its inverse is computed from the f32
 //! scale. In a block of nibbles, elements 0 to 15 are in the low halves of the bytes, and elements
@@ -68,8 +68,8 @@ pub(crate) fn q5_1(numbers: &[f32], output: &mut Vec<u8>) {
 }
 
 /// Block: 256 trits, five per byte (four in the last four bytes), d f16. x = d (t - 1). A byte is
-/// `ceil(256 v / 243)`, where v is the number whose base-3 digits are its trits, the most
-/// significant first.
+/// `ceil(256 v / 243)`, where v is the number whose base-3 digits are the trits, most significant
+/// first.
 pub(crate) fn tq1_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<256>().0 {
         let (d, trits) = trits(block);
@@ -84,8 +84,8 @@ pub(crate) fn tq1_0(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// Block: 256 bit pairs, d f16. x = d (t - 1). Each byte contains four pairs, for elements that are
-/// 32 apart.
+/// Block: 256 bit pairs, d f16. x = d (t - 1). Each byte contains the pairs of four elements whose
+/// indices are 32 apart.
 pub(crate) fn tq2_0(numbers: &[f32], output: &mut Vec<u8>) {
     for block in numbers.as_chunks::<256>().0 {
         let (d, trits) = trits(block);
@@ -98,7 +98,7 @@ pub(crate) fn tq2_0(numbers: &[f32], output: &mut Vec<u8>) {
 
 /// Block: e u8, 32 nibbles. x = 2^(e - 127) E\[q\], where E is the table of OCP's E2M1 values.
 pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
-    // E2M1 values multiplied by 2. To compensate, the scale is halved.
+    // E2M1 values multiplied by 2. The scale is halved to compensate.
     const DOUBLED: [f32; 16] =
         [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
     for block in numbers.as_chunks::<32>().0 {
@@ -121,9 +121,9 @@ pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// Returns the scale and the codes. The code `middle` stands for zero. The scale is chosen so that
-/// the value farthest from zero gets code 0. If several values are equally far, the first one
-/// counts.
+/// Returns the scale and the codes. The code `middle` represents zero. The scale is chosen so that
+/// the value farthest from zero gets code 0. If several values are equally far from zero, the first
+/// one is used.
 fn quantize_symmetric(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
     let farthest = block.iter().fold(block[0], |max, &x| if x.abs() > max.abs() { x } else { max });
     let d = farthest / -f32::from(middle);
@@ -132,8 +132,8 @@ fn quantize_symmetric(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
     (d, block.map(|x| byte(code(x)).min(2 * middle - 1)))
 }
 
-/// Returns the scale, the minimum, and each value as a number of scale steps above the minimum, at
-/// most `max`.
+/// Returns the scale, the minimum and the codes. A code is the number of scale steps above the
+/// minimum, at most `max`.
 fn quantize_from_min(block: &[f32; 32], max: u8) -> (f32, f32, [u8; 32]) {
     let min = block.iter().fold(f32::MAX, |min, &x| if x < min { x } else { min });
     let greatest = block.iter().fold(f32::MIN, |greatest, &x| if x > greatest { x } else { greatest });

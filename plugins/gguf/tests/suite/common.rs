@@ -12,7 +12,7 @@ pub(crate) fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
 }
 
-/// Encodes a metadata entry: key, type code, value bytes.
+/// Encodes a metadata entry, which consists of the key, the type code and the bytes of the value.
 pub(crate) fn key(name: &str, kind: u32, bytes: &[u8]) -> Vec<u8> {
     [&text(name)[..], &kind.to_le_bytes(), bytes].concat()
 }
@@ -27,7 +27,7 @@ pub(crate) fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8
     bytes
 }
 
-/// Builds a file. If there are tensors, the header is padded to a multiple of 32 bytes.
+/// Builds a file. If the file has tensors, pads the header to a multiple of 32 bytes.
 pub(crate) fn file(keys: &[Vec<u8>], tensors: &[Vec<u8>], data: &[u8]) -> Vec<u8> {
     let counts = [tensors.len() as u64, keys.len() as u64].map(u64::to_le_bytes).concat();
     let mut bytes = [b"GGUF\x03\0\0\0", &counts[..], &keys.concat(), &tensors.concat()].concat();
@@ -38,7 +38,7 @@ pub(crate) fn file(keys: &[Vec<u8>], tensors: &[Vec<u8>], data: &[u8]) -> Vec<u8
     bytes
 }
 
-/// Returns the files of a fixture as a source. Its entry is the input that `expected` names.
+/// Returns the files of a fixture as a source whose entry is the input in `expected`.
 pub(crate) fn source(folder: &Path, expected: &Value) -> MemorySource {
     MemorySource::new(
         Entry::File(expected["input"].as_str().unwrap().to_owned()),

@@ -65,7 +65,7 @@ fn what_f16_cannot_hold_is_refused() {
     let error = numbers(&large, &[32], "f16").unwrap_err().to_string();
     assert!(error.contains("too large for F16"), "{error}");
     assert_eq!(numbers(&large, &[32], "bf16").unwrap().len(), 64);
-    // If the scale is infinite, the values are infinite and can be stored.
+    // An infinite scale produces infinite values, which F16 can represent.
     assert!(numbers(&q8_0(half::f16::INFINITY), &[32], "f16").is_ok());
 }
 

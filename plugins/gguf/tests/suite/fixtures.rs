@@ -1,4 +1,4 @@
-//! Files that gguf-py and ggml wrote, and files that they reject.
+//! Tests of files that gguf-py and ggml wrote, and of files that they reject.
 
 use crate::common::{source, with_view};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ fn metadata_has_its_types_and_values() {
     assert_eq!(values, 85);
 }
 
-/// Normalizes JSON: rounds floats to F32, and gives infinities a single spelling.
+/// Normalizes JSON by rounding floats to F32 and using the same spelling for all infinities.
 fn plain(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(plain).collect(),

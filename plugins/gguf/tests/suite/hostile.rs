@@ -1,4 +1,4 @@
-//! Invalid files that are not among the fixtures, and files that ggml rejects.
+//! Tests of invalid files that are not among the fixtures, and of files that ggml rejects.
 
 use crate::common::{file, key, refusal, tensor, with_view};
 use std::collections::BTreeMap;
@@ -84,7 +84,7 @@ fn a_split_is_whole_or_refused() {
         (other, file(&[key("split.count", 2, &[2, 0]), key("split.no", 2, &[1, 0])], &[], &[])),
     ]);
     assert!(fewer.to_string().contains("split.tensors.count"), "{fewer}");
-    // If the folder also contains a different model, the choice is ambiguous.
+    // If the folder contains a second model, the choice is ambiguous.
     let third = [good[0].clone(), good[1].clone(), ("z.gguf", file(&[], &[], &[]))];
     let error = set(&third, Entry::Folder, &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);

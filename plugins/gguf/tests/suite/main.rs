@@ -1,4 +1,4 @@
-//! GGUF files and splits that are written and read in memory.
+//! Tests of GGUF files and splits that are written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

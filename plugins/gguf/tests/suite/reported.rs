@@ -1,4 +1,4 @@
-//! The file type in written files, and the notes about options that have no effect.
+//! Tests of the file type in written files, and of the notes about options that have no effect.
 
 use crate::common::{file, key, reopen, source, tensor, text, with_view, write};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn model(architecture: &str, file_type: u32, matrix: u32, vector: u32) -> Vec<u8
     file(&keys, &tensors, &vec![0; usize::try_from(len).unwrap()])
 }
 
-/// Rewrites a file. `others` are the sources that options may name. Also returns the notes.
+/// Rewrites a file. `others` contains the files that options may name. Also returns the notes.
 fn again(
     bytes: Vec<u8>,
     options: &[(&str, &str)],
@@ -145,7 +145,7 @@ fn names_of_transformers_are_given_or_refused_with_a_reason() {
     assert!(error.to_string().contains("names=hf"), "{error}");
 }
 
-/// If a model is already quantized, its file type is kept.
+/// Tests that an already quantized model keeps its file type.
 #[test]
 fn a_mix_stays_what_it_is() {
     let folder = cases("gguf", "llama_tiny").remove(0);

@@ -1,4 +1,5 @@
-//! Files that ferry rewrites have the same tensors and metadata, and satisfy the rules of ggml.
+//! Tests that files that ferry rewrites keep their tensors and metadata, and satisfy the rules of
+//! ggml.
 
 use crate::common::{file, key, reopen, source, tensor, with_view, write};
 use std::collections::BTreeMap;
@@ -37,8 +38,8 @@ fn every_case_is_written_again_bit_for_bit() {
     assert_eq!(same, 19);
 }
 
-/// If a file has a single key, only one order of keys is possible. The bytes are then the same as
-/// those that gguf-py wrote.
+/// In a file with a single key, only one order of keys is possible, so the rewritten bytes must
+/// equal the bytes that gguf-py wrote.
 #[test]
 fn the_bytes_are_those_of_gguf_py() {
     let mut same = 0;
@@ -164,7 +165,7 @@ fn what_is_quantised_is_what_gguf_py_makes() {
                 losses.len() == 1 && losses[0].requested && losses[0].kind == LossKind::Precision,
                 "{losses:?}"
             );
-            // Even if a glob matches it, a tensor of one dimension is not quantized.
+            // A tensor of one dimension is not quantized even if a glob matches its name.
             let both = write(view, &[("quantize", &format!("*={word}"))]).unwrap();
             let (tensors, _) = with_view(&reopen(&both), &[], Purpose::FLAT, contents).unwrap();
             assert_eq!(["w", "b"].map(|of| tensors[of].0.clone()), [&*name, "F32"], "{word}");

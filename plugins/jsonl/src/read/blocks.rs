@@ -4,18 +4,19 @@ use super::line_range::{LineRange, MEMORY_OF_A_BYTE, too_long};
 use std::io::Read;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Initial size of the buffer. It doubles if a line does not fit.
+/// Initial size of the buffer in bytes. The size doubles if a line does not fit.
 const READ: usize = 256 << 10;
-/// A buffer of at least this size grows by a quarter instead of doubling.
+/// A buffer of at least this size in bytes grows by a quarter instead of doubling.
 const LARGE_BUFFER: usize = 16 << 20;
-/// After this many bytes of blank lines, an empty block lets the caller check for cancellation.
+/// After this many bytes of blank lines, an empty block is returned so that the caller can check
+/// for cancellation.
 const BLANK_BYTES_PER_CANCEL_CHECK: u64 = 64 << 20;
-/// Memory for a value in addition to its text: its elements on the decoder's tape, and the decoded
-/// value.
+/// Bytes of memory per value in addition to its text. This includes the elements on the decoder's
+/// tape and the decoded value.
 const MEMORY_OF_A_VALUE: u64 = 40;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Whole lines, and their position.
+/// Consecutive whole lines, and their position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<'a> {
     /// The lines, including their line ends.
@@ -39,7 +40,7 @@ pub(super) struct RowLine<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Iterates over the lines that are rows.
+    /// Returns an iterator over the lines that are rows.
     pub(super) fn row_lines(self) -> impl Iterator<Item = RowLine<'a>> {
         let Self { mut text, mut offset, mut line, .. } = self;
         std::iter::from_fn(move || {
@@ -57,7 +58,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The blank lines at the beginning of a string: their bytes and their number.
+/// Number of blank lines at the beginning of a text, and number of bytes in them.
 struct BlankLines {
     bytes: usize,
     lines: u64,
@@ -75,25 +76,25 @@ fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii_start().is_empty()
 }
 
-/// Estimates the memory for decoding a line. If the result is certain to be less than `max`, it
-/// may be too low. The text exists three times: in the buffer, in the decoder and in the column.
-/// Numbers and lists can take one byte of text and tens of bytes in memory.
+/// Estimates the number of bytes of memory for decoding a line. For a line that certainly needs
+/// less than `max` bytes, the estimate may be too low. The text exists three times, in the buffer,
+/// in the decoder and in the column. A number or list can take one byte of text and tens of bytes
+/// of memory.
 fn memory_for(line: &[u8], max: u64) -> u64 {
     let text = line.len() as u64 * MEMORY_OF_A_BYTE;
     if (line.len() as u64) * (MEMORY_OF_A_BYTE + MEMORY_OF_A_VALUE) <= max {
         return text;
     }
-    // Separators within strings are counted too, but there are few of them.
+    // This also counts separators within strings, but there are few of them.
     text + memchr::memchr2_iter(b',', b':', line).count() as u64 * MEMORY_OF_A_VALUE
 }
 
-/// Iterator over a range of lines. It returns the lines in blocks.
+/// An iterator that returns the lines of a range in blocks.
 pub(super) struct Blocks {
     range: LineRange,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// Length of the part of the buffer that has been returned, and number of buffer bytes that
-    /// contain text.
+    /// Number of bytes in the buffer that have been returned, and number of bytes in the buffer.
     given: usize,
     filled: usize,
     is_at_end: bool,
@@ -117,8 +118,8 @@ impl Blocks {
         })
     }
 
-    /// Returns the next lines: at most `rows` rows and about `bytes` bytes, but at least one row.
-    /// Returns an empty block after many blank lines.
+    /// Returns the next block of lines, with at most `rows` rows and about `bytes` bytes, but at
+    /// least one row. After many blank lines, returns an empty block.
     pub(super) fn next(&mut self, rows: usize, bytes: u64) -> Result<Option<Block<'_>>> {
         if self.offset == 0 && self.filled == 0 {
             while self.filled < BYTE_ORDER_MARK.len() && !self.is_at_end {
@@ -168,13 +169,13 @@ impl Blocks {
         self.given = end;
     }
 
-    /// Returns how many lines of the range have been returned or skipped.
+    /// Returns the number of lines of the range that have been returned or skipped.
     pub(super) fn lines(&self) -> u64 {
         self.line
     }
 
     /// Returns the end of the line at `start`, or `None` after the last line. If the content of the
-    /// buffer moves, `start` is adjusted.
+    /// buffer moves, adjusts `start`.
     fn line_end(&mut self, start: &mut usize) -> Result<Option<usize>> {
         let mut searched = *start;
         loop {
@@ -198,7 +199,8 @@ impl Blocks {
         too_long(self.max).file(self.range.file()).offset(offset)
     }
 
-    /// Reads more bytes. Returns by how much the buffer's content moved toward its beginning.
+    /// Reads more bytes. Returns the number of bytes by which the content of the buffer moved
+    /// toward the beginning.
     fn fill(&mut self) -> Result<usize> {
         let moved = self.given;
         if moved > 0 {

@@ -20,22 +20,22 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Fields, Sche
 /// A float represents all integers up to this one exactly.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// Factory for decoders that differ from those of `arrow_json`. Bytes are in base64, not in
-/// hexadecimal digits. If a type cannot represent a value, the value is refused, not truncated. A
-/// column that is absent from a batch does not cost any time per row.
+/// A factory for decoders that differ from those of `arrow_json`. Bytes are decoded from base64
+/// instead of hexadecimal digits. A value that the type cannot represent is refused instead of
+/// truncated. A column that is absent from a batch takes no time per row.
 #[derive(Debug)]
 pub(super) struct ExactDecoders {
     schema: SchemaRef,
     losses: ColumnLosses,
     looks_at_keys: bool,
-    /// Number of columns for which the library has created decoders or has begun to. The library
+    /// Number of columns for which `arrow_json` has created a decoder or started to. `arrow_json`
     /// creates the decoders in the order of the columns, each together with its nested decoders.
     columns: AtomicUsize,
 }
 
 impl ExactDecoders {
-    /// Creates a factory for a schema. If `looks_at_keys` is set, losses are reported for objects
-    /// that repeat keys of the schema or lack them.
+    /// Creates a factory for a schema. If `looks_at_keys` is set, the decoders report a loss for
+    /// objects that repeat or lack keys of the schema.
     pub(super) fn new(schema: &SchemaRef, losses: ColumnLosses, looks_at_keys: bool) -> Self {
         Self { schema: schema.clone(), losses, looks_at_keys, columns: AtomicUsize::new(0) }
     }
@@ -94,8 +94,8 @@ impl DecoderFactory for ExactDecoders {
     }
 }
 
-/// Decoder for columns that are absent from most batches. For example, objects with a few keys each
-/// may add up to thousands of columns.
+/// A decoder for columns that are absent from most batches. For example, objects with a few
+/// different keys each can produce thousands of columns.
 struct SparseDecoder {
     decoder: Box<dyn ArrayDecoder>,
     /// Cached array of nulls for batches without the column. Most of these batches have the same
@@ -105,7 +105,7 @@ struct SparseDecoder {
 
 impl ArrayDecoder for SparseDecoder {
     fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
-        // Position 0 on the tape is the null that stands for absent values.
+        // Position 0 on the tape is the null for absent values.
         if pos.iter().any(|&place| place != 0) {
             return self.decoder.decode(tape, pos);
         }
@@ -116,7 +116,8 @@ impl ArrayDecoder for SparseDecoder {
     }
 }
 
-/// Decoder for numbers and times that accepts only values that their type represents exactly.
+/// A decoder for numbers and times that accepts only values that the column type can represent
+/// exactly.
 struct ExactDecoder {
     builtin: Box<dyn ArrayDecoder>,
     data_type: DataType,
@@ -127,8 +128,8 @@ struct ExactDecoder {
 impl ExactDecoder {
     /// Returns whether the type can represent a number or a string exactly.
     fn holds(&self, text: &str, is_number: bool) -> bool {
-        // 1e3 and 2.0 are integers too. Numbers above 2^53 in such a form are rejected, since a
-        // float may not represent them exactly.
+        // 1e3 and 2.0 are also integers. Numbers above 2^53 in this notation are rejected, because
+        // a float may not represent them exactly.
         let is_whole = || {
             !text.contains(['.', 'e', 'E'])
                 || text
@@ -179,12 +180,12 @@ impl ArrayDecoder for ExactDecoder {
         if values.data_type() == &self.data_type {
             return Ok(values);
         }
-        // The values are the same points in time, but their type needs the name of the zone.
+        // The values are the same points in time, but their type must contain the name of the zone.
         Ok(make_array(values.to_data().into_builder().data_type(self.data_type.clone()).build()?))
     }
 }
 
-/// Decoder for objects whose keys may repeat or differ from those of the schema.
+/// A decoder for objects that may repeat keys, or whose keys may differ from those of the schema.
 struct KeysDecoder {
     builtin: Box<dyn ArrayDecoder>,
     keys: Vec<String>,

@@ -1,11 +1,11 @@
-//! Errors in a line, with the number and the offset of the line.
+//! Errors in a line, with the line number and the offset.
 
 use super::line_range::LineRange;
 use tensorferry_sdk::Error;
 
 /// An error in a line.
 pub(super) struct LineError {
-    /// Column of the error in the line, in bytes, starting from 1. `None` if it is not known.
+    /// Position of the error in the line, in bytes starting from 1, or `None` if it is not known.
     pub(super) at: Option<usize>,
     pub(super) error: Error,
 }
@@ -65,7 +65,8 @@ pub(super) fn not_an_object(line: &[u8]) -> LineError {
     LineError { at: None, error: error.expected("{").found(format!("{found:?}")) }
 }
 
-/// Shortens a message of a library to one line, since it quotes the file.
+/// Shortens a message of a library to one line, because the message may quote long text from the
+/// file.
 pub(super) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(300).collect();
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")

@@ -1,4 +1,4 @@
-//! Infers the schema by scanning every line, with one thread per range.
+//! Infers the schema by scanning every line. Ranges are scanned in parallel.
 
 use super::blocks::Blocks;
 use super::line_range::LineRange;
@@ -18,14 +18,14 @@ use tensorferry_sdk::{Context, Error, Loss, LossKind, Result};
 const ROWS: usize = 4096;
 const BYTES: u64 = 4 << 20;
 
-/// A schema that fits all scanned lines, and the losses.
+/// A schema that fits all scanned lines, and the losses of the scan.
 pub(super) struct Inferred {
     pub(super) schema: SchemaRef,
     pub(super) losses: Vec<Loss>,
 }
 
-/// Scans `max` lines of each file, or all of them. In the latter case, it also sets the row count
-/// of each range.
+/// Scans at most `max` lines of each file, or all lines if `max` is `None`. In the latter case,
+/// also sets the row count of each range.
 pub(super) fn infer(ranges: &mut [LineRange], max: Option<u64>, context: &dyn Context) -> Result<Inferred> {
     let mut all = object();
     let mut repeated = BTreeSet::new();
@@ -43,8 +43,8 @@ pub(super) fn infer(ranges: &mut [LineRange], max: Option<u64>, context: &dyn Co
                 before += scanned.lines;
                 repeated.extend(scanned.repeated);
                 if all.clone().merge(scanned.kind.clone()).is_err() {
-                    // Scan the range again, starting with the types from earlier ranges, to find
-                    // the line that conflicts with them.
+                    // Scan the range again with the types from earlier ranges, to find the line
+                    // that conflicts with these types.
                     scan(range, all, None, context)?;
                     return Err(Error::plugin("no line explains the conflict of types").file(range.file()));
                 }
@@ -97,7 +97,7 @@ struct Scanned {
     kind: ValueType,
     rows: u64,
     lines: u64,
-    /// Maximum number of columns, and number of columns that may still be added.
+    /// Maximum number of columns, and number of columns that can still be added.
     most_columns: u64,
     columns_left: u64,
     most_levels: u64,

@@ -1,5 +1,6 @@
-//! A range of whole lines of one file. Ranges have similar lengths, so that threads can share the
-//! work for a file. In JSON lines, a newline byte always ends a line.
+//! A range of whole lines of one file. A file is divided into ranges of similar length, so that
+//! several threads can read it. A newline byte always ends a line, because JSON strings cannot
+//! contain it.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -7,28 +8,29 @@ use tensorferry_row_text::TextFile;
 use tensorferry_sdk::records::Split;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
-/// Size of a range. It keeps the overhead small, but divides a file into enough ranges to share
-/// among threads.
+/// Size of a range in bytes. The size keeps the overhead per range low, and still yields enough
+/// ranges for several threads.
 const RANGE_BYTES: u64 = 16 << 20;
-/// Number of bytes that are read at once to find the end of a line.
+/// Number of bytes to read at a time when searching for the end of a line.
 const SEARCH: usize = 64 << 10;
 
-/// Memory per byte of a line, while the line is decoded.
+/// Bytes of memory per byte of a line during decoding.
 pub(super) const MEMORY_OF_A_BYTE: u64 = 3;
 
-/// A run of whole lines.
+/// Consecutive whole lines of a file.
 #[derive(Clone)]
 pub(super) struct LineRange {
     text: TextFile,
     pub(super) start: u64,
     end: u64,
-    /// Number in the file of the range's first line, starting from 0. `None` if it is not known.
+    /// Line number in the file of the range's first line, starting from 0, or `None` if it is not
+    /// known.
     pub(super) first_line: Option<u64>,
     /// Number of rows, if known.
     pub(super) rows: Option<u64>,
 }
 
-/// Divides a file into ranges. An empty file is one range, since each file needs a split. A
+/// Divides a file into ranges. An empty file becomes one range, because each file needs a split. A
 /// compressed file is also one range.
 pub(super) fn of_file(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> Result<Vec<LineRange>> {
     let text = TextFile::open(source, name)?;
@@ -94,7 +96,8 @@ impl LineRange {
         }
     }
 
-    /// Returns a reader for the decompressed bytes. It fails if the bytes exceed the limits.
+    /// Returns a reader for the decompressed bytes. Reading fails if the number of bytes exceeds
+    /// the limits.
     pub(super) fn bytes(&self, limits: &Limits) -> Result<Box<dyn Read + Send>> {
         self.text.bytes(self.start, self.end, limits)
     }
@@ -114,7 +117,7 @@ impl LineRange {
         }
     }
 
-    /// Converts a read error, which comes from the source or from a decompressor.
+    /// Converts a read error from the source or the decompressor.
     pub(super) fn failed(&self, error: io::Error) -> Error {
         self.text.failed(error)
     }

@@ -1,5 +1,5 @@
-//! Infers types from the text of numbers. `serde_json` returns numbers beyond 64 bits as floats, so
-//! only the text shows whether they are integers.
+//! Infers types from the text of numbers. `serde_json` returns integers of more than 64 bits as
+//! floats, so only the text shows whether a number is an integer.
 
 use super::numbers::Numbers;
 use super::value_type::ValueType;
@@ -32,7 +32,7 @@ pub(super) fn take(kind: &mut ValueType, text: &RawValue) -> serde_json::Result<
     Ok(())
 }
 
-/// Keys of an object, and the JSON text of their values.
+/// The keys of an object, and the JSON text of each key's value.
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {

@@ -3,18 +3,18 @@
 use tensorferry_sdk::arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// Properties of the numbers seen so far.
+/// Properties of the numbers of a column that have been read so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
-    /// Set if any number has a fraction or an exponent.
+    /// Whether any number has a fraction or an exponent.
     pub(super) has_float: bool,
-    /// Set if any integer is negative.
+    /// Whether any integer is negative.
     is_negative: bool,
-    /// The width that all integers fit into.
+    /// The width into which all integers fit.
     width: Width,
 }
 
-/// Types that can represent the integers.
+/// Types that can represent all integers read so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Width {
     /// Any 64-bit type, even a float, because no integer exceeds 2^53.
@@ -27,8 +27,8 @@ enum Width {
 }
 
 impl Numbers {
-    /// Floats from 2^63 on may be integers in the text, because `serde_json` returns long integers
-    /// as floats.
+    /// A float of at least 2^63 may be an integer in the text, because `serde_json` returns long
+    /// integers as floats.
     pub(super) const LONG: f64 = 9_223_372_036_854_775_808.0;
     pub(super) const FLOAT: Self = Self { has_float: true, is_negative: false, width: Width::Exact };
     /// A float represents all integers up to this one exactly.
@@ -65,7 +65,7 @@ impl Numbers {
         }
     }
 
-    /// Returns the properties of the numbers of `self` and `other` together.
+    /// Returns the properties of the union of the numbers of `self` and `other`.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             has_float: self.has_float || other.has_float,
@@ -85,7 +85,7 @@ impl Numbers {
     }
 
     /// Returns the narrowest type that represents the numbers. The caller must have checked
-    /// [`is_too_wide`](Self::is_too_wide), since no type has more than 76 digits.
+    /// [`is_too_wide`](Self::is_too_wide), because no type supports more than 76 digits.
     pub(super) fn data_type(self) -> DataType {
         match (self.has_float, self.digits(), self.width) {
             (true, ..) => DataType::Float64,

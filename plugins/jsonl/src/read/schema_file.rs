@@ -1,5 +1,5 @@
-//! Reads a schema file: JSON with the keys to read and their types. The form is the same as that of
-//! a schema for TFRecords, but limited to the fields that apply to JSON lines.
+//! Reads a schema file, which is JSON with the keys to read and their types. The file has the same
+//! form as a schema for TFRecords, limited to the fields that apply to JSON lines.
 //!
 //! ```json
 //! {
@@ -32,7 +32,7 @@ use tensorferry_sdk::{Context, Error, Result};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Message type of TFRecords, which is ignored here.
+    /// Message type of TFRecords, which JSON lines ignore.
     #[serde(default, rename = "message")]
     _message: Option<Value>,
     columns: Vec<Entry>,
@@ -84,7 +84,7 @@ fn parse(text: &[u8], most_levels: u64) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// Wraps a type in the lists of a shape, starting with the innermost list.
+/// Wraps a type in one list type per dimension of a shape, starting with the innermost list.
 fn shaped(leaf: DataType, shape: &[Option<u64>]) -> Option<DataType> {
     shape.iter().rev().try_fold(leaf, |item, len| {
         let item = Arc::new(Field::new_list_field(item, true));
@@ -106,7 +106,7 @@ fn levels(data_type: &DataType) -> u64 {
         DataType::Struct(fields) => {
             1 + fields.iter().map(|field| levels(field.data_type())).max().unwrap_or_default()
         }
-        // The struct of a map's entries does not add a level to the JSON text.
+        // The entries of a map are a struct in Arrow, but do not add a level in JSON.
         DataType::Map(entries, _) => levels(entries.data_type()),
         DataType::Dictionary(_, values) => levels(values),
         DataType::RunEndEncoded(_, values) => levels(values.data_type()),

@@ -17,15 +17,15 @@ use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
 use tensorferry_sdk::records::{Batched, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum number of rows that are skipped at once.
+/// Maximum number of rows that are skipped in one step.
 const SKIPPED_ROWS: usize = 1 << 16;
 
-/// Settings for the checks of lines, in addition to the check of types.
+/// Settings for the checks of lines other than the check of types.
 pub(super) struct Checks {
-    /// If set, a key that the schema lacks is an error.
+    /// Whether a key that is not in the schema is an error.
     pub(super) is_strict: bool,
-    /// If set, every line is known to be valid JSON, and the losses of its keys are already
-    /// reported.
+    /// Whether the lines have been scanned. If set, every line is valid JSON, and the losses of its
+    /// keys have already been reported.
     pub(super) is_scanned: bool,
     pub(super) seen: Option<ValuesSeen>,
     pub(super) losses: ColumnLosses,
@@ -43,7 +43,7 @@ pub(super) fn open(
         None => schema.clone(),
         Some(paths) => Projection::new(schema, paths)?.schema(),
     };
-    // A column takes memory for each row, even if the row does not have a value for it.
+    // A column takes memory for each row, even if the row has no value for the column.
     let columns = wanted.flattened_fields().len().max(1) as u64;
     let rows = (scan.bytes / (2 * columns)).max(1);
     let rows = usize::try_from(rows).unwrap_or(usize::MAX).min(scan.rows.max(1));
@@ -63,7 +63,7 @@ struct Stream {
     range: LineRange,
     blocks: Blocks,
     decoding: Decoding,
-    /// Maximum rows and bytes of a batch.
+    /// Maximum number of rows and bytes in a batch.
     rows: usize,
     bytes: u64,
     /// Number of rows to skip before the first requested row.
@@ -85,7 +85,7 @@ impl Stream {
         let Some(block) = self.blocks.next(rows, bytes)? else { return Ok(None) };
         if block.rows == 0 || self.skip > 0 {
             self.skip -= block.rows as u64;
-            // An empty batch lets the caller check for cancellation.
+            // Return an empty batch so that the caller can check for cancellation.
             return Ok(Some(RecordBatch::new_empty(self.decoding.wanted.clone())));
         }
         self.left -= block.rows as u64;
@@ -108,16 +108,16 @@ impl Stream {
 struct Decoding {
     wanted: SchemaRef,
     checks: Checks,
-    /// Decoder of the last batch, and the batch size of this decoder, which is more than the rows
-    /// of any batch. The decoder is reused, because creating one for thousands of columns costs far
-    /// more than decoding a row.
+    /// The decoder of the last batch, and its batch size, which is greater than the number of rows
+    /// in any batch. The decoder is reused, because creating a decoder for thousands of columns
+    /// takes far longer than decoding a row.
     decoder: Option<(usize, Decoder)>,
 }
 
 impl Decoding {
     /// Decodes lines that contain `rows` rows.
     fn batch(&mut self, text: &[u8], rows: usize) -> Result<RecordBatch, ArrowError> {
-        // If a decoder fails, it is not used again.
+        // Remove the decoder from `self`, so that it is not reused after a failure.
         let (most, mut decoder) = match self.decoder.take().filter(|(most, _)| rows < *most) {
             Some(kept) => kept,
             None => {
@@ -155,8 +155,8 @@ impl Decoding {
         RecordBatch::try_new_with_options(self.wanted.clone(), batch.columns().to_vec(), &options)
     }
 
-    /// Returns the error of the first line that cannot be decoded when it is decoded separately. If
-    /// there is no such line, returns `error`.
+    /// Decodes each line separately, and returns the error of the first line that fails. If no line
+    /// fails, returns `error`.
     fn find_bad_line(&mut self, range: &LineRange, block: &Block<'_>, error: &ArrowError) -> Error {
         for row in block.row_lines() {
             if let Some(error) = self.line_error(row.text) {
@@ -170,7 +170,7 @@ impl Decoding {
         if let Some(error) = malformed(line) {
             return Some(error);
         }
-        // This also checks the characters and escapes in keys.
+        // Parsing to a map also checks the characters and escapes in keys.
         if let Err(error) = serde_json::from_slice::<HashMap<String, IgnoredAny>>(line) {
             return Some(of_json(&error, line));
         }
@@ -183,8 +183,9 @@ impl Decoding {
     }
 }
 
-/// Returns the error of a line that is not a valid JSON object. `arrow_json` accepts trailing
-/// commas, more than one object, and numbers such as `01` and `1.2.3`.
+/// Returns the error for a line that is not a valid JSON object. This check is needed because
+/// `arrow_json` accepts trailing commas, more than one object, and numbers such as `01` and
+/// `1.2.3`.
 fn malformed(line: &[u8]) -> Option<LineError> {
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Some(not_an_object(line));
@@ -216,8 +217,9 @@ mod tests {
             let arrays = all.iter().map(|batch: &RecordBatch| batch.column(column));
             made += 1 + arrays.clone().zip(arrays.skip(1)).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
         }
-        // For each column: the array of its only batch with values, and the arrays of nulls before
-        // and after it. The first and the last column have nulls on one side only.
+        // Each column has three distinct arrays: one for its only batch with values, and one array
+        // of nulls before and after that batch. The first and last columns have nulls on only one
+        // side.
         assert_eq!(made, 20 * 3 - 2);
         assert_eq!(all[7].column(7).null_count(), 0);
         assert_eq!(all[7].column(8).null_count(), 10);

@@ -1,9 +1,10 @@
-//! Escaped surrogate pairs. `arrow_json` decodes half of the pairs as the wrong character.
+//! Conversion of escaped surrogate pairs, half of which `arrow_json` would decode as the wrong
+//! character.
 
 use std::borrow::Cow;
 
-/// Replaces each escaped surrogate pair with its character. A lone surrogate is not changed, and
-/// the decoder rejects it.
+/// Replaces each escaped surrogate pair with its character. Does not change lone surrogates, which
+/// the decoder rejects.
 pub(super) fn joined(text: &[u8]) -> Cow<'_, [u8]> {
     let has = |start: &[u8]| memchr::memmem::find(text, start).is_some();
     if !has(b"\\ud") && !has(b"\\uD") {
@@ -19,7 +20,7 @@ pub(super) fn joined(text: &[u8]) -> Cow<'_, [u8]> {
                 joined.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 12
             }
-            // Copy the backslash together with the next character, which may be another backslash.
+            // Copy the backslash together with the next character, which may also be a backslash.
             None => {
                 let len = escape.len().min(2);
                 joined.extend_from_slice(&escape[..len]);

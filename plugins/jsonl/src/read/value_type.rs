@@ -1,4 +1,4 @@
-//! The type of a column's JSON values, inferred from the lines that have been read.
+//! The type of a column's JSON values, which is inferred from the lines that have been read.
 
 use super::numbers::Numbers;
 use indexmap::IndexMap;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// Type of the values seen so far. [`TypeSeed`] limits its depth.
+/// Type of the values of a column that have been read so far. [`TypeSeed`] limits the depth of the
+/// type.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum ValueType {
     /// Only nulls, or no values.
@@ -17,7 +18,7 @@ pub(super) enum ValueType {
     Null,
     Bool,
     Number(Numbers),
-    /// Strings. `are_words` is set if each of them is the word for NaN or an infinity.
+    /// Strings. `are_words` is set if every string is a word for NaN or an infinity.
     Text {
         are_words: bool,
     },
@@ -25,7 +26,7 @@ pub(super) enum ValueType {
     Object(Objects),
 }
 
-/// The objects seen so far.
+/// The objects of a column that have been read so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Objects {
     /// Number of objects.
@@ -57,20 +58,20 @@ impl Objects {
     }
 }
 
-/// Observations of the visitor about a line, in addition to the types.
+/// Observations about a line other than the types of its values.
 #[derive(Debug, Default)]
 pub(super) struct LineNotes {
-    /// The conflict of types at which reading the line stopped.
+    /// The type conflict at which reading the line stopped.
     pub(super) conflict: Option<Conflict>,
-    /// Set if the type of a number depends on its text.
+    /// Whether the type of a number depends on its text.
     pub(super) has_long_number: bool,
-    /// Number of columns, including nested ones, that may still be added.
+    /// Number of columns, including nested columns, that can still be added.
     pub(super) columns_left: u64,
-    /// Set if reading the line stopped because it has too many columns.
+    /// Whether reading the line stopped because the line has too many columns.
     pub(super) has_too_many: bool,
-    /// Number of levels of objects and lists that may still be nested.
+    /// Number of levels of objects and lists that can still be nested.
     pub(super) levels_left: u64,
-    /// Set if reading the line stopped because its nesting is too deep.
+    /// Whether reading the line stopped because the line is nested too deeply.
     pub(super) is_too_deep: bool,
     /// Keys that are repeated within an object of the line.
     pub(super) repeated: Vec<String>,
@@ -86,7 +87,7 @@ impl LineNotes {
     }
 }
 
-/// Two kinds of values in one column.
+/// A conflict between two kinds of values in one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Conflict {
     /// Path of the column, starting with the innermost key.
@@ -98,18 +99,18 @@ pub(super) struct Conflict {
 }
 
 impl Conflict {
-    /// Returns the path of the column, joined by dots.
+    /// Returns the path of the column as keys joined by dots.
     pub(super) fn column(&self) -> String {
         self.path.iter().rev().map(String::as_str).collect::<Vec<_>>().join(".")
     }
 }
 
 /// Maximum length of a column's path that is used as a prefix for nested columns. A longer path is
-/// replaced by an ellipsis, because a short line may have one long key that contains thousands of
-/// columns.
+/// replaced with an ellipsis. Otherwise, a short line with one long key and thousands of columns
+/// below it would produce very long names.
 const MAX_PATH_PREFIX: usize = 1024;
 
-/// Returns whether the string is the word for NaN or an infinity.
+/// Returns whether a string is a word for NaN or an infinity.
 fn is_word(text: &str) -> bool {
     matches!(text, "NaN" | "Infinity" | "-Infinity")
 }
@@ -187,8 +188,8 @@ impl ValueType {
         }
     }
 
-    /// Returns the Arrow type. Adds a loss for each property of the values that the type cannot
-    /// represent.
+    /// Returns the Arrow type. For each property of the values that the type cannot represent, adds
+    /// a loss.
     pub(super) fn data_type(&self, path: &str, losses: &mut Vec<Loss>) -> DataType {
         match self {
             Self::Null => DataType::Null,
@@ -223,7 +224,7 @@ impl ValueType {
     }
 }
 
-/// Deserializer seed that adds the type of a value to `kind`.
+/// A deserializer seed that adds the type of a value to `kind`.
 pub(super) struct TypeSeed<'a> {
     pub(super) kind: &'a mut ValueType,
     pub(super) notes: &'a mut LineNotes,
@@ -272,8 +273,8 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
         if value.abs() >= Numbers::LONG {
-            // The number is a float, or an integer that does not fit into a u64. Only its text
-            // shows which.
+            // The number is either a float, or an integer that does not fit into a u64. Only its
+            // text distinguishes the two.
             self.notes.has_long_number = true;
             return self.take(ValueType::Number(Numbers::default()));
         }
@@ -334,10 +335,10 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
 /// Indices of the keys that have occurred in an object.
 #[derive(Default)]
 struct SeenKeys {
-    /// All smaller indices have occurred. This is enough for objects that have the same keys in the
-    /// same order as earlier objects.
+    /// All smaller indices have occurred. For objects with the same keys in the same order as
+    /// earlier objects, no other information is needed.
     first: usize,
-    /// Bit set of the other indices that have occurred.
+    /// Bit set of the indices of at least `first` that have occurred.
     others: Vec<u64>,
 }
 
@@ -358,8 +359,8 @@ impl SeenKeys {
     }
 }
 
-/// Deserializer seed that finds the index of a key. It first tries the expected index, because most
-/// objects have their keys in the same order.
+/// A deserializer seed that finds the index of a key. It first checks the expected index, because
+/// most objects have their keys in the same order.
 struct KeySeed<'a> {
     keys: &'a mut IndexMap<String, KeyType>,
     expected: usize,

@@ -1,5 +1,5 @@
-//! Records which columns of a user's schema have had a value. If a column never has one, its name
-//! is probably misspelled, and the values of the intended key are not read.
+//! Records which columns of a user's schema have had a value. If a column never has a value, its
+//! name in the schema is probably misspelled, and the values of the intended key are not read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use tensorferry_sdk::arrow_array::{Array, RecordBatch};
 use tensorferry_sdk::arrow_schema::Schema;
 use tensorferry_sdk::{Loss, LossKind, LossSink, Result, Severity};
 
-/// Columns that have had values. All streams of a record set share this record.
+/// A record of the columns that have had values. All streams of a record set share it.
 #[derive(Debug, Clone)]
 pub(super) struct ValuesSeen(Arc<[Column]>);
 
@@ -39,7 +39,7 @@ impl ValuesSeen {
         }
     }
 
-    /// Reports the columns that were read, but did not have any values.
+    /// Reports the columns that were read but had no values.
     pub(super) fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let is_empty = |column: &&Column| {
             column.is_asked.load(Ordering::Relaxed) && !column.has_value.load(Ordering::Relaxed)

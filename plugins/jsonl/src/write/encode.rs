@@ -58,7 +58,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
     Ok((Lines { kept, nulls }, losses))
 }
 
-/// Checks whether the library can create an encoder for the column.
+/// Checks that `arrow_json` can create an encoder for the column.
 fn writable(field: &FieldRef) -> Result<(), ArrowError> {
     let array = new_empty_array(field.data_type());
     let options = JsonEncoders::new(NonFinite::Quoted).options(true);

@@ -1,5 +1,5 @@
-//! Losses that depend on the values of a column, not on its type: NaN, infinities, and repeated
-//! keys of a map.
+//! Losses that depend on the values of a column instead of its type. These are NaN, infinities, and
+//! repeated keys of a map.
 
 use indexmap::IndexMap;
 use tensorferry_row_text::json;
@@ -13,10 +13,10 @@ use tensorferry_sdk::{Loss, LossKind, Severity};
 #[derive(Default)]
 pub(super) struct ValueLosses(IndexMap<String, FloatKinds>);
 
-/// Kinds of values that a column has, at any nesting level.
+/// Kinds of values in a column, at any nesting level.
 #[derive(Default)]
 struct FloatKinds {
-    /// Set if the column has floats that JSON writes as strings (`strings`), or other floats
+    /// Whether the column contains floats that are written as strings (`strings`), or other floats
     /// (`numbers`).
     strings: bool,
     numbers: bool,
@@ -45,8 +45,8 @@ impl ValueLosses {
                 losses.push(json::repeated_keys(&name));
             }
             if seen.strings {
-                // If the column does not have other numbers, the reader cannot know that the
-                // strings are numbers.
+                // If the column has no other numbers, the reader cannot infer that the strings are
+                // numbers.
                 let (how, severity) = if seen.numbers {
                     ("but read as floats, since the column also has numbers", Severity::Note)
                 } else {
@@ -60,7 +60,7 @@ impl ValueLosses {
     }
 }
 
-/// Returns a loss for a column whose values are written with a different type.
+/// Returns the loss for a column whose values are written with a different type.
 pub(super) fn changed(column: impl Into<String>, why: impl Into<String>) -> Loss {
     Loss::new(LossKind::Metadata, column, why).severity(Severity::Changed)
 }

@@ -1,4 +1,4 @@
-//! Helpers that read and write rows in memory, as a host does.
+//! Helpers that read and write rows in memory, in the same way as a host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) fn open(
     open_beside(source, given, &MemoryContext::new(limits))
 }
 
-/// Opens a source with these input options in the context `context`.
+/// Opens a source with these reader options in a context.
 pub(crate) fn open_beside(
     source: impl Source + 'static,
     given: &[(&str, &str)],
@@ -36,16 +36,16 @@ pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
     Ok(all.remove(0))
 }
 
-/// Returns the error message for a file with this content, which must be refused when it is opened
-/// or read.
+/// Returns the error message for a file with this content. Panics if the file can be opened and
+/// read.
 pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)]) -> String {
     let read = open(MemorySource::file("in.jsonl", text.as_ref()), given, Limits::default())
         .and_then(|set| batches(&*set, &Batches::default()));
     read.unwrap_err().to_string()
 }
 
-/// Writes the batches to one file. Each batch is a piece. Returns the file name, the bytes and the
-/// losses.
+/// Writes the batches to one file. Each batch becomes a piece of the file. Returns the file name,
+/// the bytes and the losses.
 pub(crate) fn write(
     pieces: &[RecordBatch],
     name: &str,

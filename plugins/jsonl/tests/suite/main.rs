@@ -1,4 +1,4 @@
-//! JSON lines files that are written and read in memory.
+//! Tests of JSON lines files that are written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;

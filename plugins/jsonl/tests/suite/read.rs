@@ -1,4 +1,4 @@
-//! Reading: how lines become rows.
+//! Tests of the reader, which converts lines to rows.
 
 use crate::common::{folder, open, open_beside, read, refusal};
 use std::io::Write as _;
@@ -84,7 +84,7 @@ fn words_for_floats_are_floats_among_numbers() {
     assert_eq!(rows.column_by_name("m").unwrap().as_primitive::<Float64Type>().value(2), f64::INFINITY);
 }
 
-/// Returns lines of about 40 MiB, which are several splits.
+/// Returns about 40 MiB of lines, which are divided into several splits.
 fn long() -> String {
     let mut text = String::new();
     for i in 0..400_000 {
@@ -138,7 +138,7 @@ fn compressed_files_are_read_as_one() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(text.as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
-    // The two gzip members are read as one file.
+    // A file of two gzip members is read as one sequence of lines.
     let twice = [&gzip[..], &gzip].concat();
     let zstd = zstd::bulk::compress(text.as_bytes(), 3).unwrap();
     for (name, bytes, count) in
@@ -221,7 +221,8 @@ fn what_was_not_inferred_is_an_error_in_the_stream() {
             "{message}"
         );
     }
-    // If the lines before the range have not been read, they are counted to find the line number.
+    // To report the line number, the reader counts the lines before the range, which have not been
+    // read.
     let text = long() + "{\"id\": \"x\"}\n";
     let message = refusal(&text, &[("infer", "10")]);
     assert!(message.contains(&format!("line {}:", text.matches('\n').count())), "{message}");
@@ -443,7 +444,7 @@ fn columns_of_several_kinds_are_unsupported() {
     }
 }
 
-/// Returns a line with this many levels of nesting and a number in the innermost level.
+/// Returns a line with this many nesting levels and a number at the innermost level.
 fn nested(levels: usize, begin: &str, end: &str) -> String {
     format!("{{\"a\": {}1{}}}", begin.repeat(levels - 1), end.repeat(levels - 1))
 }
@@ -484,7 +485,7 @@ fn limits_hold() {
     let error = limited(long, |limits| limits.header_bytes = 1 << 16);
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     assert!(error.to_string().contains("too long"), "{error}");
-    // Short values take far more bytes in memory than in the file.
+    // Short values take far more space in memory than in the file.
     let numbers = |count: usize| format!("{{}}\n{{\"a\": [1{}]}}", ",1".repeat(count));
     let error = limited(numbers(30_000), |limits| limits.header_bytes = 1 << 20);
     assert!(error.to_string().contains("too long") && error.to_string().contains("offset 3"), "{error}");
@@ -520,7 +521,7 @@ fn columns_are_limited_nested_ones_counted() {
     };
     refused(of_99_columns(100, &[], flat), "line 100");
     refused(of_99_columns(99, &[], nested), "line 99");
-    // Each split has few enough columns, but the limit applies to all columns together.
+    // No split exceeds the limit on columns, but all splits together do.
     let fill = "x".repeat(1 << 20);
     let far = |i| format!("{{\"k{i}\": 1, \"fill\": \"{}\"}}", if i % 5 == 0 { &fill } else { "" });
     refused(of_99_columns(99, &[], far), "");

@@ -1,4 +1,4 @@
-//! Writing: how rows become lines, and how they are read back.
+//! Tests of the writer, which converts rows to lines, and of reading the lines back.
 
 use crate::common::{lines, read, write};
 use proptest::prelude::*;
@@ -149,7 +149,8 @@ proptest! {
             lists.values().append_slice(list);
             lists.append(true);
         }
-        // The last value of each column ensures that the column's type is inferred correctly.
+        // The last value of each column is unambiguous, so that the column's type is inferred
+        // correctly.
         lists.values().append_value(1);
         lists.append(true);
         let floats = values.iter().map(|(_, float, _, _)| *float).chain([0.5]);
