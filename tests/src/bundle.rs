@@ -1,9 +1,10 @@
-//! TensorFlow checkpoints made by hand, without ferry's own messages: an index (a [`table`]) and
-//! data files, with everything that TensorFlow's own writers rarely or never write.
+//! TensorFlow checkpoints that are built by hand, without ferry's own message types. A checkpoint
+//! has an index (a [`table`]) and data files, and can contain anything that TensorFlow's own
+//! writers rarely or never write.
 //!
-//! Key `""` is the header, and every other key is a tensor or a slice of one. The format is defined
-//! by `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` and
-//! `core/protobuf/tensor_bundle.proto`.
+//! In the index, the value of the key `""` is the header, and every other key is a tensor or a
+//! slice of a tensor. The format is defined by
+//! `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` and `core/protobuf/tensor_bundle.proto`.
 
 use crate::fixtures::Facts;
 use crate::table::{self, Style, mask, masked_crc};
@@ -16,19 +17,19 @@ use tensorferry_test_kit::random::Random;
 /// A numeric dtype of TensorFlow.
 #[derive(Debug, Clone, Copy)]
 pub struct Numeric {
-    /// The name in ferry.
+    /// The dtype's name in ferry.
     pub name: &'static str,
-    /// The number in `DataType`.
+    /// The dtype's number in TensorFlow's `DataType`.
     pub number: i64,
-    /// Bytes per element.
+    /// Number of bytes per element.
     pub width: usize,
-    /// Bytes that are reversed together for big-endian data.
+    /// Number of bytes that are reversed as a unit in big-endian data.
     pub unit: usize,
 }
 
 impl Numeric {
-    /// Returns the bits of a byte that an element uses. Types smaller than a byte do not use all
-    /// bits.
+    /// Returns a mask of the bits of a byte that an element uses. Types smaller than a byte do not
+    /// use all bits.
     fn mask(self) -> u8 {
         match self.name {
             "BOOL" => 0x01,
@@ -76,21 +77,22 @@ pub(crate) const NUMERIC: [Numeric; 30] = [
     numeric("U2_UNPACKED", 32, 1),
     numeric("F4_UNPACKED", 33, 1),
 ];
-/// The number of strings in `DataType`.
+/// The number of the string dtype in TensorFlow's `DataType`.
 pub(crate) const STRING: i64 = 7;
 
-/// Returns the dtype of this name.
+/// Returns the dtype with this name.
 pub fn dtype(name: &str) -> Numeric {
     *NUMERIC.iter().find(|dtype| dtype.name == name).unwrap_or_else(|| panic!("no dtype {name}"))
 }
 
-/// A hyper-rectangle: for each dimension its start and length, or `None` for the whole dimension.
+/// A hyper-rectangle. For each dimension, it contains the start and length, or `None` for the whole
+/// dimension.
 pub type Slice = Vec<Option<(i64, i64)>>;
 
 /// The index entry of a tensor.
 #[derive(Debug, Clone, Default)]
 pub struct Entry {
-    /// The number in `DataType`.
+    /// The number of the dtype in TensorFlow's `DataType`.
     pub dtype: i64,
     pub shape: Vec<i64>,
     /// The number of the data file.
@@ -99,9 +101,9 @@ pub struct Entry {
     pub offset: i64,
     /// The length in bytes.
     pub size: i64,
-    /// The checksum as it is stored.
+    /// The masked checksum, as it is stored in the entry.
     pub masked_crc: u32,
-    /// The slices of the tensor. Each has an entry of its own.
+    /// The slices of the tensor. Each slice also has its own entry.
     pub slices: Vec<Slice>,
 }
 
@@ -137,8 +139,8 @@ fn slice_wire(slice: &Slice) -> Wire {
     })
 }
 
-/// Returns the key of a slice's entry, as made by TensorFlow's `EncodeTensorNameSlice` in the
-/// ordered code of `core/lib/strings/ordered_code.cc`.
+/// Returns the key of a slice's entry. It is the same as from TensorFlow's `EncodeTensorNameSlice`,
+/// in the ordered code of `core/lib/strings/ordered_code.cc`.
 pub fn slice_key(name: &[u8], slice: &Slice) -> Vec<u8> {
     let mut key = vec![0];
     for &byte in name {
@@ -161,7 +163,7 @@ pub fn slice_key(name: &[u8], slice: &Slice) -> Vec<u8> {
     key
 }
 
-/// Encodes a signed number so that the bytes sort like the numbers.
+/// Encodes a signed number so that the encoded bytes sort in the order of the numbers.
 fn ordered_signed(value: i64) -> Vec<u8> {
     const HEADERS: [[u8; 2]; 10] = [
         [0x80, 0],
@@ -185,13 +187,13 @@ fn ordered_signed(value: i64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the logical bytes of strings, as hashed by the fixtures: the length of each as u64, then
-/// its bytes.
+/// Returns the logical bytes of strings, which the fixtures hash. They are the length of each
+/// string as u64, followed by its bytes.
 pub fn string_bytes(strings: &[&[u8]]) -> Vec<u8> {
     strings.iter().flat_map(|string| [&(string.len() as u64).to_le_bytes(), *string].concat()).collect()
 }
 
-/// Returns the facts that a reader must find.
+/// Returns the facts about a tensor that a reader must find.
 pub fn facts(dtype: &str, shape: &[i64], logical: &[u8]) -> Facts {
     (dtype.to_owned(), shape.iter().map(|dim| dim.unsigned_abs()).collect(), sha256(logical))
 }
@@ -201,11 +203,11 @@ pub fn facts(dtype: &str, shape: &[i64], logical: &[u8]) -> Facts {
 pub struct Bundle {
     /// A `BundleHeaderProto` that replaces the correct header.
     pub header: Option<Vec<u8>>,
-    /// All keys except that of the header, with their values.
+    /// All keys except the header's key, with their values.
     pub entries: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The data files.
     pub shards: Vec<Vec<u8>>,
-    /// The number of the data file that new tensors are appended to.
+    /// The number of the data file to which new tensors are appended.
     pub shard: usize,
     /// Whether numbers are stored in big-endian order.
     pub big_endian: bool,
@@ -235,8 +237,8 @@ impl Bundle {
         }
     }
 
-    /// Creates a bundle with a tensor of every dtype, empty tensors, scalars, and enough keys to
-    /// share prefixes, in three data files.
+    /// Creates a bundle with three data files. It contains a tensor of every dtype, empty tensors,
+    /// scalars, and enough keys for shared prefixes.
     pub fn of_every_dtype(big_endian: bool, alignment: usize) -> Self {
         let mut bundle = Self { big_endian, alignment, ..Self::new(3) };
         let mut random = Random::new(17);
@@ -246,7 +248,7 @@ impl Bundle {
                 let elements: i64 = shape.iter().product();
                 let mut bytes = vec![0; to_usize(elements) * dtype.width];
                 random.fill(&mut bytes);
-                // Bytes that are not valid numbers of the dtype are not tested here.
+                // Use only bytes that are valid numbers of the dtype.
                 bytes.iter_mut().for_each(|byte| *byte &= dtype.mask());
                 bundle.numbers(&format!("layers/{}/{part}", dtype.name), dtype, shape, &bytes);
             }
@@ -258,8 +260,8 @@ impl Bundle {
         bundle
     }
 
-    /// Creates a bundle with a sliced tensor of every dtype, in three data files: cut by rows, by
-    /// columns, into a grid, and not at all.
+    /// Creates a bundle with three data files and a sliced tensor of every dtype. The tensors are
+    /// cut by rows, by columns, into a grid, or not at all.
     pub fn of_slices(big_endian: bool) -> Self {
         let mut bundle = Self { big_endian, ..Self::new(3) };
         let mut random = Random::new(19);
@@ -294,7 +296,7 @@ impl Bundle {
         self.entries.insert(key.as_ref().to_vec(), entry.wire());
     }
 
-    /// Appends bytes to the current data file, and returns their entry.
+    /// Appends bytes to the current data file, and returns the entry for these bytes.
     fn push(&mut self, dtype: i64, shape: &[i64], stored: &[u8], masked_crc: u32) -> Entry {
         let data = &mut self.shards[self.shard];
         let offset = data.len().next_multiple_of(self.alignment);
@@ -338,7 +340,7 @@ impl Bundle {
         self.push(STRING, shape, &stored, mask(crc))
     }
 
-    /// Adds a tensor of numbers by its logical bytes.
+    /// Adds a tensor of numbers with these logical bytes.
     pub fn numbers(&mut self, key: &str, dtype: Numeric, shape: &[i64], logical: &[u8]) -> Entry {
         let entry = self.push_numbers(dtype, shape, logical);
         self.set(key, &entry);
@@ -407,7 +409,8 @@ impl Bundle {
     }
 }
 
-/// Returns ways to cut a tensor of 6 x 4, with the parts in any order.
+/// Returns four ways to cut a tensor of 6 x 4 into slices. The slices of some of them are not in
+/// row-major order.
 fn cuts() -> [Vec<Slice>; 4] {
     [
         vec![vec![Some((4, 2)), None], vec![Some((0, 1)), None], vec![Some((1, 3)), None]],
@@ -418,13 +421,13 @@ fn cuts() -> [Vec<Slice>; 4] {
             vec![Some((0, 2)), Some((3, 1))],
             vec![Some((2, 4)), Some((0, 3))],
         ],
-        // This slice is the whole tensor, with a length that is not needed. Its key differs from
-        // the key without that length.
+        // This slice is the whole tensor, with an explicit length. Its key differs from the key of
+        // a slice without the length.
         vec![vec![None, Some((0, 4))]],
     ]
 }
 
-/// Returns the row-major indices of a slice's elements, and its shape.
+/// Returns the row-major indices of a slice's elements, and the shape of the slice.
 fn places(shape: &[i64], slice: &Slice) -> (Vec<usize>, Vec<i64>) {
     let mut places = vec![0];
     let mut extent = Vec::new();

@@ -1,5 +1,5 @@
-//! A launcher for programs in which one system call fails, as on older kernels, in sandboxes and on
-//! unusual file systems.
+//! A launcher that makes one system call of a program fail, as on older kernels, in sandboxes and
+//! on unusual file systems.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,12 +35,12 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Compiles a launcher into `folder`: `LAUNCHER PROGRAM ARGUMENT...` runs the program with the
-/// failing call.
+/// Compiles a launcher into `folder`, and returns its path. `LAUNCHER PROGRAM ARGUMENT...` runs the
+/// program with the failing system call.
 ///
 /// # Panics
 ///
-/// Panics without a C compiler.
+/// Panics if no C compiler is available.
 #[must_use]
 pub fn launcher(folder: &Path, call: Call, error: Errno) -> PathBuf {
     let (source, program) =

@@ -1,5 +1,5 @@
-//! A dataset of forty record files in five folders, with a manifest that makes ten tables from
-//! them.
+//! A dataset of forty record files in five folders, with a manifest that converts the files to ten
+//! tables.
 
 use crate::tfrecords::{Feature, example, file};
 use crate::zoo::Zoo;
@@ -12,12 +12,12 @@ pub const FOLDERS: i64 = 5;
 pub const FILES: i64 = 8;
 /// The number of rows in each file.
 pub const ROWS: i64 = 40;
-/// The number of outputs, each made of four files.
+/// The number of outputs, each of which is created from four files.
 pub const UNITS: u64 = 10;
 pub const MANIFEST: &str = "[defaults]\nverify = true\n[[dataset]]\nname = \"d\"\nroot = \"in\"\n\
                         output = \"out/{parent}/part-{group}.parquet\"\ngroup = 4\n";
 
-/// Returns the name of a file.
+/// Returns the name of a file in a folder.
 pub fn name(folder: i64, number: i64) -> String {
     format!("in/s{folder}/{number}.tfrecord")
 }
@@ -58,7 +58,7 @@ pub fn dataset() -> Zoo {
     zoo
 }
 
-/// Reads the rows of every output by id. Panics if one occurs twice.
+/// Returns the rows of all outputs by ID. Panics if an ID occurs twice.
 pub fn read_all(zoo: &Zoo) -> BTreeMap<i64, Value> {
     let mut found = BTreeMap::new();
     for output in zoo.outputs().keys() {
@@ -71,7 +71,7 @@ pub fn read_all(zoo: &Zoo) -> BTreeMap<i64, Value> {
     found
 }
 
-/// Checks that every row of [`dataset`] occurs once, with its contents.
+/// Checks that every row of [`dataset`] occurs exactly once, with the correct values.
 pub fn check_rows(zoo: &Zoo) {
     let found = read_all(zoo);
     assert_eq!(found.len() as i64, FOLDERS * FILES * ROWS);

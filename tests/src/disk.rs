@@ -1,13 +1,14 @@
 //! Runs one command with a disk that is full or read-only.
 //!
-//! The disks are mounted in a mount namespace of their own, and leave nothing behind.
+//! Each disk is mounted in its own mount namespace, so that nothing remains mounted after the
+//! command.
 
 use crate::ferry::{Outcome, after, run};
 use std::path::Path;
 use std::process::Command;
 
-/// Returns whether to skip a test because `FERRY_TEST_WITHOUT_MOUNTS` is set, for users who may not
-/// mount file systems. This is the only way to skip such a test.
+/// Returns whether to skip a test because `FERRY_TEST_WITHOUT_MOUNTS` is set. The variable is for
+/// users who are not allowed to mount file systems.
 pub fn is_left_out() -> bool {
     let is_left_out = std::env::var_os("FERRY_TEST_WITHOUT_MOUNTS").is_some();
     if is_left_out {
@@ -16,8 +17,8 @@ pub fn is_left_out() -> bool {
     is_left_out
 }
 
-/// Runs `command` with a tmpfs at `folder`, mounted with `options`, and lists the files that it
-/// left there.
+/// Runs `command` with a tmpfs that is mounted at `folder` with `options`. Also returns the names
+/// of the files that remain in the tmpfs.
 pub fn on_tmpfs(folder: &Path, options: &str, command: &Command) -> (Outcome, Vec<String>) {
     const MARK: &str = "left in the folder:";
     let script = format!(
@@ -36,8 +37,8 @@ pub fn on_tmpfs(folder: &Path, options: &str, command: &Command) -> (Outcome, Ve
     (outcome, left)
 }
 
-/// Returns the command with a limit on the size of each file that it writes. The signal of the
-/// limit is ignored, so that a write fails as on a full disk.
+/// Returns the command with a limit on the size of each file that it writes. The signal for
+/// exceeding the limit is ignored, so that a write fails in the same way as on a full disk.
 #[must_use]
 pub fn with_file_limit(bytes: u64, command: &Command) -> Command {
     // POSIX: the unit of `ulimit -f` is 512 bytes.

@@ -1,4 +1,4 @@
-//! The built program with its own plugin folder and working folder.
+//! The `ferry` program with its own plugin folder and working folder, for tests.
 
 use crate::files::{files_below, names_in};
 use crate::fixtures::{self, Facts};
@@ -13,7 +13,8 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Maximum memory to read a small hostile input. Claimed lengths must not be allocated.
+/// Maximum memory in KiB for reading a small hostile input. The program must not allocate memory
+/// for false lengths in the input.
 const MAX_KIBIBYTES: u64 = 1 << 20;
 const MAX_SECONDS: u64 = 20;
 
@@ -37,21 +38,22 @@ impl Default for Ferry {
 }
 
 impl Ferry {
-    /// Uses the workspace's plugins, which are next to the program.
+    /// Creates an instance that uses the workspace's plugins, which are next to the program.
     pub fn new() -> Self {
         Self::with_plugins(&[] as &[&Path])
     }
 
-    /// Uses the workspace's plugins, and a working folder on a disk, because `/tmp` may be in
-    /// memory.
+    /// Creates an instance that uses the workspace's plugins. Its working folder is on a disk,
+    /// because `/tmp` may be in memory.
     pub fn on_disk() -> Self {
         Self { home: workspace().folder("home-"), ..Self::new() }
     }
 
-    /// Adds these libraries to the plugins that the program finds by default.
+    /// Creates an instance with these libraries in addition to the plugins that the program finds
+    /// by default.
     pub fn with_plugins(libraries: &[impl AsRef<Path>]) -> Self {
-        // The plugin folder is in the target folder, because hard links cannot cross file systems
-        // and other users cannot write there.
+        // The plugin folder is in the target folder for two reasons: hard links cannot cross file
+        // systems, and other users cannot write there.
         let plugins = workspace().folder("plugins-");
         let ferry = Self { plugins, home: tempfile::tempdir().unwrap() };
         for library in libraries {
@@ -73,7 +75,7 @@ impl Ferry {
         self.plugins.path()
     }
 
-    /// Returns the working folder, which is empty at first and removed at the end.
+    /// Returns the working folder, which is initially empty and is removed at the end.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
@@ -96,7 +98,7 @@ impl Ferry {
         path
     }
 
-    /// Writes a safetensors file of these tensors: name, dtype, shape, bytes.
+    /// Writes a safetensors file with these tensors.
     pub fn safetensors(&self, name: &str, tensors: Tensors<'_>) -> PathBuf {
         self.write(name, crate::model::safetensors(tensors))
     }
@@ -108,7 +110,7 @@ impl Ferry {
         path
     }
 
-    /// Returns every entry of the working folder by name, sorted.
+    /// Returns the sorted names of all entries of the working folder.
     pub fn names(&self) -> Vec<String> {
         names_in(self.home())
     }
@@ -119,19 +121,19 @@ impl Ferry {
         let mut command = Command::new(&workspace().program);
         command.arg("--plugin-dir").arg(self.plugins.path()).args(arguments);
         command.env_remove("FERRY_PLUGIN_PATH").env_remove("FERRY_FAULT").stdin(Stdio::null());
-        // All tests share one plugin cache, and the user's own is not touched.
+        // All tests share one plugin cache, so that the user's cache is not changed.
         command.env("XDG_CACHE_HOME", workspace().target.join("tmp/cache"));
         command
     }
 
-    /// Runs the program to its end.
+    /// Runs the program until it exits.
     #[must_use]
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
         run(&mut self.command(arguments))
     }
 
-    /// Returns a shell that runs a script in the working folder, with the program on its PATH and
-    /// the working folder as its home.
+    /// Returns a shell command that runs a script in the working folder. The program is on the
+    /// shell's PATH, and the working folder is its home.
     #[must_use]
     pub fn shell(&self, script: &str) -> Command {
         let programs = workspace().program.parent().expect("a program is in a folder");
@@ -147,7 +149,7 @@ impl Ferry {
     }
 
     /// Runs the program with the limits on address space and processor time for hostile input. A
-    /// program that exceeds them is ended by a signal.
+    /// program that exceeds these limits is killed by a signal.
     #[must_use]
     pub fn run_bounded<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
         run(&mut bounded(&self.command(arguments)))
@@ -159,13 +161,13 @@ impl Ferry {
         run(self.command([command]).arg(input).args(options))
     }
 
-    /// Converts an input, and returns the outcome of either success or failure.
+    /// Converts an input, and returns the outcome, which may be a success or a failure.
     #[must_use]
     pub fn try_convert(&self, input: &Path, output: &Path, options: &[&str]) -> Outcome {
         run(self.command(args!["convert", input, output]).args(options))
     }
 
-    /// Converts, and expects success.
+    /// Converts an input, and expects success.
     #[track_caller]
     pub fn convert(&self, input: &Path, output: &Path, options: &[&str]) -> Outcome {
         self.try_convert(input, output, options).expect(0)
@@ -177,7 +179,7 @@ impl Ferry {
         self.on("inspect", input, &["--json", "--digest", "sha256"]).expect(0).json()
     }
 
-    /// Returns the tensors that the program finds in an input, by name.
+    /// Returns the facts of the tensors that the program finds in an input, by name.
     #[track_caller]
     pub fn tensors(&self, input: &Path) -> BTreeMap<String, Facts> {
         fixtures::inspected(&self.inspect(input))
@@ -204,8 +206,8 @@ impl Ferry {
         self.cat(input).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Converts an input to a file and to a folder, expects exit code 3 each time, and checks that
-    /// no output is left.
+    /// Converts an input to two files and to a folder. Expects exit code 3 and a message that
+    /// contains `named` each time, and checks that no output remains.
     pub fn refuses(&self, input: &Path, named: &str) {
         let folder = tempfile::tempdir().unwrap();
         for (output, format) in
@@ -223,7 +225,7 @@ impl Ferry {
         run(self.command(args!["diff", a, b]).args(options))
     }
 
-    /// Whether `diff` finds the same content in the two inputs.
+    /// Returns whether `diff` finds the same content in two inputs.
     pub fn equal(&self, a: &Path, b: &Path) -> bool {
         let outcome = self.diff(a, b, &[]);
         assert!(matches!(outcome.code, Some(0 | 1)) && !outcome.stdout.is_empty(), "no verdict: {outcome}");
@@ -231,12 +233,12 @@ impl Ferry {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command until it exits.
 #[must_use]
 pub fn run(command: &mut Command) -> Outcome {
     let mut output = command.output();
-    // A copy of the program that was just written may still be open in a child that another thread
-    // has forked, until the child executes its own program.
+    // Retry if the program file is still open for writing. A child that a different thread has
+    // forked may have inherited the open file, until the child executes its own program.
     for _ in 0..100 {
         match &output {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
@@ -264,8 +266,8 @@ pub fn after(script: &str, command: &Command) -> Command {
     started_by(shell, command)
 }
 
-/// Lets `launcher` run the command: its program and arguments come last, and its environment
-/// applies.
+/// Returns `launcher` with the program, arguments and environment of `command` added, so that it
+/// runs the command.
 #[must_use]
 pub fn started_by(mut launcher: Command, command: &Command) -> Command {
     launcher.arg(command.get_program()).args(command.get_args());
@@ -281,7 +283,7 @@ pub fn started_by(mut launcher: Command, command: &Command) -> Command {
 /// The exit code and output of a command.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The exit code, or `None` if a signal ended it.
+    /// The exit code, or `None` if a signal ended the command.
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -300,14 +302,14 @@ impl Outcome {
         }
     }
 
-    /// Expects this exit code, and returns the outcome.
+    /// Checks that the exit code is `code`, and returns the outcome.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self}");
         self
     }
 
-    /// Expects each of `parts` in the messages, and returns the outcome.
+    /// Checks that the messages contain each of `parts`, and returns the outcome.
     #[track_caller]
     pub fn says(self, parts: &[&str]) -> Self {
         for part in parts {
@@ -316,7 +318,7 @@ impl Outcome {
         self
     }
 
-    /// Expects each of `parts` in the standard output, and returns the outcome.
+    /// Checks that the standard output contains each of `parts`, and returns the outcome.
     #[track_caller]
     pub fn prints(self, parts: &[&str]) -> Self {
         for part in parts {
@@ -325,7 +327,7 @@ impl Outcome {
         self
     }
 
-    /// Returns all output and messages.
+    /// Returns the standard output and the messages.
     pub fn said(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }

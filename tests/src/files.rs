@@ -1,9 +1,9 @@
-//! Files in folders.
+//! Helpers for listing and copying the files in a folder.
 
 use std::path::{Path, PathBuf};
 
-/// Prefix of the name of every staging area: the folder next to outputs that contains the stages of
-/// a user's runs.
+/// Prefix of the name of every staging area. A staging area is the folder next to outputs that
+/// contains the stages of a user's runs.
 pub const STAGING: &str = ".ferry-stage-";
 
 /// Returns the name of the staging area of the current user.
@@ -11,7 +11,7 @@ pub fn staging_area() -> String {
     format!("{STAGING}{}", rustix::process::geteuid().as_raw())
 }
 
-/// Returns the relative paths of all files in a folder, sorted.
+/// Returns the relative paths of all files in a folder and its sub-folders, sorted.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -29,7 +29,7 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Copies all files in a folder.
+/// Copies all files in a folder and its sub-folders.
 pub fn copy_below(from: &Path, to: &Path) {
     for file in files_below(from) {
         let to = to.join(&file);

@@ -1,4 +1,4 @@
-//! Fixtures: folders written by real frameworks, with what a reader must find in them. See
+//! Fixtures, which are folders written by real frameworks, with the expected content of each. See
 //! `tests/fixtures/README.md`.
 
 use serde_json::Value;
@@ -10,14 +10,14 @@ pub struct Case {
     /// The name of the folder.
     pub name: String,
     pub folder: PathBuf,
-    /// Its `expected.json`.
+    /// The content of the folder's `expected.json`.
     pub expected: Value,
 }
 
 /// The facts of a tensor: its dtype, its shape, and the sha256 of its logical bytes.
 pub type Facts = (String, Vec<u64>, String);
 
-/// Returns the folder of the fixtures.
+/// Returns the folder that contains the fixtures.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
@@ -38,26 +38,26 @@ pub fn cases(section: &str, prefix: &str) -> Vec<Case> {
         .collect()
 }
 
-/// Returns the case of this name.
+/// Returns the case with this name.
 #[track_caller]
 pub fn case(section: &str, name: &str) -> Case {
     let case = cases(section, name).into_iter().find(|case| case.name == name);
     case.unwrap_or_else(|| panic!("no case {name} in {section}"))
 }
 
-/// Returns the cases of a section that must be read, and those that must be rejected.
+/// Returns the cases of a section that must be read, and the cases that must be rejected.
 pub fn good_and_bad(section: &str) -> (Vec<Case>, Vec<Case>) {
     cases(section, "").into_iter().partition(|case| !case.is_error())
 }
 
 impl Case {
-    /// Whether the case must be rejected.
+    /// Returns whether the case must be rejected.
     pub fn is_error(&self) -> bool {
         self.expected["expect"] == "error"
     }
 
-    /// Returns the path that a user would pass: the input named by the case, the index of a set,
-    /// the folder of several record files, or otherwise the file.
+    /// Returns the path that a user would pass. This is the input named by the case, the index of a
+    /// set, the folder of several record files, or otherwise the only file.
     pub fn input(&self) -> PathBuf {
         if let Some(named) = ["entry", "input"].iter().find_map(|key| self.expected[*key].as_str()) {
             return self.folder.join(named);

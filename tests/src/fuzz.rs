@@ -1,5 +1,5 @@
-//! Fuzz targets that read hostile bytes with one reader. A target must return an error or a
-//! catalog. It must not panic, or use more memory than its limits allow.
+//! Fuzz targets that read hostile bytes with one reader. The reader must return an error or a
+//! catalog. It must not panic or exceed its memory limits.
 //!
 //! These functions are shared by the libFuzzer targets in `tests/fuzz` and by [`drive`], which runs
 //! them for a limited time on the stable toolchain.
@@ -18,13 +18,14 @@ use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Entry as SourceEntry, Format, Limits, MemoryContext, MemorySource, Purpose};
 use tensorferry_test_kit::random::Random;
 
-/// Reads `bytes` as a file called `name`, including its small tensors. Returns whether it could be
-/// read.
+/// Reads `bytes` as a file called `name`, including the file's small tensors. Returns whether the
+/// file could be read.
 pub fn read(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     read_source(format, &MemorySource::file(name, bytes))
 }
 
-/// Reads all rows of `bytes`, as a file called `name`. Returns whether it could be read.
+/// Reads all rows of a file called `name` that contains `bytes`. Returns whether the file could be
+/// read.
 pub fn read_records(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     let source = Arc::new(MemorySource::file(name, bytes));
     let context = MemoryContext::new(limits());
@@ -32,8 +33,8 @@ pub fn read_records(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     crate::records::read(format, source, &context).is_ok()
 }
 
-/// Reads a folder of rows in which `bytes` replaces the file called `name`. Returns whether it
-/// could be read.
+/// Reads a folder of rows in which `bytes` replaces the file called `name`. Returns whether the
+/// folder could be read.
 pub fn read_records_among(
     format: &dyn Format,
     files: &[(String, Vec<u8>)],
@@ -61,11 +62,11 @@ fn limits() -> Limits {
     limits
 }
 
-/// Reads a source for display. If that succeeds, also reads it as for a conversion to a flat
+/// Reads a source for display. If that succeeds, also reads the source for conversion to a flat
 /// format.
 fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     let mut context = MemoryContext::new(limits());
-    // A host probes a file before it reads it.
+    // Probe the file first, in the same way as a host.
     let _ = format.probe(source, &context);
     let Ok(view) = MemoryView::read(format, &[], source, &context) else { return false };
     let tensors = view.catalog().tensors();
@@ -78,15 +79,15 @@ fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     true
 }
 
-/// Reads a folder in which `bytes` replaces the file called `name`. Returns whether it could be
-/// read.
+/// Reads a folder in which `bytes` replaces the file called `name`. Returns whether the folder
+/// could be read.
 pub fn read_among(format: &dyn Format, files: &[(String, Vec<u8>)], name: &str, bytes: &[u8]) -> bool {
     let mut files: BTreeMap<_, _> = files.iter().cloned().collect();
     files.insert(name.to_owned(), bytes.to_vec());
     read_source(format, &MemorySource::new(SourceEntry::Folder, files))
 }
 
-/// Returns the files of a fixture's folder with their names.
+/// Returns the names and contents of the files in a fixture's folder.
 pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
     let folder = crate::fixtures::folder().join(folder);
     let names = crate::files::files_below(&folder);
@@ -98,8 +99,9 @@ pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
     names.into_iter().map(read).collect()
 }
 
-/// Reads `contents` as the only block of a table with a correct checksum: the index of a bundle
-/// with three data files of 4 KiB, and a V1 checkpoint. Returns whether one of them could be read.
+/// Reads a table whose only block is `contents`, with a correct checksum. The table is read as the
+/// index of a bundle with three data files of 4 KiB, and as a V1 checkpoint. Returns whether either
+/// could be read.
 pub fn read_block(format: &dyn Format, contents: &[u8]) -> bool {
     let table = table::around(contents);
     let mut bundle = Bundle::new(3);
@@ -108,8 +110,8 @@ pub fn read_block(format: &dyn Format, contents: &[u8]) -> bool {
     read(format, "model.ckpt", &table) || is_bundle
 }
 
-/// Reads `bytes` as an entry of a bundle, as its object graph, and as the data of its strings.
-/// Returns whether one of them could be read.
+/// Reads three bundles that contain `bytes` as an index entry, as the object graph, and as the data
+/// of strings. Returns whether any of them could be read.
 pub fn read_bundle(format: &dyn Format, bytes: &[u8]) -> bool {
     let mut with_entry = Bundle::default();
     with_entry.numbers("numbers", dtype("U8"), &[64], &[7; 64]);
@@ -137,7 +139,8 @@ fn bundle_source(index: Vec<u8>, bundle: &Bundle) -> MemorySource {
     MemorySource::new(SourceEntry::File("m.index".to_owned()), files.collect())
 }
 
-/// Reads a folder with a checkpoint and `text` as its state file. Returns whether it could be read.
+/// Reads a folder with a checkpoint and `text` as its state file. Returns whether the folder could
+/// be read.
 pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
     let mut bundle = Bundle::default();
     bundle.numbers("numbers", dtype("U8"), &[64], &[7; 64]);
@@ -147,9 +150,9 @@ pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
     read_source(format, &MemorySource::new(SourceEntry::Folder, files.collect()))
 }
 
-/// Returns the inputs of a target that reached new code in libFuzzer, or failed once. Also returns
-/// the inputs from the target's folder in `FERRY_FUZZ_ALSO`, so that `tests/coverage` includes
-/// inputs that were not kept.
+/// Returns the kept inputs of a target, which reached new code in libFuzzer or once failed. Also
+/// returns the inputs in the target's folder in `FERRY_FUZZ_ALSO`, so that `tests/coverage`
+/// includes inputs that were not kept.
 pub fn kept(name: &str) -> Vec<Vec<u8>> {
     let mut kept = Vec::new();
     if let Ok(bytes) =
@@ -164,8 +167,8 @@ pub fn kept(name: &str) -> Vec<Vec<u8>> {
 }
 
 /// Runs `target` on mutations of `seeds` for `FERRY_FUZZ_SECONDS` (2 by default), with the random
-/// seed `FERRY_FUZZ_SEED`. If `FERRY_FUZZ_CORPUS` is set, it only writes the seeds to a folder
-/// named after the target there, for libFuzzer (`tests/soak`).
+/// seed `FERRY_FUZZ_SEED`. If `FERRY_FUZZ_CORPUS` is set, only writes the seeds for libFuzzer
+/// (`tests/soak`) to a folder in it that has the target's name.
 pub fn drive(name: &str, seeds: &[Vec<u8>], target: impl Fn(&[u8]) -> bool) {
     assert!(!seeds.is_empty(), "{name}: no seeds to mutate");
     let seeds = &[seeds, &kept(name)].concat();

@@ -1,12 +1,12 @@
-//! Fuzz targets for record readers, as in [`fuzz`](crate::fuzz): for frames, for messages, and for
-//! compressed streams.
+//! Fuzz targets for frames, messages and compressed streams of record readers, with the same
+//! requirements as in [`fuzz`](crate::fuzz).
 
 use std::sync::Arc;
 use tensorferry_sdk::records::{Batches, RecordSet};
 use tensorferry_sdk::{ByteSink, Format, Limits, MemoryContext, MemorySource, Options, Result, Side};
 
-/// Reads `bytes` as a file, with and without skipping damage, and shows and indexes it. Returns
-/// whether all of it could be read.
+/// Reads, shows, indexes and probes `bytes` as a file. Reads it with and without skipping damage.
+/// Returns whether the whole file could be read without skipping.
 pub fn read_file(format: &dyn Format, bytes: &[u8]) -> bool {
     let source = MemorySource::file("data.tfrecord", bytes);
     let read = read(format, &source, &[]);
@@ -19,8 +19,8 @@ pub fn read_file(format: &dyn Format, bytes: &[u8]) -> bool {
     read
 }
 
-/// Reads `message` as the data of a record, for each kind of message, after a valid record. Returns
-/// whether it could be read as one of them.
+/// Reads `message` as the data of a record that follows a valid record, with each kind of decoding.
+/// Returns whether any kind succeeded.
 pub fn read_message(format: &dyn Format, message: &[u8]) -> bool {
     // The record has one feature "a" with the integers 1 and 2.
     let good = b"\x0a\x0e\x0a\x0c\x0a\x01a\x12\x07\x1a\x05\x0a\x03\x01\x02\x03";
@@ -34,7 +34,7 @@ pub fn read_message(format: &dyn Format, message: &[u8]) -> bool {
     is_read
 }
 
-/// Reads `bytes` as a stream of this codec. Returns whether all of it could be read.
+/// Reads `bytes` as a stream of this codec. Returns whether the whole stream could be read.
 pub fn read_compressed(format: &dyn Format, codec: &str, bytes: &[u8]) -> bool {
     let source = MemorySource::file("data.tfrecord", bytes);
     read_to_end(format, &source, &[("compression", codec), ("on_error", "skip")]);

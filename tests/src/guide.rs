@@ -1,4 +1,4 @@
-//! The guide: `host/docs`, a book whose commands are all run by tests.
+//! The guide in `host/docs`, which is a book. The tests run all of its commands.
 //!
 //! A chapter is Markdown. [`Chapter::parse`] accepts only these forms of fenced blocks:
 //!
@@ -17,18 +17,18 @@ use crate::{Outcome, picture, session};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Commands that the tests' own build has already done, so that they are not run again, with their
-/// chapters.
+/// Chapters and commands in them that are not run again, because the build for the tests has
+/// already run them.
 const BUILT: [(&str, &str); 3] = [
     ("first-conversion.md", "cargo build --release"),
     ("python.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"),
     ("ray.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl 'ray[data]>=2.52'"),
 ];
 
-/// The chapters that need the Python package. They have tests of their own, like the chapters that
-/// build plugins.
+/// The chapters that need the Python package. Separate tests run these chapters and the chapters
+/// that build plugins.
 pub const WITH_PYTHON: [&str; 2] = ["python.md", "ray.md"];
-/// The chapters that build plugins. See [`WITH_PYTHON`].
+/// The chapters that build plugins, which separate tests run.
 pub const WITH_COMPILERS: [&str; 1] = ["plugins.md"];
 
 /// Returns the folder of the chapters.
@@ -45,7 +45,7 @@ pub fn chapters() -> Vec<String> {
 
 #[derive(Debug, Clone)]
 pub enum Piece {
-    /// Lines outside of fences.
+    /// Lines outside fenced blocks.
     Prose(String),
     /// A fenced block.
     Fence {
@@ -73,7 +73,7 @@ impl Chapter {
         Self::parse(name, &text.unwrap_or_else(|error| panic!("{}: {error}", path.display())))
     }
 
-    /// Parses a page. Panics at a fence that no test would check.
+    /// Parses a page. Panics if a fenced block has a form that no test would check.
     pub fn parse(name: &str, text: &str) -> Self {
         let mut pieces = vec![Piece::Prose(String::new())];
         let mut is_open = false;
@@ -130,14 +130,15 @@ impl Chapter {
         })
     }
 
-    /// Returns the contents of a file that the chapter shows. Panics if it does not show this file.
+    /// Returns the content of a file that the chapter shows. Panics if the chapter does not show
+    /// this file.
     pub fn file(&self, name: &str) -> &str {
         let is_it = |info: &str| info.split_once(" file=").is_some_and(|(_, file)| file == name);
         let file = self.fences().find(|(info, _)| is_it(info));
         file.unwrap_or_else(|| panic!("{} has no file {name}", self.name)).1
     }
 
-    /// Returns the lines outside of fences.
+    /// Returns the lines outside fenced blocks.
     pub fn prose(&self) -> impl Iterator<Item = &str> {
         let prose = self.pieces.iter().filter_map(|piece| match piece {
             Piece::Prose(text) => Some(text.lines()),
@@ -193,7 +194,8 @@ impl Chapter {
         }
     }
 
-    /// Returns what the shell runs: each command of a session, and each other block as a whole.
+    /// Returns the parts of the script for the shell. Each command of a session is a part, and so
+    /// is each other block that runs commands or writes a file.
     fn script(&self) -> Vec<String> {
         let mut script = Vec::new();
         for (info, body) in self.fences() {
@@ -224,7 +226,8 @@ impl Chapter {
     }
 }
 
-/// Makes a stand-in for a clone of the repository that its user has built: links to its contents.
+/// Creates a folder of links to the repository's contents, which represents a clone that a user has
+/// built.
 pub fn clone(home: &Path) -> PathBuf {
     let clone = home.join("tensorferry");
     std::fs::create_dir_all(clone.join("target")).unwrap();
@@ -238,7 +241,7 @@ pub fn clone(home: &Path) -> PathBuf {
     clone
 }
 
-/// Compares a file with its expected contents, or writes it.
+/// Compares a file with its expected content, or writes the file.
 fn keep(path: &Path, text: &str) {
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     if kept == text {

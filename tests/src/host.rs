@@ -1,4 +1,5 @@
-//! Everything that the tests use from the host's own crates. No other module names these crates.
+//! Re-exports of everything that the tests use from the host's own crates. No other module refers
+//! to these crates.
 
 pub use tensorferry::receipts::path_for as receipt_path;
 pub use tensorferry_check::SCRIPT as CHECK;

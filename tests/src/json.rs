@@ -1,4 +1,4 @@
-//! JSON documents in files.
+//! Helpers for JSON documents in files.
 
 use serde_json::Value;
 use std::path::Path;

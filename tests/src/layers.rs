@@ -1,5 +1,5 @@
-//! Finds cycles: modules of one folder that use each other, so that none of them can be read,
-//! tested or moved separately.
+//! Finds cycles of modules. The modules of a cycle are in one folder and use each other, so that
+//! none of them can be read, tested or moved separately.
 //!
 //! An arrow leads from a module to every module that one of its paths names or passes through. This
 //! includes `use` lines, paths in the code, and names that another module imports or re-exports.
@@ -10,14 +10,14 @@ use crate::rust::{Module, ModulePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Modules of one folder that use each other.
+/// A cycle: modules of one folder that use each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cycle {
     /// The folder's module. Empty for the root of the crate.
     pub folder: ModulePath,
     /// The names of the modules, sorted.
     pub modules: Vec<String>,
-    /// Which module uses which.
+    /// The arrows between the modules, each of which names a module and a module that it uses.
     pub arrows: BTreeSet<String>,
 }
 
@@ -34,8 +34,7 @@ pub fn cycles_in(folder: &Path) -> Vec<Cycle> {
 /// Returns the cycles of a crate with these sources: the path of each inside `src`, and its text.
 pub fn cycles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Cycle> {
     let modules = Modules::new(sources);
-    // For each folder, the arrows from one of its modules to another, and the modules that cause
-    // them.
+    // For each folder, the arrows between its modules, and the modules that cause each arrow.
     let mut folders: BTreeMap<&[String], BTreeMap<(&str, &str), BTreeSet<String>>> = BTreeMap::new();
     for (from, module) in &modules.0 {
         let paths = module.imports.iter().map(|(path, _)| path).chain(&module.paths);
@@ -98,8 +97,8 @@ impl Modules {
         modules
     }
 
-    /// Returns the modules that a path passes through, starting at the module that contains it: the
-    /// modules that import its names, and the module that defines the last name.
+    /// Returns the modules through which a path in module `from` passes. These are the modules that
+    /// import its names, and the module that defines the last name.
     fn passed(&self, from: &ModulePath, path: &[String], depth: usize) -> Vec<&ModulePath> {
         let ups = path.iter().take_while(|name| *name == "super").count();
         let (mut at, mut rest) = match path.first().map(String::as_str) {
@@ -119,7 +118,7 @@ impl Modules {
         }
         let Some((own, module)) = self.0.get_key_value(&at) else { return Vec::new() };
         let mut passed = vec![own];
-        // The limit stops at paths that lead to themselves.
+        // The depth limit stops at paths that lead back to themselves.
         let Some((name, after)) = rest.split_first().filter(|_| depth < 16) else { return passed };
         let named = module.imports.iter().find(|(_, alias)| alias.as_ref() == Some(name));
         let from_all = || {
@@ -138,7 +137,7 @@ impl Modules {
         passed
     }
 
-    /// Whether a module has an item, an import or a child of this name.
+    /// Returns whether a module has an item, an import or a child with this name.
     fn has(&self, module: &ModulePath, name: &str) -> bool {
         let own = &self.0[module];
         own.items.contains(name)

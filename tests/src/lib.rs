@@ -1,7 +1,8 @@
-//! Shared by all tests that use ferry from the outside: the program as built by `cargo build`, the
-//! fixtures, the real frameworks, and generated inputs.
+//! Helpers for all tests that use ferry from the outside. They provide the program as built by
+//! `cargo build`, the fixtures, the real frameworks, and generated inputs.
 //!
-//! Helpers panic with the reason if a test cannot continue. Nothing is skipped silently.
+//! If a test cannot continue, the helpers panic with the reason. They do not skip anything
+//! silently.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 pub mod bundle;

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub struct Measurement {
     pub wall: Duration,
-    /// The largest resident set. The kernel counts the memory of this process at the start of the
-    /// child as the child's, so the caller should use little memory.
+    /// The largest resident set. A child process starts with the peak memory of this process, so
+    /// this process should use little memory.
     pub peak_bytes: u64,
 }
 
-/// The time that is measured.
+/// The kind of time to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// The time from the start of the process to its end.
@@ -23,7 +23,7 @@ pub enum Clock {
     Printed,
 }
 
-/// Runs a command to its end.
+/// Runs a command until it exits, and measures it.
 pub fn measure(command: &mut Command, clock: Clock) -> Measurement {
     command.stdin(Stdio::null());
     command.stdout(if clock == Clock::Printed { Stdio::piped() } else { Stdio::null() });
@@ -34,7 +34,7 @@ pub fn measure(command: &mut Command, clock: Clock) -> Measurement {
     let mut wall = start.elapsed();
     assert_eq!(status, 0, "{command:?} failed");
     if let Some(stdout) = &mut child.stdout {
-        // The process prints only a number, which fits in the pipe.
+        // The process prints only a number, which fits into the buffer of the pipe.
         let mut printed = String::new();
         stdout.read_to_string(&mut printed).unwrap();
         wall = Duration::from_secs_f64(printed.trim().parse().expect("it prints seconds"));
@@ -42,7 +42,8 @@ pub fn measure(command: &mut Command, clock: Clock) -> Measurement {
     Measurement { wall, peak_bytes }
 }
 
-/// Waits for a child, and returns its resource usage, which `std` does not.
+/// Waits for a child, and returns its exit status and its peak memory, which `std` does not
+/// provide.
 fn wait(child: u32) -> (i32, u64) {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -52,6 +53,6 @@ fn wait(child: u32) -> (i32, u64) {
     assert_eq!(waited, process, "{}", std::io::Error::last_os_error());
     // SAFETY: all zeros is a valid value of this struct of integers, and wait4 has succeeded.
     let usage = unsafe { usage.assume_init() };
-    // Linux counts kibibytes.
+    // Linux reports the peak in KiB.
     (status, u64::try_from(usage.ru_maxrss).expect("not negative") * 1024)
 }

@@ -1,7 +1,7 @@
-//! Models made without a framework: safetensors files with random content.
+//! Models that are created without a framework, as safetensors files with random content.
 //!
-//! Layout: the length of the header as u64, the header as JSON, the bytes of the tensors
-//! (<https://github.com/huggingface/safetensors#format>).
+//! A file contains the length of the header as u64, the header as JSON, and the bytes of the
+//! tensors (<https://github.com/huggingface/safetensors#format>).
 
 use std::fs::File;
 use std::io::{BufWriter, Result, Write};
@@ -11,7 +11,7 @@ use tensorferry_test_kit::random::Random;
 /// Tensors: name, dtype, shape, bytes.
 pub type Tensors<'a> = &'a [(&'a str, &'a str, &'a [u64], &'a [u8])];
 
-/// Returns a small file of these tensors.
+/// Returns the bytes of a safetensors file with these tensors.
 pub fn safetensors(tensors: Tensors<'_>) -> Vec<u8> {
     let mut entries = Vec::new();
     let mut data = Vec::new();
@@ -27,7 +27,8 @@ fn entry(name: &str, dtype: &str, shape: &[u64], start: u64, end: u64) -> String
     format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{end}]}}"#)
 }
 
-/// Returns the length and the JSON, padded like the library does, so that the data is aligned.
+/// Returns the length and the JSON, with the same padding as in the library, so that the data is
+/// aligned.
 fn header(entries: &[String]) -> Vec<u8> {
     let mut json = format!("{{{}}}", entries.join(","));
     json.extend(std::iter::repeat_n(' ', json.len().next_multiple_of(8) - json.len()));
@@ -37,18 +38,18 @@ fn header(entries: &[String]) -> Vec<u8> {
 /// The description of a model.
 #[derive(Debug, Clone)]
 pub struct Model {
-    /// Each tensor's name, dtype, shape and length in bytes, in the order of the file.
+    /// The name, dtype, shape and length in bytes of each tensor, in the order of the file.
     pub tensors: Vec<(String, &'static str, Vec<u64>, u64)>,
     /// The seed of the values.
     pub seed: u64,
-    /// Whether the values look like weights: from 2^-15 to 2^-7, with both signs. Otherwise they
-    /// have random bits.
+    /// Whether the values look like weights, with magnitudes from 2^-15 to 2^-7 and both signs.
+    /// Otherwise, all bits are random.
     pub weights: bool,
 }
 
 impl Model {
-    /// Describes a model of about `bytes` in `count` tensors with the sizes of a transformer: most
-    /// bytes are in matrices, and one tensor in three is a short vector.
+    /// Describes a model of about `bytes` bytes in `count` tensors with sizes like in a
+    /// transformer. Most bytes are in matrices, and one tensor in three is a short vector.
     pub fn of_size(bytes: u64, count: u64, seed: u64) -> Self {
         let matrices = (count - count / 3).max(1);
         let rows = (bytes / matrices / 2 / 1024).max(1);
@@ -63,8 +64,8 @@ impl Model {
         Self { tensors: tensors.collect(), seed, weights: false }
     }
 
-    /// Describes a model of about `bytes` of F32 in `count` tensors of the same size, with values
-    /// that look like weights.
+    /// Describes a model of about `bytes` bytes in `count` F32 tensors of the same size, with
+    /// values that look like weights.
     pub fn of_weights(bytes: u64, count: u64, seed: u64) -> Self {
         let rows = (bytes / count / 4096).max(1);
         let tensors = (0..count)
@@ -72,7 +73,7 @@ impl Model {
         Self { tensors: tensors.collect(), seed, weights: true }
     }
 
-    /// Describes a model with `count` tensors of `bytes` each.
+    /// Describes a model with `count` tensors of `bytes` bytes each.
     pub fn uniform(count: u64, bytes: u64, seed: u64) -> Self {
         let tensors = (0..count).map(|index| (format!("layer.{index:03}.weight"), "U8", vec![bytes], bytes));
         Self { tensors: tensors.collect(), seed, weights: false }
@@ -102,7 +103,7 @@ impl Model {
             let part = &mut buffer[..usize::try_from(len).unwrap_or(0)];
             random.fill(part);
             if self.weights {
-                // The sign stays, and so do the low bits of the exponent.
+                // Keep the sign and the low bits of the exponent.
                 part.iter_mut().skip(3).step_by(4).for_each(|byte| *byte = *byte & 0x83 | 0x38);
             }
             file.write_all(part)?;

@@ -1,10 +1,10 @@
-//! Mutations: small damage to bytes of the kinds that break parsers, for runs without libFuzzer on
-//! the stable toolchain.
+//! Mutations for fuzzing without libFuzzer on the stable toolchain. A mutation is small damage of a
+//! kind that often breaks parsers.
 
 use std::path::Path;
 use tensorferry_test_kit::random::Random;
 
-/// Numbers at the edges of lengths and offsets.
+/// Numbers at the limits of lengths and offsets.
 const EDGES: [u64; 10] = [
     0,
     1,
@@ -18,7 +18,7 @@ const EDGES: [u64; 10] = [
     u64::MAX,
 ];
 
-/// Flips a bit of the byte at the offset that `at` finds in a file.
+/// Flips a bit of the byte at the offset that `at` returns for a file's content.
 pub(crate) fn flip(path: &Path, at: impl FnOnce(&[u8]) -> usize) {
     let mut bytes = std::fs::read(path).unwrap();
     let at = at(&bytes);
@@ -31,7 +31,7 @@ pub fn flip_middle(path: &Path) {
     flip(path, |bytes| bytes.len() / 2);
 }
 
-/// Damages `bytes` in one to eight ways. Some insert pieces of `other`.
+/// Applies one to eight random mutations to `bytes`. Some of them insert pieces of `other`.
 pub fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     for _ in 0..=random.below(8) {
         if bytes.is_empty() {
@@ -64,7 +64,7 @@ pub fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// Changes the next decimal digit, as in JSON and in text pickles.
+/// Changes the next decimal digit at or after `from`, for example in JSON and in text pickles.
 fn digit(random: &mut Random, bytes: &mut [u8], from: usize) {
     if let Some(digit) = bytes[from..].iter_mut().find(|byte| byte.is_ascii_digit()) {
         *digit = b'0' + random.word().to_le_bytes()[0] % 10;

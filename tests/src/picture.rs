@@ -1,11 +1,11 @@
-//! A picture of a terminal: an SVG of a [session](crate::session), for web pages.
+//! A picture of a terminal, which is an SVG of a [session](crate::session) for web pages.
 //!
-//! It follows the reader's light or dark scheme. It looks the same with any monospaced font,
-//! because each line has a fixed width.
+//! The picture follows the reader's light or dark color scheme. It looks the same in any monospaced
+//! font, because each line has a fixed width.
 
 use std::fmt::Write as _;
 
-/// Width of a character, in tenths.
+/// Width of a character in tenths of a pixel.
 const COLUMN: usize = 78;
 const LINE: usize = 19;
 const MARGIN: usize = 18;
@@ -22,7 +22,7 @@ const STYLE: &str = "\
   }
 ";
 
-/// Returns the picture of a session.
+/// Returns a picture of the session as SVG.
 pub fn svg(session: &str) -> String {
     let lines: Vec<&str> = session.trim_end().lines().collect();
     let columns = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);

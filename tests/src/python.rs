@@ -1,7 +1,7 @@
 //! The real frameworks, in a Python environment with pinned versions.
 //!
-//! `FERRY_INTEROP_VENV` names an existing environment. Otherwise one is created in the target
-//! folder on first use, and again when `python/requirements.txt` changes.
+//! `FERRY_INTEROP_VENV` names an existing environment. Otherwise, an environment is created in the
+//! target folder on first use, and created again when `python/requirements.txt` changes.
 
 use crate::ferry::Outcome;
 use crate::workspace::workspace;
@@ -20,8 +20,8 @@ pub fn script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S
     run(&scripts().join(name), arguments).expect(0)
 }
 
-/// Expects two files of F32 to have the same bits, with any NaN equal to any other. Returns how
-/// many numbers they have, and how many are NaN.
+/// Checks that two files of F32 numbers have the same bits, where any two NaNs are equal. Returns
+/// the count of numbers, and the count of NaNs.
 #[track_caller]
 pub fn same_numbers(a: &Path, b: &Path) -> (u64, u64) {
     let said = script("same_numbers.py", [a, b]).json();
@@ -30,15 +30,14 @@ pub fn same_numbers(a: &Path, b: &Path) -> (u64, u64) {
     (count("numbers"), count("nan"))
 }
 
-/// Runs a script that imports either TensorFlow or PyTorch, depending on its arguments. These
-/// arguments must select PyTorch. A process that imports both crashes, because each has its own
-/// LLVM.
+/// Runs a script that imports either TensorFlow or PyTorch, with arguments that select PyTorch. A
+/// process that imports both frameworks crashes, because each contains its own LLVM.
 #[track_caller]
 pub fn torch_script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Outcome {
     run_in(&TORCH, &scripts().join(name), arguments).expect(0)
 }
 
-/// Runs a script to its end, in a process that has already imported its framework.
+/// Runs a script until it exits, in a process that has already imported the framework.
 #[track_caller]
 pub fn run<S: AsRef<OsStr>>(script: &Path, arguments: impl IntoIterator<Item = S>) -> Outcome {
     let source =
@@ -66,12 +65,12 @@ fn run_in<S: AsRef<OsStr>>(
     Outcome { code, stdout: stream("stdout"), stderr: stream("stderr"), command }
 }
 
-/// A process that runs scripts in forks of itself, because frameworks take seconds to start.
+/// A process that runs scripts in forks of itself, because importing a framework takes seconds.
 struct Server {
     name: &'static str,
     modules: &'static [&'static str],
-    /// The server ends when this process ends, because this process holds the server's standard
-    /// input.
+    /// The address and process of the server. The server exits with this process, because this
+    /// process owns the server's standard input.
     running: OnceLock<(SocketAddr, Child)>,
 }
 
@@ -100,12 +99,12 @@ impl Server {
     }
 }
 
-/// Returns the command of a script in a process of its own.
+/// Returns the command that runs a script in a separate process.
 #[must_use]
 pub fn command<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(interpreter());
     command.arg("-B").arg(scripts().join(name)).args(arguments);
-    // Disables TensorFlow's messages and its search for GPUs.
+    // Disable TensorFlow's messages and its search for GPUs.
     command
         .env("TF_CPP_MIN_LOG_LEVEL", "3")
         .env("CUDA_VISIBLE_DEVICES", "")
@@ -117,12 +116,13 @@ fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
 }
 
-/// Fails if a framework is missing. TensorFlow takes seconds to import, so it is only searched for.
+/// Python code that fails if a framework is missing. It only looks for TensorFlow, because
+/// importing TensorFlow takes seconds.
 const IMPORTS: &str = "import numpy, pyarrow.parquet, safetensors.torch, torch
 from importlib.util import find_spec
 assert all(map(find_spec, ['tensorflow', 'keras', 'deepspeed', 'transformers']))";
 
-/// Returns the interpreter of the environment.
+/// Returns the Python interpreter of the environment.
 pub fn interpreter() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -141,7 +141,7 @@ pub fn interpreter() -> &'static Path {
     })
 }
 
-/// Returns the environment, which is created if it is missing.
+/// Returns the environment, and creates it if it is missing.
 fn installed(environment: &Path) -> PathBuf {
     let mut install = Command::new(scripts().join("install"));
     let status = install.arg(environment).status();

@@ -1,4 +1,4 @@
-//! Rows read and written with a plugin's format in memory, as a host does it.
+//! Helpers that read and write rows in memory with a plugin's format, in the same way as a host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tensorferry_sdk::memory::records;
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Context, Format, MemoryContext, Result, Source, Target};
 
-/// Rows, split by split.
+/// Rows, divided into splits.
 #[derive(Debug, Clone)]
 pub struct Rows {
     /// The schema of all splits.
@@ -23,8 +23,8 @@ pub fn read(format: &dyn Format, source: Arc<dyn Source>, context: &dyn Context)
     Ok(Rows { schema: set.schema(), splits: records::read(&*set, &Batches::default())? })
 }
 
-/// Writes rows, with each split as a piece. Pieces are distributed over the files round-robin.
-/// Returns the files by name.
+/// Writes rows, and returns the files by name. Each split becomes a piece, and pieces are
+/// distributed over the files round-robin.
 pub fn write(
     format: &dyn Format,
     rows: &Rows,

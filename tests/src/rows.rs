@@ -1,13 +1,14 @@
-//! Generated files of rows, and the results of steps on rows.
+//! Helpers that generate files of rows, and that return the results of steps on rows.
 
 use crate::Ferry;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The number of rows of [`mixed`].
+/// The number of rows that [`mixed`] writes.
 pub const MIXED: usize = 20_000;
 
-/// Writes `rows.jsonl` with numbers, lists of one length, lists of any length, and missing values.
+/// Writes `rows.jsonl` with numbers, lists of fixed length, lists of varying length, and missing
+/// values.
 pub fn mixed(ferry: &Ferry) -> PathBuf {
     let line = |id: usize| {
         let list: Vec<usize> = (0..id % 4).map(|n| id + n).collect();
@@ -19,7 +20,7 @@ pub fn mixed(ferry: &Ferry) -> PathBuf {
     ferry.write("rows.jsonl", (0..MIXED).map(line).collect::<String>())
 }
 
-/// Writes rows with these ids. Each row also has half of its id, a repeating word, and a list.
+/// Writes rows with these IDs. Each row also contains half of its ID, a repeating word, and a list.
 pub fn numbered(ferry: &Ferry, name: &str, ids: impl Iterator<Item = i64>) -> PathBuf {
     let line = |id: i64| {
         let list: Vec<i64> = (0..id % 4).map(|n| id + n).collect();
@@ -29,8 +30,8 @@ pub fn numbered(ferry: &Ferry, name: &str, ids: impl Iterator<Item = i64>) -> Pa
     ferry.write(name, ids.map(line).collect::<String>())
 }
 
-/// Writes a folder of files with these numbers of rows. The ids of the first file start at 0, and
-/// the ids of the second file at 1000.
+/// Writes a folder of files with these numbers of rows. The IDs of the first file start at 0, the
+/// IDs of the second file at 1000, and so on.
 pub fn files_of(ferry: &Ferry, folder: &str, lengths: &[i64]) -> PathBuf {
     for (file, len) in (0..).zip(lengths) {
         numbered(ferry, &format!("{folder}/{file:03}.jsonl"), (0..*len).map(|row| 1000 * file + row));
@@ -38,7 +39,7 @@ pub fn files_of(ferry: &Ferry, folder: &str, lengths: &[i64]) -> PathBuf {
     ferry.at(folder)
 }
 
-/// Returns the rows that result from steps.
+/// Returns the rows that result from applying steps to an input.
 #[track_caller]
 pub fn through(ferry: &Ferry, input: &Path, steps: &[&str], options: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
@@ -54,7 +55,7 @@ pub fn ids(rows: &[Value]) -> Vec<i64> {
     rows.iter().map(|row| row["id"].as_i64().unwrap()).collect()
 }
 
-/// Returns the `id`s of the rows that result from steps.
+/// Returns the `id` of each row that results from applying steps to an input.
 #[track_caller]
 pub fn ids_through(ferry: &Ferry, input: &Path, steps: &[&str]) -> Vec<i64> {
     ids(&through(ferry, input, steps, &[]))

@@ -1,4 +1,4 @@
-//! Parses Rust sources, as far as the architecture tests need it.
+//! Extracts from Rust sources the paths, items and strings that the architecture tests need.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,16 +8,17 @@ use syn::{Attribute, Ident, Item, Lit, UseTree};
 /// The names from a crate's root to a module.
 pub(crate) type ModulePath = Vec<String>;
 
-/// A module, without its tests.
+/// The contents of a module, without its tests.
 #[derive(Debug, Default)]
 pub struct Module {
-    /// Each path that it imports, with its local name, or `None` for all names of a module.
+    /// Each imported path with its local name, or with `None` if all names of a module are
+    /// imported.
     pub imports: Vec<(ModulePath, Option<String>)>,
-    /// Paths in the code, from the crate or from the module.
+    /// Paths in the code, relative to the crate or to the module.
     pub paths: Vec<ModulePath>,
     /// The names of the module's own items.
     pub items: BTreeSet<String>,
-    /// The contents of the module's strings, except documentation.
+    /// The contents of the module's string literals, except documentation.
     pub texts: Vec<String>,
 }
 
@@ -98,7 +99,7 @@ impl<'a> Visit<'a> for Scan {
         if self.depth == 0 {
             self.module().items.extend(name.map(ToString::to_string));
         }
-        // The contents of `mod name;` are in another file.
+        // The contents of `mod name;` are in a different file.
         let inner = inner.filter(|_| matches!(item, Item::Mod(module) if module.content.is_some()));
         let outer = inner.map(|inner| std::mem::replace(&mut self.at, inner));
         self.module();
@@ -155,7 +156,7 @@ fn is_of_tests(attribute: &Attribute) -> bool {
     list.path.is_ident("cfg") && words.next() == Some("test")
 }
 
-/// Returns an item's attributes, and its name if a path can lead to it.
+/// Returns the attributes of an item, and its name if a path can refer to the item.
 fn parts(item: &Item) -> (&[Attribute], Option<&Ident>) {
     match item {
         Item::Const(item) => (&item.attrs, Some(&item.ident)),
@@ -189,7 +190,7 @@ fn leaves(tree: &UseTree, mut path: ModulePath, found: &mut Vec<(ModulePath, Opt
         UseTree::Name(leaf) => (&leaf.ident, None),
         UseTree::Rename(leaf) => (&leaf.ident, Some(leaf.rename.to_string())),
     };
-    // `a::{self}` is `a`.
+    // The path `a::{self}` is the same as `a`.
     if path.is_empty() || ident != "self" {
         path.push(ident.to_string());
     }
@@ -201,7 +202,7 @@ fn leaves(tree: &UseTree, mut path: ModulePath, found: &mut Vec<(ModulePath, Opt
 mod tests {
     use super::*;
 
-    /// Returns the paths and strings of a module, and the test modules.
+    /// Returns the paths, strings and test modules of a source as one text.
     fn said(source: &str) -> String {
         let (modules, tests) = modules(Vec::new(), source);
         let module = &modules[&Vec::new()];

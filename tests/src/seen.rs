@@ -1,4 +1,4 @@
-//! The contents of a file as seen by its framework or by `ferry inspect`.
+//! The tensors of a file according to its framework or to `ferry inspect`.
 
 use crate::ferry::Outcome;
 use crate::fixtures::{self, Facts};
@@ -7,17 +7,17 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The tensors, and which of them are tied.
+/// The tensors of a file, and the groups of tied tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Each tensor's dtype, shape and digest.
+    /// The dtype, shape and digest of each tensor.
     pub tensors: BTreeMap<String, Facts>,
-    /// The names of tied tensors, sorted.
+    /// The sorted names of each group of tied tensors.
     pub ties: BTreeSet<Vec<String>>,
 }
 
 impl Seen {
-    /// Parses what a script printed from `facts.facts`.
+    /// Parses the result of the Python function `facts.facts` that a script printed.
     pub fn printed(document: &Value) -> Self {
         let tensors = tensors(&document["tensors"]);
         let ties = serde_json::from_value(document["ties"].clone()).unwrap();
@@ -38,12 +38,12 @@ impl Seen {
         Self { tensors: fixtures::inspected(document), ties: groups.into_iter().collect() }
     }
 
-    /// Returns what the framework of a file sees in it.
+    /// Reads a file with its framework.
     pub fn by_framework(path: &Path) -> Self {
         Self::printed(&python::script("see.py", [path]).json())
     }
 
-    /// Returns what ferry sees in a file, with these options of its reader.
+    /// Reads a file with ferry and these reader options.
     pub fn by_ferry(ferry: &Ferry, path: &Path, options: &[&str]) -> Self {
         Self::inspected(&inspect(ferry, path, options).expect(0).json())
     }
@@ -65,7 +65,7 @@ pub fn lost(document: &Value, kind: &str) -> BTreeSet<String> {
     losses.map(|loss| loss["what"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Runs `ferry inspect` on an input, with these options of its reader.
+/// Runs `ferry inspect` on an input with these reader options.
 #[must_use]
 pub fn inspect(ferry: &Ferry, input: &Path, options: &[&str]) -> Outcome {
     let options = options.iter().flat_map(|option| ["-i", option]);

@@ -1,4 +1,4 @@
-//! A session: commands typed at a shell, and their output, as pages show them:
+//! A session: shell commands and their output, in the form that pages show:
 //!
 //! ```text
 //! $ ferry cat people.jsonl --rows :1
@@ -9,8 +9,8 @@
 //! [exit code 2]
 //! ```
 //!
-//! The commands run in one shell, one after the other, so that `cd` affects those that follow. The
-//! output is compared as it is, except for durations and the path of the folder.
+//! All commands run in one shell, in order, so that `cd` affects the commands after it. The output
+//! is compared exactly, except for durations and the path of the folder.
 
 use crate::Outcome;
 use std::fmt::Write as _;
@@ -24,13 +24,14 @@ const END: char = '\u{1e}';
 /// A command and its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The typed text. Lines after the first follow the shell's `>`.
+    /// The typed text. Lines after the first follow the shell's `>` prompt.
     pub typed: String,
-    /// The output, including messages, with `[exit code N]` at the end if the exit code is not 0.
+    /// The output, including messages. If the exit code is not 0, the output ends with `[exit code
+    /// N]`.
     pub printed: String,
 }
 
-/// Parses the commands of a session, with the output that the page shows.
+/// Parses the commands of a session and their outputs.
 pub fn parse(text: &str) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for line in text.lines() {
@@ -47,7 +48,7 @@ pub fn parse(text: &str) -> Vec<Entry> {
     entries
 }
 
-/// Renders the session as a page shows it, with an empty line after each output.
+/// Renders a session in the form that a page shows, with an empty line after each output.
 pub fn render(entries: &[Entry]) -> String {
     let mut text = String::new();
     for Entry { typed, printed } in entries {
@@ -60,7 +61,8 @@ pub fn render(entries: &[Entry]) -> String {
     text + "\n"
 }
 
-/// Returns a script that runs these commands, for [`printed`] to separate their outputs.
+/// Returns a script that runs these commands. It marks the end of each output, so that [`printed`]
+/// can separate the outputs.
 pub fn script<'a>(commands: impl IntoIterator<Item = &'a str>) -> String {
     let mut script = "exec 2>&1\n".to_owned();
     for typed in commands {
@@ -82,7 +84,7 @@ pub fn printed(outcome: &Outcome) -> Vec<(String, i32)> {
     outputs
 }
 
-/// Returns the entry with its new output. If only times differ, the existing output is kept.
+/// Returns an entry with a new output. If only times differ, keeps the existing output.
 #[must_use]
 pub fn renewed(entry: &Entry, output: &str, code: i32) -> Entry {
     let mut printed = output.trim_end().to_owned();
@@ -99,7 +101,7 @@ pub fn renewed(entry: &Entry, output: &str, code: i32) -> Entry {
 fn without_times(text: &str) -> String {
     let line = |line: &str| {
         let mut shown = String::new();
-        // The unit may change, too.
+        // The unit may also change.
         let (line, free) = line.split_once("B free ").unwrap_or((line, ""));
         let line =
             if free.is_empty() { line } else { line.rsplit_once(' ').map_or(line, |(number, _)| number) };

@@ -1,6 +1,6 @@
-//! Sets of files that together are one model or one table. A set is mutated as a whole: its files
-//! are swapped, dropped, renamed and damaged. It is then read through the library. Content that is
-//! read without a loss must match the original.
+//! Fuzzing of sets, which are files that form one model or one table. The files of a set are
+//! swapped, dropped, renamed and damaged, and the set is then read through the library. Content
+//! that is read without a loss must match the original.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,25 +18,26 @@ use tensorferry_sdk::records::from_stream;
 use tensorferry_sdk::{Catalog, Error, MemoryContext, MemorySource, Source, StorageId, StorageLocation};
 use tensorferry_test_kit::random::Random;
 
-/// The files of a set, by name. Files that are not changed are shared with the set.
+/// The files of a set, by name. Unchanged files share their bytes with the original set.
 pub type Files = BTreeMap<String, Arc<Vec<u8>>>;
 
 thread_local! {
-    /// The folders that sets are read from, with their current files. A run writes only the files
+    /// The folders from which sets are read, with their current files. A run writes only the files
     /// that differ.
     static FOLDERS: RefCell<BTreeMap<&'static str, SetFolder>> = RefCell::default();
 }
 
-/// How a set identifies its files, so that a reader can notice a change.
+/// The way in which a set identifies its files, which determines the changes that a reader can
+/// detect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ties {
-    /// By checksums of everything that is read.
+    /// The set contains checksums of everything that is read.
     Sums,
-    /// By the contents of each file: a swap is noticed.
+    /// Each file's content identifies the file, so a swap is detected.
     Content,
-    /// By the names of the files: a swap is not noticed.
+    /// Only the names identify the files, so a swap is not detected.
     Names,
-    /// Not at all: any existing files are the table.
+    /// Nothing identifies the files. The table consists of whatever files exist.
     Nothing,
 }
 
@@ -47,14 +48,14 @@ pub struct Kind {
     pub files: Files,
     /// The file to open, or empty for the folder.
     pub entry: &'static str,
-    /// How the set identifies its files.
+    /// The way in which the set identifies its files.
     pub ties: Ties,
     /// Whether a file lists the tensors of the other files.
     pub lists: bool,
-    /// Words in the names of files that describe the other files. Damage to one of these files may
-    /// change anything.
+    /// Words that occur in the names of files that describe the other files. Damage to such a file
+    /// may change anything.
     pub says: &'static [&'static str],
-    /// Whether the set is a table. Columns from the names of its folders (`year=2024/`) are
+    /// Whether the set is a table. Columns that are derived from folder names (`year=2024/`) are
     /// compared with these names.
     pub rows: bool,
 }
@@ -68,7 +69,7 @@ pub enum Part {
     Rows(Vec<RecordBatch>),
 }
 
-/// What was read: tensors by name, or rows by file, and the losses.
+/// The result of reading a set: tensors by name, or rows by file, and the losses.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Content {
     /// The tensors or rows.
@@ -87,7 +88,7 @@ pub struct Set {
     owners: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Bytes of a change in a program.
+/// Number of bytes per change in a program.
 const CHANGE: usize = 6;
 /// Maximum number of changes in a program.
 const MAX_CHANGES: usize = 4;
@@ -108,12 +109,13 @@ pub fn seeds(sets: usize) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Changes one of these sets as `program` says, and reads it. Returns whether it could be read.
+/// Applies the changes in `program` to one of these sets, and reads the result. Returns whether it
+/// could be read.
 ///
 /// # Panics
 ///
-/// Panics if the reader panics, takes long, blames a plugin, or returns content without a loss that
-/// is not in the files.
+/// Panics if the reader panics, takes too long, reports a plugin error, or returns wrong content
+/// without a loss.
 pub fn run(registry: &Registry, sets: &[Set], program: &[u8]) -> bool {
     let Some((&first, changes)) = program.split_first() else { return false };
     let set = &sets[usize::from(first) % sets.len()];
@@ -139,7 +141,7 @@ pub fn run(registry: &Registry, sets: &[Set], program: &[u8]) -> bool {
     }
 }
 
-/// Makes a change, given its kind, two files, an offset and a value.
+/// Applies a change, which consists of a kind, two files, an offset and a value.
 fn make(files: &mut Files, [change, a, b, low, high, value]: [u8; CHANGE]) {
     let named = |number: u8| files.keys().cycle().nth(usize::from(number) % files.len().max(1)).cloned();
     let (Some(a), Some(b)) = (named(a), named(b)) else { return };
@@ -217,14 +219,14 @@ fn neighbor(name: &str, which: u8) -> String {
     format!("{}{number:0digits$}{}", &name[..start], &name[start + digits..])
 }
 
-/// Returns the name with another count after `-of-`.
+/// Returns the name with a different count after `-of-`.
 fn recounted(name: &str, value: u8) -> String {
     let Some((before, after)) = name.split_once("-of-") else { return name.to_owned() };
     let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
     format!("{before}-of-{:0digits$}{}", value % 10, &after[digits..])
 }
 
-/// Describes what was changed, for messages.
+/// Describes the changes for error messages.
 fn difference(before: &Files, after: &Files) -> String {
     let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let of = |name: &String| {
@@ -252,32 +254,32 @@ fn read(registry: &Registry, kind: &Kind, files: &Files) -> Result<Content> {
             *folder = SetFolder::new();
         }
         result?;
-        // Reads on the session's thread, because each tensor would otherwise wake it.
+        // Read on the session's thread. Otherwise, each tensor would wake that thread.
         registry.session().install(|| read_from(registry, kind, folder.folder.path()))
     })
 }
 
-/// A folder that a set is read from.
+/// A folder from which a set is read.
 struct SetFolder {
     folder: TempDir,
     files: Files,
 }
 
 impl SetFolder {
-    /// Creates an empty folder, in memory if the system has a folder for that.
+    /// Creates an empty folder, in memory if the system has an in-memory file system.
     fn new() -> Self {
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         Self { folder: folder.expect("there is space"), files: Files::new() }
     }
 
-    /// Makes the folder contain exactly these files.
+    /// Changes the folder so that it contains exactly these files.
     fn hold(&mut self, files: &Files) -> std::io::Result<()> {
         let root = self.folder.path();
         for name in self.files.keys().filter(|name| !files.contains_key(*name)) {
             std::fs::remove_file(root.join(name))?;
             let folders = Path::new(name).ancestors().skip(1).filter(|folder| *folder != Path::new(""));
-            // A folder that contains other files is kept.
+            // This keeps a folder that contains other files.
             let _ =
                 folders.map(|folder| std::fs::remove_dir(root.join(folder))).find(std::io::Result::is_err);
         }
@@ -288,7 +290,7 @@ impl SetFolder {
             }
             let path = root.join(name);
             if was.is_none() {
-                // A new file may be in a folder with the name of an old file.
+                // The folder of a new file may have the name of an old file.
                 std::fs::create_dir_all(path.parent().expect("it is in the folder"))?;
             }
             std::fs::write(path, &**bytes)?;
@@ -333,11 +335,11 @@ fn keys(file: &str) -> impl Iterator<Item = (&str, &str)> {
     file.split('/').filter_map(|folder| folder.split_once('='))
 }
 
-/// Returns a file's batch without the columns from the names of folders.
+/// Returns a batch of a file without the columns that are derived from folder names.
 ///
 /// # Panics
 ///
-/// Panics if these columns do not match the names of the file's own folders.
+/// Panics if these columns do not match the names of the file's folders.
 fn without_keys(kind: &Kind, file: &str, batch: &RecordBatch) -> RecordBatch {
     let of_folders: BTreeSet<&str> =
         kind.files.keys().flat_map(|name| keys(name)).map(|(key, _)| key).collect();
@@ -362,7 +364,7 @@ impl Set {
     ///
     /// # Panics
     ///
-    /// Panics if it cannot be read.
+    /// Panics if the set cannot be read.
     pub fn new(registry: &Registry, kind: Kind) -> Self {
         let content = read(registry, &kind, &kind.files);
         let content = content.unwrap_or_else(|error| panic!("{}: {error}", kind.name));
@@ -371,7 +373,8 @@ impl Set {
         Self { kind, content, owners }
     }
 
-    /// Returns what is wrong with content that was read from these files without a loss.
+    /// Returns a description of the error if these files were read without a loss, but with wrong
+    /// content.
     fn wrong(&self, files: &Files, read: &Content) -> Option<String> {
         if !read.losses.is_subset(&self.content.losses) {
             return None;
@@ -382,7 +385,7 @@ impl Set {
         let damaged =
             |name: &&&String| files.get(**name).is_some_and(|bytes| !was.values().any(|w| w == bytes));
         let damaged: BTreeSet<&String> = touched.iter().filter(damaged).copied().collect();
-        // If files are identified only by name, a swapped file changes the meaning of the set, too.
+        // If files are identified only by name, swapping files also changes the meaning of the set.
         let changed = if self.kind.ties == Ties::Names { &touched } else { &damaged };
         let says = |name: &&&String| self.kind.says.iter().any(|word| name.contains(word));
         if changed.iter().filter(says).any(|name| files.contains_key(*name)) {
@@ -395,7 +398,7 @@ impl Set {
         }
     }
 
-    /// Checks that tensors are unchanged, except those of changed files that the set cannot
+    /// Checks that tensors are unchanged, except tensors in changed files that the set cannot
     /// identify.
     fn wrong_tensors(
         &self,
@@ -404,7 +407,8 @@ impl Set {
         damaged: &BTreeSet<&String>,
         read: &Content,
     ) -> Option<String> {
-        // If no file has its name, others may be a complete set of a different length.
+        // If no file has its original name, the files may be a complete set with a different number
+        // of files.
         let is_recounted = !self.kind.files.keys().any(|name| files.contains_key(name));
         if is_recounted && self.kind.ties != Ties::Sums {
             return None;
@@ -439,7 +443,7 @@ impl Set {
         added.filter(|_| !renames).map(|name| format!("tensor {name:?} is new"))
     }
 
-    /// Checks that a file with the contents of an original file yields the rows of that file, and
+    /// Checks that a file with the content of an original file contains the rows of that file, and
     /// that no file is skipped.
     fn wrong_rows(&self, files: &Files, read: &Content) -> Option<String> {
         let was = &self.content.parts;
@@ -462,7 +466,7 @@ impl Set {
                 Some(_) => {}
             }
         }
-        // Fewer files may be a complete set if all names have another count.
+        // If the count in all names was changed, fewer files may be a complete set.
         let is_recounted = self.kind.ties == Ties::Names && !was.keys().any(|name| files.contains_key(name));
         if self.kind.ties == Ties::Nothing || is_recounted {
             return None;
@@ -480,8 +484,8 @@ fn count(part: &Part) -> usize {
     if let Part::Rows(batches) = part { batches.iter().map(RecordBatch::num_rows).sum() } else { 1 }
 }
 
-/// Returns the files that contain the bytes of each tensor, according to the reader. Tensors that
-/// the reader decodes itself are left out.
+/// Returns the files that contain the bytes of each tensor, according to the reader. Omits tensors
+/// that the reader decodes itself.
 fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>> {
     let source =
         MemorySource::folder(kind.files.iter().map(|(name, bytes)| (name.clone(), Vec::clone(bytes))));
@@ -499,7 +503,7 @@ fn owners(registry: &Registry, kind: &Kind) -> BTreeMap<String, BTreeSet<String>
     found.max_by_key(BTreeMap::len).unwrap_or_default()
 }
 
-/// Adds the files that contain a storage. Returns whether all of them are known.
+/// Adds the files that contain a storage. Returns whether all of these files are known.
 fn files_of(catalog: &Catalog, id: StorageId, source: &MemorySource, owners: &mut BTreeSet<String>) -> bool {
     match catalog.storage(id).map(|storage| &storage.location) {
         Some(StorageLocation::File { file, .. }) => {
@@ -533,7 +537,7 @@ mod tests {
         Content { parts: tensors.iter().map(tensor).collect(), losses: BTreeSet::new() }
     }
 
-    /// Returns the set's files after these changes.
+    /// Returns the files of the set after these changes.
     fn changed(set: &Set, changes: &[[u8; CHANGE]]) -> Files {
         let mut files = set.kind.files.clone();
         changes.iter().for_each(|change| make(&mut files, *change));

@@ -1,19 +1,21 @@
-//! Environment variables that make a test larger: `FERRY_TEST_GIB` for the size of its files,
-//! `FERRY_TEST_KILLS` for the number of kills, `FERRY_FUZZ_SECONDS`, `FERRY_FUZZ_SEED` and
-//! `FERRY_FUZZ_CORPUS`.
+//! Environment variables that control the size of tests. `FERRY_TEST_GIB` sets the size of files,
+//! and `FERRY_TEST_KILLS` the number of kills. `FERRY_FUZZ_SECONDS`, `FERRY_FUZZ_SEED` and
+//! `FERRY_FUZZ_CORPUS` control fuzzing.
 
-/// Returns the number in a variable, if it is set.
+/// Returns the number in an environment variable, or `None` if it is not set.
 pub fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
-/// Returns the size of a large file: `FERRY_TEST_GIB`, or `bytes` by default.
+/// Returns the size of a large file in bytes, which is set by `FERRY_TEST_GIB` and is `bytes` by
+/// default.
 pub fn large(bytes: u64) -> u64 {
     number("FERRY_TEST_GIB").map_or(bytes, |gib| gib << 30)
 }
 
-/// Returns how often a test kills: `FERRY_TEST_KILLS`, or `default`.
+/// Returns the number of kills in a test, which is set by `FERRY_TEST_KILLS` and is `default`
+/// otherwise.
 pub fn kills(default: u64) -> u64 {
     number("FERRY_TEST_KILLS").unwrap_or(default)
 }

@@ -1,6 +1,6 @@
-//! The shapes of an output on disk: one file, a folder of its own, or a set among other files. A
-//! scene is a folder in which a test starts writing such an output, kills ferry, and checks what is
-//! left.
+//! The shapes of an output on disk: one file, a separate folder, or a set among other files. A
+//! scene is a folder in which a test starts writing such an output, kills ferry, and checks the
+//! remaining files.
 
 use crate::Ferry;
 use crate::ferry::{Outcome, run};
@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     File,
-    /// A folder of its own, with a sidecar.
+    /// A separate folder, with a sidecar.
     Folder,
     /// Shards and their index, among other files.
     Set,
@@ -35,14 +35,14 @@ impl Shape {
     }
 }
 
-/// The files that exist under the names of an output.
+/// The state of the files with the names of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Nothing that could be opened.
+    /// No output that could be opened exists.
     None,
-    /// Exactly the old output.
+    /// Exactly the old output exists.
     Old,
-    /// Exactly the new output.
+    /// Exactly the new output exists.
     New,
 }
 
@@ -52,7 +52,7 @@ const TENSORS: u64 = 32;
 /// The number of files of an output that is not a single file.
 const SHARDS: u64 = 4;
 /// The number of data files of the old checkpoint. It differs from the number in the new
-/// checkpoint, so the names of the data files differ too.
+/// checkpoint, so the names of the data files also differ.
 const OLD_BUNDLE_SHARDS: u64 = 2;
 
 /// A folder with an old and a new input of one shape, and their outputs.
@@ -66,7 +66,8 @@ pub struct Scene {
 const OLD_TENSOR_BYTES: u64 = 8 << 10;
 
 impl Scene {
-    /// Creates a new input of `bytes` and a small old input. Both outputs have the same names.
+    /// Creates a new input of `bytes` bytes and a small old input. Their outputs have the same
+    /// names.
     pub fn new(shape: Shape, bytes: u64) -> Self {
         let scene = Self { ferry: Ferry::on_disk(), shape, new_tensor_bytes: bytes / TENSORS };
         for (which, tensor_bytes) in [(State::Old, OLD_TENSOR_BYTES), (State::New, scene.new_tensor_bytes)] {
@@ -92,7 +93,7 @@ impl Scene {
         self.ferry.at("work")
     }
 
-    /// Returns the input that is converted to this state.
+    /// Returns the input whose conversion creates this state.
     pub fn input(&self, which: State) -> PathBuf {
         let suffix = if self.shape == Shape::Folder { "" } else { ".safetensors" };
         self.ferry.at(format!("{which:?}{suffix}"))
@@ -156,7 +157,7 @@ impl Scene {
         found.retain(|file| file != Path::new(BYSTANDER) && !is_staged(file));
 
         let references = [State::Old, State::New].map(|which| (which, self.reference(which)));
-        // The state that each file belongs to. The contents of the states differ.
+        // The state to which each file belongs. The old and new contents of a file differ.
         let mut states = BTreeMap::new();
         for file in &found {
             let of = references.iter().find(|(_, reference)| same(&work.join(file), &reference.join(file)));
@@ -165,8 +166,8 @@ impl Scene {
             states.insert(file.clone(), *of);
         }
         let decides = match self.shape.index() {
-            // Shards of the other output have different names. They can exist without their index,
-            // because they appear before it and are removed after it.
+            // Shards of the other state have different names. They can exist without an index,
+            // because they are published before the index and removed after it.
             Some(index) => states.get(index),
             None => states.values().next(),
         };
@@ -180,7 +181,7 @@ impl Scene {
         of
     }
 
-    /// Checks that the next run removes what a killed run left.
+    /// Checks that the next run removes all files that a killed run left.
     pub fn next_run_cleans_up(&self) {
         let _ = run(&mut self.command(State::Old, &["--force"])).expect(0);
         assert_eq!(self.state(), State::Old);
@@ -207,7 +208,8 @@ impl Scene {
         }
     }
 
-    /// Checks that `what` may have left `state`, after the old output if `with_old` is set.
+    /// Checks that `state` is allowed after a killed run. `with_old` is set if an old output
+    /// existed, and `what` describes the run in messages.
     pub fn may_stand(&self, state: State, with_old: bool, what: &str) {
         let allowed: &[State] = match (with_old, self.shape) {
             (false, _) => &[State::None, State::New],
@@ -221,20 +223,20 @@ impl Scene {
         );
     }
 
-    /// Starts the new conversion, for the caller to disturb.
+    /// Starts the new conversion, which the caller then disturbs.
     pub fn start(&self, options: &[&str]) -> Child {
         let mut command = self.command(State::New, options);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Runs the new conversion to its end.
+    /// Runs the new conversion until it exits.
     #[must_use]
     pub fn run(&self, options: &[&str]) -> Outcome {
         run(&mut self.command(State::New, options))
     }
 }
 
-/// Whether two files exist and have the same bytes.
+/// Returns whether two files exist and have the same bytes.
 fn same(a: &Path, b: &Path) -> bool {
     let (Ok(mut a), Ok(mut b)) = (File::open(a), File::open(b)) else { return false };
     let len = |file: &File| file.metadata().map(|metadata| metadata.len()).unwrap();

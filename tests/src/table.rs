@@ -1,11 +1,11 @@
-//! Tables made by hand: sorted maps of byte strings in the layout of LevelDB, in every style that a
-//! reader may meet, and in styles that no writer would use.
+//! Tables that are built by hand. A table is a sorted map of byte strings in the layout of LevelDB.
+//! The styles include every style that a reader may find, and styles that no writer uses.
 //!
-//! Block: entries, `u32 restarts[k]`, `u32 k`. The block is followed by a type byte and a masked
-//! CRC-32C of the block and that byte. Entry: varints of the shared length, the unshared length and
-//! the value's length, then the rest of the key and the value. Footer, 48 bytes: the handles
-//! (offset, length) of metaindex and index, zeros, the magic number
-//! (<https://github.com/google/leveldb/blob/main/doc/table_format.md>).
+//! A block contains entries, `u32 restarts[k]` and `u32 k`. A type byte and a masked CRC-32C of the
+//! block and that byte follow the block. An entry contains varints of the shared length, the
+//! unshared length and the value's length, and then the rest of the key and the value. The footer
+//! takes 48 bytes. It contains the handles (offset, length) of the metaindex and the index, zeros,
+//! and the magic number (<https://github.com/google/leveldb/blob/main/doc/table_format.md>).
 
 use crate::wire::varint;
 
@@ -13,30 +13,30 @@ use crate::wire::varint;
 pub const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 /// The type byte of an uncompressed block.
 pub const PLAIN: u8 = 0;
-/// The type byte of a block in raw snappy.
+/// The type byte of a block that is compressed with raw snappy.
 pub const SNAPPY: u8 = 1;
 
 /// The layout of a table.
 #[derive(Debug, Clone)]
 pub struct Style {
-    /// A block ends when it has this many bytes.
+    /// Size of a block in bytes. A block ends when it reaches this size.
     pub block_bytes: usize,
-    /// Number of entries from an entry that shares no prefix with its predecessor to the next such
-    /// entry.
+    /// Number of entries between restarts. A restart is an entry whose key is stored without a
+    /// shared prefix.
     pub restart_interval: usize,
-    /// Whether keys leave out the prefix that they share with the previous key.
+    /// Whether keys omit the prefix that they share with the previous key.
     pub shares: bool,
     /// Whether blocks are compressed.
     pub snappy: bool,
-    /// Whether the index has the shortest key that separates two blocks, instead of the last key of
+    /// Whether the index contains a short key that separates two blocks, instead of the last key of
     /// a block.
     pub shortens: bool,
-    /// Bytes after the handle in an entry of the index.
+    /// Additional bytes after the handle in an index entry.
     pub after_handle: &'static [u8],
 }
 
 impl Default for Style {
-    /// Returns the style of TensorFlow.
+    /// Returns the style that TensorFlow uses.
     fn default() -> Self {
         Self {
             block_bytes: 256 << 10,
@@ -68,22 +68,22 @@ impl Handle {
     }
 }
 
-/// Returns the CRC-32C of bytes, masked as it is stored.
+/// Returns the masked CRC-32C of bytes, which is stored in a table.
 pub fn masked_crc(bytes: &[u8]) -> u32 {
     mask(crc32c::crc32c(bytes))
 }
 
-/// Masks a CRC-32C as it is stored: rotated, with a constant added.
+/// Masks a CRC-32C by rotating it and adding a constant.
 pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// A table under construction, block by block.
+/// A table under construction, which consists of the blocks that have been added.
 #[derive(Debug, Clone, Default)]
 pub struct Blocks(pub Vec<u8>);
 
 impl Blocks {
-    /// Appends a block as it is stored, with its type and the CRC of the block and the type.
+    /// Appends a stored block, its type, and the CRC of the block and the type.
     pub fn push(&mut self, stored: &[u8], kind: u8) -> Handle {
         let handle = Handle { offset: self.0.len() as u64, len: stored.len() as u64 };
         self.0.extend(stored);
@@ -94,7 +94,7 @@ impl Blocks {
         handle
     }
 
-    /// Appends a block with these contents, in a style.
+    /// Appends a block with these contents in this style.
     pub(crate) fn push_in(&mut self, contents: &[u8], style: &Style) -> Handle {
         if style.snappy {
             let compressed = snap::raw::Encoder::new().compress_vec(contents);
@@ -125,7 +125,7 @@ impl Blocks {
     }
 }
 
-/// Returns the contents of a block: entries in the given order, and their restarts.
+/// Returns the contents of a block, which are entries in the given order, and their restarts.
 pub fn contents(entries: &[(Vec<u8>, Vec<u8>)], restart_interval: usize, shares: bool) -> Vec<u8> {
     let mut block = Vec::new();
     let mut restarts = Vec::new();
@@ -159,7 +159,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Returns a table of entries, which must be sorted by key.
+/// Returns a table with these entries, which must be sorted by key.
 pub fn table(entries: &[(Vec<u8>, Vec<u8>)], style: &Style) -> Vec<u8> {
     let mut blocks = Blocks::default();
     let mut index: Vec<(Vec<u8>, Handle)> = Vec::new();
@@ -194,8 +194,8 @@ fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns a table with one data block of these contents, valid or not, for damage that the CRC
-/// would hide.
+/// Returns a table with one data block of these contents, which may be invalid. The CRC is correct,
+/// so that readers parse the contents.
 pub fn around(contents: &[u8]) -> Vec<u8> {
     let mut blocks = Blocks::default();
     let handle = blocks.push(contents, PLAIN);

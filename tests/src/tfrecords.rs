@@ -1,7 +1,8 @@
-//! TFRecord files of Examples made by hand.
+//! TFRecord files of Examples that are built by hand.
 //!
-//! A record is its length (u64), the masked CRC-32C of those eight bytes, the data, and the masked
-//! CRC-32C of the data (<https://www.tensorflow.org/tutorials/load_data/tfrecord>).
+//! A record consists of the length of the data (u64), the masked CRC-32C of those eight bytes, the
+//! data, and the masked CRC-32C of the data
+//! (<https://www.tensorflow.org/tutorials/load_data/tfrecord>).
 
 use crate::table::masked_crc;
 use crate::wire::{Wire, varint};
@@ -14,7 +15,7 @@ pub enum Feature {
     Bytes(Vec<Vec<u8>>),
 }
 
-/// Returns an Example.
+/// Returns an encoded Example with these features.
 pub fn example(features: &[(&str, Feature)]) -> Vec<u8> {
     let mut map = Wire::new();
     for (name, feature) in features {

@@ -1,8 +1,9 @@
-//! Protocol buffers' binary form by hand: a sequence of fields, each a tag (`number << 3 | type`)
-//! and a value (<https://protobuf.dev/programming-guides/encoding/>).
+//! A hand-written encoder for the binary form of protocol buffers. A message is a sequence of
+//! fields, each with a tag (`number << 3 | type`) and a value
+//! (<https://protobuf.dev/programming-guides/encoding/>).
 
-/// Appends a varint: seven bits per byte, the lowest first, with the high bit set in all bytes but
-/// the last.
+/// Appends a varint. Each byte contains seven bits, lowest bits first, and the high bit is set in
+/// all bytes except the last.
 pub fn varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value.to_le_bytes()[0] | 0x80);
@@ -25,8 +26,7 @@ impl Wire {
         varint(&mut self.0, u64::from(number) << 3 | kind);
     }
 
-    /// Adds a number. Negative numbers take ten bytes, and 0 is written although an encoder would
-    /// leave it out.
+    /// Adds a number. Negative numbers take ten bytes. Unlike in a standard encoder, 0 is written.
     pub fn int(mut self, number: u32, value: i64) -> Self {
         self.tag(number, 0);
         varint(&mut self.0, value.cast_unsigned());

@@ -1,7 +1,7 @@
-//! The results of `cargo build --workspace`, in the profile that the tests run in.
+//! The results of `cargo build --workspace` in the profile of the tests.
 //!
-//! `cargo test` does not rebuild the library of the formats. The build is therefore run again here,
-//! and its messages name the paths.
+//! `cargo test` does not rebuild the library of the formats. This module therefore runs the build
+//! again, and reads the paths from cargo's messages.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -25,8 +25,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Creates a temporary folder in the target folder, which is on a disk, while `/tmp` may not
-    /// be.
+    /// Creates a temporary folder in the target folder, which is on a disk. `/tmp` may be in
+    /// memory.
     pub fn folder(&self, prefix: &str) -> TempDir {
         let parent = self.target.join("tmp");
         std::fs::create_dir_all(&parent).unwrap();
@@ -44,7 +44,7 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository")
 }
 
-/// Returns the workspace, which is built once per process.
+/// Returns the results of the build, which runs once per process.
 pub fn workspace() -> &'static Workspace {
     static BUILT: OnceLock<Workspace> = OnceLock::new();
     BUILT.get_or_init(whole)
@@ -58,7 +58,7 @@ fn whole() -> Workspace {
     Workspace { program: file("ferry"), formats: file("ferry_formats"), target, files }
 }
 
-/// Returns the cargo command, in the root of the repository.
+/// Returns a cargo command that runs in the root of the repository.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root());
@@ -66,12 +66,12 @@ pub fn cargo() -> Command {
     cargo
 }
 
-/// Removes from a command that runs cargo the variables that cargo set in this process for the
-/// tested package.
+/// Removes the environment variables that cargo set in this process for the tested package from a
+/// command that runs cargo.
 ///
-/// A build script that reads `CARGO_PKG_NAME` and similar variables (ring's does) runs again when
-/// they change, and everything that depends on its crate is compiled again. This would happen in
-/// each test, and again after it.
+/// A build script that reads `CARGO_PKG_NAME` and similar variables, such as ring's, runs again
+/// when they change. Everything that depends on its crate is then also compiled again. With the
+/// variables, this would happen in each test, and again in the next normal build.
 pub fn forget_package(command: &mut Command) {
     let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os() {
@@ -106,7 +106,7 @@ pub fn files_of(folder: &Path, target: &Path, command: &str, options: &[&str]) -
     messages.filter_map(|message| files_in(&message, folder)).flatten().collect()
 }
 
-/// Returns the files of an artifact of a crate in `folder`, with the name of its target.
+/// Returns the files of an artifact of a crate in `folder`, with the name of the artifact's target.
 fn files_in(message: &Value, folder: &Path) -> Option<Vec<(String, PathBuf)>> {
     if !Path::new(message["manifest_path"].as_str()?).starts_with(folder) {
         return None;
@@ -120,7 +120,8 @@ fn files_in(message: &Value, folder: &Path) -> Option<Vec<(String, PathBuf)>> {
     Some(files.filter(|file| is_product(file)).map(|file| (name.to_owned(), file)).collect())
 }
 
-/// Whether a file is a program or a library, and not an intermediate file of the compiler.
+/// Returns whether a file is a program or a library, as opposed to an intermediate file of the
+/// compiler.
 fn is_product(file: &Path) -> bool {
     file.extension().is_none_or(|suffix| suffix == DLL_EXTENSION || suffix == "rlib")
 }

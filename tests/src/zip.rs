@@ -1,10 +1,10 @@
-//! An uncompressed zip that contains just what torch needs, for archives that no framework would
-//! write. The CRCs are 0, which means that they are not checked.
+//! Uncompressed zip archives that contain only the parts that torch needs, for tests of archives
+//! that no framework writes. The CRCs are 0, which means that they are not checked.
 
 use std::io::{Cursor, Read as _};
 use tensorferry_test_kit::zip::Zip;
 
-/// The members of an archive: name and bytes.
+/// The names and bytes of the members of an archive.
 pub type Members = Vec<(String, Vec<u8>)>;
 
 /// Returns the members of an archive.
@@ -20,8 +20,8 @@ pub fn members(archive: &[u8]) -> Members {
     member.collect()
 }
 
-/// Returns an archive of these members without CRCs. A CRC would catch damage to the pickle before
-/// it reaches the evaluator.
+/// Returns an archive of these members without CRCs. With CRCs, damage to a pickle would be
+/// rejected before the evaluator reads the pickle.
 pub fn bare(members: &Members) -> Vec<u8> {
     let members: Vec<_> = members.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
     stored(&members)

@@ -1,4 +1,4 @@
-//! A zoo: a folder of models with a manifest that converts all of them to safetensors.
+//! A zoo is a folder of models with a manifest that converts all of them to safetensors.
 
 use crate::ferry::Outcome;
 use crate::files::{STAGING, copy_below, files_below};
@@ -26,7 +26,7 @@ impl Default for Zoo {
 }
 
 impl Zoo {
-    /// Creates an empty zoo, whose manifest converts everything in `in/`, with verification.
+    /// Creates an empty zoo with a manifest that converts everything in `in/`, with verification.
     pub fn new() -> Self {
         let zoo = Self { ferry: Ferry::on_disk() };
         std::fs::create_dir(zoo.path("in")).unwrap();
@@ -56,7 +56,7 @@ impl Zoo {
         self.ferry.write(name, bytes);
     }
 
-    /// Adds a safetensors file of about `bytes` to `in/`.
+    /// Adds a safetensors file of about `bytes` bytes to `in/`.
     pub fn add_model(&self, name: &str, bytes: u64, seed: u64) {
         let path = self.path("in").join(name);
         std::fs::create_dir_all(path.parent().expect("the path is in the zoo")).unwrap();
@@ -64,7 +64,7 @@ impl Zoo {
     }
 
     /// Adds every fixture that must be read to `in/`, `rounds` times under different names. Returns
-    /// the cases, each with its first folder.
+    /// the cases, each with the folder of its first copy.
     pub fn add_fixtures(&self, rounds: usize) -> Vec<(Case, PathBuf)> {
         let mut added = Vec::new();
         for section in ["safetensors", "torch", "tf", "deepspeed"] {
@@ -82,7 +82,7 @@ impl Zoo {
         added
     }
 
-    /// Returns the command `ferry run` on the zoo's manifest.
+    /// Returns a command that runs `ferry run` on the zoo's manifest.
     #[must_use]
     pub fn command(&self, options: &[&str]) -> Command {
         let mut command = self.ferry.command(["run"]);
@@ -90,24 +90,24 @@ impl Zoo {
         command
     }
 
-    /// Runs the manifest to its end.
+    /// Runs the manifest until the run ends.
     #[must_use]
     pub fn run(&self, options: &[&str]) -> Outcome {
         crate::ferry::run(&mut self.command(options))
     }
 
-    /// Starts the run, for the caller to disturb.
+    /// Starts the run, which the caller then disturbs.
     pub fn start(&self, options: &[&str]) -> Child {
         self.command(options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Makes the plan `zoo.plan`, with this many jobs per piece.
+    /// Creates the plan `zoo.plan` with this many jobs per piece.
     pub fn plan(&self, piece_jobs: usize) -> Outcome {
         let [manifest, plan] = self.ferry.paths(["zoo.toml", "zoo.plan"]);
         self.ferry.run(args!["plan", manifest, plan, "--piece-jobs", piece_jobs.to_string(), "--json"])
     }
 
-    /// Returns the command `ferry run` or `ferry work` on the zoo's plan.
+    /// Returns a command that runs `ferry run` or `ferry work` on the zoo's plan.
     #[must_use]
     pub fn on_plan(&self, command: &str, options: &[&str]) -> Command {
         let mut command = self.ferry.command([command]);
@@ -115,7 +115,7 @@ impl Zoo {
         command
     }
 
-    /// Waits until a fault of the kind `stop` has stopped a process, or one of its children.
+    /// Waits until a fault of the kind `stop` has stopped a process or one of its children.
     pub fn wait_until_stopped(&self, process: u32) {
         let is_stopped = |process: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -161,8 +161,8 @@ impl Zoo {
         names
     }
 
-    /// Returns every output file except stages and receipts, with facts that change when it is
-    /// written again.
+    /// Returns every output file except stages and receipts, with facts that change when the file
+    /// is written again.
     pub fn outputs(&self) -> Standing {
         let out = self.path("out");
         if !out.exists() {
@@ -171,7 +171,7 @@ impl Zoo {
         let is_staged = |file: &PathBuf| file.iter().any(|part| part.to_string_lossy().starts_with(STAGING));
         let is_receipt = |file: &PathBuf| file.to_string_lossy().ends_with(".ferry.json");
         let files = files_below(&out).into_iter().filter(|file| !is_staged(file) && !is_receipt(file));
-        // A file may disappear while a run is killed.
+        // A file may disappear while a run is being killed.
         let facts = files.filter_map(|file| {
             let meta = std::fs::symlink_metadata(out.join(&file)).ok()?;
             Some((file, (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())))
@@ -202,7 +202,8 @@ pub fn kill(process: u32) {
     let _ = kill_process(process, Signal::KILL);
 }
 
-/// Continues a stopped process, and all its current and future children, and returns its output.
+/// Continues a stopped process and its current and future children, and returns the output of the
+/// process.
 pub fn wake(mut stopped: Child) -> Output {
     while stopped.try_wait().unwrap().is_none() {
         for process in children(stopped.id()).into_iter().chain([stopped.id()]) {
@@ -221,7 +222,7 @@ pub fn children(of: u32) -> Vec<u32> {
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_child = |process: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        // `PID (NAME) STATE PPID ...`. The name may contain any characters.
+        // The format is `PID (NAME) STATE PPID ...`, where the name may contain any characters.
         stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&of)
     };
     processes.filter(is_child).collect()
