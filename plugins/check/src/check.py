@@ -82,7 +82,7 @@ def framework(name):
 # digest) or the reason why the framework cannot read the tensor.
 
 def fact(dtype, shape, raw):
-    """Returns dtype, shape and digest of a tensor. The documentation of receipts defines the digest."""
+    """Returns the dtype, shape and digest of a tensor. The documentation of receipts defines the digest."""
     digest, word = blake3(), dtype.encode()
     digest.update(b"tensorferry tensor 1\n" + struct.pack("<Q", len(word)) + word)
     digest.update(struct.pack(f"<{len(shape) + 1}Q", len(shape), *shape))
@@ -97,7 +97,7 @@ def torch_fact(torch, tensor):
         return f"torch reads it as {tensor.dtype}, {tensor.layout}"
     shape = list(tensor.shape)
     if dtype == "F4":
-        shape[-1] *= 2  # torch counts pairs
+        shape[-1] *= 2  # the shape in torch counts pairs of elements
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     start = tensor.storage_offset() * tensor.element_size()
     length = tensor.numel() * tensor.element_size()
@@ -112,7 +112,7 @@ def safetensors_file(path):
         for name in file.keys():
             try:
                 tensor = file.get_tensor(name)
-            except Exception as error:  # of any kind: this version may lack the dtype
+            except Exception as error:  # any error, because this version may not support the dtype
                 yield name, f"safetensors cannot read it: {error}"
             else:
                 yield name, torch_fact(torch, tensor)
@@ -134,7 +134,7 @@ def torch_file(path):
     torch = framework("torch")
     try:
         value = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
-    except RuntimeError:  # files from before torch 1.6 cannot be mapped
+    except RuntimeError:  # torch cannot map files from before version 1.6
         value = torch.load(path, weights_only=True, map_location="cpu")
     for name, tensor in flatten(torch, value):
         yield name, torch_fact(torch, tensor)
@@ -217,7 +217,7 @@ def read(format_id, path):
         return dict(reader(path))
     except NotChecked:
         raise
-    except Exception as error:  # of any kind: the framework rejects the file
+    except Exception as error:  # any error means that the framework rejects the file
         raise NotChecked(f"its framework cannot read it: {type(error).__name__}: {error}") from error
 
 
@@ -273,7 +273,7 @@ class Blake3:
         return self.parents(value[:, :1], value[:, 1:], ROOT).astype("<u4").tobytes().hex()
 
     def reduced(self, values, until=1):
-        """Combines pairs of neighboring values until `until` values are left. A last value without a pair is kept."""
+        """Combines pairs of neighboring values until `until` values are left. Keeps a last value without a pair."""
         while values.shape[1] > until:
             even = values.shape[1] // 2 * 2
             above = self.parents(values[:, 0:even:2], values[:, 1:even:2])
@@ -369,7 +369,7 @@ class Column:
         return self.type.startswith(("timestamp[", "date"))
 
     def add(self, values):
-        """Adds the value of a row: None, or a flat list of values in which None is a null."""
+        """Adds the value of a row, which is None or a flat list of values. A None in the list is a null."""
         if values is None:
             self.rows += MISSING
         else:
@@ -402,7 +402,7 @@ class Column:
 
 
 def flat(value, depth):
-    """Flattens the nested lists of a value. A null list inside another list is left out."""
+    """Flattens the nested lists of a value. Omits null lists inside lists."""
     if depth == 0 or not isinstance(value, list):
         return [] if depth and value is None else [value]
     return value if depth == 1 else [inner for item in value for inner in flat(item, depth - 1)]
@@ -526,7 +526,7 @@ def inside(folder, name):
 
 
 def differs_from(path, expected):
-    """Returns how a file differs from its entry in the receipt, or None if it does not differ."""
+    """Returns a description of how a file differs from its entry in the receipt, or None if it is the same."""
     if not path.is_file():
         return "is missing"
     if path.stat().st_size != expected["bytes"]:
@@ -584,7 +584,7 @@ class Output:
         for file in records["files"]:
             path, rows, names = inside(folder, file["name"]), 0, set()
             if not path.is_file():
-                continue  # already reported for the file
+                continue  # the check of the files has already reported this
             columns = [Column(column) for column in compared]
             try:
                 for number, of_batch, values in reader(path, [c["name"] for c in records["columns"]], columns):
@@ -595,7 +595,7 @@ class Output:
                             column.add(row)
             except NotChecked:
                 raise
-            except Exception as error:  # of any kind: the framework rejects the file
+            except Exception as error:  # any error means that the framework rejects the file
                 self.wrong.append(f"file {file['name']!r}: its framework cannot read it: {type(error).__name__}: {error}")
                 continue
             digests = {c["name"]: digest for c, digest in zip(records["columns"], file["columns"])}
@@ -756,7 +756,7 @@ def main():
 
 
 def printable(text):
-    """Escapes characters that are not printable. Names come from files and must not control the terminal."""
+    """Escapes characters that are not printable, because names from files must not control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

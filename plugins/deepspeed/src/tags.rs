@@ -19,8 +19,8 @@ pub(crate) fn steps(source: &dyn Source) -> Result<Vec<String>> {
     Ok(folders.into_iter().filter(|folder| folder.starts_with(STEP)).collect())
 }
 
-/// Returns the only step in the input folder, or `None` if there are no steps. Returns an error if
-/// there are several.
+/// Returns the only step in the input folder, or `None` if the folder has no steps. Returns an
+/// error if there are several.
 pub(crate) fn only_step(source: &dyn Source) -> Result<Option<String>> {
     match &mut *steps(source)? {
         [] => Ok(None),
@@ -37,7 +37,7 @@ pub(crate) fn tag_options(source: &dyn Source) -> Option<String> {
     Some(tags.join(" or "))
 }
 
-/// Returns the folder that the pointer file names, or `None` if there is no pointer file.
+/// Returns the folder that the pointer file names, or `None` if the pointer file does not exist.
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     let named = match source.entry() {
         Entry::File(name) => Some(name.as_str()),

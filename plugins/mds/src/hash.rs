@@ -1,5 +1,5 @@
-//! Hashes of shards, in lowercase hexadecimal digits. The names of the hashes are those of Python's
-//! `hashlib` and `xxhash` modules.
+//! Hashes of shards, in lowercase hexadecimal digits. The hashes have the same names as in the
+//! Python modules `hashlib` and `xxhash`.
 
 use md5::Md5;
 use sha1::Sha1;

@@ -1,4 +1,4 @@
-//! Detection of MDS datasets by the beginning of `index.json`.
+//! Detection of MDS datasets, by the beginning of `index.json`.
 
 use crate::INDEX;
 use crate::index::Index;

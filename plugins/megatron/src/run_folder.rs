@@ -156,8 +156,8 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
 
 /// If the second number in each folder's name can be a pipeline rank or an expert rank, returns the
 /// folder with the highest second number. The parameter names in this folder determine the meaning
-/// of the number. Returns `None` if there are no second numbers, or if the arguments declare the
-/// numbers of ranks.
+/// of the number. Returns `None` if the names have no second numbers, or if the arguments declare
+/// the numbers of ranks.
 pub(crate) fn last_ambiguous<'f>(folders: &'f [RankFolder], args: &Args) -> Option<&'f RankFolder> {
     let is_said = ["pipeline_model_parallel_size", "expert_model_parallel_size"]
         .into_iter()

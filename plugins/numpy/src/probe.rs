@@ -13,7 +13,7 @@ use tensorferry_zip::{Directory, Extent, Names};
 /// formats.
 const IN_A_FOLDER: Score = Score(10);
 
-/// Scores a source. A file with a matching name but wrong bytes still gets a low score, so that the
+/// Scores a source. A file with a matching name but wrong bytes still gets `MAYBE`, so that the
 /// reader can report what is wrong.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {

@@ -1,4 +1,5 @@
-//! The attacks of `tests/tests/quick/safety/README.md`, run with the script that measures them.
+//! Runs the attacks in `tests/tests/quick/safety/README.md` with the script that measures their
+//! costs.
 
 use std::process::Command;
 use tensorferry_tests::ferry;
@@ -9,7 +10,7 @@ use tensorferry_tests::workspace::{root, workspace};
 fn every_attack_is_answered_in_bounds() {
     let folder = workspace().program.parent().expect("a program is in the target folder");
     let mut attacks = Command::new(root().join("tests/attacks"));
-    // A development build is slow.
+    // Set a longer timeout, because a development build is slow.
     attacks.arg(folder).env("FERRY_TEST_SECONDS", "600");
     let outcome = ferry::run(&mut attacks).expect(0);
     println!("{outcome}");

@@ -1,5 +1,5 @@
-//! Kernels, sandboxes and file systems that lack a system call. A killed run leaves the old or the
-//! new output, and the next run completes.
+//! Tests with kernels, sandboxes and file systems that lack a system call. A killed run must leave
+//! either the old or the new output, and the next run must complete.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ use tensorferry_tests::{Ferry, args, disk};
 const CALLS: [&str; 6] = ["statx", "renameat2", "openat2", "copy_file_range", "flock", "fallocate"];
 const INDEX: &str = "model.safetensors.index.json";
 
-/// The location of the output folder.
+/// The type of file system that contains the output folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Disk,
@@ -32,7 +32,7 @@ fn mounted(output: &Path, command: &Command) -> Command {
     started_by(mount, command)
 }
 
-/// Returns the files that are not staged, with their bytes.
+/// Returns the names and bytes of all files outside staging folders.
 fn seen(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = files_below(folder);
     found.retain(|path| !path.to_string_lossy().contains(".ferry-stage-"));

@@ -1,5 +1,5 @@
-//! A process that is killed at any moment and at every stage of the commit leaves what the contract
-//! promises, and the next run cleans up.
+//! Tests processes that are killed at random moments and at every stage of the commit. The
+//! remaining files must be in a state that the contract allows, and the next run must clean up.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -74,8 +74,8 @@ fn a_bundle_killed_at_random_moments() {
 
 const SHAPES: [Shape; 4] = [Shape::File, Shape::Folder, Shape::Set, Shape::Bundle];
 
-/// Runs the job of each shape, with and without an old output, with a fault at the first, second
-/// and third time that a stage is reached. The fault is an error with this exit code. After the
+/// Runs the job of each shape, with and without an old output. A fault occurs the first, second or
+/// third time that a stage is reached. The fault is an error with exit code `code`. After the
 /// commit, the exit code is 0.
 fn failed_at_every_stage(kind: &str, code: i32) {
     for shape in SHAPES {
@@ -138,7 +138,7 @@ fn an_interrupt_leaves_nothing() {
                     assert_ne!(state, State::New);
                     scene.nothing_is_staged();
                 }
-                // The program was interrupted before it could handle the signal.
+                // The signal arrived before the program could handle it.
                 None => {}
                 Some(code) => panic!("ended with {code} when interrupted"),
             }
@@ -147,8 +147,8 @@ fn an_interrupt_leaves_nothing() {
     assert!(interrupted > 0, "no run was interrupted");
 }
 
-/// `publish/commit/crash.rs` tests the state after a kill. Here, a receipt always describes its
-/// output, and the next run leaves only its own files.
+/// Tests that a receipt always describes its output after a kill, and that the next run leaves only
+/// its own files. `publish/commit/crash.rs` tests the state of the output itself.
 #[test]
 #[ignore = "kills processes"]
 fn killed_at_every_stage_of_the_commit() {
@@ -200,8 +200,9 @@ fn killed_at_every_stage_of_the_commit() {
     }
 }
 
-/// Files of rows get their names when the last file is written. A program that is killed leaves the
-/// old files, and the next run leaves the files of only one output.
+/// Tests kills while files of rows are written, which get their final names only when the last file
+/// is complete. A killed program leaves the old files, and the next run leaves the files of only
+/// one output.
 #[test]
 #[ignore = "kills processes"]
 fn killed_while_files_of_rows_replace_more_of_them() {
@@ -216,7 +217,7 @@ fn killed_while_files_of_rows_replace_more_of_them() {
             let options = ["-o", "shard_rows=40", "--receipt", "--force"];
             let mut command = ferry.command(args!["convert", input, output]);
             let outcome = run(command.args(options).env("FERRY_FAULT", format!("{stage}@{time}")));
-            // The receipt describes existing files, of the old output or of the new one.
+            // If a receipt exists, it describes existing files of either the old or the new output.
             if stage == "old-receipt-removed" && outcome.code.is_none() {
                 assert!(!ferry.at("set/x.jsonl.ferry.json").exists());
             } else {

@@ -1,4 +1,4 @@
-//! A killed run over a dataset can be continued.
+//! Tests that a killed run over a dataset can be continued.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,8 @@ use tensorferry_tests::host::{RUN_STAGES, STAGES};
 use tensorferry_tests::settings::kills;
 use tensorferry_tests::zoo::{Standing, Zoo, children, kill};
 
-/// Returns the outputs that have a receipt, and checks that those in `before` have not been written
-/// again.
+/// Returns the outputs that have a receipt. Checks that the outputs in `before` have not been
+/// written again.
 fn standing(zoo: &Zoo, before: &Standing, what: &str) -> Standing {
     let now = zoo.outputs();
     for (output, facts) in before {
@@ -87,7 +87,7 @@ fn killed_at_every_stage() {
         let outcome = tensorferry_tests::ferry::run(command.env("FERRY_FAULT", format!("{stage}@1")));
         match outcome.code {
             None => assert!(RUN_STAGES.contains(stage), "{stage}"),
-            // The fault is set in every job process, so that a retry is killed, too.
+            // The fault is set in every job process, so that retries are also killed.
             Some(3) => assert!(outcome.stderr.contains("SIGKILL"), "{stage}: {outcome}"),
             code => assert_eq!(code, Some(0), "{stage}: {outcome}"),
         }

@@ -1,5 +1,5 @@
-//! Disks that are full or read-only, and sources that change during the copy. The exit code matches
-//! the contract, and existing files are kept.
+//! Tests of full and read-only disks, and of sources that change during the copy. The exit code
+//! must match the contract, and existing files must be kept.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::OpenOptions;
@@ -51,10 +51,10 @@ fn a_read_only_target_is_named() {
     }
 }
 
-/// Large enough for a copy to take a while.
+/// Size in bytes of a file that takes long enough to copy.
 const LARGE: u64 = 32 << 20;
 
-/// Stops the process when it writes, changes the source, and continues the process.
+/// Stops the process while it is writing, changes the source, and continues the process.
 fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
     const TRIES: u32 = 20;
     for with_old in [false, true] {
@@ -123,7 +123,7 @@ fn a_full_disk_fails_what_does_not_fit() {
          [[job]]\ninput = \"in/big.safetensors\"\noutput = \"out/big.pt\"\nname = \"elsewhere\"\n",
     );
     let (outcome, left) = on_tmpfs(&zoo.path("full"), "size=8m", &zoo.command(&[]));
-    // The exit code blames the machine, because the inputs are valid.
+    // The inputs are valid, so the exit code is that of an I/O error.
     let _ = outcome.expect(5).says(&["full/big.pt", "space"]);
     assert_eq!(left, ["small.pt", "small.pt.ferry.json"]);
     assert_eq!(zoo.failure("full/big.pt")["exit_code"], 5);

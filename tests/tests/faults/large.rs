@@ -1,4 +1,4 @@
-//! Files of gigabytes.
+//! Tests of files of several gigabytes.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use tensorferry_tests::table::{Style, mask};
 #[ignore = "hashes ten gibibytes"]
 fn a_tensor_of_five_gibibytes_is_read() {
     const LEN: u64 = 5 << 30;
-    /// The digest of 5 GiB of zeros with the three marks below.
+    /// The SHA-256 digest of 5 GiB of zeros with the three marks below.
     const SHA256: &str = "b14ba3be23ad8c81e34997d067fcf426831346f6a45d2803f635ab457cf7996c";
     let ferry = Ferry::new();
     let mut bundle = Bundle::default();
@@ -32,7 +32,7 @@ fn a_tensor_of_five_gibibytes_is_read() {
     let shape = vec![5, 1 << 30];
     let large = Entry { dtype: dtype("U8").number, shape, size, masked_crc: mask(crc), ..Entry::default() };
     bundle.set("large", &large);
-    // Another tensor after the large one, whose offset does not fit in 32 bits either.
+    // Add a tensor after the large one. Its offset does not fit in 32 bits.
     let tail = b"0123456789ab";
     let entry = bundle.numbers("tail", dtype("I32"), &[3], tail);
     bundle.set("tail", &Entry { offset: size, ..entry });
@@ -47,7 +47,7 @@ fn a_tensor_of_five_gibibytes_is_read() {
 
     bundle.expected.insert("large".into(), ("U8".into(), vec![5, 1 << 30], SHA256.into()));
     assert_eq!(ferry.tensors(&ferry.at("m")), bundle.expected);
-    // Changes one byte in five gibibytes.
+    // Change one byte of the 5 GiB.
     data.write_all_at(b"?", (3 << 30) + 1).unwrap();
     let says = ["m.data-00000-of-00001", "large"];
     ferry.on("inspect", ferry.at("m"), &["--digest", "sha256"]).expect(3).says(&says);

@@ -1,5 +1,5 @@
-//! Tests that take minutes or need more than a writable folder: processes that are killed, disks
-//! that are full, files of gigabytes.
+//! Tests that take minutes or need more than a writable folder, such as tests with killed
+//! processes, full disks and files of several gigabytes.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod attacks;

@@ -1,4 +1,4 @@
-//! The memory for records has a budget that does not depend on the input.
+//! Tests that memory use stays within the budget, regardless of the size of the input.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,8 +13,8 @@ use tensorferry_tests::{Ferry, args, ferry};
 const MEBIBYTE: u64 = 1 << 20;
 const BUDGET: &str = "32MiB";
 
-/// Returns an Example of about a kilobyte. Its integers have one byte each, and eight when they are
-/// decoded.
+/// Returns an encoded Example of about a kilobyte. Its integers take one byte each, and eight bytes
+/// after decoding.
 fn example(number: u64) -> Vec<u8> {
     let number = number.to_le_bytes();
     let floats: Vec<u8> = (0..64_u8).flat_map(|at| [at, number[0], number[1], 0x3f]).collect();
@@ -69,12 +69,12 @@ fn memory_does_not_grow_with_the_input() {
         });
         let told = format!("{command} to {output:?}: {small} MiB for 24 MiB, {large} MiB for 96 MiB");
         println!("{told}");
-        // Threads and the allocator make the peak vary between runs.
+        // Threads and the allocator cause the peak to vary between runs.
         assert!(large <= small + 32, "{told}");
     }
 }
 
-/// Statistics, differences and slices read a whole model, but keep none of it in memory.
+/// Tests that statistics, differences and slices do not keep the model in memory.
 #[test]
 #[ignore = "reads files of 192 MiB"]
 fn memory_of_looking_does_not_grow_with_the_input() {
@@ -82,7 +82,7 @@ fn memory_of_looking_does_not_grow_with_the_input() {
     let [small, large] = [("small", 48), ("large", 192)].map(|(name, mebibytes)| {
         let [model, turned, blocks] =
             ["safetensors", "npy", "gguf"].map(|suffix| ferry.at(format!("{name}.{suffix}")));
-        // Each of the few tensors is larger than the budget, and one is stored in column order.
+        // Each of the two tensors is larger than the budget, and one is stored in column order.
         Model::of_weights(mebibytes * MEBIBYTE, 2, 7).write(&model).unwrap();
         let rows = mebibytes * MEBIBYTE / 4096;
         let header = format!("{{'descr': '<f4', 'fortran_order': True, 'shape': ({rows}, 1024), }}");
@@ -132,13 +132,14 @@ fn memory_is_the_budget_whatever_the_rows() {
     let len = file.len();
     for (from, to) in [(&path, &records), (&records, &back)] {
         let peak = peak(&ferry.command(args!["convert", from, to, "--memory", "16MiB"]));
-        // The program and its plugins take 30 MiB in any case.
+        // The program and its plugins always take 30 MiB.
         assert!(peak < 128 << 20 && len > 200 << 20, "{peak} bytes for {len}");
     }
     assert!(ferry.equal(&path, &back));
 }
 
-/// `--memory` is kept from its smallest value on. Development builds have larger libraries.
+/// Tests that memory use exceeds the smallest `--memory` value by at most 32 MiB. Development
+/// builds are allowed 64 MiB, because their libraries are larger.
 #[test]
 #[ignore = "converts files of 160 MiB"]
 fn the_process_takes_its_budget_and_a_little() {
@@ -161,7 +162,7 @@ fn the_process_takes_its_budget_and_a_little() {
 #[test]
 #[ignore = "reads pickles of 32 MB"]
 fn values_of_a_pickle_fit_into_the_memory_that_is_given() {
-    // The limit is slightly higher, because the list counts as well.
+    // The number is slightly below the limit on values, because the list is also a value.
     const FITS: u32 = 820_000;
     const MANY: u32 = (32 << 20) / 9;
     let ferry = Ferry::new();

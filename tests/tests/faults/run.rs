@@ -1,5 +1,6 @@
-//! The next run completes a run that was killed at any moment and at every stage. Every output is
-//! complete and correct, and committed outputs are not written again.
+//! Tests of runs that are killed at random moments and at every stage. The next run must complete
+//! the work. Every output must be complete and correct, and committed outputs must not be written
+//! again.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use tensorferry_tests::host::{RUN_STAGES, STAGES};
 use tensorferry_tests::settings::{kills, large};
 use tensorferry_tests::zoo::{Standing, Zoo, children, kill};
 
-/// A zoo of a few small and large models, and their expected outputs.
+/// A zoo of small and large models, and the expected outputs.
 struct Scene {
     zoo: Zoo,
     expected: BTreeMap<PathBuf, String>,
@@ -56,12 +57,13 @@ impl Scene {
                 path.display()
             );
         }
-        // The receipt becomes visible last, so an output without a receipt is written again.
+        // The receipt of an output becomes visible last, so an output without a receipt is written
+        // again.
         let receipt = |file: &PathBuf| self.zoo.path("out").join(format!("{}.ferry.json", file.display()));
         now.into_iter().filter(|(file, _)| receipt(file).exists()).collect()
     }
 
-    /// Runs until everything is done.
+    /// Runs the zoo until all jobs are done.
     fn end(&self, before: &Standing, what: &str) {
         self.zoo.forget_report();
         let outcome = self.zoo.run(&["--quiet"]);
@@ -110,7 +112,8 @@ fn killed_at_random_moments() {
                 }
                 hits += u64::from(what != "child" || child.is_some());
             } else if standing.is_empty() {
-                // The machine was busier when the time was measured.
+                // The run ended before the kill, because the machine was busier during the
+                // measurement of the full run.
                 whole = whole.min(start.elapsed());
             }
             let code = runner.wait().unwrap().code();
@@ -146,7 +149,8 @@ fn killed_at_every_stage() {
             scene.end(&standing, &fault);
         }
     }
-    // Every stage of the runner twice, and those of a job that writes one file.
+    // The faults must reach every stage of the runner twice, and the stages of a job that writes
+    // one file.
     assert!(reached >= 9 + 10, "{reached}");
 }
 
@@ -157,7 +161,7 @@ fn a_torn_journal_costs_nothing_that_stands() {
     let journal = scene.zoo.path("zoo.journal.jsonl");
     let whole = fs::read(&journal).unwrap();
     let stands = scene.zoo.outputs();
-    // Cuts the last record of the journal, and then the record before it as well.
+    // Cut the journal within the last record, and then within and after earlier records.
     let ends: Vec<usize> =
         whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
     for cut in [ends[ends.len() - 1] - 3, ends[ends.len() - 2] - 3, ends[ends.len() - 3] + 1] {
@@ -177,7 +181,7 @@ fn one_run_at_a_time() {
     while children(first.id()).is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // The first run is stopped, so that it cannot end while the second run checks.
+    // Stop the first run, so that it cannot end while the second run checks for other runs.
     kill_process(Pid::from_child(&first), Signal::STOP).unwrap();
     let second = scene.zoo.run(&["--quiet"]);
     if first.try_wait().unwrap().is_none() {
@@ -208,7 +212,7 @@ fn an_interrupt_ends_cleanly_and_can_be_resumed() {
                 scene.zoo.nothing_is_staged();
                 assert_eq!(scene.zoo.report()["interrupted"], true);
             }
-            // The run was complete, or could not handle the signal yet.
+            // The run was already complete, or could not handle the signal yet.
             Some(0) | None => {}
             code => panic!("{code:?}"),
         }

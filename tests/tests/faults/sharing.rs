@@ -1,4 +1,5 @@
-//! On a file system that shares blocks between files, a copy without changes takes no space.
+//! Tests that a copy without changes takes no space on a file system that shares blocks between
+//! files.
 
 use std::process::Command;
 use tensorferry_tests::Ferry;
@@ -6,8 +7,8 @@ use tensorferry_tests::disk::is_left_out;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::model::Model;
 
-/// Makes an XFS in a sparse file, mounts it in its own mount namespace, and prints the space that
-/// the conversion took.
+/// A script that creates an XFS file system in a sparse file and mounts it in a separate mount
+/// namespace. It prints the space that the conversion takes.
 const SCRIPT: &str = r#"
 set -e
 truncate -s 1G "$1/disk.img"
@@ -34,7 +35,7 @@ fn blocks_are_shared() {
     std::fs::create_dir(ferry.at("disk")).unwrap();
     let [made, model] = ferry.paths(["made.safetensors", "model.safetensors"]);
     Model::of_size(64 << 20, 20, 5).write(&made).unwrap();
-    // Writes the tensors in ferry's order, so that the copy is the same file.
+    // Write the tensors in ferry's order, so that the copy has the same bytes.
     let _ = ferry.convert(&made, &model, &[]);
     let program = ferry.command(["formats"]).get_program().to_owned();
     let mut script = Command::new("unshare");

@@ -1,6 +1,7 @@
-//! A process that is killed while it writes a set to a store leaves the complete old set or the
-//! complete new one. Without an old set, it leaves nothing or the new set. `ferry clean` ends the
-//! uploads of the killed process, and the next run removes the rest.
+//! Tests of processes that are killed while they write a set to a store. The complete old set or
+//! the complete new set must remain. Without an old set, either nothing or the new set may remain.
+//! `ferry clean` aborts the uploads of the killed process, and the next run removes its other
+//! objects.
 
 use crate::stores::bucket::{Bucket, start};
 use crate::stores::server::Server;
@@ -59,7 +60,8 @@ impl Shop {
         self.ferry.run(self.words(&["diff", &model.display().to_string(), "s3://bucket/out/"]))
     }
 
-    /// Returns the objects of the current set: its index, and the shards that it names.
+    /// Returns the objects of the current set, which are the index and the shards that the index
+    /// names.
     fn found(&self) -> BTreeSet<String> {
         let index: Value = serde_json::from_slice(&self.bucket.get(INDEX).unwrap()).unwrap();
         let shards = index["weight_map"].as_object().unwrap().values();
@@ -69,7 +71,7 @@ impl Shop {
 
     /// Checks that a killed run left a complete set, and that the next run leaves only the new set.
     fn stands_and_is_mended(&self, with_older: bool, about: &str) {
-        // All shards in an index exist, and are either old or new.
+        // All shards in the index must exist, and must all be from the same set.
         if with_older || self.bucket.get(INDEX).is_some() {
             let is = |model: &std::path::Path| self.equals(model).code == Some(0);
             assert!(is(&self.newer) || (with_older && is(&self.older)), "{about}: {:?}", self.bucket.keys());
@@ -136,7 +138,7 @@ fn a_set_in_a_store_killed_at_each_stage() {
     }
 }
 
-/// A run that fails before the commit leaves the existing objects unchanged.
+/// Tests that a run that fails before the commit leaves the existing objects unchanged.
 #[test]
 #[ignore = "kills processes"]
 fn a_set_in_a_store_that_cannot_be_finished_leaves_the_older_one() {
@@ -150,7 +152,7 @@ fn a_set_in_a_store_that_cannot_be_finished_leaves_the_older_one() {
         ("old-index-removed", &[]),
         ("index-renamed", &["--verify"]),
         ("verified", &["--verify", "--receipt=blake3"]),
-        // The second rename publishes the receipt, and the new set with it.
+        // The second rename publishes the receipt together with the new set.
         ("index-renamed@2", &["--receipt=blake3"]),
     ] {
         shop.bucket.clear();

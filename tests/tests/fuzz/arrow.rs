@@ -1,4 +1,4 @@
-//! The reader of Arrow IPC survives any bytes.
+//! Tests that the Arrow IPC reader handles arbitrary bytes without a panic.
 
 use crate::drive;
 use tensorferry_tests::fixtures;

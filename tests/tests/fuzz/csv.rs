@@ -1,4 +1,4 @@
-//! The reader of CSV survives any bytes.
+//! Tests that the CSV reader handles arbitrary bytes without a panic.
 
 use crate::drive;
 

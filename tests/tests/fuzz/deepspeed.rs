@@ -1,4 +1,5 @@
-//! The reader of ZeRO checkpoints survives any bytes in the file of one rank.
+//! Tests that the reader of ZeRO checkpoints handles arbitrary bytes in the file of one rank
+//! without a panic.
 
 use crate::{drive, targets};
 

@@ -1,4 +1,4 @@
-//! Flax's reader survives any bytes.
+//! Tests that the Flax reader handles arbitrary bytes without a panic.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::cases;

@@ -1,4 +1,4 @@
-//! The GGUF reader survives any bytes.
+//! Tests that the GGUF reader handles arbitrary bytes without a panic.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::cases;

@@ -1,4 +1,4 @@
-//! The reader of JSON lines survives any bytes.
+//! Tests that the JSON lines reader handles arbitrary bytes without a panic.
 
 use crate::drive;
 

@@ -1,4 +1,5 @@
-//! Keras' reader survives any bytes: HDF5 files, and archives of them.
+//! Tests that the Keras reader handles arbitrary bytes in HDF5 files and in archives of HDF5 files
+//! without a panic.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::cases;

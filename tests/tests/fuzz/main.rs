@@ -1,4 +1,5 @@
-//! Every reader survives any bytes: limited runs of the fuzz targets, on the stable toolchain.
+//! Limited runs of the fuzz targets on the stable toolchain. They test that every reader handles
+//! arbitrary bytes without a panic.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod arrow;
@@ -16,7 +17,7 @@ mod orbax;
 mod parquet;
 mod safetensors;
 mod sets;
-/// The same targets as for libFuzzer.
+/// The fuzz targets, which libFuzzer also uses.
 #[path = "../../fuzz/targets.rs"]
 mod targets;
 mod tf;
@@ -25,8 +26,8 @@ mod torch;
 mod torch_dcp;
 mod webdataset;
 
-/// Runs a target on mutations of these seeds, which it must be able to read, and on mutations of
-/// the kept inputs.
+/// Runs a target on mutations of these seeds and of the kept inputs. The target must be able to
+/// read the unchanged seeds.
 fn drive(target: &str, seeds: &[Vec<u8>]) {
     for (number, seed) in seeds.iter().enumerate() {
         assert!(targets::named(target)(seed), "{target}: seed {number} cannot be read");
@@ -34,12 +35,12 @@ fn drive(target: &str, seeds: &[Vec<u8>]) {
     drive_any(target, seeds);
 }
 
-/// Like [`drive`], but some of the seeds are invalid.
+/// Runs a target like [`drive`], but allows invalid seeds.
 fn drive_any(target: &str, seeds: &[Vec<u8>]) {
     tensorferry_tests::fuzz::drive(target, seeds, targets::named(target));
 }
 
-/// Pickles and programs inside an archive. All their seeds are inputs that libFuzzer kept.
+/// Tests pickles and programs inside an archive. All seeds are inputs that libFuzzer kept.
 #[test]
 #[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_records_of_archives() {
@@ -48,7 +49,7 @@ fn survives_mutated_records_of_archives() {
     }
 }
 
-/// All inputs that libFuzzer kept, for any target.
+/// Tests all inputs that libFuzzer kept for any target.
 #[test]
 fn survives_what_was_kept() {
     for (name, target) in targets::TARGETS {

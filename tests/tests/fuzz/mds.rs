@@ -1,4 +1,4 @@
-//! The MDS reader survives any bytes in an index and in a shard.
+//! Tests that the MDS reader handles arbitrary bytes in an index and in a shard without a panic.
 
 use crate::drive;
 use tensorferry_tests::fixtures;

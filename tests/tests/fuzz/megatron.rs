@@ -1,4 +1,5 @@
-//! The reader of Megatron checkpoints survives any bytes in the file of one rank.
+//! Tests that the reader of Megatron checkpoints handles arbitrary bytes in the file of one rank
+//! without a panic.
 
 use crate::{drive, targets};
 

@@ -1,4 +1,5 @@
-//! NumPy's reader survives any bytes: one array, and archives of them.
+//! Tests that the NumPy reader handles arbitrary bytes in arrays and in archives of arrays without
+//! a panic.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::cases;

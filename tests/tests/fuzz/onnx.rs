@@ -1,4 +1,5 @@
-//! The ONNX reader survives any bytes, in models with and without external data.
+//! Tests that the ONNX reader handles arbitrary bytes without a panic, in models with and without
+//! external data.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::{Case, cases};
@@ -7,7 +8,7 @@ use tensorferry_tests::fixtures::{Case, cases};
 #[ignore = "fuzzes each target for two seconds"]
 fn survives_mutated_models() {
     let models = cases("onnx", "");
-    // The deepest model is large, and its mutations are all similar.
+    // Omit the deepest model, which is large and whose mutations are all similar.
     let seeds: Vec<Vec<u8>> = models
         .iter()
         .map(Case::input)

@@ -1,4 +1,5 @@
-//! The Orbax reader survives any OCDBT store, array description and chunk.
+//! Tests that the Orbax reader handles arbitrary OCDBT stores, array descriptions and chunks
+//! without a panic.
 
 use crate::drive_any;
 use crate::targets::orbax::{LEAF, chunk_of_blosc};
@@ -27,7 +28,7 @@ fn files() -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// Returns the files of this name in all cases.
+/// Returns the contents of the files with this name in all cases.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     files()
         .into_iter()
@@ -64,20 +65,20 @@ fn survives_mutated_stores_and_arrays() {
     let arrays = [seeds(".zarray"), seeds("zarr.json")].concat();
     assert!(manifests.len() >= 16 && nodes.len() >= 8, "{} {}", manifests.len(), nodes.len());
     assert!(arrays.len() >= 30, "{}", arrays.len());
-    // The node is a root with one child, the leaf before it. The body of the node is between the
-    // first 14 bytes and the checksum.
+    // The node is a root whose only child is the leaf before it. The body of the node is between
+    // the first 14 bytes and the checksum.
     let node = inner(1, "d/x", &[(b"w/.zarray".to_vec(), 0, 0, LEAF.len() as u64)], false);
     drive_any("orbax_store", &[manifests, nodes, vec![node[14..node.len() - 4].to_vec()]].concat());
     drive_any("orbax_zarr", &arrays);
     let stored = std::fs::read(folder().join("orbax/zarr2_compressors/z/c_blosc/0.0")).unwrap();
-    // The shard has four chunks of one byte. Its index contains the offset and length of each.
+    // The shard has four chunks of one byte. Its index contains the offset and length of each
+    // chunk.
     let index = (0..4_u64).flat_map(|at| [at, 1]).flat_map(u64::to_le_bytes);
     let shard: Vec<u8> = [1, 2, 3, 4].into_iter().chain(index).collect();
     drive_any("orbax_chunk", &[blosc_chunks(), vec![stored, shard]].concat());
 }
 
-/// Returns 48 zeros in each codec of blosc, with elements of four bytes, shuffled by bytes and by
-/// bits.
+/// Returns 48 zeros in each blosc codec, with four-byte elements, shuffled by bytes and by bits.
 fn blosc_chunks() -> Vec<Vec<u8>> {
     let zeros = [0; 48];
     let stored_zlib =
@@ -104,7 +105,7 @@ fn blosc_chunks() -> Vec<Vec<u8>> {
     chunks
 }
 
-/// Decodes an array that has only this chunk.
+/// Decodes an array that consists of only this chunk.
 fn decoded(chunk: &[u8]) -> Vec<u8> {
     let source = MemorySource::new(Entry::Folder, chunk_of_blosc(chunk).into_iter().collect());
     let context = MemoryContext::default();

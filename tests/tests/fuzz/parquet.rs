@@ -1,4 +1,4 @@
-//! The Parquet reader survives any bytes.
+//! Tests that the Parquet reader handles arbitrary bytes without a panic.
 
 use crate::drive;
 use tensorferry_tests::Ferry;

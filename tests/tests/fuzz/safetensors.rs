@@ -1,4 +1,4 @@
-//! The safetensors reader survives any bytes.
+//! Tests that the safetensors reader handles arbitrary bytes without a panic.
 
 use crate::drive_any;
 use tensorferry_tests::fixtures::cases;

@@ -1,5 +1,5 @@
-//! Folders that are one model or one table are never silently read as something else, for any
-//! change to their files.
+//! Tests folders that are one model or one table. After any change to the files, a folder must not
+//! silently be read as a different model or table.
 
 use crate::{drive_any, targets};
 

@@ -1,5 +1,5 @@
-//! The TensorFlow readers survive any bytes: tables, the data behind their checksums, graphs, saved
-//! models, and their text forms.
+//! Tests that the TensorFlow readers handle arbitrary bytes without a panic. The tests cover
+//! tables, data with correct checksums, graphs, saved models, and text forms.
 
 use crate::{drive, drive_any};
 use std::path::Path;
@@ -12,14 +12,14 @@ fn fixture(path: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the block of a bundle's index, without its frame.
+/// Returns the contents of the block of a bundle's index, without the type and the checksum.
 fn block(bundle: &Bundle) -> Vec<u8> {
     let header = (Vec::new(), Bundle::header(3, i64::from(bundle.big_endian), 1, 0));
     let entries: Vec<_> = std::iter::once(header).chain(bundle.entries.clone()).collect();
     contents(&entries, 16, true)
 }
 
-/// Returns a bundle without its strings, whose lengths are in the data.
+/// Returns a bundle without the string tensors, whose lengths are in the data.
 fn numbers(mut bundle: Bundle) -> Bundle {
     let holds = |key: &[u8], name: &[u8]| key.windows(name.len()).any(|part| part == name);
     bundle.entries.retain(|key, _| !holds(key, b"strings") && !holds(key, b"/STR/"));
@@ -33,7 +33,8 @@ fn slices(big_endian: bool) -> Bundle {
     bundle
 }
 
-/// Returns the first block of a table written by TensorFlow: uncompressed, from offset 0.
+/// Returns the first block of a table written by TensorFlow. The block is uncompressed and starts
+/// at offset 0.
 fn first_block(table: &[u8]) -> Vec<u8> {
     let len = (0..table.len() - 5).find(|&len| {
         let crc = u32::from_le_bytes(table[len + 1..len + 5].try_into().unwrap());

@@ -1,5 +1,5 @@
-//! The TFRecord reader survives any bytes: frames, messages behind their checksums, and compressed
-//! streams.
+//! Tests that the TFRecord reader handles arbitrary bytes without a panic. The tests cover frames,
+//! messages with correct checksums, and compressed streams.
 
 use crate::drive;
 use tensorferry_tests::fixtures::folder;

@@ -1,16 +1,17 @@
-//! The torch reader survives any bytes: each container, and the pickles in it.
+//! Tests that the torch reader handles arbitrary bytes in each container, and in the pickles
+//! inside, without a panic.
 
 use crate::{drive, drive_any, targets};
 use tensorferry_tests::fixtures::cases;
 use tensorferry_tests::workspace::root;
 use tensorferry_tests::zip::{Members, bare, members};
 
-/// Returns archives written by torch, each as a whole and as its members.
+/// Returns archives written by torch. Each is returned as a whole and as its members.
 fn archives() -> Vec<(Vec<u8>, Members)> {
     let cases = cases("torch", "zip_");
     assert_eq!(cases.len(), 22);
-    // The case with 500 storages is mostly directory, and too slow for what it finds. Data that
-    // torch skipped has no CRC that another zip reader would accept.
+    // The case with 500 storages consists mostly of the directory, and is too slow for its benefit.
+    // Data that torch skipped has no valid CRC.
     let skipped = ["zip_many_small", "zip_skip_data"];
     let cases = cases.iter().filter(|case| !skipped.contains(&case.name.as_str()));
     let archives: Vec<_> = cases.map(|case| std::fs::read(case.input()).unwrap()).collect();

@@ -1,4 +1,5 @@
-//! The reader of distributed checkpoints survives any bytes in one of the files.
+//! Tests that the reader of distributed checkpoints handles arbitrary bytes in one of the files
+//! without a panic.
 
 use crate::drive;
 use tensorferry_tests::fuzz;

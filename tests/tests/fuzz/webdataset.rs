@@ -1,4 +1,4 @@
-//! The reader of WebDatasets survives any bytes.
+//! Tests that the WebDataset reader handles arbitrary bytes without a panic.
 
 use crate::drive;
 use tensorferry_tests::fixtures;

@@ -1,4 +1,5 @@
-//! pyarrow and polars read the Arrow IPC files that `ferry` writes, and the reverse.
+//! Tests that pyarrow and polars read the Arrow IPC files that `ferry` writes, and that `ferry`
+//! reads theirs.
 
 use tensorferry_tests::{Ferry, python};
 

@@ -1,4 +1,4 @@
-//! The original BERT checkpoints are converted as by transformers' own conversion.
+//! Tests that `ferry` converts the original BERT checkpoints in the same way as transformers.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ fn bert_is_what_transformers_makes_of_it_and_goes_back() {
     ferry.convert(&original, &converted, &["--step", "bert-from-tf", "--verify"]);
     assert_eq!(ferry.tensors(&converted), expected);
 
-    // The tensors are tied as in the model, in a format that supports it.
+    // In a format that supports ties, the tensors are tied as in the model.
     let torch = at("bert.pt");
     ferry.convert(&original, &torch, &["--step", "bert-from-tf", "--verify", "--strict"]);
     let mut ties: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -39,6 +39,6 @@ fn bert_is_what_transformers_makes_of_it_and_goes_back() {
     let slots = "drop,where_re=(^|/)(adam_[mv]|global_step)$";
     let arguments = args!["diff", original, back, "--step", slots];
     assert_eq!(ferry.run(arguments).expect(0).stdout, "equal: 190 tensors\n");
-    // The comparison can fail: without the step there is a difference.
+    // Without the step, the comparison finds a difference.
     assert_eq!(ferry.run(args!["diff", original, back]).code, Some(1));
 }

@@ -1,4 +1,5 @@
-//! Records and tensors across formats, as seen by TensorFlow and pyarrow.
+//! Tests that TensorFlow and pyarrow read the same values after conversions between records and
+//! tensors.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -19,11 +20,11 @@ fn columns_are_what_parse_example_gives() {
     let same = |tensors: &Path| python::script("bridge_same.py", [&*path, tensors]).json();
     let output = ferry.at("data.safetensors");
     ferry.convert(&path, &output, &with(&["--strict", "--verify"], &BYTES));
-    // The file has eleven columns: five dense, three ragged (one with strings), two with strings,
-    // one with lists of strings.
+    // The file has eleven columns: five dense, three ragged (one of them with strings), two with
+    // strings, and one with lists of strings.
     assert_eq!(same(&output), json!({"columns": 11, "tensors": 20}));
 
-    // The user passes the shape.
+    // A schema file sets the shape.
     let schema = ferry.at("schema.json");
     let printed = ferry.run(args!["inspect", path, "--schema"]).expect(0);
     let mut document = printed.json();

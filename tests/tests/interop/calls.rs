@@ -1,6 +1,7 @@
-//! Checkpoints in every container and every pickle protocol whose pickles call something. Each call
-//! leaves a marker. `ferry` makes none of the calls, lists them, and reads the tensors next to
-//! them. Python makes all of them, which shows that the files are armed.
+//! Tests of checkpoints whose pickles call functions, in every container and pickle protocol. Each
+//! call leaves a marker when it runs. `ferry` must not run any call, must list all of them, and
+//! must read the tensors next to them. Python runs all calls, which shows that the files work as
+//! attacks.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,12 +41,12 @@ fn no_call_is_made_and_all_are_told() {
         assert_eq!(files_below(&files.join("markers")), Vec::<std::path::PathBuf>::new(), "{name}");
     }
 
-    // The files that ferry writes for PyTorch are not armed.
+    // The files that ferry writes for PyTorch do not run any calls.
     let copied = ferry.write("copies.json", Value::from(copies).to_string());
     assert_eq!(python::script("run_calls.py", [&copied]).json(), json!([]));
     assert_eq!(files_below(&files.join("markers")).len(), 0);
 
-    // The files that ferry read are armed.
+    // Python runs the calls in the files that ferry read.
     assert_eq!(python::script("run_calls.py", [&list]).json(), json!([]), "markers that are missing");
     assert!(files_below(&files.join("markers")).len() > 4000);
 }
@@ -57,7 +58,7 @@ fn refused(ferry: &Ferry, input: &Path) {
     ferry.refuses(input, named);
 }
 
-/// Reads a case in every way, and checks its tensors and its calls.
+/// Reads a case with every command, and checks the tensors and the listed calls.
 fn told(ferry: &Ferry, case: &Value, input: &Path, outputs: &Path) {
     let document = ferry.inspect(input);
     check_tensors(case, &document);
@@ -68,8 +69,8 @@ fn told(ferry: &Ferry, case: &Value, input: &Path, outputs: &Path) {
     check_tensors(case, &ferry.inspect(&output));
     check_calls(case, &report, &document["globals"]);
     if let Some(under) = case["under"].as_str() {
-        // Objects stay in the tree of the input, and are lost with it. A program has no tree, and
-        // one loss covers everything in its modules.
+        // Objects are part of the input's tree, and are lost with the tree. A program has no tree,
+        // so one loss covers everything in its modules.
         let lost: BTreeSet<&str> = losses(&report).filter_map(|loss| loss["what"].as_str()).collect();
         let is_program = losses(&report)
             .any(|loss| loss["kind"] == "graph" && loss["why"].to_string().contains("values in its modules"));
@@ -103,8 +104,8 @@ fn losses(report: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Checks that every function and class is among the globals, and that every function call is a
-/// loss. The loss has the name of the call, or says what is called if the resulting object does not
-/// contain it.
+/// loss. The loss has the name of the call. If the resulting object does not contain the call, the
+/// loss names the called function.
 fn check_calls(case: &Value, report: &Value, globals: &Value) {
     let globals: BTreeSet<&str> = globals.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     for (name, call) in case["calls"].as_object().unwrap() {

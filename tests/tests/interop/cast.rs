@@ -1,4 +1,4 @@
-//! Casts yield the same values as torch.
+//! Tests that casts produce the same values as torch.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -80,8 +80,8 @@ fn random_singles_become_what_torch_makes_of_them() {
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn doubles_are_rounded_once() {
-    // Tests random values, and values close to the middle between two small floats, where torch
-    // rounds twice.
+    // Test random values, and values close to the midpoint of two adjacent small floats, where
+    // torch rounds twice.
     let mut near = Vec::new();
     for index in 0..1_u64 << 12 {
         // The upper bits of the significands are 0 to 4095, and the exponents are 2^-20 to 2^15.
@@ -169,7 +169,7 @@ fn views_are_cast_and_counted_element_by_element() {
     ] {
         let output = ferry.at(output);
         let cast = format!("cast:{dtype}");
-        // A small budget, so that gathers are divided into tiles, and a second pass, which must not
+        // A small budget divides gathers into tiles. `--verify` adds a second pass, which must not
         // count values again.
         let options = ["--step", &cast, "--memory", "16MiB", "--verify"];
         let (losses, outcome) = report(&ferry, &views, &output, &options);

@@ -1,4 +1,5 @@
-//! pyarrow and ferry read the same values from CSV files that Python's `csv` and ferry write.
+//! Tests that pyarrow and ferry read the same values from CSV files that Python's `csv` module and
+//! ferry write.
 
 use tensorferry_tests::{Ferry, python};
 

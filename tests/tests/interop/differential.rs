@@ -1,12 +1,12 @@
-//! Runs `tests/differential`: random files of other libraries, converted by `ferry`, have the
-//! values that these libraries read.
+//! Runs `tests/differential`, which compares random files of other libraries with their conversions
+//! by `ferry`. The values must be the same.
 
 use std::path::Path;
 use std::process::Command;
 use tensorferry_tests::python;
 use tensorferry_tests::workspace::workspace;
 
-/// `FERRY_TEST_DIFFERENTIAL` is the number of cases, and `FERRY_TEST_DIFFERENTIAL_SEED` the first
+/// `FERRY_TEST_DIFFERENTIAL` sets the number of cases, and `FERRY_TEST_DIFFERENTIAL_SEED` the first
 /// seed.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]

@@ -1,4 +1,5 @@
-//! `ferry` reads whole tensors from checkpoints that several ranks wrote with the real frameworks.
+//! Tests that `ferry` reads whole tensors from checkpoints that several ranks wrote with the real
+//! frameworks.
 
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -59,8 +60,8 @@ fn deepspeed_checkpoints_are_what_deepspeed_makes_of_them() {
     assert_parts_are_named(&ferry, ferry.home());
 }
 
-/// Runs the script that DeepSpeed adds to a checkpoint. It writes the expected pickle, but no
-/// safetensors, because the weights are tied.
+/// Runs the script that DeepSpeed adds to a checkpoint. The script must write the expected pickle,
+/// but fail to write safetensors, because the weights are tied.
 fn assert_own_script_fails(checkpoint: &Path, truth: &Seen) {
     let (script, output) = (checkpoint.join("zero_to_fp32.py"), checkpoint.join("own"));
     let own = |more: &[&str]| {
@@ -103,7 +104,8 @@ fn assert_parts_are_named(ferry: &Ferry, folder: &Path) {
     }
 }
 
-/// Checks that the vectors equal the truth, and that each parameter has its number of steps.
+/// Checks that the vectors equal the expected ones, and that each parameter has its number of
+/// steps.
 fn check_optimizer(found: &Value, truth: &Value, case: &str) {
     let mut found = Seen::inspected(found);
     found.tensors.retain(|name, _| !name.ends_with(".step"));
@@ -143,10 +145,10 @@ fn distributed_checkpoints_of_torch_are_whole() {
     {
         let folder = ferry.at(case);
         fs::remove_file(folder.join(file)).unwrap();
-        // The other variant has no list of files, so a missing file appears as a gap in a tensor.
+        // Without a list of files, a missing file is reported as a gap in a tensor.
         ferry.refuses(&folder, if case == "ranks" { file } else { "gap" });
     }
-    // The nesting of the state is kept, so that a part of it can be selected.
+    // The nesting of the state is kept, so that a part of the state can be selected.
     let views = ferry.at("views.safetensors");
     ferry.convert(&ferry.at("plain"), &views, &["--part", "views"]);
     assert_eq!(Seen::by_framework(&views).tensors.len(), 3);

@@ -1,4 +1,4 @@
-//! Flax reads the contents of the files that `ferry` writes, with `msgpack_restore`, and with
+//! Tests that Flax reads the files that `ferry` writes, with `msgpack_restore`, and with
 //! `from_bytes` and a target.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! gguf-py reads the files that `ferry` writes, and quantizes to the same blocks.
+//! Tests that gguf-py reads the files that `ferry` writes, and quantizes to the same blocks.
 
 use serde_json::json;
 use std::path::Path;
@@ -20,8 +20,8 @@ fn blocks_are_those_of_gguf_py() {
     }
 }
 
-/// All bit patterns occur: scales that are NaN, infinite or subnormal, and codes that no quantizer
-/// writes.
+/// Tests blocks of random bits. They include scales that are NaN, infinite or subnormal, and codes
+/// that no quantizer writes.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn random_blocks_stand_for_the_numbers_of_gguf_py() {
@@ -42,9 +42,9 @@ fn random_blocks_stand_for_the_numbers_of_gguf_py() {
     assert!(numbers > 3_000_000 && nan > 50_000, "{numbers}, {nan}");
 }
 
-/// llama.cpp loads the output of `ferry` for a model folder, splits text like its tokenizer, and
-/// predicts the same tokens as transformers. Its own converter writes the same file. Converted back
-/// to a folder, the model is unchanged.
+/// Tests that llama.cpp loads the output of `ferry` for a model folder, tokenizes text like the
+/// original tokenizer, and predicts the same tokens as transformers. llama.cpp's own converter must
+/// write the same file. Conversion back to a folder must not change the model.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn llama_cpp_runs_models_of_transformers() {
@@ -71,9 +71,9 @@ fn llama_cpp_runs_models_of_transformers() {
         assert!(same["tensors"].as_u64().unwrap() >= 20 && same["keys"].as_u64().unwrap() > 20, "{same}");
         let differs: Vec<&str> =
             same["differs"].as_array().unwrap().iter().filter_map(|d| d[0].as_str()).collect();
-        // For a folder with only a tokenizer.json, the converter gives every piece the same score,
-        // with which llama.cpp merges differently, and marks the unknown piece as control. The
-        // converter does not check whether text gets a leading space.
+        // For a folder with only a tokenizer.json, llama.cpp's converter sets the same score for
+        // every piece, which changes how llama.cpp merges, and marks the unknown piece as control.
+        // It does not check whether a leading space is added to text.
         let scored =
             ["tokenizer.ggml.add_space_prefix", "tokenizer.ggml.scores", "tokenizer.ggml.token_type"];
         assert_eq!(differs, if kind == "mistral" { &scored[..] } else { &[] }, "{kind}: {same}");

@@ -1,5 +1,5 @@
-//! Model folders of the Hugging Face libraries. transformers loads ferry's conversions of its
-//! folders, and all other files are copied along with the model.
+//! Tests of model folders of the Hugging Face libraries. transformers must load ferry's conversions
+//! of its folders, and all other files must be copied along with the model.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ fn transformers_loads_what_is_made_of_what_it_saved() {
             if case.contains("sharded") {
                 options.extend(["-o", "max_shard_size=9KB"]);
             }
-            // The index determines which files are loaded, whatever their names are.
+            // The index determines which files are loaded, regardless of their names.
             if case.starts_with("gpt2") {
                 options.extend(["-o", "shard_tag=r0123abcd"]);
             }
@@ -70,7 +70,7 @@ fn weights(folder: &Path) -> Vec<String> {
     paths_below(folder).into_iter().filter(|name| is_weights(name)).collect()
 }
 
-/// An index with any name is checked against its files.
+/// Tests that an index with any name is checked against its files.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn an_index_of_a_variant_is_one() {
@@ -119,7 +119,7 @@ fn a_folder_of_several_models_goes_whole() {
         let input = ferry.at(case);
         let (output, back) = (ferry.at("out"), ferry.at("back"));
         ferry.convert(&input, &output, &["--to", target, "--strict", "--verify"]);
-        // The ONNX form of the model and git's own files are not copied.
+        // The ONNX version of the model and git's own files are not copied.
         for name in ["onnx/model.onnx", ".gitattributes"].map(Path::new) {
             assert!(!output.join(name).exists(), "{}", name.display());
             if input.join(name).exists() {
@@ -129,7 +129,7 @@ fn a_folder_of_several_models_goes_whole() {
         assert_rest_is_carried(&input, &output);
         let source = if target == "torch" { "safetensors" } else { "torch" };
         ferry.convert(&output, &back, &["--to", source, "--strict", "--verify"]);
-        // Every library finds its model under its own name again.
+        // After conversion back, every library finds its model under the original name.
         assert_eq!(paths_below(&back), paths_below(&input));
         for (file, truth) in printed[case]["models"].as_object().unwrap() {
             let truth = Seen::printed(truth);

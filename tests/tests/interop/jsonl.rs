@@ -1,5 +1,5 @@
-//! JSON lines written by Python have the same values in Parquet, as read by pyarrow, and converted
-//! back to JSON lines.
+//! Tests that JSON lines written by Python have the same values after conversion to Parquet, as
+//! read by pyarrow, and after conversion back.
 
 use tensorferry_tests::{Ferry, python};
 

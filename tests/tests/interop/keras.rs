@@ -1,4 +1,5 @@
-//! Weights of Keras yield the same outputs in PyTorch, and the reverse.
+//! Tests that converted Keras weights produce the same outputs in PyTorch, and that converted
+//! PyTorch weights do so in Keras.
 
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::seen::tensors;
@@ -43,7 +44,7 @@ fn a_model_computes_the_same_in_both() {
     options.extend(steps(["torch-to-keras,multiplier=2"].into_iter().chain(TO_KERAS)));
     ferry.convert(&at("own.pt"), &at("back"), &options);
 
-    // The names of layers and variables identify the variables of the other file.
+    // The names of layers and variables are those in the template file.
     let like = format!("like={}", at("model.weights.h5").display());
     let options: Vec<&str> =
         options.into_iter().filter(|word| !["--to", "tf-bundle"].contains(word)).collect();
@@ -80,7 +81,7 @@ fn h5py_sees_every_dtype() {
     let input = case.folder.join("all.weights.h5");
     let seen = |path: &std::path::Path| tensors(&python::script("keras_files.py", args!["see", path]).json());
     let mut expected = case.all();
-    // Only numbers are written.
+    // Strings are not written.
     expected.retain(|_, facts| facts.0 != "STR");
     assert_eq!(expected.len(), 24);
     assert_eq!(seen(&input), expected);
@@ -89,7 +90,8 @@ fn h5py_sees_every_dtype() {
     assert_eq!(seen(&output), expected);
 }
 
-/// `FERRY_TEST_DATASETS=10000` compares more datasets, and `FERRY_TEST_SEED` repeats a run.
+/// `FERRY_TEST_DATASETS=10000` compares more datasets, and `FERRY_TEST_SEED` sets the seed of a run
+/// to repeat.
 #[test]
 #[ignore = "installs h5py from PyPI"]
 fn random_datasets_are_read_as_h5py_reads_them() {

@@ -1,5 +1,5 @@
-//! The guide's manifest of an indexed Job. It is valid in Kubernetes' own schema, and a stand-in
-//! for the Job controller, which follows the manifest's rules, completes a plan with it.
+//! Tests the guide's manifest of an indexed Job. The manifest must be valid in Kubernetes' own
+//! schema. A simulated Job controller that follows the rules in the manifest must complete a plan.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const PACKAGES: [&str; 2] = ["kubernetes-validate==1.37.0", "PyYAML==6.0.4"];
 const INDEXES: u64 = 8;
 const MODELS: u64 = 160;
 
-/// Returns an environment with [`PACKAGES`], installed once into the target folder.
+/// Returns a Python environment with [`PACKAGES`], which is installed once in the target folder.
 fn environment() -> &'static Path {
     static ENVIRONMENT: OnceLock<PathBuf> = OnceLock::new();
     ENVIRONMENT.get_or_init(|| {
@@ -52,7 +52,7 @@ fn the_guides_job_does_a_plan_by_its_own_rules() {
     let ferry = Ferry::on_disk();
     let chapter = Chapter::read("cluster.md");
     ferry.write("zoo-job.yaml", chapter.file("zoo-job.yaml"));
-    // Jobs are not retried, so that only a new pod can succeed.
+    // Disable retries of jobs, so that only a new pod can succeed.
     ferry.write("zoo.toml", format!("[defaults]\nretries = 0\n\n{}", chapter.file("zoo.toml")));
     for n in 0..MODELS {
         let model = ferry.write(&format!("models/{n:03}.bin"), []);
@@ -64,8 +64,8 @@ fn the_guides_job_does_a_plan_by_its_own_rules() {
     let malformed = *jobs.iter().find(|(_, names)| names.contains(&"007".to_owned())).unwrap().0;
     let [evicted, passing] = [1, 2].map(|after| (malformed + after) % INDEXES);
 
-    // The disk fails in the first try of one index. The exit code of the program decides what
-    // happens to the pod.
+    // The disk fails in the first try of one index. The exit code of the program determines whether
+    // the pod is retried.
     let program = workspace().program.display();
     let wrapper = format!(
         "#!/bin/sh\nif [ $JOB_COMPLETION_INDEX = {passing} ] && mkdir tried; then export FERRY_FAULT=copied=eio; fi\n\
@@ -110,8 +110,8 @@ fn the_guides_job_does_a_plan_by_its_own_rules() {
     let _ = again.prints(&["160 jobs: 1 failed, 159 unchanged"]);
 }
 
-/// Returns the job names of each index, in the order in which they run. The index of a piece is its
-/// number modulo the number of indexes.
+/// Returns the job names of each index, in the order in which they run. The index that processes a
+/// piece is the number of the piece modulo the number of indexes.
 fn jobs_by_index(ferry: &Ferry) -> BTreeMap<u64, Vec<String>> {
     let mut jobs: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for piece in 0..MODELS / 10 {

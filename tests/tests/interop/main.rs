@@ -1,4 +1,4 @@
-//! The real frameworks and `ferry` read the same contents from each other's files.
+//! Tests that the real frameworks and `ferry` read the same contents from each other's files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod arrow;

@@ -1,4 +1,4 @@
-//! `streaming` and ferry read each other's MDS datasets.
+//! Tests that the `streaming` library and ferry read each other's MDS datasets.
 
 use tensorferry_tests::{Ferry, python};
 

@@ -1,5 +1,5 @@
-//! `ferry` converts checkpoints of megatron-core from several ranks as megatron-core's own
-//! resharding to one rank does.
+//! Tests that `ferry` joins megatron-core checkpoints from several ranks in the same way as
+//! megatron-core's own resharding to one rank.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,8 +23,8 @@ fn ranks_are_what_megatron_makes_of_them() {
         assert_eq!(seen::Seen::by_framework(&safetensors).tensors, truth, "{case}");
         ferry.convert(&ferry.at(case), &torch, &["--force", "--verify"]);
         assert_eq!(seen::Seen::by_framework(&torch).tensors, truth, "{case}");
-        // In a distributed checkpoint the layers are stacked, and norms have the names of
-        // Transformer Engine.
+        // In a distributed checkpoint, layers are stacked, and norms have the names that
+        // Transformer Engine uses.
         ferry.convert(&ferry.at(format!("{case}-dist")), &safetensors, &["--force", "--verify"]);
         let renamed = |name: &str| {
             name.replace("input_layernorm.", "self_attention.linear_qkv.layer_norm_")
@@ -36,7 +36,7 @@ fn ranks_are_what_megatron_makes_of_them() {
     }
 }
 
-/// A run written by ferry equals the run saved by megatron-core, on each rank.
+/// Tests that a run written by ferry equals the run saved by megatron-core on each rank.
 #[test]
 #[ignore = "installs torch and megatron-core from PyPI"]
 fn megatron_loads_what_is_written() {
@@ -70,7 +70,8 @@ fn megatron_loads_what_is_written() {
     assert_eq!(counts, serde_json::json!({"gated-ranks": 54, "tied-ranks": 106}));
 }
 
-/// With the recipes, a model yields the same outputs in megatron-core and in transformers.
+/// Tests that a model converted with the recipes produces the same outputs in megatron-core and in
+/// transformers.
 #[test]
 #[ignore = "installs torch, transformers and megatron-core from PyPI"]
 fn a_llama_computes_the_same_under_both_names() {

@@ -1,12 +1,12 @@
-//! numpy and `ferry` read the same contents from each other's files.
+//! Tests that numpy and `ferry` read the same contents from each other's files.
 
 use std::path::Path;
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::seen::{Seen, tensors};
 use tensorferry_tests::{Ferry, args, python};
 
-/// Returns what `numpy.load` sees, given the ml_dtypes names of the arrays that are stored as plain
-/// bytes.
+/// Reads a file with `numpy.load`. `views` contains the ml_dtypes names of the arrays that are
+/// stored as untyped bytes.
 fn loaded(path: &Path, views: &[String]) -> Seen {
     let mut arguments = args![path].to_vec();
     arguments.extend(views.iter().map(std::ffi::OsStr::new));

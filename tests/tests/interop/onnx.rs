@@ -1,5 +1,5 @@
-//! onnx and onnxruntime accept models whose tensors `ferry` has replaced, and compute with the new
-//! tensors.
+//! Tests that onnx and onnxruntime accept models whose tensors `ferry` has replaced, and compute
+//! with the new tensors.
 
 use std::path::Path;
 use tensorferry_tests::{Ferry, python};
@@ -33,7 +33,7 @@ fn models_compute_with_the_tensors_that_they_were_given() {
             let options = ["-o", &like, "-o", external, "--verify", "--force"];
             ferry.convert(&own, &output, &options);
             same(&output, &expected["own"]);
-            // The condition of the branch is not replaced, because it belongs to the graph.
+            // The condition of the branch is not replaced, because it is part of the graph.
             ferry.convert(
                 &ferry.at("weights.npz"),
                 &output,

@@ -1,4 +1,5 @@
-//! Orbax restores the checkpoints that `ferry` writes, on one device and in parts on four.
+//! Tests that Orbax restores the checkpoints that `ferry` writes, on one device and sharded over
+//! four devices.
 
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::seen::tensors;

@@ -1,5 +1,5 @@
-//! The Python package. Its wheel is made from the development build and installed into an
-//! environment of its own, in addition to the frameworks. Its tests run there.
+//! Runs the tests of the Python package. The wheel is built from the development build, and
+//! installed in a separate environment together with the frameworks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,11 +9,11 @@ use tensorferry_tests::guide::{Chapter, WITH_PYTHON, clone};
 use tensorferry_tests::workspace::{forget_package, root, workspace};
 use tensorferry_tests::{Ferry, python};
 
-/// Packages that the package's tests need in addition to the frameworks.
+/// Packages that the tests of the Python package need in addition to the frameworks.
 const MORE: [&str; 5] = ["polars==2.1.0", "pandas==3.1.1", "duckdb==2.0.0", "pytest==9.2.0", "mypy==2.4.1"];
-/// Packages installed without their dependencies. The dependencies would include a library that is
-/// too new for the frameworks, or scipy, which takes 143 MB and is not used. Only the missing
-/// packages are listed.
+/// Packages to install without dependencies, and the dependencies that are needed. The full
+/// dependencies would include a library that is too new for the frameworks, and scipy, which takes
+/// 143 MB and is not used.
 const ALONE: [&str; 8] = [
     "jax==0.10.2",
     "jaxlib==0.10.2",
@@ -49,7 +49,7 @@ fn the_guides_scripts_print_what_it_says() {
     }
 }
 
-/// Returns the folder of the wheel.
+/// Returns the folder that contains the wheel.
 fn wheels() -> PathBuf {
     workspace().target.join("wheels-of-tests")
 }
@@ -71,7 +71,8 @@ fn installed() -> &'static Path {
     })
 }
 
-/// Returns an environment that also sees the frameworks. It is made once for each list of packages.
+/// Returns an environment that includes the frameworks. The environment is created once for each
+/// list of packages.
 fn environment(target: &Path) -> PathBuf {
     let folder = target.join("package-venv");
     let (interpreter, done) = (folder.join("bin/python"), folder.join("done"));
@@ -90,9 +91,9 @@ fn environment(target: &Path) -> PathBuf {
     interpreter
 }
 
-/// Returns the frameworks' pip for this environment. Without compiled files, which are rarely used,
-/// and without a copy of the downloads, the environment takes 709 MB instead of 965, and a third of
-/// the time.
+/// Returns a command that runs the frameworks' pip for this environment. Without compiled files,
+/// which are rarely used, and without cached downloads, the environment takes 709 MB instead of 965
+/// MB, and a third of the time.
 fn pip(interpreter: &Path) -> Command {
     let mut pip = Command::new(python::interpreter());
     pip.args(["-m", "pip", "--python"]).arg(interpreter);

@@ -1,5 +1,5 @@
-//! Pages in a real browser: Debian's Chromium, driven by playwright, and axe, which finds
-//! accessibility problems.
+//! Tests of pages in a real browser, which is Debian's Chromium, driven by playwright. axe checks
+//! the pages for accessibility problems.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -8,12 +8,12 @@ use std::process::{Child, Command, Stdio};
 use tensorferry_tests::workspace::workspace;
 use tensorferry_tests::{Ferry, args, python};
 
-/// The version of axe-core, and its checksum from npm.
+/// The version of axe-core, and the checksum of this version from npm.
 const AXE: &str = "4.14.1";
 const AXE_INTEGRITY: &str =
     "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==";
 
-/// Returns numbers as the bytes of F32.
+/// Returns the bytes of `count` F32 numbers.
 fn singles(count: usize, scale: f32) -> Vec<u8> {
     let wave = (0..count).map(|n| ((n * 7919 % 1009) as f32 / 1009.0 - 0.5) * scale);
     wave.flat_map(f32::to_le_bytes).collect()
@@ -58,7 +58,7 @@ fn experts(ferry: &Ferry) -> PathBuf {
     ferry.safetensors("experts.safetensors", &tensors)
 }
 
-/// Returns the script of axe, downloaded once from npm into the target folder.
+/// Returns the script of axe, which is downloaded once from npm to the target folder.
 fn axe() -> PathBuf {
     let folder = workspace().target.join("tmp");
     let archive = folder.join(format!("axe-core-{AXE}.tgz"));
@@ -91,7 +91,7 @@ fn chromium() -> PathBuf {
     path
 }
 
-/// A server that stops at the end of the test.
+/// A `ferry view` server that is killed at the end of the test.
 struct View(Child);
 
 impl View {
@@ -183,9 +183,9 @@ fn a_hundred_thousand_tensors_open_without_a_stutter() {
             of(at, "scroll")
         );
     }
-    // A name takes only the bytes that it does not share with the previous name, and a few numbers.
+    // A name takes only a few numbers, and the bytes that it does not share with the previous name.
     assert!(bytes[2] < 6_000_000, "{bytes:?}");
-    // Compared with an almost empty page, because the machine may be busy.
+    // Compare with an almost empty page, because the machine may be busy.
     let least = of(0, "opened").max(0.3);
     assert!(of(1, "opened") < 10.0 * least && of(2, "opened") < 20.0 * least, "{found:?}");
     assert!(of(2, "scroll") < 10.0 * of(0, "scroll").max(0.05), "{found:?}");

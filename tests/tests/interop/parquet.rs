@@ -1,4 +1,5 @@
-//! pyarrow reads the Parquet files that `ferry` writes, and the reverse.
+//! Tests that pyarrow reads the Parquet files that `ferry` writes, and that `ferry` reads pyarrow's
+//! files.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use tensorferry_sdk::{MemoryContext, MemorySource, Target};
 use tensorferry_tests::records::{self, Rows};
 use tensorferry_tests::{Ferry, Outcome, args, python};
 
-/// Returns files of pyarrow with every codec, page version, encoding and kind of column.
+/// Returns files that pyarrow wrote with every codec, page version, encoding and kind of column.
 fn pyarrow_files() -> (TempDir, Vec<PathBuf>) {
     let folder = tempdir().unwrap();
     python::script("parquet_make.py", [folder.path()]);
@@ -28,7 +29,7 @@ fn rows_of(path: &Path) -> Rows {
     records::read(&Parquet, Arc::new(source), &MemoryContext::default()).unwrap()
 }
 
-/// Writes rows next to the file that they are from.
+/// Writes rows next to the file from which they were read.
 fn written(path: &Path, rows: &Rows, options: &[(&str, &str)]) -> PathBuf {
     let target = Target::File("out.parquet".to_owned());
     let mut files = records::write(&Parquet, rows, &target, options).unwrap();
@@ -61,7 +62,7 @@ fn every_file_of_pyarrows_has_the_same_rows() {
     let whole = |rows: &Rows| -> Vec<RecordBatch> { rows.splits.iter().flatten().cloned().collect() };
     let codecs: Vec<_> = files.iter().filter(|path| path.to_string_lossy().contains(".0.parquet")).collect();
     assert_eq!(codecs.len(), 12);
-    // NaN does not equal itself.
+    // Omit the column with NaN, which does not equal itself.
     let kept: Vec<usize> = (0..20).filter(|&column| column != 5).collect();
     let of = |path| -> Vec<_> { whole(&rows_of(path)).iter().map(|b| b.project(&kept).unwrap()).collect() };
     let first = of(codecs[0]);
@@ -89,7 +90,8 @@ fn partitions_are_read_as_pyarrow_reads_them() {
     let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.len(), 8);
     assert_eq!(Value::from(rows), expected["rows"]);
-    // The partitions can also become one file. A single folder of them is not partitioned.
+    // The partitions can also be converted to one file. A single partition folder is read as a
+    // table without partitions.
     let other = tempdir().unwrap();
     let one = other.path().join("one.parquet");
     ferry.convert(ferry.home(), &one, &["--strict", "--verify"]);

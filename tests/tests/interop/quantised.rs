@@ -1,5 +1,5 @@
-//! Every supported form of a quantized checkpoint, compared with numpy and the formulas of the
-//! libraries.
+//! Compares every supported form of quantized checkpoint with values that numpy computes with the
+//! formulas of the libraries.
 
 use tensorferry_tests::{Ferry, python};
 
@@ -25,8 +25,8 @@ fn each_form_is_what_its_formula_says() {
     }
 }
 
-/// Scales have random bits, including NaN, infinite and subnormal ones, in different checkpoints
-/// for each seed.
+/// Tests scales with random bits, including NaN, infinite and subnormal scales. Each seed produces
+/// different checkpoints.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn scales_of_all_bits_give_what_the_formulas_give() {

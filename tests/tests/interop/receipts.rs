@@ -1,4 +1,5 @@
-//! `check.py` verifies outputs with the frameworks' own readers, and finds what is wrong with them.
+//! Tests that `check.py` verifies outputs with the frameworks' own readers, and finds wrong
+//! outputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use tensorferry_tests::{Ferry, Outcome, fixtures, python};
 /// The number of columns of the fixture `example_plain`.
 const COLUMNS: usize = 4;
 
-/// Conversions with receipts, and a report of them.
+/// Conversions with receipts, and a report that lists the conversions.
 struct Zoo {
     ferry: Ferry,
     jobs: Vec<JobSummary>,
@@ -51,8 +52,8 @@ impl Zoo {
     }
 }
 
-/// Updates the receipt to the current bytes of the output's only file, so that only its tensors can
-/// differ.
+/// Updates the receipt to the current bytes of the output's only file, so that only the tensors in
+/// the file can differ.
 fn admit(receipt: &Path, file: &Path) {
     let content = fs::read(file).unwrap();
     edit(receipt, |receipt| {
@@ -104,7 +105,7 @@ fn damage_is_found_without_ferry() {
         fs::write(zoo.at(name), content).unwrap();
     }
     admit(&tensor, &zoo.at("tensor.safetensors"));
-    // Swaps the digests of two tensors of the same shape.
+    // Swap the digests of two tensors of the same shape.
     edit(&swapped, |receipt| {
         let tensors = receipt["models"][0]["tensors"].as_array_mut().unwrap();
         let digest = tensors[0]["content"].take();
@@ -124,8 +125,8 @@ fn damage_is_found_without_ferry() {
     said("WRONG: bundle/model");
     assert!(!outcome.stdout.contains("whole.safetensors"), "{outcome}");
 
-    // All outputs are correct again, but the source of one has changed: nothing is wrong, and not
-    // everything is checked.
+    // All outputs are correct, but the source of one output has changed. Nothing is wrong, but not
+    // everything can be checked.
     zoo.jobs.retain(|job| job.receipt.as_deref() == whole.to_str());
     zoo.check(&[]).expect(0);
     fs::remove_file(&model).unwrap();
@@ -160,8 +161,8 @@ fn the_frameworks_read_every_record() {
         zoo.ferry.run(["verify", receipt]).expect(0);
     }
 
-    // A bit in the data of a record. The record's own CRC finds it when the receipt matches the
-    // file.
+    // Flip a bit in the data of a record. If the receipt matches the file, the record's own CRC
+    // detects the flip.
     let file = zoo.at("a.tfrecord");
     let mut content = fs::read(&file).unwrap();
     content[40] ^= 1;
@@ -195,11 +196,12 @@ fn the_frameworks_read_every_record() {
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn the_frameworks_compare_the_values_of_records() {
     let mut zoo = Zoo::new();
-    // Every type for which there is a digest, lists, nested lists, and nulls in all of them.
+    // The file has every type that has a digest, lists, nested lists, and nulls in all of these
+    // columns.
     let made = zoo.at("made.parquet");
     let _ = python::script("parquet_types.py", [&made]);
-    // Parquet has no date64. It becomes date32, which is reported, and a receipt has no digest of
-    // changed columns.
+    // Parquet has no date64. It becomes date32, which is reported as a loss, and receipts have no
+    // digests of changed columns.
     zoo.convert(&made, "all.parquet", &["--step", "map:drop,columns=date64"]);
     let in_json = "map:drop,columns=bytes lists_of_bytes date32 date64 times zoned lists_of_times";
     zoo.convert(&made, "all.jsonl.gz", &["--step", in_json]);

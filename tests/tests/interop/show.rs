@@ -1,4 +1,5 @@
-//! `show` prints the same text as numpy, and `diff` finds the same differences as numpy.
+//! Tests that `show` prints the same text as numpy, and that `diff` finds the same differences as
+//! numpy.
 
 use serde_json::Value;
 use tensorferry_tests::{Ferry, args, python};

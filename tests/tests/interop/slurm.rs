@@ -1,4 +1,4 @@
-//! The guide's script in Debian's Slurm, on this machine: an array in which one task has a
+//! Tests the guide's script with Debian's Slurm on this machine. In the job array, one task has a
 //! temporary failure and requeues itself.
 
 use crate::store_servers::free_port;
@@ -11,7 +11,8 @@ use tensorferry_tests::fixtures::case;
 use tensorferry_tests::guide::Chapter;
 use tensorferry_tests::workspace::workspace;
 
-/// Slurm with one node. All its files are in one folder, and its daemons end when it is dropped.
+/// A Slurm cluster with one node. All its files are in one folder, and its daemons are stopped when
+/// it is dropped.
 struct Cluster {
     folder: tempfile::TempDir,
     daemons: Vec<Child>,
@@ -93,7 +94,7 @@ impl Cluster {
         run(self.command(words[0]).args(&words[1..]))
     }
 
-    /// Returns the tasks that wait or run: `7_2 PENDING BeginTime`.
+    /// Returns the pending and running tasks, such as `7_2 PENDING BeginTime`.
     fn tasks(&self) -> Vec<String> {
         let queue = self.says(&["squeue", "--array", "--noheader", "--format=%i %T %r"]).expect(0).stdout;
         queue.lines().map(str::to_owned).collect()
@@ -109,7 +110,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Returns the path of a daemon, which Debian installs outside of the usual `PATH`.
+/// Returns the path of a daemon, which Debian installs outside the usual `PATH`.
 fn daemon(name: &str) -> std::path::PathBuf {
     let path = Path::new("/usr/sbin").join(name);
     assert!(path.exists(), "this test needs {name}: apt-get install munge slurm-wlm");
@@ -131,7 +132,7 @@ fn the_guides_array_does_all_and_queues_what_passes_once_more() {
     let ferry = Ferry::on_disk();
     let chapter = Chapter::read("cluster.md");
     ferry.write("zoo.sbatch", chapter.file("zoo.sbatch"));
-    // Jobs are not retried, so that only a requeued task can succeed.
+    // Disable retries of jobs, so that only a requeued task can succeed.
     ferry.write("zoo.toml", format!("[defaults]\nretries = 0\n\n{}", chapter.file("zoo.toml")));
     let model = case("torch", "zip_module_state_dict").input();
     for n in 1..=4 {
@@ -153,8 +154,8 @@ fn the_guides_array_does_all_and_queues_what_passes_once_more() {
 
     let queued = format!("{array}_2 PENDING BeginTime");
     until("only the second task waits", || cluster.tasks() == [queued.as_str()]);
-    // Slurm delays a requeued task for two minutes, which an administrator can change. The node
-    // rejects tasks that begin in the second in which it was informed of the end.
+    // Slurm delays a requeued task by two minutes, which an administrator can change. The node
+    // rejects a task that begins in the same second in which the previous try ended.
     let _ = cluster.says(&["scontrol", "update", &format!("JobId={array}_2"), "StartTime=now+3"]).expect(0);
     until("no task is left", || cluster.tasks().is_empty());
 

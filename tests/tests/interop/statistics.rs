@@ -1,4 +1,4 @@
-//! `inspect --stats` reports the same statistics as numpy for every fixture.
+//! Tests that `inspect --stats` reports the same statistics as numpy for every fixture.
 
 use serde_json::json;
 use tensorferry_tests::fixtures::cases;
@@ -13,7 +13,7 @@ fn every_fixture_has_the_statistics_of_numpy() {
     let mut pairs = Vec::new();
     for section in SECTIONS {
         for case in cases(section, "") {
-            // The input differs between sections, so the first path that opens is used.
+            // The input path differs between sections, so use the first path that can be opened.
             let inputs = [case.folder.clone(), case.folder.join("ckpt")].into_iter();
             let files = tensorferry_tests::files::names_in(&case.folder);
             let files =

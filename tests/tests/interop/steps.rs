@@ -1,4 +1,4 @@
-//! Steps yield the same results as torch.
+//! Tests that steps produce the same results as torch.
 
 use tensorferry_tests::{Ferry, args, python};
 

@@ -1,5 +1,6 @@
-//! Faults between `ferry` and third-party stores. A request is retried if that helps. Otherwise the
-//! run ends with the matching exit code, and leaves nothing incomplete.
+//! Tests of faults between `ferry` and third-party stores. `ferry` must retry a request after a
+//! temporary failure. After other failures, the run must end with the matching exit code, without
+//! incomplete outputs.
 
 use crate::store_proxy::{Pass, Proxy, ask, request};
 use crate::store_servers::{Running, free_port, run, venv};
@@ -15,7 +16,7 @@ use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::model::Model;
 
-/// Parts have 8 MiB with the memory setting of the tests.
+/// Size of the object in bytes. With the memory setting of the tests, parts have 8 MiB.
 const BYTES: u64 = 20 << 20;
 const MEMORY: [&str; 2] = ["--memory", "64MiB"];
 
@@ -77,7 +78,8 @@ impl Shop {
         let _ = self.run(&direct, &["diff", a, b], &[]).expect(0);
     }
 
-    /// Converts an object to a local file, while `way` answers the `n`-th request for its bytes.
+    /// Converts an object to a local file. `way` answers the requests for bytes of the object, and
+    /// receives the number of each request.
     fn read(
         &self,
         name: &str,
@@ -110,8 +112,8 @@ impl Shop {
         took
     }
 
-    /// Converts a local file to an object in parts, while `way` answers the requests that `of`
-    /// selects. These requests are numbered.
+    /// Converts a local file to an object in parts. `way` answers the requests that `of` selects,
+    /// and receives the number of each request.
     fn write(
         &self,
         name: &str,
@@ -149,7 +151,7 @@ impl Shop {
     }
 }
 
-/// Like [`Outcome::expect`], but a failure names the case.
+/// A variant of [`Outcome::expect`] whose failure message names the case.
 trait ExpectOf {
     fn expect_of(self, name: &str, code: i32) -> Self;
 }
@@ -161,13 +163,14 @@ impl ExpectOf for Outcome {
     }
 }
 
-/// Returns the response with a length that does not match its body.
+/// Returns a response with a length that does not match the body.
 fn of_length(mut reply: Reply, len: usize) -> Reply {
     reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
     reply.with("Content-Length", len)
 }
 
-/// Returns the request without the header that makes a server check that the object is unchanged.
+/// Returns a request without the header that tells the server to check that the object is
+/// unchanged.
 fn careless(request: &Request) -> Request {
     let mut request = request.clone();
     request.headers.remove("if-match");
@@ -269,7 +272,8 @@ fn an_object_that_is_replaced_while_it_is_read() {
         }
         pass(&careless(request))
     });
-    // The first half of a range is from one object, and the retried rest from another.
+    // The first half of a range is from one object, and the retried second half is from a different
+    // object.
     shop.read("replaced within a range", &[], changed, move |n, request, pass| match n {
         1 => {
             let reply = half(pass(request));
@@ -280,8 +284,8 @@ fn an_object_that_is_replaced_while_it_is_read() {
     });
 }
 
-/// A program provides keys, and new keys after the first keys have expired, in the middle of
-/// reading or writing a file.
+/// Tests that `ferry` gets new keys from the key program if the first keys expire while it reads or
+/// writes a file.
 #[test]
 #[ignore = "installs moto from PyPI"]
 fn keys_that_expire_are_fetched_anew() {
@@ -323,7 +327,7 @@ fn keys_that_expire_are_fetched_anew() {
     }
 }
 
-/// Whether a request transfers bytes of an object.
+/// Returns whether a request transfers bytes of an object.
 fn pass_bytes(request: &Request) -> bool {
     is_part(request) || (request.method == "GET" && request.path().ends_with(".safetensors"))
 }
@@ -458,7 +462,7 @@ fn what_goes_wrong_while_an_object_becomes_visible() {
     });
 }
 
-/// If a run that replaces a set fails anywhere, the older set is unchanged.
+/// Tests that the older set is unchanged if a run that replaces it fails at any request.
 #[test]
 #[ignore = "installs moto from PyPI"]
 fn a_set_that_is_not_replaced_stays() {

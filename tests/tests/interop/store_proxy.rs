@@ -1,5 +1,5 @@
 //! A proxy between `ferry` and a third-party store. It checks uploads against their checksums,
-//! which that store does not do. A test determines the faults.
+//! which the store does not check, and injects the faults that a test selects.
 
 use crate::store_support::server::{Reply, Request, Server};
 use crate::store_support::store;
@@ -66,7 +66,8 @@ impl Checked {
     }
 }
 
-/// Returns the checksums of a body: the header, its value, and the correct value.
+/// Returns the checksums of a body. For each, returns the name of the header, its value, and the
+/// correct value.
 fn checksums(request: &Request) -> Vec<(&'static str, String, String)> {
     let sha256 = Sha256::digest(&request.body[..]);
     let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &request.body[..]);
@@ -76,7 +77,7 @@ fn checksums(request: &Request) -> Vec<(&'static str, String, String)> {
         ("x-amz-checksum-sha256", BASE64_STANDARD.encode(sha256)),
         ("x-amz-content-sha256", hex),
     ];
-    // The last header may state that the body is not signed.
+    // The last header may specify that the body is not signed.
     let said = |name| request.header(name).filter(|text| !text.starts_with("UNSIGNED")).map(str::to_owned);
     let is_sent = !request.body.is_empty();
     of.into_iter().filter_map(|(name, is)| Some((name, said(name).filter(|_| is_sent)?, is))).collect()
@@ -85,7 +86,7 @@ fn checksums(request: &Request) -> Vec<(&'static str, String, String)> {
 /// Returns the response of the server at a port.
 pub(crate) fn ask(port: u16, request: &Request) -> Reply {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    // In HTTP/1.0, a response ends with its connection.
+    // In HTTP/1.0, the end of the connection ends the response.
     let mut head = format!("{} {} HTTP/1.0\r\n", request.method, request.target);
     for (name, value) in request.headers.iter().filter(|(name, _)| *name != "connection") {
         head += &format!("{name}: {value}\r\n");

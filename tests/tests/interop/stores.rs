@@ -1,4 +1,5 @@
-//! Conversions to and from third-party stores on this machine: moto's S3 and Azurite.
+//! Tests of conversions to and from third-party stores on this machine, which are moto's S3 and
+//! Azurite.
 
 use crate::store_servers::{Running, azurite, free_port, run, venv};
 use std::io::{Read, Write};
@@ -17,8 +18,8 @@ boto3.client("s3", endpoint_url=f"http://127.0.0.1:{sys.argv[1]}", region_name="
              aws_access_key_id="key", aws_secret_access_key="secret").create_bucket(Bucket="bucket")
 "#;
 
-/// The account of Azurite, whose key is in its documentation, and a container, created with a
-/// signature of that key.
+/// The account of Azurite, whose key is public in Azurite's documentation, and a container that is
+/// created with a signature of that key.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const CONTAINER: &str = r#"
@@ -93,7 +94,7 @@ impl Shop {
         self.run(&[&["convert", from, to], options].concat())
     }
 
-    /// Converts into the store, within it and back.
+    /// Converts a file to the store, within the store, and back.
     fn check(&self) {
         let text = |path: &Path| path.display().to_string();
         let model = self.ferry.at("m.safetensors");
@@ -142,7 +143,7 @@ fn conversions_to_azurite_and_back_are_equal() {
     Shop::azurite().check();
 }
 
-/// Returns the response of moto to an unsigned request. moto accepts such requests.
+/// Returns the response of moto to an unsigned request, which moto accepts.
 fn asked(port: u16, target: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(stream, "GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();

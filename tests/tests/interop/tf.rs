@@ -1,4 +1,5 @@
-//! TensorFlow and `ferry` read the same contents from each other's checkpoints and saved models.
+//! Tests that TensorFlow and `ferry` read the same contents from each other's checkpoints and saved
+//! models.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use tensorferry_tests::{Ferry, args, python};
 /// Tensors by name, with `None` for those that TensorFlow lists but cannot read.
 type Seen = BTreeMap<String, Option<Facts>>;
 
-/// Returns what TensorFlow sees in each of these checkpoints.
+/// Returns the tensors that TensorFlow finds in each of these checkpoints.
 fn seen(prefixes: &[PathBuf]) -> Vec<Seen> {
     let document = python::script("tf_see.py", prefixes).json();
     let of = |prefix: &PathBuf| serde_json::from_value(document[prefix.to_str().unwrap()].clone()).unwrap();
@@ -42,7 +43,8 @@ fn fixture(name: &str) -> (PathBuf, BTreeMap<String, Facts>) {
     (case.folder.join(index.unwrap_or("model.ckpt-42")), case.all())
 }
 
-/// Converts a bundle to safetensors and back. The conversion to safetensors may not lose anything.
+/// Converts a bundle to safetensors and back. Checks that the conversion to safetensors has no
+/// losses.
 fn there_and_back(ferry: &Ferry, from: &Path, to: &Path, options: &[&str]) {
     let folder = tempdir().unwrap();
     let there = folder.path().join("there.safetensors");
@@ -53,7 +55,7 @@ fn there_and_back(ferry: &Ferry, from: &Path, to: &Path, options: &[&str]) {
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn bundles_made_by_hand_are_bundles() {
-    // TensorFlow also reads what ferry reads in tests/tests/quick/bundle/made.rs.
+    // TensorFlow must also read the bundles that ferry reads in tests/tests/quick/bundle/made.rs.
     let folder = tempdir().unwrap();
     let small = Style { block_bytes: 200, ..Style::default() };
     let styles = [
@@ -77,8 +79,8 @@ fn bundles_made_by_hand_are_bundles() {
     let prefixes: Vec<PathBuf> = made.iter().map(|(prefix, ..)| prefix.clone()).collect();
     for ((prefix, bundle, _), seen) in made.iter().zip(seen(&prefixes)) {
         let (read, unread) = split(seen);
-        // TensorFlow does not swap types of less than a byte or floats of one byte. It does not
-        // stitch these and some other types.
+        // TensorFlow cannot swap the bytes of types smaller than a byte or of one-byte floats. It
+        // cannot join slices of these and some other types.
         let unread_dtypes =
             ["F8_", "F4_", "I4_", "U4_", "I2_", "U2_", "F16", "U16", "U32", "U64", "STR", "BF16", "Q"];
         let is_known = |name: &String| {
@@ -100,7 +102,8 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
     let ferry = Ferry::new();
     let at = |name: &str| ferry.at(name);
     let mut outputs = Vec::new();
-    // Copies files that TensorFlow wrote, including V1. Some of them have several data files.
+    // Copy files that TensorFlow wrote, including V1 files. Some of the copies have several data
+    // files.
     for (number, case) in [
         "many_keys",
         "object_all_dtypes",
@@ -118,7 +121,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
         ferry.convert(&input, &at(case), &["--to", "tf-bundle", "-o", &shards, "--strict"]);
         outputs.push((at(case), expected));
     }
-    // Copies of files that TensorFlow itself cannot read.
+    // Copy files that TensorFlow itself cannot read.
     for (name, bundle) in [
         ("big", Bundle::of_every_dtype(true, 1)),
         ("parts", Bundle::of_slices(false)),
@@ -128,7 +131,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
         ferry.convert(&at(&format!("{name}-made")), &at(name), &["--to", "tf-bundle", "--strict"]);
         outputs.push((at(name), bundle.expected));
     }
-    // Converts files of another format.
+    // Convert files of other formats.
     for (section, case) in
         [("safetensors", "all_dtypes"), ("safetensors", "odd_names"), ("torch", "zip_module_state_dict")]
     {
@@ -143,7 +146,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
     let prefixes: Vec<_> = outputs.iter().map(|(prefix, _)| prefix.clone()).collect();
     for ((prefix, expected), seen) in outputs.iter().zip(seen(&prefixes)) {
         let (mut read, unread) = split(seen);
-        // Metadata of other formats, for which a bundle has no other place.
+        // This tensor contains metadata of other formats, for which a bundle has no other place.
         read.remove("_TENSORFERRY_METADATA");
         assert!(unread.is_empty(), "{}: {unread:?}", prefix.display());
         assert_eq!(&read, expected, "{}", prefix.display());
@@ -180,7 +183,7 @@ fn objects_consume_what_comes_back() {
         // All keys are written, and the object graph is unchanged.
         assert_eq!(ferry.tensors(&here("all")), ferry.tensors(&original), "{case}");
         there_and_back(&ferry, &original, &here("model"), &[]);
-        // If only the names were kept, the graph of another checkpoint is used.
+        // If only the names are known, use the graph of a different checkpoint.
         for names in ["key", "auto"] {
             let there = here(&format!("{names}.safetensors"));
             ferry.convert(&original, &there, &["-i", "state=all", "-i", &format!("names={names}")]);
@@ -196,8 +199,7 @@ fn objects_consume_what_comes_back() {
     assert_eq!(said.lines().count(), cases.len() * wanted.len(), "{said}");
 }
 
-/// Removes the metadata from a safetensors file, as another program may do when it rewrites the
-/// file.
+/// Removes the metadata from a safetensors file. A program that rewrites the file may do the same.
 fn forget_metadata(path: &Path) {
     let bytes = std::fs::read(path).unwrap();
     let (len, rest) = bytes.split_first_chunk::<8>().unwrap();
@@ -237,7 +239,7 @@ fn a_saved_model_with_other_weights_computes_what_they_say() {
         ferry.convert(&here("other/variables/variables"), &here("from-its-bundle"), &options);
         for output in ["through-safetensors", "from-its-bundle"] {
             let mut files = files_below(&here("like"));
-            // The fingerprint would describe the old variables.
+            // Ignore the fingerprint. A copied one would describe the old variables.
             files.retain(|file| file != Path::new("fingerprint.pb"));
             let mut found = files_below(&here(output));
             found.retain(|file| file != Path::new("fingerprint.pb"));
@@ -249,7 +251,7 @@ fn a_saved_model_with_other_weights_computes_what_they_say() {
         args!["check", ferry.home(), "through-safetensors", "from-its-bundle"],
     );
     assert_eq!(checked.stdout.lines().count(), 6);
-    // A weight that the model has no variable for, and a variable that has no weight.
+    // Test a weight without a variable in the model, and a variable without a weight.
     let [strange, output] = ferry.paths(["strange.safetensors", "output"]);
     Model::of_size(1 << 16, 6, 1).write(&strange).unwrap();
     let like = format!("like={}", ferry.at("module/like").display());

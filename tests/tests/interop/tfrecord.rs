@@ -1,4 +1,4 @@
-//! TensorFlow and `ferry` read the same contents from each other's TFRecord files.
+//! Tests that TensorFlow and `ferry` read the same contents from each other's TFRecord files.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -88,8 +88,8 @@ fn of_a_key_that_comes_twice_both_take_the_last() {
     assert_eq!((rows.len(), parsed.len()), (5, 5));
     for (row, parsed) in rows.iter().zip(parsed) {
         for name in ["x", "y"] {
-            // Each list has at most one value after the earlier entries are dropped, so these are
-            // not lists.
+            // After the earlier entries are dropped, each list has at most one value, so ferry
+            // reads these columns as scalars.
             let values: Vec<Value> =
                 row.get(name).filter(|value| !value.is_null()).cloned().into_iter().collect();
             assert_eq!(Value::from(values), parsed[name], "{row}");
@@ -109,7 +109,7 @@ fn files_take_turns_as_in_tf_data() {
         "7,7,7,7/4/7",
         "9,1,1,1,9/2/4",
         "300,2,200/2/64",
-        // A file without records skips its turn.
+        // A file without records is skipped in its turn.
         "0,2,0,1/2/1",
         "3,0,0,4,2/2/2",
         "3,0,4,0,0,2/3/1",

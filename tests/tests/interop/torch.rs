@@ -1,4 +1,5 @@
-//! The real frameworks and `ferry` read the same contents from each other's files.
+//! Tests that PyTorch, the safetensors library and `ferry` read the same contents from each other's
+//! files.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,8 +9,8 @@ use tensorferry_tests::model::Model;
 use tensorferry_tests::seen::Seen;
 use tensorferry_tests::{Ferry, args, python};
 
-/// Returns what a file's framework reads from it. torch can look up or calculate the offsets of
-/// storages, and must read the same either way.
+/// Reads a file with its framework. torch can look up or calculate the offsets of storages, and
+/// both ways must produce the same result.
 fn seen(path: &Path) -> Seen {
     let seen = Seen::by_framework(path);
     if path.extension() == Some(OsStr::new("pt")) {
@@ -26,7 +27,7 @@ fn views_arrive_as_torch_sees_them() {
     let [torch, safetensors, copy] = ferry.paths(["views.pt", "views.safetensors", "copy.pt"]);
     let truth = Seen::printed(&python::script("make_views.py", [&torch]).json());
     assert_eq!(truth.tensors.len(), 153);
-    // A budget far below the size of the tensors, so that large gathers are divided.
+    // The budget is far smaller than the tensors, so that large gathers are divided.
     ferry.convert(&torch, &safetensors, &["--memory", "32MiB"]);
     assert_eq!(seen(&safetensors).tensors, truth.tensors);
     ferry.convert(&torch, &copy, &[]);
@@ -126,7 +127,8 @@ fn tied_weights_stay_tied() {
     let ties = BTreeSet::from([["emb.weight", "head.weight"].map(str::to_owned).to_vec()]);
     ferry.convert(&case.input(), &copy, &[]);
     assert_eq!(seen(&copy).ties, ties);
-    // Converts through a format without ties, whose metadata names the dropped tensor.
+    // Convert through a format without ties, whose metadata contains the name of the dropped
+    // tensor.
     ferry.convert(&case.input(), &deduped, &["-o", "tied=dedupe"]);
     assert_eq!(seen(&deduped).tensors.len(), 14);
     ferry.convert(&deduped, &back, &[]);

@@ -1,5 +1,5 @@
-//! Generated files of `torch.save`, `torch.jit.save` and `torch.export.save`. `ferry` reads the
-//! same contents as torch, and torch loads the output of `ferry`.
+//! Tests of generated files of `torch.save`, `torch.jit.save` and `torch.export.save`. `ferry` must
+//! read the same contents as torch, and torch must load the output of `ferry`.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,15 +11,15 @@ use tensorferry_tests::seen::{Seen, inspect, lost};
 use tensorferry_tests::workspace::root;
 use tensorferry_tests::{Ferry, args, json, python};
 
-/// Returns a folder with the files of a script, and the output of the script.
+/// Returns a folder with the files that a script wrote, and the output of the script.
 fn made_by(script: &str) -> (Ferry, Value) {
     let ferry = Ferry::new();
     let printed = python::script(script, [ferry.home()]).json();
     (ferry, printed)
 }
 
-/// Like [`made_by`], but for a script that makes the files of the plugin's own tests and describes
-/// their contents.
+/// Returns the same as [`made_by`] for a script that writes the files of the plugin's own tests and
+/// describes their contents.
 fn made_by_plugin(set: &str) -> (Ferry, Value) {
     let script = root().join("plugins/torch/tests").join(set).join("make.py");
     let ferry = Ferry::new();
@@ -28,7 +28,7 @@ fn made_by_plugin(set: &str) -> (Ferry, Value) {
     (ferry, expected)
 }
 
-/// Returns the tensors of one file, as such a script describes them.
+/// Returns the facts of a file's tensors from the description that a script printed.
 fn described(tensors: &Value) -> BTreeMap<String, Facts> {
     let tensors = tensors.as_object().unwrap().iter();
     let fact = |fact: &Value| {
@@ -107,8 +107,8 @@ fn tensors_that_are_more_than_elements_are_read_as_torch_has_them() {
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn quantized_and_sparse_tensors_come_back_as_what_they_were() {
     let (ferry, _) = made_by_plugin("values");
-    // Packed elements that do not fill whole bytes cannot be stored. A loss reports each such
-    // tensor, and None is stored instead.
+    // A tensor whose packed elements do not fill whole bytes cannot be stored. Each such tensor is
+    // reported as a loss, and None is stored instead.
     for (file, gone) in [("quantized.pt", &["quint2x4.3x3", "quint4x2.3x3"][..]), ("sparse.pt", &[])] {
         let input = ferry.at(file);
         let said: BTreeSet<String> = gone.iter().map(|&name| name.to_owned()).collect();
@@ -163,8 +163,8 @@ fn a_state_is_the_same_in_every_container_and_protocol() {
 }
 
 fn copy_of(input: &Path, format: &str) -> PathBuf {
-    // The root folder of an archive has the name of the file, so the names must be equal to compare
-    // the bytes.
+    // The root folder of an archive has the name of the file, so bytes can be compared only if the
+    // file names are the same.
     let folder = input.with_extension(format);
     fs::create_dir(&folder).unwrap();
     folder.join("copy.pt")

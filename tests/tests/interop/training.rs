@@ -1,6 +1,6 @@
-//! Training checkpoints in the layouts of scripts and libraries. `--part auto` finds the model and
-//! reports what it leaves out, a copy keeps what torch accepts, and `inspect` shows everything on
-//! one screen.
+//! Tests of training checkpoints in the layouts of common scripts and libraries. `--part auto` must
+//! find the model and report what it omits. A copy must keep what torch accepts, and `inspect` must
+//! fit on one screen.
 
 use serde_json::Value;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn the_model_is_found_whatever_it_is_called() {
         let Some(parts) = truth["parts"].as_object() else {
             let said = ferry.convert(&input, &output, &["--force", "--verify", "--losses"]);
             assert_eq!(Seen::by_framework(&output).tensors, Seen::printed(&truth["model"]).tensors, "{case}");
-            // Everything at the top level besides the model has its own line.
+            // Each top-level entry other than the model has its own line.
             let whole = inspect(&ferry, &input, &[]).expect(0).json();
             let part = truth["part"].as_str().unwrap();
             let top = part.split('.').next().unwrap();

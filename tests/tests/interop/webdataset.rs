@@ -1,5 +1,5 @@
-//! Python's tarfile, which `webdataset` uses, and `webdataset` itself if it is installed, read the
-//! same samples.
+//! Tests that Python's tarfile module, which `webdataset` uses, reads the same samples as `ferry`.
+//! If `webdataset` is installed, it is also tested.
 
 use tensorferry_tests::{Ferry, python};
 

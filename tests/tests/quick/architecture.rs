@@ -1,5 +1,5 @@
-//! Checks the promises of ARCHITECTURE.md about the crates: which crate may use which, that modules
-//! do not use each other in cycles, and that the host does not depend on any format.
+//! Checks the rules in ARCHITECTURE.md: the allowed dependencies between crates, the absence of
+//! cycles between modules, and that the host does not depend on any format.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,17 +11,18 @@ use tensorferry_tests::layers::cycles_in;
 use tensorferry_tests::rust::modules;
 use tensorferry_tests::workspace::{self, root};
 
-/// Groups of crates, and the groups that each may use. Groups are folders, and the longest matching
-/// folder counts.
+/// Groups of crates, and the groups that each may use. A group is a folder, and a crate is in the
+/// group of the longest matching folder.
 const MAY_USE: [(&str, &[&str]); 20] = [
     ("sdk/abi", &[]),
     ("sdk", &["sdk/abi"]),
     ("proto", &[]),
     ("plugins", &["sdk", "proto", "plugins", "plugins/shared"]),
     ("plugins/shared", &["sdk", "proto", "plugins/shared"]),
-    // This is not a plugin, but a program that `ferry run` writes next to its reports.
+    // This crate is not a plugin. It contains a program that `ferry run` writes next to its
+    // reports.
     ("plugins/check", &[]),
-    // Loading libraries needs the types of the plugin boundary.
+    // Loading libraries requires the types of the plugin boundary.
     ("host/core", &["sdk", "sdk/abi"]),
     ("host/publish", &["sdk", "host/core"]),
     ("host/tensors", &["sdk", "host/core"]),
@@ -61,7 +62,7 @@ fn cargo(arguments: &[&str]) -> String {
     run(workspace::cargo().args(arguments).arg("--offline")).expect(0).stdout
 }
 
-/// Returns the crates of the workspace: the folder of each, and its entry in cargo's metadata.
+/// Returns the folder of each crate in the workspace, and the crate's entry in cargo's metadata.
 fn crates() -> Vec<(PathBuf, Value)> {
     let metadata: Value =
         serde_json::from_str(&cargo(&["metadata", "--format-version=1", "--no-deps"])).unwrap();
@@ -86,7 +87,7 @@ fn crates_depend_one_way() {
     for (folder, package) in crates() {
         let (own, others) = group(&folder);
         for dependency in package["dependencies"].as_array().unwrap() {
-            // The tests of a crate may use any other crate.
+            // The tests of a crate may depend on any other crate.
             if let (Some(path), true) = (dependency["path"].as_str(), dependency["kind"] != "dev") {
                 let (used, _) = group(Path::new(path).strip_prefix(root()).unwrap());
                 assert!(
@@ -114,8 +115,8 @@ fn no_modules_import_each_other_in_cycles() {
     assert!(wrong.is_empty(), "{} cycles:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The layers of the host. Their interfaces are not stable, so their public items are only for
-/// other crates of this workspace.
+/// The layers of the host. Their interfaces are not stable, so only crates of this workspace may
+/// use their public items.
 const LAYERS: [&str; 5] = ["convert", "core", "publish", "records", "tensors"];
 
 #[test]
@@ -155,12 +156,14 @@ fn no_item_of_a_layer_is_public_without_a_user() {
     assert!(unused.is_empty() && items > 500, "{items} items, of which these are not used: {unused:#?}");
 }
 
-/// Names that are public more than once on purpose: what every format has, the name that Arrow's C interface
-/// prescribes, and the tensors of a program and of a plugin, which never meet.
+/// Type names that are intentionally public more than once. They are the types that every format
+/// defines, the name that Arrow's C interface requires, and the tensors of programs and of plugins,
+/// which are never used together.
 const SHARED_TYPE_NAMES: [&str; 6] =
     ["ArrowArrayStream", "ReadOptions", "Reader", "Tensor", "WriteOptions", "Writer"];
 
-/// A type name means one thing in a crate, and a public one means one thing in `host` and `sdk`.
+/// Checks that a type name is unique in its crate, and that a public type name is unique in `host`
+/// and `sdk`.
 #[test]
 fn each_type_name_means_one_thing() {
     let declared = |line: &str| {
@@ -216,7 +219,7 @@ fn no_python_files_import_each_other_in_cycles() {
         let text = std::fs::read_to_string(package.join(module).with_extension("py")).unwrap();
         let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("from ."));
         let found = lines.filter_map(|line| line.split_once(" import ")).flat_map(|(from, names)| {
-            // Two dots name the parent folder, and longer runs of dots are not used.
+            // Two dots refer to the parent folder. Longer runs of dots are not used.
             let (folder, from) = from.strip_prefix('.').map_or((folder, from), |from| ("", from));
             let names = if from.is_empty() { names.split(", ").collect() } else { vec![from] };
             let at =
@@ -235,8 +238,8 @@ fn no_python_files_import_each_other_in_cycles() {
     }
 }
 
-/// Cargo runs rustdoc for each library with `doctest = true`, so libraries without examples must
-/// turn it off.
+/// Checks that libraries without examples set `doctest = false`, because cargo otherwise runs
+/// rustdoc for each of them.
 #[test]
 fn examples_in_documentation_are_tests() {
     let (mut left_out, mut tested) = (0, 0);
@@ -263,7 +266,7 @@ fn examples_in_documentation_are_tests() {
     assert!(left_out > 20 && tested >= 4, "{left_out}, {tested}");
 }
 
-/// Whether documentation contains code that rustdoc treats as Rust.
+/// Returns whether documentation contains code that rustdoc treats as Rust.
 fn has_example(text: &str) -> bool {
     let doc =
         |line: &str| ["//! ", "/// "].iter().find_map(|mark| line.strip_prefix(mark).map(str::to_owned));
@@ -324,7 +327,8 @@ fn a_program_of_tensors_builds_no_arrow() {
     assert_eq!(arrow, None, "{tree}");
 }
 
-/// Checks dependencies as clippy's `incompatible_msrv` checks the use of the standard library.
+/// Checks that no dependency requires a newer compiler than this workspace. For the standard
+/// library, clippy's `incompatible_msrv` checks the same.
 #[test]
 fn no_dependency_needs_a_newer_compiler_than_ours() {
     // Packages for other platforms have not been downloaded.

@@ -1,4 +1,5 @@
-//! Conversions between records and tensors: the results, the way back, and what is rejected.
+//! Tests of conversions between records and tensors. They check the results, the conversions back,
+//! and the rejected inputs.
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -190,7 +191,7 @@ fn splits_that_lie_are_refused() {
             assert_eq!(ferry.names(), ["hostile.safetensors"]);
         }
     }
-    // Shapes that have no bytes but claim huge dimensions.
+    // These shapes have no bytes, but huge dimensions.
     for shape in [&[1 << 60, 0][..], &[2, 1 << 60, 0], &[2, 0, 1 << 60]] {
         std::fs::write(&path, safetensors(&[("x", "F32", shape, &[])])).unwrap();
         ferry.run_bounded(args!["convert", path, ferry.at("out.jsonl")]).expect(3).says(&["records:tensor"]);
@@ -201,7 +202,7 @@ fn splits_that_lie_are_refused() {
 #[test]
 fn dtypes_without_a_column_say_what_carries_them() {
     let ferry = Ferry::new();
-    // The tensor contains 1.5 and -2.
+    // The values of the tensor are 1.5 and -2.
     let path = ferry.write("m.safetensors", safetensors(&[("w", "BF16", &[2], &[0xc0, 0x3f, 0x00, 0xc0])]));
     let output = ferry.at("w.jsonl");
     ferry.try_convert(&path, &output, &[]).expect(3).says(&["BF16", "cast:f32", "records:tensor", "\"w\""]);

@@ -1,5 +1,5 @@
-//! The guide: its commands work as described, every page is in the book, and every link has a
-//! target.
+//! Tests that the guide's commands work as described, that every page is in the book, and that
+//! every link has a target.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn every_command_prints_what_stands_below_it() {
     let chapters: Vec<Chapter> = chapters.map(|name| Chapter::read(&name)).collect();
     let commands: usize = chapters.iter().map(|chapter| chapter.commands().len()).sum();
     let with_commands = Mutex::new(chapters.iter().filter(|chapter| !chapter.commands().is_empty()));
-    // In parallel, because the commands mostly wait for the disk.
+    // Run the chapters in parallel, because the commands mostly wait for the disk.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -73,7 +73,7 @@ fn every_format_has_a_place_in_it() {
     }
 }
 
-/// The documents in the root, and the maximum size of each in bytes: a reader finishes a short one.
+/// The documents in the root, and the maximum size of each in bytes, which keeps them short.
 const ROOT_DOCUMENTS: [(&str, usize); 5] = [
     ("README.md", 5 << 10),
     ("ARCHITECTURE.md", 10 << 10),
@@ -107,7 +107,7 @@ fn every_link_leads_somewhere() {
     assert!(links >= 35, "only {links} links");
 }
 
-/// Returns a page with its includes, as mdBook does. Panics if an included file is missing.
+/// Returns a page with its includes expanded, as in mdBook. Panics if an included file is missing.
 fn with_includes(page: &Path) -> String {
     let text = std::fs::read_to_string(page).unwrap();
     let line = |line: &str| match line.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}")) {
@@ -129,7 +129,7 @@ fn with_includes(page: &Path) -> String {
     text.lines().map(line).collect()
 }
 
-/// Returns the targets of `[text](target)` and `src="target"`, outside of fences and code.
+/// Returns the targets of `[text](target)` and `src="target"`, outside fenced blocks and code.
 fn links_of(text: &str) -> Vec<String> {
     let mut is_fenced = false;
     let mut links = Vec::new();
@@ -155,7 +155,8 @@ fn links_of(text: &str) -> Vec<String> {
     links
 }
 
-/// The cookbook has every job of its list, and README links to it.
+/// Tests that the cookbook contains every job in its list, and that the README links to the
+/// cookbook.
 #[test]
 fn each_job_is_one_click_from_the_readme() {
     let readme = std::fs::read_to_string(workspace::root().join("README.md")).unwrap();

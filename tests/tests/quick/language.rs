@@ -24,7 +24,7 @@ struct Marker {
     unless_followed_by: Option<String>,
 }
 
-/// Folders without prose of our own.
+/// Folders without prose from this project.
 const SKIPPED: [&str; 9] =
     ["target", "fixtures", "golden", "seeds", "third_party", "node_modules", "__pycache__", "dist", ".git"];
 const FOLDERS: [&str; 5] = ["host", "plugins", "proto", "sdk", "tests"];
@@ -34,7 +34,7 @@ static FENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?s)```.*?```|<!--
 static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[([^\]]*)\]\([^)]*\)").unwrap());
 static STRING: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#""((?:[^"\\]|\\.)*)""#).unwrap());
 
-/// The prose of a file as groups of lines.
+/// Returns the prose of a file as groups of lines.
 fn prose(path: &Path, text: &str) -> Vec<(String, Vec<String>)> {
     let folder = path.iter().next().and_then(|part| part.to_str()).unwrap_or_default();
     let is_test = folder == "tests" || path.iter().any(|part| part == "tests") || path.ends_with("tests.rs");
@@ -69,7 +69,7 @@ fn prose(path: &Path, text: &str) -> Vec<(String, Vec<String>)> {
     }
 }
 
-/// Comments and docstrings.
+/// Returns the comments and docstrings of a Python source.
 fn python(text: &str) -> Vec<String> {
     let mut is_docstring = false;
     let mut lines = Vec::new();
@@ -85,7 +85,7 @@ fn python(text: &str) -> Vec<String> {
     lines
 }
 
-/// A line without code and link targets.
+/// Returns a line without code and link targets.
 fn plain(line: &str) -> String {
     LINK.replace_all(&CODE.replace_all(line, "CODE"), "$1").trim_start().to_owned()
 }

@@ -1,4 +1,5 @@
-//! The engine as a library, with linked formats: features that the program `ferry` does not use.
+//! Tests of the engine as a library with linked formats, for features that the program `ferry` does
+//! not use.
 
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
@@ -70,7 +71,7 @@ fn damaged(name: &str, folder: &Path) -> PathBuf {
 #[test]
 fn whole_tensors_are_compared_with_their_checksums() {
     let folder = tempdir().unwrap();
-    // The tensor is a whole storage, a part of it, or in another byte order.
+    // The tensor is a whole storage, a part of a storage, or stored in a different byte order.
     for name in ["zip_all_dtypes", "zip_views", "zip_big_endian"] {
         let path = damaged(name, folder.path());
         let read = |options: &OpenOptions| {
@@ -94,8 +95,8 @@ fn whole_tensors_are_compared_with_their_checksums() {
         let parts = tensors.iter().zip(rooms.iter_mut().map(Vec::as_mut_slice));
         fails(model.read_many(parts), ErrorKind::Malformed, "");
         let (_, unchecked) = read(&OpenOptions::new().unchecked());
-        // Even when unchecked, the reader checks stored bytes that it transforms, as for a negated
-        // view.
+        // Even without checks, the reader verifies stored bytes that it transforms, for example for
+        // a negated view.
         assert!(unchecked.iter().all(|(read, _, tensor)| read.is_ok() || tensor.name() == "neg"), "{name}");
     }
 }
@@ -203,7 +204,7 @@ fn tensors_are_saved_whole_or_not_at_all() {
     let copies = model
         .tensors()
         .map(|tensor| NewTensor::new(tensor.name(), tensor.dtype(), tensor.shape(), tensor.read().unwrap()));
-    // Tensors can also be streamed. Tied tensors stay tied under any names.
+    // Tensors can also be streamed. Tied tensors remain tied under any names.
     let again = ["b", "c"].map(|name| NewTensor::opened(name, &model.tensor("a").unwrap()));
     registry.save(folder.path().join("m.pt"), copies.chain(again)).unwrap();
     let copied = registry.open(folder.path().join("m.pt")).unwrap();
@@ -239,7 +240,7 @@ fn a_saved_model_keeps_its_metadata_and_its_state() {
     // A format without a place for state reports it.
     let report = registry.save_with(folder.path().join("m.safetensors"), tensors(), &options).unwrap();
     assert!(report.losses.iter().any(|loss| loss.kind == LossKind::State), "{:?}", report.losses);
-    // If the tensors have different names, the loss of the tree is reported, too.
+    // If the tensors have different names, the loss of the tree is also reported.
     let renamed = model.tensors().map(|tensor| NewTensor::opened(format!("x.{}", tensor.name()), &tensor));
     let report = registry.save_with(folder.path().join("renamed.pt"), renamed, &options).unwrap();
     assert!(report.losses.iter().any(|loss| loss.why.contains("flat list")), "{:?}", report.losses);
@@ -263,8 +264,8 @@ fn a_conversion_obeys_its_builder_and_its_session() {
     assert_eq!(report.verified, Some(report.tensors));
     assert!(!report.losses.is_empty() && report.losses.iter().all(|loss| loss.kind == LossKind::Alias));
     assert!(report.receipt.unwrap().exists());
-    // For a separate progress bar, the session counts the hashed bytes of the input, the output and
-    // the tensors, to the last byte.
+    // For a separate progress bar, the session counts all hashed bytes of the input, the output and
+    // the tensors.
     let (checked, to_check) = registry.session().checks();
     assert!(checked == to_check && checked > 2 * report.bytes, "{checked} of {to_check}");
     let again = registry.convert(&input, at("m.safetensors"));
@@ -287,7 +288,7 @@ fn a_conversion_obeys_its_builder_and_its_session() {
 fn reading_records_is_counted_to_the_last_byte() {
     let (folder, registry, case) = (tempdir().unwrap(), registry(), case("tfrecord", "sharded"));
     registry.convert(case.input(), folder.path().join("all.tfrecord")).run().unwrap();
-    // The bytes that were read to find the schema do not count.
+    // Bytes that are read to find the schema are not counted.
     let files = std::fs::read_dir(&case.folder).unwrap().map(|file| file.unwrap());
     let files = files.filter(|file| file.path().extension().is_none_or(|ending| ending != "json"));
     let bytes: u64 = files.map(|file| file.metadata().unwrap().len()).sum();
@@ -308,7 +309,7 @@ fn records_are_batches_for_any_arrow() {
     let mut stream = scan.stream();
     drop(scan);
     let foreign = std::ptr::from_mut(&mut stream).cast();
-    // SAFETY: the pointer leads to a structure of the C stream interface, which is moved out.
+    // SAFETY: the pointer is to a structure of the C stream interface, which is moved out.
     let mut reader = unsafe { arrow_array::ffi_stream::RecordBatchStreamReader::from_raw(foreign) }.unwrap();
     assert_eq!(rows(&mut reader), all);
     let model = fixture("safetensors", "all_dtypes");

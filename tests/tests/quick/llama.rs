@@ -1,12 +1,12 @@
-//! A model folder of transformers as a GGUF file, and the way back.
+//! Tests the conversion of a transformers model folder to a GGUF file and back.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tensorferry_tests::Ferry;
 use tensorferry_tests::model::safetensors;
 
-/// The inputs of a layer. The constants below are the numbers of heads and key heads, and the size
-/// of a head.
+/// The number of inputs of a layer. The constants below are the numbers of heads and key heads, and
+/// the size of a head.
 const WIDTH: usize = 8;
 const HEADS: usize = 2;
 const KEYS: usize = 1;
@@ -19,7 +19,7 @@ struct Tensor {
     numbers: Vec<f32>,
 }
 
-/// Returns the weights of a model with one layer. All numbers are different.
+/// Returns the weights of a model with one layer. All values are different.
 fn weights() -> Vec<Tensor> {
     let mut next = 0.0;
     let of = |(name, shape): (&'static str, &[u64])| {
@@ -98,7 +98,7 @@ fn folder(ferry: &Ferry, config: &Value, tokenizer: &Value) -> PathBuf {
     folder
 }
 
-/// Interleaves the halves of each head, like `LlamaModel.permute` of llama.cpp's converter.
+/// Interleaves the halves of each head, like `LlamaModel.permute` in llama.cpp's converter.
 fn interleaved(tensor: &Tensor, heads: usize) -> Vec<f32> {
     let row = tensor.numbers.len() / (heads * HEAD);
     let rows: Vec<&[f32]> = tensor.numbers.chunks(row).collect();
@@ -131,8 +131,8 @@ fn expected() -> Vec<u8> {
         Tensor { name, numbers, ..tensor }
     });
     let mut tensors: Vec<Tensor> = renamed.collect();
-    // A wave of 6 positions is unchanged, and one of 12,566 is longer than the 8192 positions of
-    // the original model.
+    // A wavelength of 6 positions is unchanged. A wavelength of 12,566 positions is scaled, because
+    // it exceeds the 8192 positions of the original model.
     tensors.push(Tensor { name: "rope_freqs.weight", shape: vec![2], numbers: vec![1.0, 8.0] });
     bytes(&tensors)
 }
@@ -207,7 +207,7 @@ fn quantised_in_the_same_run_or_carried_as_it_is() {
     let report = ferry.convert(&folder, &kept, &["-o", "names=keep", "--json"]).json();
     assert!(ferry.equal(&folder, &kept));
     assert_eq!(sidecars(&report), ["config.json", "tokenizer.json", "tokenizer_config.json"]);
-    // A file with `like` has the order, types and metadata of the other file.
+    // With `like`, the output has the order, types and metadata of the named file.
     let weights = ferry.write("weights.safetensors", expected());
     ferry.convert(&weights, &plain, &["-o", &format!("like={}", small.display())]);
     assert!(ferry.equal(&small, &plain), "{}", ferry.diff(&small, &plain, &[]).said());
@@ -250,7 +250,7 @@ fn what_has_no_counterpart_is_refused_by_name() {
         config.as_object_mut().unwrap().remove("vocab_size");
         tokenizer["added_tokens"][0]["id"] = json!(20_000_000);
     });
-    // Weights that do not match the configuration.
+    // Test weights that do not match the configuration.
     for (key, value, said) in [
         ("vocab_size", json!(3), &["model.embed_tokens.weight", "3 (vocab_size)", "[5, 8]"][..]),
         ("hidden_size", json!(16), &["16 (hidden_size)"]),
@@ -260,7 +260,7 @@ fn what_has_no_counterpart_is_refused_by_name() {
     ] {
         refused(said, &|config, _| config[key] = value.clone());
     }
-    // The check also applies if the user passes the steps.
+    // The check also applies if the user passes the steps explicitly.
     let (ferry, folder) = with(&|config, _| config["num_hidden_layers"] = json!(2));
     let [right, wrong] = [8, 16].map(|width| format!("llama-to-ggml,heads=2,kv_heads=1,width={width}"));
     ferry

@@ -1,5 +1,5 @@
-//! Tests that need only cargo and a few seconds: the built program on fixtures and on generated
-//! files.
+//! Tests that need only cargo and take a few seconds. They run the built program on fixtures and on
+//! generated files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod architecture;

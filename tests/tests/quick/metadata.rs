@@ -1,4 +1,5 @@
-//! Metadata of rows and columns is kept if the target has a place for it, and reported otherwise.
+//! Tests that metadata of rows and columns is kept if the output format has a place for it, and
+//! reported as lost otherwise.
 
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, Int64Array, RecordBatch};

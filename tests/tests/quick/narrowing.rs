@@ -1,5 +1,5 @@
-//! Readers skip only rows and columns that the steps remove. Compares readers that narrow what they
-//! read with the same readers after a step that prevents this.
+//! Tests that readers skip only rows and columns that the steps remove. Results of readers that
+//! skip data are compared with results after a step that prevents skipping.
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use tensorferry_test_kit::random::Random;
 use tensorferry_tests::Ferry;
 
 const ROWS: usize = 1000;
-/// A step that changes nothing, and that prevents narrowing.
+/// A step that changes nothing, and prevents readers from skipping rows and columns.
 const BLIND: &str = "shard:1,index=0";
 
 /// Writes rows with all kinds of columns, sorted by one of them, in four files of ten row groups
@@ -89,7 +89,7 @@ fn readers_leave_out_what_steps_leave_out() {
     let [groups, records, files] = ["groups.parquet", "rows.tfrecord", "files/"].map(|name| ferry.at(name));
     ferry.convert(&lines, &groups, &["-o", "row_group_rows=37"]);
     ferry.convert(&lines, &files, &["--to", "parquet", "-o", "row_group_rows=50", "-o", "shards=4"]);
-    // TFRecord has no structs.
+    // TFRecord does not support structs.
     let flat = "map:select,columns=id few real word";
     ferry.convert(&lines, &records, &["--step", flat]);
     let (mut cases, mut emptied) = (0, 0);

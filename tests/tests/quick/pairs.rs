@@ -1,5 +1,5 @@
-//! Pairs of formats: what each format can carry into each other format, as a table in the guide,
-//! and every fixture on the way through safetensors and back.
+//! Tests of conversions between all pairs of formats. The losses of each pair are a table in the
+//! guide, and every fixture is converted to safetensors and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ fn registry() -> Registry {
     Registry::new().with_all(crate::formats::formats())
 }
 
-/// A format: its id, the name of a file, and whether it can be written on its own, with a template,
-/// or never.
+/// A format: its ID, the name of a file, and whether it can be written without a template, only
+/// with a template, or never.
 struct Format {
     id: &'static str,
     file: &'static str,
@@ -90,7 +90,8 @@ struct Pairs {
 impl Pairs {
     fn convert(&self, from: &Path, to: &Path, format: &Format, steps: &[&str]) -> Result<Report, Error> {
         let mut conversion = self.registry.convert(from, to).to(format.id).force(true);
-        // A checkpoint of a model and an optimizer. Formats without a tree take one of them.
+        // The checkpoint contains a model and an optimizer. Formats without a tree can store only
+        // one of them.
         if from.ends_with("dcp") {
             conversion = conversion.part("model");
         }
@@ -114,9 +115,9 @@ impl Pairs {
         folder.join(format.file)
     }
 
-    /// Returns the input in a format. If the other format needs a template, the input is made from
-    /// that template. Otherwise the input is the dataset for record formats, and the model for
-    /// tensor formats.
+    /// Returns the input in format `from`. If `to` needs a template, the input is created from that
+    /// template. Otherwise, the input is the dataset for record formats, and the model for tensor
+    /// formats.
     fn input(&self, from: &Format, to: &Format) -> Option<PathBuf> {
         match (&from.written, &to.written) {
             (Written::Never(_), Written::Like(_)) => None,
@@ -136,8 +137,8 @@ impl Pairs {
 
     fn cell(&mut self, from: &Format, to: &Format) -> String {
         let Some(input) = self.input(from, to) else { return "-".to_owned() };
-        // Rows of all tensors need the same leading dimension, while a record per tensor accepts
-        // any.
+        // Converting tensors to rows requires the same leading dimension in all tensors. A record
+        // per tensor accepts any shapes.
         let crosses = RECORDS.contains(&to.id) && !RECORDS.contains(&from.id);
         let steps: &[&str] = if crosses { &["records:tensor"] } else { &[] };
         match self.convert(&input, &self.path(&format!("from-{}", from.id), to), to, steps) {
@@ -167,7 +168,7 @@ impl Pairs {
     }
 
     fn note(&mut self, text: &str) -> usize {
-        // Markdown treats `list<int64>` as HTML, and does not show it.
+        // Escape `<`, because Markdown treats `list<int64>` as HTML.
         let text = text.replace('<', "\\<");
         let known = self.notes.iter().position(|note| *note == text);
         known.unwrap_or_else(|| {
@@ -185,7 +186,7 @@ fn rank(severity: Severity) -> u8 {
     }
 }
 
-/// Returns the reason of a loss without the names that occur only in this model.
+/// Returns the reason of a loss without names that occur only in the test model.
 fn without_names(loss: &Loss) -> String {
     let mut parts = loss.why.split('"');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -275,7 +276,7 @@ model has a matrix of Q8_0 and a typed entry.
 | `-` | no such input exists |
 ";
 
-/// Returns the facts of tensors in a model that is read as by `ferry inspect`.
+/// Returns the facts of a model's tensors, read in the same way as by `ferry inspect`.
 fn facts(registry: &Registry, path: &Path) -> Result<BTreeMap<String, Facts>, Error> {
     let model = registry.open(path)?;
     let facts = |tensor: tensorferry::Tensor| {
@@ -308,7 +309,7 @@ fn through_safetensors_and_back_every_digest_stays_or_is_named() {
             std::fs::create_dir_all(&at).unwrap();
             let there = at.join("there.safetensors");
             let through = registry.convert(&input, &there).allow_empty(true).force(true).run();
-            // A refusal is an error, and not silent.
+            // A format may refuse an input with an error.
             let Ok(through) = through else { continue };
             let like = |file: &str| (file.to_owned(), Some(input.display().to_string()));
             let (file, like) = match &*through.readers[0].id {

@@ -1,5 +1,6 @@
-//! Receipts describe what an output was made from. `ferry verify` checks outputs against them:
-//! outputs that are unchanged or damaged, and receipts with false claims.
+//! Tests of receipts, which describe how an output was created, and of `ferry verify`, which checks
+//! outputs against receipts. The tests cover unchanged and damaged outputs, and receipts with false
+//! claims.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,7 +15,8 @@ use tensorferry_tests::json::{edit, read};
 use tensorferry_tests::model::{Model, Tensors};
 use tensorferry_tests::{Ferry, args};
 
-/// Returns the verdict on one output from `--json`, the exit code, and the record.
+/// Returns the verdict on one output, the exit code, and the output's record in the `--json`
+/// document.
 fn verdict(ferry: &Ferry, output: &Path, options: &[&str]) -> (String, Option<i32>, Value) {
     let outcome = ferry.on("verify", output, &[options, &["--json"]].concat());
     let document = outcome.json();
@@ -67,7 +69,7 @@ impl Scene {
     }
 }
 
-/// Returns the first problem's subject, name and message.
+/// Returns the subject, name and message of the first problem in a record.
 fn first(record: &Value) -> (&str, &str, &str) {
     let problem = &record["problems"][0];
     let text = |key: &str| problem[key].as_str().unwrap_or_else(|| panic!("no {key}: {record}"));
@@ -130,8 +132,8 @@ fn a_receipt_says_what_was_made_from_what() {
     assert_eq!((&record.2["tensors"], &record.2["files"]), (&json!(tensors.len()), &json!(1)));
 }
 
-/// GGUF has no tensors without dimensions, and reports the changed shape. The bytes are still
-/// compared.
+/// Tests scalars in GGUF, which has no tensors without dimensions. The changed shape is reported as
+/// a loss, and the bytes are still compared.
 #[test]
 fn a_shape_that_a_loss_names_is_compared_without_it() {
     let ferry = Ferry::new();
@@ -143,7 +145,7 @@ fn a_shape_that_a_loss_names_is_compared_without_it() {
     assert_eq!(ferry.inspect(&output)["tensors"][0]["shape"], json!([1]));
     let record = verdict(&ferry, &output, &[]);
     assert_eq!((record.0.as_str(), record.1), ("ok", Some(0)), "{}", record.2);
-    // The changed shape does not excuse different bytes.
+    // Different bytes are still an error, despite the reported change of shape.
     let path = ferry.at("out.gguf.ferry.json");
     let receipt = fs::read_to_string(&path).unwrap();
     let content = read(&path)["models"][0]["tensors"][0]["content"].as_str().unwrap().to_owned();
@@ -151,8 +153,8 @@ fn a_shape_that_a_loss_names_is_compared_without_it() {
     assert_eq!(verdict(&ferry, &output, &[]).0, "changed");
 }
 
-/// Digests describe the input. Numbers that the writer was asked to round are reported as not
-/// compared.
+/// Tests that tensors that the writer quantizes are reported as not compared, because the digests
+/// describe the input.
 #[test]
 fn tensors_that_were_quantized_are_not_compared() {
     let ferry = Ferry::new();
@@ -178,8 +180,8 @@ fn tensors_that_were_quantized_are_not_compared() {
     assert!(problems.iter().any(|problem| problem["what"] == "has different content"), "{record}");
 }
 
-/// If the user requests the other algorithm, the document names it, and the output is checked with
-/// it.
+/// Tests that the receipt names the algorithm that the user requests, and that the output is
+/// checked with it.
 #[test]
 fn a_receipt_has_the_digests_that_were_asked_for() {
     let ferry = Ferry::new();
@@ -201,8 +203,9 @@ fn a_receipt_has_the_digests_that_were_asked_for() {
     ferry.try_convert(&input, &ferry.at("x.pt"), &["--receipt=md5"]).expect(2);
 }
 
-/// Tests tensors that the copy reads in several windows: in an archive whose headers are filled in
-/// afterwards, cast, transposed, and in shards. The digests equal those of the content on its own.
+/// Tests tensors that the copy reads in several windows. They are written to an archive whose
+/// headers are filled in afterwards, cast, transposed, and written to shards. The digests in the
+/// receipts must equal digests of the whole files.
 #[test]
 fn digests_of_what_the_copy_takes_in_pieces() {
     let ferry = Ferry::new();
@@ -291,7 +294,7 @@ fn the_same_conversion_gives_the_same_receipt() {
     }
 }
 
-/// Every shape of output, passed in every way.
+/// Tests that outputs of every shape can be verified by each of their names.
 #[test]
 fn outputs_of_every_shape_are_verified_by_every_name() {
     let ferry = Ferry::new();
@@ -366,7 +369,7 @@ fn a_damaged_output_is_told_from_a_whole_one() {
     let record = scene.is("changed", 4, &[]);
     assert_eq!(first(&record), ("file", "out.pt", "has a different length"));
 
-    // A different complete model with the same name.
+    // Replace the output with a different complete model.
     let tensors: Tensors<'_> = &[("a.weight", "F32", &[2, 3], &[3; 24]), ("b", "I16", &[4], &[2; 8])];
     let other = scene.ferry.safetensors("other.safetensors", tensors);
     scene.ferry.convert(&other, &scene.at("other.pt"), &[]);
@@ -388,7 +391,7 @@ fn a_damaged_output_is_told_from_a_whole_one() {
     scene.ferry.on("verify", scene.at("nothing.pt"), &[]).expect(2).says(&["no such file"]);
 }
 
-/// One bad output among good ones: each has its own verdict.
+/// Tests that each output gets its own verdict if one of them is bad.
 #[test]
 fn the_rest_is_verified_too() {
     let scene = Scene::new();
@@ -401,14 +404,14 @@ fn the_rest_is_verified_too() {
     let outcome = scene.ferry.on("verify", scene.ferry.home(), &[]).expect(4);
     let end = "5 outputs: 2 ok, 1 unreadable, 1 missing, 1 changed\n";
     assert!(outcome.stdout.ends_with(end), "{outcome}");
-    // Files without any receipt are counted, and the first of them is named.
+    // Files without a receipt are counted, and the first of them is named.
     let _ =
         outcome.prints(&["no receipt lists ", "more/c.pt"]).says(&["3 of 5 outputs could not be verified"]);
     fs::remove_dir_all(scene.at("more")).unwrap();
     scene.ferry.on("verify", scene.ferry.home(), &[]).expect(0);
 }
 
-/// Columns that a format renames or reads back differently are not compared, and this is reported.
+/// Tests that columns that a format renames or reads back differently are reported as not compared.
 #[test]
 fn columns_that_a_format_changes_are_left_out() {
     let ferry = Ferry::new();
@@ -467,7 +470,7 @@ fn an_edited_receipt_does_not_pass() {
         assert_eq!((verdict.as_str(), found), (words, Some(code)), "{record}\n{}", read(&scene.receipt()));
         fs::write(scene.receipt(), &whole).unwrap();
     }
-    // The receipt was written by another version of ferry or of a plugin, or has unknown fields.
+    // The receipt is from a different version of ferry or of a plugin, or has unknown fields.
     edit(&scene.receipt(), |receipt| {
         receipt["ferry"] = "9.9.9".into();
         receipt["output"]["format"]["version"] = "9.9.9".into();
@@ -478,8 +481,8 @@ fn an_edited_receipt_does_not_pass() {
     scene.is("ok", 0, &[]);
 }
 
-/// The claims of a receipt are compared. They never cause access outside its folder, waiting, or
-/// large allocations.
+/// Tests that claims in a hostile receipt are only compared. They must not cause access outside the
+/// receipt's folder, waiting, or large allocations.
 #[test]
 fn a_hostile_receipt_does_no_harm() {
     let scene = Scene::new();

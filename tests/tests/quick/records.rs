@@ -1,5 +1,5 @@
-//! Records through the program: from format to format and through every step, with checks of the
-//! output, and what is rejected.
+//! Tests of records with the program. They cover conversions between formats, every step,
+//! verification of outputs, and rejected inputs.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -65,8 +65,9 @@ fn examples_become_lines() {
     assert!(!strict.exists());
 }
 
-/// Reported changes do not fail a conversion's own verification. Columns that can be read back are
-/// compared: bytes that JSON stores as base64, floats that it stores as strings.
+/// Tests that reported changes do not fail a conversion's own verification. Columns that can be
+/// read back are compared, such as bytes that JSON stores as base64 and floats that it stores as
+/// strings.
 #[test]
 fn sound_rows_pass_verification() {
     let ferry = Ferry::new();
@@ -76,7 +77,7 @@ fn sound_rows_pass_verification() {
         assert!(done.stdout.contains("verified"), "{done}");
         done.stderr.lines().filter(|line| line.contains("was not verified")).count()
     };
-    // The case with a column of two kinds is not a table.
+    // The case in which a column has two kinds of values is not a table.
     let is_table = |case: &fixtures::Case| !case.is_error() && case.name != "example_type_changes";
     for case in fixtures::cases("tfrecord", "").into_iter().filter(is_table) {
         for output in ["out.jsonl", "out.tfrecord", "out.parquet"] {
@@ -158,7 +159,7 @@ fn rows_are_the_same_in_every_format_and_in_shards() {
             .collect();
         assert_eq!(files.len(), if name == "rows.parquet" { 1 } else { 3 });
         let back: Vec<Value> = files.iter().flat_map(|path| ferry.rows(path)).collect();
-        // Any file of a set can be passed for the whole set.
+        // Passing any file of a set reads the whole set.
         let back = if back.len() > expected.len() { ferry.rows(files[0]) } else { back };
         assert!(back == expected, "{name}: {} rows", back.len());
     }
@@ -188,7 +189,7 @@ fn a_set_of_another_length_is_an_output_that_exists() {
     }
     ferry.convert(&input, &output, &["-o", "shard_rows=3", "--force"]);
     assert_eq!(names_in(&ferry.at("sets")), named(2));
-    // The lengths of the files are not known in advance.
+    // A dry run does not know the lengths of the files.
     let foreseen =
         ferry.run(args!["convert", input, output, "-o", "shards=2", "--force", "--dry-run"]).expect(0);
     assert!(
@@ -201,7 +202,7 @@ fn a_set_of_another_length_is_an_output_that_exists() {
         !foreseen.stdout.contains("-of-") && foreseen.stderr.contains("the number of files depends"),
         "{foreseen}"
     );
-    // Sets whose names differ only in their number of files are different sets.
+    // Two sets whose names differ only in the number of files are separate sets.
     for name in named(3) {
         std::fs::write(ferry.at("sets").join(name), "{\"id\": 7}\n").unwrap();
     }
@@ -246,8 +247,8 @@ fn a_shuffle_is_a_permutation_that_its_seed_decides() {
         }
         assert_ne!(ids_through(&ferry, &input, &[&format!("shuffle:{buffer},seed=8")]), shuffled);
     }
-    // If the buffer holds all rows, a row can move anywhere: about half of the first half stays in
-    // the first half.
+    // If the buffer contains all rows, a row can move anywhere. About half of the rows in the first
+    // half remain there.
     let shuffled = ids_through(&ferry, &input, &["shuffle:20000"]);
     let early = shuffled[..5000].iter().filter(|&&id| id < 5000).count();
     assert!((2300..2700).contains(&early), "{early}");
@@ -269,7 +270,7 @@ fn epochs_end_where_they_end() {
     assert!(epochs.chunks(100).all(|epoch| sorted(epoch.to_vec()) == all));
     let same = ids_through(&ferry, &input, &["shuffle:1000,seed=5,reshuffle=false", "repeat:3"]);
     assert_eq!(same, same[..100].repeat(3));
-    // In the other order, the epochs mix.
+    // In the other order of steps, the epochs are mixed.
     let mixed = ids_through(&ferry, &input, &["repeat:3", "shuffle:1000,seed=5"]);
     assert_eq!(sorted(mixed.clone()), sorted(all.repeat(3)));
     assert_ne!(sorted(mixed[..100].to_vec()), all);
@@ -355,7 +356,8 @@ fn an_index_is_lines_that_reading_goes_by() {
     let before = ferry.rows(&input);
     let report = ferry.on("index", &input, &["--json"]).expect(0).json();
     assert_eq!(report["records"], json!(20));
-    // The index has one line per record: its offset, and its length including the frame.
+    // The index has one line per record, with the record's offset and its length including the
+    // frame.
     let text = std::fs::read_to_string(ferry.at("data.tfrecord.idx")).unwrap();
     let mut end = 0;
     for line in text.lines() {
@@ -448,8 +450,8 @@ fn records_are_compared_whatever_their_formats() {
     let fewer = diff(&parquet, &["--step", "map:select,columns=id"]).expect(1);
     assert!(fewer.stdout.starts_with("different: 3 differences\n"), "{fewer}");
     assert!(fewer.stdout.contains("column \"img\": only B has it"), "{fewer}");
-    // If there is a tolerance, or if the other input has tensors, records are compared as the
-    // tensors that they become.
+    // With a tolerance, or if the other input contains tensors, records are converted to tensors
+    // and compared.
     assert!(diff(&parquet, &["--atol", "0.1"]).expect(0).stdout.ends_with(" tensors\n"));
     let tensors = fixtures::cases("safetensors", "all_dtypes").remove(0).input();
     diff(&tensors, &[]).expect(1);
@@ -471,7 +473,7 @@ fn what_a_fixed_shape_would_not_parse_is_noted() {
     assert!(of("b").contains("lack the feature; FixedLenFeature([]) fails"), "{notes:?}");
 }
 
-/// Writes a file whose records are alike, except for a late one.
+/// Writes a file whose records are all similar, except for one near the end.
 fn alike_but(path: &Path, odd: &[(&str, Feature)]) {
     let record = |id| {
         if id == 900 {
@@ -483,8 +485,8 @@ fn alike_but(path: &Path, odd: &[(&str, Feature)]) {
     std::fs::write(path, tfrecords::file((0..1000).map(record))).unwrap();
 }
 
-/// A step may name a column that only a late record has, and that the guess from the first records
-/// lacks.
+/// Tests that a step can name a column that occurs only in a late record, and not in the records
+/// from which the schema is guessed.
 #[test]
 fn a_step_sees_what_only_a_late_record_has() {
     let ferry = Ferry::new();
@@ -536,7 +538,8 @@ fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
     let ferry = Ferry::new();
     let [input, output] = ferry.paths(["in.tfrecord", "out.parquet"]);
     alike_but(&input, &[("new", Feature::Ints(vec![7]))]);
-    // The conversion notes the receipt of an older output, and a stage that was made elsewhere.
+    // The conversion prints notes about the receipt of an older output, and about a stage from a
+    // different machine.
     ferry.convert(&input, &output, &["--receipt"]);
     std::fs::remove_file(&output).unwrap();
     ferry.write(&format!("{}/copied/new/x", staging_area()), "");
@@ -546,7 +549,7 @@ fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
     }
 }
 
-/// Samples without a member are counted by file, even if two of them have the same key.
+/// Tests that samples without a member are counted per file, even if two of them have the same key.
 #[test]
 fn rows_that_a_writer_loses_are_not_missing() {
     let ferry = Ferry::new();
@@ -592,7 +595,7 @@ fn what_is_wrong_with_a_late_record_names_it() {
     assert_eq!(ferry.names(), ["in.tfrecord"]);
 }
 
-/// Plugins receive names as C strings, which cannot contain a NUL.
+/// Tests that a column name with a NUL is refused, because plugins receive names as C strings.
 #[test]
 fn a_nul_in_the_name_of_a_column_is_refused_by_that_name() {
     let ferry = Ferry::new();

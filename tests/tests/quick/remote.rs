@@ -1,5 +1,5 @@
-//! Inputs in a store, for which a local folder stands in. Every fixture is found, read and compared
-//! through the interface of stores, with no more requests than needed.
+//! Tests of inputs in a store, which is simulated by a local folder. Every fixture must be found,
+//! read and compared through the store interface, without unnecessary requests.
 
 use crate::formats::formats;
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use tensorferry_tests::files::names_in;
 use tensorferry_tests::fixtures::{self, good_and_bad};
 use tensorferry_tests::model::Model;
 
-/// The requests in order: `look PATH`, `list PATH`, `open PATH`, `read PATH OFFSET LEN`, `advise
-/// PATH OFFSET LEN`.
+/// The requests to the store, in order. A request is `look PATH`, `list PATH`, `open PATH`, `read
+/// PATH OFFSET LEN` or `advise PATH OFFSET LEN`.
 type Asked = Arc<Mutex<Vec<String>>>;
 
 /// A folder that is accessed like a store, as `folder://store/PATH`.
@@ -26,7 +26,7 @@ type Asked = Arc<Mutex<Vec<String>>>;
 struct FolderAsStore {
     root: PathBuf,
     lists: bool,
-    /// The tag of every file's content.
+    /// The content tag that the store returns for every file.
     tag: String,
     asked: Asked,
 }
@@ -121,7 +121,8 @@ fn registry() -> Registry {
     Registry::new().with_all(formats())
 }
 
-/// Returns a session in which a folder is a store, and the requests to it.
+/// Returns a session in which a folder is accessible as a store, and the record of requests to the
+/// store.
 fn session(root: &Path, lists: bool) -> (Session, Asked) {
     let asked = Asked::default();
     let tag = "etag 1".to_owned();
@@ -197,7 +198,8 @@ fn what_a_person_points_at_is_found_in_a_store() {
     for path in ["", "model.safetensors.index.json", "model-0000?-of-0000?.safetensors"] {
         assert_eq!(open(true, path).unwrap(), 6, "{path:?}");
     }
-    // A server without listings returns the named files, and the files that these name.
+    // From a server without listings, only the named files, and files that they refer to, can be
+    // read.
     assert_eq!(open(false, "model.safetensors.index.json").unwrap(), 6);
     assert_eq!(open(true, "model.safetensors.index.js").unwrap(), 6);
     let missing = open(true, "modell.safetensors.index.json").unwrap_err();

@@ -1,5 +1,5 @@
-//! Files of rows whose number is not known in advance: their lengths, their names, and the files of
-//! an older output.
+//! Tests of outputs whose number of files is not known in advance. They check the lengths and names
+//! of the files, and the removal of files of an older output.
 
 use tensorferry_tests::Ferry;
 use tensorferry_tests::files::names_in;
@@ -53,7 +53,8 @@ fn files_roll_by_size_whatever_the_number_of_threads() {
     }
 }
 
-/// In some formats, rows take more bytes than in memory, especially in a tar.
+/// Tests that no file exceeds the maximum length. In some formats, especially in a tar, rows take
+/// more bytes than in memory.
 #[test]
 fn no_file_is_longer_than_it_may_be() {
     let ferry = Ferry::new();
@@ -69,7 +70,7 @@ fn no_file_is_longer_than_it_may_be() {
         let is_data = |name: &String| name != "index.json";
         let bytes = |name: String| std::fs::metadata(output.join(name)).unwrap().len();
         let files: Vec<u64> = names_in(&output).into_iter().filter(is_data).map(bytes).collect();
-        // After the rows, there are the ends of tars, and the footers of Parquet and Arrow.
+        // The maximum allows for the end of a tar, and for the footers of Parquet and Arrow.
         assert!(files.iter().all(|bytes| *bytes <= 112_000), "{format}: {files:?}");
         let average = files.iter().sum::<u64>() / files.len() as u64;
         assert!(files.len() > 2 && average > 50_000, "{format}: {files:?}");
@@ -78,7 +79,7 @@ fn no_file_is_longer_than_it_may_be() {
     ferry.convert(&input, &grouped, &["-o", "row_group_size=20kB", "--json"]);
     let one = ferry.at("one.parquet");
     ferry.convert(&input, &one, &[]);
-    // Each group has its own entry in the footer.
+    // Each row group has its own entry in the footer.
     let len = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
     assert!(len(&grouped) > len(&one) + 2000, "{} and {}", len(&grouped), len(&one));
 }
@@ -101,12 +102,12 @@ fn older_shards_go_by_force_alone() {
         shards
     };
     assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 3, ".jsonl")));
-    // The names are in use, and none of the new files is left.
+    // The names are in use, so the command fails, and no new files remain.
     convert("41", &[]).expect(2);
     assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 3, ".jsonl")));
     convert("60", &["--force"]).expect(0);
     assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 2, ".jsonl")));
-    // Only one of the ways to divide rows can be passed.
+    // The options for dividing rows exclude each other.
     ferry
         .on("convert", &input, &[output.to_str().unwrap(), "-o", "shards=2", "-o", "shard_rows=1"])
         .expect(2);
@@ -128,7 +129,8 @@ fn older_shards_go_by_force_alone() {
     assert_eq!(names_in(&ferry.at("none")), shards("data", 1, ".parquet"));
 }
 
-/// A job with a changed option replaces its own output, and a job with a lost file runs again.
+/// Tests that a job with a changed option replaces its own output, and that a job with a missing
+/// output file runs again.
 #[test]
 fn a_run_leaves_no_file_of_its_older_output() {
     let zoo = Zoo::new();

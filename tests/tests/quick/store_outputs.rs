@@ -1,6 +1,6 @@
-//! Outputs in a store, for which a map stands in. Each format's files are written through the
-//! interface of stores, with the same bytes as in local files. Each byte is written once, and none
-//! is read before the object is visible.
+//! Tests of outputs in a store, which is simulated by a map. Each format's files are written
+//! through the store interface, with the same bytes as in local files. Each byte must be written
+//! once, and no byte may be read before the object is visible.
 
 use crate::formats::formats;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use tensorferry_core::context::remote::{
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::good_and_bad;
 
-/// Objects by path, and the operations on them, in order.
+/// Objects by path, and the operations on these objects, in order.
 #[derive(Debug, Default)]
 struct Objects {
     bytes: Mutex<BTreeMap<String, Arc<Vec<u8>>>>,
@@ -37,7 +37,7 @@ struct Upload {
 #[derive(Default)]
 struct Written {
     bytes: Vec<u8>,
-    /// How often each byte was written.
+    /// Number of times that each byte was written.
     times: Vec<u8>,
     len: Option<u64>,
 }
@@ -58,7 +58,7 @@ impl Store {
         self.0.bytes.lock().unwrap().get(path).cloned()
     }
 
-    /// Returns all objects in a folder, by the rest of their path.
+    /// Returns all objects in a folder, by path relative to the folder.
     fn below(&self, folder: &str) -> BTreeMap<String, Vec<u8>> {
         let all = self.0.bytes.lock().unwrap();
         let below = all.iter().filter_map(|(path, bytes)| Some((path.strip_prefix(folder)?, bytes)));
@@ -239,7 +239,7 @@ fn every_format_writes_to_a_store_what_it_writes_here() {
         ("torch-dcp", &[]),
     ];
     for section in ["safetensors", "torch", "tf", "numpy", "keras", "gguf", "orbax"] {
-        // Other tests read more cases.
+        // Use only six cases, because other tests read more.
         for case in good_and_bad(section).0.into_iter().take(6) {
             for (number, (format, options)) in targets.iter().enumerate() {
                 let folder = tempdir().unwrap();
@@ -290,7 +290,7 @@ fn records_go_to_a_store_as_they_go_here() {
         ("tfrecord", "a.tfrecord.gz", &[]),
         ("jsonl", "a.jsonl", &[]),
         ("mds", "mds/", &[("shard_rows", "700")]),
-        // The file names of this format state the number of files.
+        // The file names of this format contain the number of files.
         ("webdataset", "tars/", &[("shard_rows", "700"), ("key", "id")]),
         ("webdataset", "a.tar", &[("key", "id")]),
     ];
@@ -343,8 +343,8 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     assert!(refused.to_string().contains("memory://store/a exists; use --force"), "{refused}");
     assert!(commits(store.take_done()).is_empty());
     let before = store.below("a/").len();
-    // Another set: its shards have other names, its index replaces the old index, and the old
-    // shards are removed last.
+    // The new set has different shard names, and its index replaces the old index. The old shards
+    // are removed last.
     convert("200", true).unwrap();
     let done = commits(store.take_done());
     let at =
@@ -361,7 +361,7 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     assert!(gone[0] > at("commit a/receipt.ferry.json"), "{done:?}");
     assert_eq!(store.below("a/").len(), before);
     assert_eq!(registry.open(url).unwrap().tensors().count(), 6);
-    // The output is one file, which is written before the index of the older set is removed.
+    // If the output is one file, it is written before the index of the older set is removed.
     convert("10KB", true).unwrap();
     let done = commits(store.take_done());
     let at =
@@ -370,7 +370,7 @@ fn a_set_is_found_when_all_of_it_is_there_and_an_older_one_until_then() {
     // The shards of the older set were removed, and its sidecars were replaced.
     assert!(store.below("a/").len() < before, "{:?}", store.below("a/").keys());
     assert_eq!(registry.open(url).unwrap().tensors().count(), 6);
-    // Several files again, which replace the single file.
+    // Several files replace the single file.
     convert("200", true).unwrap();
     let done = commits(store.take_done());
     let at =
@@ -390,7 +390,7 @@ fn an_object_is_not_replaced_by_what_was_not_compared_with_it() {
     let refused = own().verify(true).run().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Usage, "{refused}");
     assert!(store.below("") == before);
-    // As with local files, an input may be replaced by its own conversion.
+    // As with local files, a conversion may replace its own input.
     own().run().unwrap();
     assert!(store.below("") == before);
     let dry = registry.convert(&input, "memory://store/b.safetensors").dry_run(true).run().unwrap();

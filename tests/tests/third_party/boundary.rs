@@ -1,5 +1,6 @@
-//! The plugin boundary: libraries that must be rejected, each with its reason; older and newer
-//! libraries that must work; and a plugin that breaks its contract in every function.
+//! Tests of the plugin boundary. They cover libraries that must be rejected with a specific reason,
+//! older and newer libraries that must work, and a plugin that violates its contract in every
+//! function.
 
 use crate::copies::{self, Copy};
 use crate::outside;
@@ -14,7 +15,7 @@ use tensorferry_tests::model::safetensors;
 use tensorferry_tests::workspace::workspace;
 use tensorferry_tests::{Ferry, Outcome, args};
 
-/// Expects that `plugin check` rejects the library with a reason that contains all of `parts`.
+/// Checks that `plugin check` rejects the library with a reason that contains all of `parts`.
 fn refused(library: &Path, request: &str, parts: &[&str]) {
     let ferry = Ferry::new();
     let mut command = ferry.command(args!["plugin", "check", library]);
@@ -25,7 +26,7 @@ fn refused(library: &Path, request: &str, parts: &[&str]) {
     assert!(outcome.said().len() < 2000, "the reason is too long: {outcome}");
     no_raw_panic(&outcome);
 
-    // In a plugin folder, it does not affect other plugins.
+    // In a plugin folder, the rejected library does not affect other plugins.
     ferry.add_plugin(library);
     let list = run(ferry.command(["plugin", "list"]).env("FERRY_MISBEHAVE", request));
     assert!(list.said().contains(parts[0]), "{:?} is not in {list}", parts[0]);
@@ -74,8 +75,8 @@ fn a_changed_layout_is_refused_with_the_place() {
     refused(&library, "", &["layout", "probe", "i64", "u64"]);
 }
 
-/// Libraries whose tables differ in more than additions at the end. Each entry is a change, and
-/// what the refusal must name.
+/// Tests libraries whose tables differ in more than additions at the end. Each entry contains a
+/// change, and the words that the refusal must contain.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn each_mutant_is_refused_with_the_fields_path() {
@@ -126,7 +127,8 @@ fn each_mutant_is_refused_with_the_fields_path() {
     }
 }
 
-/// A twin is compared with the host's tables. It must contain the functions that are called later.
+/// Tests libraries whose manifest does not match their twin, the table of functions that are
+/// called. The host compares the twin with its own tables.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_manifest_and_a_twin_that_do_not_go_together_are_refused() {
@@ -164,7 +166,7 @@ fn an_init_that_never_returns_is_quarantined_and_the_rest_goes_on() {
             "quarantined",
             how,
         ]);
-        // The library would work now, but it is not opened.
+        // Without the fault, the library would work, but it is still quarantined and is not opened.
         let again = run(&mut convert()).expect(0);
         assert!(!again.stderr.contains("quarantined"), "{again}");
         ferry.run(["plugin", "list"]).expect(0).prints(&["libferry_misbehave", "quarantined", how]);
@@ -175,8 +177,8 @@ fn an_init_that_never_returns_is_quarantined_and_the_rest_goes_on() {
     }
 }
 
-/// Copies a plugin, so that no other test links it. Each link changes the timestamp that identifies
-/// a file. A file whose timestamp is too recent is checked again.
+/// Copies a plugin, so that no other test creates hard links to it. A new link changes the
+/// timestamp that identifies a file, and a file with a recent timestamp is checked again.
 fn own_copy(ferry: &Ferry, built: &Path) -> PathBuf {
     let library = ferry.plugin_folder().join(built.file_name().unwrap());
     std::fs::copy(built, &library).unwrap();
@@ -184,7 +186,7 @@ fn own_copy(ferry: &Ferry, built: &Path) -> PathBuf {
     library
 }
 
-/// The library behaves differently when it is inspected and when it is used.
+/// Tests a library that behaves differently when it is inspected and when it is used.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_library_that_fails_when_it_is_used_is_an_error_with_its_name() {
@@ -215,8 +217,8 @@ fn a_probe_that_panics_is_a_note_where_another_format_fits() {
     assert_eq!(outcome.stderr.matches("panicked in Format.probe").count(), 1, "{outcome}");
 }
 
-/// An addition to the ABI: a slot at the end of a table on each side. Titles and notes show whether
-/// the other side has the slot.
+/// An addition to the ABI, which is a slot at the end of a table on each side. Titles and notes in
+/// the output show whether the other side has the slot.
 const ADDITION: [(&str, &str, &str); 6] = [
     (
         "sdk/abi/src/boundary.rs",
@@ -250,7 +252,8 @@ const ADDITION: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Today's program and today's plugin, each combined with one of a later minor revision.
+/// Tests the current program with a plugin of a later minor revision, and the current plugin with a
+/// program of a later minor revision.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
@@ -259,8 +262,8 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
     let this_plugin = outside::library("trial");
     let this_program = &workspace().program;
 
-    // Each row is the program, the plugin, and which functions ran: of the plugin's format, and of
-    // the host's catalog.
+    // Each row contains the program, the plugin, and the new functions that ran in the plugin's
+    // format and in the host's catalog.
     let pairs: [(&Path, &Path, &str, Option<&str>); 4] = [
         (this_program, &this_plugin, "trial of the plugin interface", None),
         (this_program, &newer_plugin, "trial of the plugin interface", Some("catalog 0")),
@@ -289,11 +292,11 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
             assert!(last.said().contains(note), "{note:?} is not in {last}");
         }
         start(&args!["diff", input, back]);
-        // The whole suite across the boundary, where the tables of one side are longer.
+        // Run the whole suite across the boundary, where the tables of one side are longer.
         start(&args!["plugin", "test", plugin, outside::sample()]).prints(&["conformant: all"]);
     }
 
-    // In any order of loading, the check of one library must not affect the next.
+    // Regardless of the loading order, the check of one library must not affect the next one.
     let all = Ferry::with_plugins(&[&this_plugin, &newer_plugin, &outside::library("rows")]);
     for program in [this_program, &newer_program] {
         let list =
@@ -414,7 +417,8 @@ fn a_writer_that_lies_is_found_out() {
     }
 }
 
-/// A destructor that runs at the end of the program cannot undo its result, and must not crash it.
+/// Tests a destructor that panics at the end of the program. It must not change the result or crash
+/// the program.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_panic_in_a_formats_destructor_ends_nothing() {

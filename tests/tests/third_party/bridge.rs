@@ -1,4 +1,4 @@
-//! Conversions of records to tensors of third-party formats, and the reverse.
+//! Tests of conversions between records and tensors of third-party formats.
 
 use crate::outside;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn strings_say_how_they_can_be_carried() {
     assert_eq!(ferry.names(), [""; 0]);
     let bytes = ["--step", "tensors:column,strings=bytes"];
     ferry.convert(&path, &output, &[&bytes[..], &["--strict"]].concat());
-    // A format with strings keeps them, and returns them unchanged.
+    // A format that supports strings keeps them unchanged.
     let ferry_with_trial = Ferry::new();
     ferry_with_trial.add_plugin(&outside::library("trial"));
     let [trial, back] = ferry.paths(["a.trial", "back.tfrecord"]);
@@ -43,14 +43,14 @@ fn tensors_of_an_outside_format_are_columns() {
     );
     ferry.convert(&all, &back, &["--verify", "--strict"]);
     assert!(ferry.rows(&back) == ferry.rows(&path));
-    // Without metadata of a conversion, the name and shape show that the tensor is a column.
+    // Without metadata from a conversion, the name and shape of a tensor show that it is a column.
     ferry.convert(&path, &one, &["--step", "map:select,columns=id", "--step", "drop_metadata:*"]);
     ferry.convert(&one, &column, &[]);
     let ids: Vec<Value> = (0..ROWS).map(|id| json!({"id": id})).collect();
     assert!(ferry.rows(&column) == ids);
 }
 
-/// Rows have no place for the attributes of tensors.
+/// Tests that the attributes of tensors, for which rows have no place, are reported as lost.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn attributes_of_tensors_are_lost_in_rows_and_said() {

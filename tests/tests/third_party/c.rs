@@ -1,5 +1,5 @@
-//! Formats in C and C++: built with the system's compilers and only the header, and used like any
-//! other format.
+//! Tests of formats in C and C++. They are built with the system's compilers and only the header,
+//! and are used like any other format.
 
 use crate::outside;
 use std::fmt::Write;
@@ -68,7 +68,8 @@ fn a_format_in_c_converts_to_and_fro() {
     assert_eq!(last, ferry.tensors(&input));
 }
 
-/// Header fields are attributes of the tensor. Numbers of axes are in the order of its shape.
+/// Tests that header fields become attributes of the tensor. Per-axis numbers are in the order of
+/// the tensor's shape.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn attributes_go_through_c_and_come_back() {
@@ -110,8 +111,8 @@ fn a_manifest_that_speaks_of_a_twin_which_is_not_there_is_refused() {
     run(ferry.command(["plugin", "check"]).arg(library)).expect(5).says(&["declares a twin"]);
 }
 
-/// Many threads call a C plugin at the same time, each with its own format: conversions of a whole
-/// folder, and a scan.
+/// Tests many threads that call a C plugin at the same time, each with its own format object. They
+/// convert a whole folder and run a scan.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn the_thread_sanitizer_finds_nothing_in_a_format_in_c() {
@@ -148,7 +149,8 @@ fn the_thread_sanitizer_finds_nothing_in_a_format_in_c() {
     assert!(!outcome.stderr.contains("ThreadSanitizer"), "{outcome}");
 }
 
-/// A library logs once when it is opened, even if its format is named so that it is not probed.
+/// Tests that the log message of a library that is opened is printed once, even if the format is
+/// specified and therefore not probed.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn what_c_says_when_it_is_opened_arrives_once() {

@@ -1,5 +1,5 @@
-//! Copies of the SDK as it was or will be: its sources with a few changes, and a plugin built with
-//! them; on request, also a host.
+//! Modified copies of the SDK, which represent older or later versions. A plugin, and optionally a
+//! host, can be built from a copy.
 
 use crate::outside;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub(crate) struct Copy {
     patches: Vec<(String, String, String)>,
 }
 
-/// Returns the ABI's revision as messages show it: major and minor.
+/// Returns the major and minor revision of the ABI in the form that messages use.
 pub(crate) fn version() -> String {
     let (major, minor) = numbers();
     format!("{major}.{minor}")
@@ -78,7 +78,8 @@ impl Copy {
         ])
     }
 
-    /// Changes the sources: file, text, replacement. The text must occur once.
+    /// Applies changes to the sources. Each change is a file, a text that must occur once, and its
+    /// replacement.
     pub(crate) fn patched(mut self, patches: &[(&str, &str, &str)]) -> Self {
         let owned = |&(file, before, after): &(&str, &str, &str)| {
             (file.to_owned(), before.to_owned(), after.to_owned())
@@ -87,16 +88,15 @@ impl Copy {
         self
     }
 
-    /// Builds the trial plugin with this copy, and returns the library, which has a name of its
-    /// own.
+    /// Builds the trial plugin with this copy, and returns the library, which has a unique name.
     pub(crate) fn plugin(&self) -> PathBuf {
         self.write();
         outside::build(&self.folder().join("trial"), &[])
     }
 
-    /// Builds the program from this copy, with a name of its own, in the workspace's target folder,
-    /// where its dependencies have already been built. It is not optimized, because that would take
-    /// a minute, and it runs only for seconds.
+    /// Builds the program from this copy, with a unique name. It is built in the workspace's target
+    /// folder, where its dependencies have already been built. The program is not optimized,
+    /// because optimization would take a minute and the program runs only for seconds.
     pub(crate) fn program(&self) -> PathBuf {
         self.write();
         let name = format!("ferry_{}", self.name);
@@ -128,7 +128,7 @@ impl Copy {
     fn put_folder(&self, from: &Path, to: &str) {
         for file in files_below(from) {
             let name = file.to_str().expect("a source's name is UTF-8");
-            // The copy includes embedded files other than code: recipes, pages, schemas.
+            // The copy includes embedded files other than code, such as recipes, pages and schemas.
             if !name.starts_with("target/") {
                 self.put_file(from, name, &format!("{to}/{name}"));
             }
@@ -139,13 +139,13 @@ impl Copy {
         let bytes = std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         match String::from_utf8(bytes) {
             Ok(text) => self.put(to, &text),
-            // The only binary file is the sample of a template.
+            // Only the sample file of a template is binary.
             Err(binary) => self.put_bytes(to, binary.as_bytes()),
         }
     }
 
-    /// Writes a file with the requested changes. An unchanged file is kept, because cargo compares
-    /// timestamps.
+    /// Writes a file with the requested changes. Does not rewrite an unchanged file, because cargo
+    /// compares timestamps.
     fn put(&self, name: &str, text: &str) {
         let mut text = text.to_owned();
         let fixed = [

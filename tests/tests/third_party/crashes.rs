@@ -1,4 +1,4 @@
-//! A plugin that crashes or hangs ends its job, but no other job.
+//! Tests that a plugin that crashes or hangs fails its own job, but no other jobs.
 
 use crate::outside;
 use tensorferry_tests::zoo::Zoo;
@@ -20,7 +20,8 @@ fn a_plugin_that_cannot_be_stopped_by_an_error() {
         "[defaults]\ntimeout = \"5s\"\nmemory_limit = \"256MiB\"\n\
          [[zoo]]\nroot = \"in\"\noutput = \"out/{name}.safetensors\"\n",
     );
-    // First one process at a time, so that each lost process must be replaced, and then several.
+    // First use one process, so that each lost process must be replaced. Then use several
+    // processes.
     for jobs in ["1", "3"] {
         let _ = std::fs::remove_dir_all(zoo.path("out"));
         let outcome = zoo.run(&["--jobs", jobs]).expect(3);

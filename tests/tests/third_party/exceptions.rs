@@ -1,6 +1,7 @@
-//! C++ exceptions in every function of a plugin that the host calls. An exception that the function
-//! catches is an error with its message. An exception that leaves the function breaks the rules,
-//! and ends the process. The conversion must then report it, and leave no output.
+//! Tests C++ exceptions in every function of a plugin that the host calls. An exception that the
+//! function catches becomes an error with its message. An exception that leaves the function
+//! violates the contract and ends the process. The conversion must then report the crash and leave
+//! no output.
 
 use crate::outside;
 use std::collections::BTreeSet;
@@ -66,7 +67,7 @@ impl Inputs {
         Self { ferry }
     }
 
-    /// Runs a command that calls the throwing function.
+    /// Runs a command that calls the function `entry`. `throws` names the function that throws.
     fn call(&self, entry: &str, throws: &str) -> Outcome {
         let at = |name: &str| self.ferry.at(name).to_str().unwrap().to_owned();
         let kind = if entry.starts_with("Record") || entry.contains("record_") || entry.starts_with("Stream")
@@ -79,13 +80,15 @@ impl Inputs {
         let arguments: Vec<String> = match entry {
             "RecordReader.index" => vec!["index".into(), input],
             "RecordSet.json" => vec!["cat".into(), input],
-            // The format's own writer would copy the encoded bytes without decoding them.
+            // Convert to a different format, because the format's own writer copies the encoded
+            // bytes without decoding them.
             "TensorDecoder.decode" => vec!["convert".into(), input, at("out.safetensors")],
             "Format.describe" | "init" => {
                 let library = self.ferry.plugin_folder().join("libferry_every.so");
                 vec!["plugin".into(), "check".into(), library.to_str().unwrap().to_owned()]
             }
-            // Without this, the magic would decide before the probe.
+            // Use a file without the magic of the format, which would otherwise determine the
+            // format before the probe.
             "Format.probe" => {
                 self.ferry.write("in.unknown", "EVERYTENSOR");
                 vec!["convert".into(), at("in.unknown"), output]
@@ -115,7 +118,7 @@ fn what_is_thrown_in_any_function_is_an_error_of_the_plugin() {
     for entry in entries().into_iter().chain(more) {
         let outcome = inputs.call(&entry, &entry);
         if entry == "Format.drop" {
-            // The program is already done.
+            // The conversion is already complete.
             assert!(matches!(outcome.code, Some(0 | 5)), "{entry}: {outcome}");
             inputs.made().iter().for_each(|name| std::fs::remove_file(inputs.ferry.at(name)).unwrap());
             continue;
@@ -124,8 +127,8 @@ fn what_is_thrown_in_any_function_is_an_error_of_the_plugin() {
         assert!(outcome.said().contains(&says) && outcome.said().contains("every"), "{entry}: {outcome}");
         let is_note = entry == "Format.probe" && outcome.code == Some(0);
         assert!(outcome.code == Some(5) || is_note, "{entry}: {outcome}");
-        // Objects are dropped before the output becomes visible, so the error of a destructor is
-        // not too late.
+        // Objects are dropped before the output becomes visible, so an error in a destructor still
+        // prevents the output.
         if is_note {
             inputs.made().iter().for_each(|name| std::fs::remove_file(inputs.ferry.at(name)).unwrap());
         }
@@ -133,14 +136,16 @@ fn what_is_thrown_in_any_function_is_an_error_of_the_plugin() {
     }
 }
 
-/// This breaks the rules. The process cannot continue after an exception has passed through its
-/// frames: it ends at once, and its parent reports what happened.
+/// Tests exceptions that leave a function, which violates the contract. The process cannot continue
+/// after an exception has passed through its frames. It ends immediately, and its parent process
+/// reports the crash.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn an_exception_that_leaves_a_function_ends_the_process_and_nothing_is_written() {
     let inputs = Inputs::new(&library("every"));
     let mut entries = entries();
-    // Last, because a library that crashes the process that describes it is not opened again.
+    // Test `Format.describe` last, because a library that crashes the process that describes it is
+    // not opened again.
     entries.sort_by_key(|entry| entry == "Format.describe");
     for entry in entries {
         let outcome = inputs.call(&entry, &format!("unguarded {entry}"));

@@ -1,6 +1,6 @@
-//! Formats outside the workspace: built only with the SDK, put into a plugin folder, and converting
-//! to and from the built-in formats. Also some of ferry's own formats, each as a library of its
-//! own.
+//! Tests of formats outside the workspace, which are built only with the SDK and put into a plugin
+//! folder. They must convert to and from the built-in formats. Some of ferry's own formats are also
+//! tested as separate libraries.
 
 use crate::outside;
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn convert(ferry: &Ferry, input: &Path, output: &Path, options: &[&str]) -> Outc
     ferry.convert(input, output, &[&["--verify", "--json"][..], options].concat())
 }
 
-/// Returns the losses of a `convert --json`, as kind and subject.
+/// Returns the kind and subject of each loss in the output of `convert --json`.
 fn losses(outcome: &Outcome) -> Vec<(String, String)> {
     let text = |loss: &Value, key: &str| loss[key].as_str().unwrap().to_owned();
     let document = outcome.json();
@@ -52,7 +52,7 @@ fn outside_formats_are_listed_with_their_options() {
     ferry.try_convert(&index, &output, &["-i", "data=grid"]).expect(2).says(&["-o data"]);
 }
 
-/// Copies the sample of the trial format to a folder of its own.
+/// Copies the sample of the trial format to a separate folder.
 fn sample(ferry: &Ferry) -> PathBuf {
     let from = outside::sample();
     let from = from.parent().unwrap();
@@ -100,7 +100,7 @@ fn the_trial_format_comes_back_bit_for_bit() {
         assert_eq!(ferry.tensors(&output), expected, "{way:?}");
         assert!(ferry.equal(&index, &output), "{way:?}");
         assert_eq!(values(&output), (metadata.clone(), attributes.clone()), "{way:?}");
-        // The format also reads the files that the host's copy wrote.
+        // The format can also read files that the host wrote by copying bytes.
         let again = ferry.at(format!("again{number}.trial"));
         convert(&ferry, &output, &again, &["-o", "data=carry"]);
         assert!(ferry.equal(&index, &again), "{way:?}");
@@ -113,8 +113,8 @@ fn the_trial_format_goes_through_the_built_in_ones() {
     let ferry = ferry();
     let index = sample(&ferry);
     let expected = ferry.tensors(&index);
-    // Typed metadata becomes JSON in formats that have only text, and formats without attributes
-    // lose them.
+    // In formats that support only text metadata, typed metadata becomes JSON. In formats without
+    // attributes, attributes are lost.
     let texts = ferry.at("texts.safetensors");
     let outcome = convert(&ferry, &index, &texts, &[]);
     let found = losses(&outcome);
@@ -145,13 +145,14 @@ fn the_trial_format_goes_through_the_built_in_ones() {
         }
     }
     let strict = ferry.at("strict.safetensors");
-    // One of the seven losses is only a note, because its type is restored, so it is not an error.
+    // One of the seven losses is only a note, because the type is restored, so `--strict` does not
+    // reject it.
     ferry.run(args!["convert", index, strict, "--strict"]).expect(3).says(&["grid: units", "5 more"]);
     assert!(!strict.exists());
 }
 
-/// A plugin queries the memory limit of the run, and does not load a part of a tensor that is too
-/// long for it.
+/// Tests that a plugin can query the memory limit of the run, and does not load parts of a tensor
+/// that exceed the limit.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn what_a_plugin_holds_whole_fits_the_memory_of_the_run() {
@@ -225,7 +226,7 @@ fn records_go_through_an_outside_format_and_back() {
 fn a_format_of_ferrys_own_ships_as_a_library_of_its_own() {
     let crates = ["safetensors", "tf-bundle", "tfrecord", "torch"];
     let ferry = Ferry::with_plugins(&crates.map(outside::of_format));
-    // The program runs without the library of all formats next to it.
+    // The program is copied to a folder without the library of all formats.
     let program = ferry.write("program/ferry", std::fs::read(&workspace().program).unwrap());
     std::fs::set_permissions(&program, workspace().program.metadata().unwrap().permissions()).unwrap();
     let alone = |arguments: &[&OsStr]| {

@@ -1,6 +1,6 @@
-//! Golden libraries: a plugin of tensors in C and one of rows in Rust, built once for revision 1.0
-//! of the boundary. They are never rebuilt. Every later program loads them, and their outputs stay
-//! the same, byte for byte. `tests/golden/build` made them.
+//! Tests of the golden libraries, which are a tensor plugin in C and a row plugin in Rust.
+//! `tests/golden/build` built them once for revision 1.0 of the boundary, and they are never
+//! rebuilt. Every later program must load them, and their outputs must remain byte-identical.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -54,8 +54,8 @@ fn golden_libraries_write_what_they_always_wrote() {
         let format = name.rsplit('.').next().unwrap();
         ferry.convert(input, &output, &["--to", format]);
         writeln!(outputs, "{}  {name}", sha256(&output)).unwrap();
-        // The libraries must read what was written. ferry's own formats may be written differently
-        // in the future.
+        // The libraries must read their own outputs. ferry may write its own formats differently in
+        // the future.
         if input == &rows {
             assert_eq!(ferry.rows(&output).iter().map(|row| row["id"].clone()).collect::<Vec<_>>(), [1, 2]);
         } else {
@@ -64,7 +64,8 @@ fn golden_libraries_write_what_they_always_wrote() {
             assert_eq!(inspected(&read.json()), ferry.tensors(input), "{name}");
         }
     }
-    // The whole suite across the boundary, whose tables were shorter at that time.
+    // Run the whole suite across the boundary. The tables of these libraries may be shorter than
+    // the current tables.
     for (library, sample) in [("nrrd", "a.nrrd"), ("rows", "b.rows")] {
         let library = folder().join(format!("libferry_{library}.so"));
         ferry.run(args!["plugin", "test", library, ferry.at(sample)]).expect(0).prints(&["conformant: all"]);

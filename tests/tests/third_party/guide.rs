@@ -1,5 +1,5 @@
-//! The guide's chapter on plugins: a plugin in Rust and one in C, from an empty folder to a
-//! conversion.
+//! Tests the guide's chapter on plugins, which creates a plugin in Rust and a plugin in C, from an
+//! empty folder to a conversion.
 
 use crate::outside;
 use tensorferry_tests::Ferry;

@@ -1,6 +1,6 @@
-//! The kit for plugin authors, as a newcomer uses it: the commands of the guide and of each
-//! template's README are run unchanged, starting in an empty folder, with the SDK as it would be
-//! published.
+//! Tests the kit for plugin authors in the same way as a new author would use it. The commands of
+//! the guide and of each template's README run unchanged, starting in an empty folder, with the SDK
+//! in its published form.
 
 use crate::outside;
 use std::fmt::Write;
@@ -12,7 +12,8 @@ use tensorferry_tests::ferry::run;
 use tensorferry_tests::workspace::{cargo, root, workspace};
 use tensorferry_tests::{Ferry, Outcome};
 
-/// An author with an empty folder, a home folder, and `ferry` on the PATH.
+/// The environment of a plugin author, with an empty folder, a home folder, and `ferry` on the
+/// PATH.
 struct Author {
     folder: TempDir,
 }
@@ -54,14 +55,15 @@ impl Author {
         run(&mut shell)
     }
 
-    /// Lets a plugin's crate use the shared target folder, which already has its dependencies.
+    /// Links the shared target folder, which already contains the built dependencies, into a
+    /// plugin's crate.
     fn shares_target(&self, plugin: &str) {
         std::fs::create_dir_all(outside::target()).unwrap();
         symlink(outside::target(), self.at(&format!("work/{plugin}/target"))).unwrap();
     }
 }
 
-/// Returns the crates of the kit as they would be published, unpacked.
+/// Returns the unpacked crates of the kit in their published form.
 fn packaged() -> Vec<(&'static str, PathBuf)> {
     let target = workspace().target.join("kit");
     let mut package = cargo();
@@ -81,7 +83,7 @@ fn packaged() -> Vec<(&'static str, PathBuf)> {
     ["tensorferry-abi", "tensorferry-sdk"].map(|name| (name, unpacked(name))).into()
 }
 
-/// Returns the commands of a page: its shell blocks, one after the other.
+/// Returns the commands of a page, which are the concatenation of its shell blocks.
 fn commands(page: &str) -> Vec<String> {
     let blocks = page.split("```sh\n").skip(1);
     let blocks: Vec<String> = blocks.map(|rest| rest.split("```").next().unwrap().to_owned()).collect();

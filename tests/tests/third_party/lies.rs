@@ -1,5 +1,6 @@
-//! A plugin in C that breaks one rule at a time, as authors do by mistake. Each is reported in
-//! words that lead to the mistake, no sanitizer finds a fault, and nothing is written.
+//! Tests a C plugin that violates one rule at a time, as authors might by mistake. Each violation
+//! must be reported with a message that identifies the mistake. No sanitizer may find a fault, and
+//! no output may be written.
 
 use crate::outside;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ impl Liar {
         let output = self.ferry.at(if input == "in.lies" { "out.safetensors" } else { "out.parquet" });
         let input = self.ferry.at(input);
         let outcome = self.run(lie, &mut self.ferry.command(args!["convert", input, output]));
-        // This also holds if a destructor fails, because a reader is dropped before its output
+        // This is also true if a destructor fails, because a reader is dropped before the output
         // becomes visible.
         assert_eq!(output.exists(), outcome.code == Some(0), "{lie}: {outcome}");
         let _ = std::fs::remove_file(output);
@@ -85,7 +86,7 @@ impl Liar {
     }
 }
 
-/// Checks the exit code and the messages for a lie.
+/// Checks the exit code and the messages for a violation.
 fn is_told(lie: &str, outcome: &Outcome, code: i32, says: &[&str]) {
     assert_eq!(outcome.code, Some(code), "{lie}: {outcome}");
     for part in says {
@@ -175,8 +176,8 @@ fn of_two_formats_of_one_id_the_first_stays() {
     is_told("id-twice", &outcome, 0, &["format lies is already registered", "this one is left out"]);
 }
 
-/// Only the suite finds endless streams and invalid text in rows, because a conversion does not
-/// check every value.
+/// Tests that the conformance suite finds endless streams and invalid text in rows. A conversion
+/// does not find them, because it does not check every value.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn what_a_conversion_cannot_see_is_found_by_the_suite() {
@@ -198,7 +199,7 @@ fn a_library_for_a_later_revision_is_refused_with_both_numbers() {
     is_told("minor", &outcome, 5, &["1.4711", "1.0", "newer ferry"]);
 }
 
-/// Fields of a manifest that authors forget.
+/// Tests manifests without fields that authors may forget.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_manifest_that_is_none_is_told_with_what_it_lacks() {
@@ -219,7 +220,7 @@ fn a_manifest_that_is_none_is_told_with_what_it_lacks() {
     }
 }
 
-/// Threads that the plugin starts may call the host's objects.
+/// Tests that threads that the plugin starts may call the host's objects.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn threads_of_the_plugins_own_may_read_while_a_call_runs() {

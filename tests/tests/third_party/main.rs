@@ -1,5 +1,6 @@
-//! Crates outside the workspace, built as their authors build them: formats that convert to and
-//! from the built-in formats, and plugins that break their contract.
+//! Tests of crates outside the workspace, which are built in the same way as by their authors. They
+//! include formats that convert to and from the built-in formats, and plugins that violate their
+//! contract.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod boundary;

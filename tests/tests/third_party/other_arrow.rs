@@ -1,5 +1,5 @@
-//! A plugin of rows that uses a different major version of Arrow than the SDK. Rows pass as C
-//! streams.
+//! Tests a row plugin that uses a different major version of Arrow than the SDK. Rows are passed as
+//! C streams.
 
 use crate::outside;
 use tensorferry_tests::{Ferry, args};
@@ -15,7 +15,7 @@ fn rows_of_another_arrow_come_and_go() {
     ferry.convert(&input, &parquet, &["--verify"]);
     ferry.convert(&parquet, &back, &["--verify"]);
     assert_eq!(std::fs::read_to_string(&back).unwrap(), lines);
-    // The host selects rows and columns of the stream.
+    // The host itself selects the rows and columns of the stream.
     ferry.convert(&input, &some, &["--step", "filter:number>=998", "--step", "map:select,columns=text"]);
     assert_eq!(
         std::fs::read_to_string(&some).unwrap(),

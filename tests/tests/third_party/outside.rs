@@ -1,5 +1,5 @@
-//! The crates of `third-party/`, which are built outside the workspace, as their authors would
-//! build them.
+//! Helpers that build the crates of `third-party/` outside the workspace, in the same way as their
+//! authors.
 
 use std::path::{Path, PathBuf};
 use tensorferry_tests::workspace::{self, root, workspace};
@@ -24,15 +24,15 @@ pub(crate) fn target() -> PathBuf {
     workspace().target.join("third-party")
 }
 
-/// The environment of cargo for builds in [`target`], so that all of them share results. Debug
-/// information is not needed, and would take a third of the time.
+/// Environment variable for cargo builds in [`target`]. All builds use the same setting, so that
+/// they share results. Debug information is not needed, and would take a third of the build time.
 pub(crate) const PROFILE: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
 
-/// Returns the library of a single one of ferry's own formats, such as `torch`, built as
-/// CONTRIBUTING.md describes.
+/// Returns a library with one of ferry's own formats, such as `torch`, built as described in
+/// CONTRIBUTING.md.
 pub(crate) fn of_format(format: &str) -> PathBuf {
     let package = format!("tensorferry-{format}");
-    // The library converts only a few kilobytes, so it need not be optimized.
+    // The library converts only a few kilobytes, so it does not need optimization.
     let cheap = ["--config", "profile.dev.opt-level=0", "--config", "profile.dev.debug=false"];
     let options = ["--package", &*package, "--features", "plugin", "--crate-type", "cdylib"];
     let options = [cheap.as_slice(), &options].concat();
@@ -41,13 +41,13 @@ pub(crate) fn of_format(format: &str) -> PathBuf {
     library.unwrap_or_else(|| panic!("{package} has no library")).1
 }
 
-/// Returns everything that is built from the crate in `folder`.
+/// Returns all programs and libraries that are built from the crate in `folder`.
 pub(crate) fn products(folder: &Path, options: &[&str]) -> Vec<PathBuf> {
     let profile = format!("profile.dev.debug={}", PROFILE.1);
     workspace::build(folder, &target(), &[&["--config", &*profile], options].concat())
 }
 
-/// Builds the crate in `folder`, and returns its library, or its program if it has one.
+/// Builds the crate in `folder`, and returns its program, or its library if it has no program.
 pub(crate) fn build(folder: &Path, options: &[&str]) -> PathBuf {
     products(folder, options)
         .into_iter()

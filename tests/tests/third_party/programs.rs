@@ -1,5 +1,5 @@
-//! Third-party programs that use the engine as a library: one links its formats, and one loads
-//! them.
+//! Tests of third-party programs that use the engine as a library. One program links its formats,
+//! and the other loads them.
 
 use super::outside;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn a_program_links_formats_or_loads_them() {
     ferry.convert(&input, &ours, &[]);
     let expected = format!("{} tensors\n", ferry.tensors(&ours).len());
 
-    // There are no libraries to load near the program.
+    // The folder of the program contains no libraries to load.
     let alone = ferry.at("alone");
     std::fs::copy(linked, &alone).unwrap();
     let outcome = run(Command::new(alone).env_clear().args(args![input, by_linked])).expect(0);
@@ -31,8 +31,7 @@ fn a_program_links_formats_or_loads_them() {
     let bytes = |path: &Path| std::fs::read(path).unwrap();
     assert!(bytes(&by_linked) == bytes(&ours) && bytes(&by_loaded) == bytes(&ours));
 
-    // Without a plugin folder there are no formats, and the error names the folders that were
-    // searched.
+    // Without a plugin folder, no formats are found, and the error names the searched folders.
     let [nowhere, nothing] = ferry.paths(["nowhere", "c.safetensors"]);
     let outcome = run(Command::new(loaded).args(args![nowhere, input, nothing])).expect(1);
     assert!(outcome.stderr.contains("no format plugin was found"), "{outcome}");

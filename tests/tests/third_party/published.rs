@@ -1,17 +1,16 @@
-//! What crates promise to their dependents: their public items, and that each crate can be
-//! published.
+//! Checks the public items of crates, and that each crate can be published.
 //!
-//! The items are in `public-api.txt` next to each crate's manifest. After an intended change,
-//! update it with `FERRY_TEST_WRITE_API=1 cargo test -p tensorferry-tests --test third_party
-//! published -- --ignored`.
+//! The expected items are in `public-api.txt` next to each crate's manifest. After an intended
+//! change, update it with `FERRY_TEST_WRITE_API=1 cargo test -p tensorferry-tests --test
+//! third_party published -- --ignored`.
 
 use std::os::unix::fs::PermissionsExt;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::names_in;
 use tensorferry_tests::workspace::{cargo, root, workspace};
 
-/// Documents a crate in rustdoc's JSON, which is unstable and therefore needs a flag of the
-/// compiler.
+/// Returns the public items of a crate from rustdoc's JSON. The JSON output is unstable and
+/// therefore needs a compiler flag.
 fn public_items(package: &str, features: &str) -> String {
     let target = &workspace().target;
     let folder = tempfile::tempdir().unwrap();
@@ -74,8 +73,8 @@ fn the_kits_items_are_those_that_were_promised() {
 fn every_crate_can_be_published() {
     let target = workspace().target.join("published");
     let mut publish = cargo();
-    // The package is not built, which would take minutes. Cargo also keeps the unpacked sources of
-    // a version.
+    // Do not build the package, which would take minutes. Cargo would also keep the unpacked
+    // sources of a version.
     publish
         .args([
             "publish",

@@ -1,4 +1,4 @@
-//! The SDK's conformance suite.
+//! Runs the SDK's conformance suite on this format.
 
 use crate::written;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Files written by pyarrow, and hostile files.
+//! Tests of files written by pyarrow, and of hostile files.
 
 use crate::{open, read, written};
 use std::fs;

@@ -1,4 +1,4 @@
-//! The SDK's conformance suite.
+//! Runs the SDK's conformance suite on this format.
 
 use std::collections::BTreeMap;
 use tensorferry_csv::Csv;

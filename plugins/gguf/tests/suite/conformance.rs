@@ -1,4 +1,4 @@
-//! The SDK's conformance suite.
+//! Runs the SDK's conformance suite on this format.
 
 use crate::common::{file, key, tensor, text};
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Bundles made by hand: styles of tables, slices, byte orders, sizes and numbers that TensorFlow's
-//! own writers rarely or never write, and damage.
+//! Tests of hand-built bundles. They contain table styles, slices, byte orders, sizes and numbers
+//! that TensorFlow's own writers rarely or never write, and damage.
 
 use tempfile::tempdir;
 use tensorferry_tests::bundle::{Bundle, Entry, dtype};
@@ -7,7 +7,7 @@ use tensorferry_tests::fixtures::inspected;
 use tensorferry_tests::table::{Blocks, PLAIN, Style, contents};
 use tensorferry_tests::{Ferry, args};
 
-/// Checks that the bundle's tensors are listed, and that ferry copies them into another bundle.
+/// Checks that ferry lists the bundle's tensors, and copies them to a different bundle.
 fn arrives(ferry: &Ferry, bundle: &Bundle, style: &Style) {
     let folder = tempdir().unwrap();
     bundle.write(folder.path(), "m", style);
@@ -98,12 +98,12 @@ fn a_hundred_thousand_keys_are_read() {
 fn data_files_are_found_where_the_header_counts_others() {
     let ferry = Ferry::new();
     let mut bundle = Bundle::of_every_dtype(false, 1);
-    // The result of a merge in which one input was empty: the header counts the files of all
-    // inputs, while the names count the existing files.
+    // This is the result of a merge in which one input was empty. The header counts the files of
+    // all inputs, but the file names count only the existing files.
     bundle.header = Some(Bundle::header(4, 0, 1, 0));
     bundle.write(ferry.home(), "m", &Style::default());
     assert_eq!(ferry.tensors(&ferry.at("m")), bundle.expected);
-    // If there are two sets with such names, neither can be chosen.
+    // If two sets have such names, the choice is ambiguous.
     for (name, bytes) in bundle.data("m") {
         std::fs::write(ferry.at(name.replace("-of-00003", "-of-00007")), bytes).unwrap();
     }
@@ -157,7 +157,7 @@ fn variants_are_listed_as_lost_and_the_rest_is_read() {
     }
 }
 
-/// Bytes without their checksum, an impossible size, and a table that names a block repeatedly are
+/// Tests that wrong checksums, an impossible size, and a table that names a block repeatedly are
 /// rejected in bounded time and memory. The tests of tf-bundle cover other faults.
 #[test]
 fn bundles_that_lie_are_refused() {

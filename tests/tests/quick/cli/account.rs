@@ -1,5 +1,5 @@
-//! Entries of an input that cannot be read, and the reports that list what was read and what was
-//! left out.
+//! Tests of input entries that cannot be read, and of the reports that list the read and omitted
+//! entries.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -46,7 +46,7 @@ fn a_run_reports_the_account_of_each_input() {
     let first = account();
     assert_eq!((&first["counts"]["read"], &first["left_out"][0]), (&2.into(), &"c.jsonl.bz2".into()));
     assert!(std::fs::read_to_string(ferry.at("m.report/report.html")).unwrap().contains(line));
-    // The second run executes only the new job. The facts about the first job come from the
+    // The second run executes only the new job. The facts about the first job are read from the
     // journal.
     let more = "[[job]]\ninput = \"in\"\noutput = \"out.csv\"\n";
     ferry.write("m.toml", std::fs::read_to_string(&manifest).unwrap() + more);
@@ -149,7 +149,7 @@ fn names_tell_what_is_unfinished_compressed_or_elsewhere() {
     }
 }
 
-/// The same checks for models, whose readers take a folder as a whole.
+/// Runs the same checks for models, whose readers read a whole folder.
 #[test]
 fn diff_of_models_says_what_was_not_read() {
     let ferry = Ferry::new();
@@ -195,7 +195,7 @@ fn files_and_folders_without_permission_are_errors_or_losses() {
     let allowed = [&of_model[..], &args!["--allow-loss", "input"]].concat();
     let lost = bound(&ferry, &[&allowed[..], &args!["--json"]].concat()).expect(0).json();
     assert_eq!(lost["account"]["left_out"], serde_json::json!(["sub", "vocab.txt"]), "{lost}");
-    // All sub-folders that may contain a model can be read. A sidecar that cannot be copied is
+    // All sub-folders that may contain a model can be read, but one sidecar cannot be copied and is
     // lost.
     modes(0o644);
     set_permissions(ferry.at("model/vocab.txt"), Permissions::from_mode(0o0)).unwrap();

@@ -1,4 +1,4 @@
-//! The values that a cast changes: what is reported, and what `--strict` does.
+//! Tests of the reports about values that a cast changes, and of the effect of `--strict`.
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use tensorferry_tests::fixtures::case;
 use tensorferry_tests::model::Tensors;
 use tensorferry_tests::mutate::flip_middle;
 
-/// Writes a model. Of 1,000 values 990 are rounded, and of five others one overflows and one
-/// vanishes. `half` and `counts` lose nothing in BF16.
+/// Writes a model. A cast rounds 990 of 1,000 values. Of five other values, one overflows and one
+/// becomes zero. `half` and `counts` lose nothing in BF16.
 fn model(ferry: &Ferry) -> PathBuf {
     let many: Vec<u8> = (0..1000_u32).flat_map(|i| (0x3f80_0000 + i * 100 % 65536).to_le_bytes()).collect();
     let special = [f32::MAX, 1e-42, 1.0, f32::INFINITY, f32::NAN].map(f32::to_le_bytes).concat();

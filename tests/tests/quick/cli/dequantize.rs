@@ -1,5 +1,5 @@
-//! The step `dequantize` for users: the folder around the weights, what is rejected, and what is
-//! reported about tensors that it leaves quantized.
+//! Tests of the step `dequantize`. They check the folder around the weights, the rejected inputs,
+//! and the reports about tensors that the step leaves quantized.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -43,7 +43,7 @@ fn the_folder_follows() {
     assert!(report["notes"].to_string().contains("quantize_config.json"), "{}", report["notes"]);
     assert_eq!(dtype_of(&ferry, &out, "model.layers.0.self_attn.k_proj.weight"), "BF16");
     assert_eq!(dtype_of(&ferry, &out, "model.layers.0.self_attn.k_proj.bias"), "F16");
-    // Nothing is left to do.
+    // A second `dequantize` step changes nothing.
     let again =
         ferry.convert(&out, &ferry.at("again"), &["--to", "safetensors", "--json", "--step", "dequantize"]);
     assert!(again.json()["notes"].to_string().contains("changed nothing"));
@@ -140,7 +140,7 @@ fn readers_with_types_of_their_own_are_asked_first() {
         .try_convert(&case.input(), &ferry.at("b.safetensors"), &clash)
         .expect(2)
         .says(&["contradicts the step"]);
-    // The same step dequantizes torch's own quantized tensors.
+    // The step also dequantizes torch's own quantized tensors.
     let torch = tensorferry_tests::fixtures::case("torch", "zip_quantized");
     for to in ["F32", "BF16"] {
         let out = ferry.at(format!("{to}.safetensors"));
@@ -185,9 +185,9 @@ fn a_cast_does_not_take_codes_for_numbers() {
     assert!(notes.contains("cast:f32,rank=1"), "{notes}");
 }
 
-/// 1, 2, 4 and -1 in F8_E4M3.
+/// The values 1, 2, 4 and -1 in F8_E4M3.
 const FP8: [u8; 4] = [0x38, 0x40, 0x48, 0xb8];
-/// 0.5 and 2 in F32.
+/// The values 0.5 and 2 in F32.
 const SCALES: [u8; 8] = [0, 0, 0, 63, 0, 0, 0, 64];
 
 #[test]
@@ -216,7 +216,7 @@ fn names_tell_what_codes_stand_for() {
         let floats: Vec<u8> = values.iter().flat_map(|value: &f32| value.to_le_bytes()).collect();
         let right = ferry.safetensors("right.safetensors", &[(weight, "F32", &[2, 2], &floats)]);
         assert!(ferry.equal(&out, &right), "{codes} and {scale}");
-        // Steps and formats that need numbers reject the codes.
+        // Steps and formats that need numbers reject quantized codes.
         let refused = ferry.at("refused.safetensors");
         let hints = [codes, "--step dequantize", "-i codes=numbers"];
         ferry.try_convert(&input, &refused, &cast).expect(2).says(&hints);
@@ -254,7 +254,7 @@ fn codes_of_which_names_do_not_tell_the_method_are_refused() {
         ("l.B", "I32", "l.s"),
         ("l._data", "U8", "l._scale_inv"),
         ("l.W_q", "U8", "l.meta.scale"),
-        // Names of JAX and TensorFlow, whose kernels have inputs in rows.
+        // These are names in JAX and TensorFlow, where the rows of a kernel are the inputs.
         ("d.kernel", "F8_E4M3", "d.kernel_scale"),
         ("d/kernel", "F8_E4M3", "d/scale"),
         ("d/weight", "I8", "d/scale"),
@@ -278,7 +278,7 @@ fn codes_of_a_method_that_only_the_configuration_names_are_refused() {
     for (config, codes, scale) in [
         (json!({"quantization_config": {"quant_method": "quark"}}), "F8_E4M3", "l.of_another_name"),
         (json!({"quantization_config": {"quant_method": "vptq"}}), "U8", "l.of_another_name"),
-        // 4-bit codes with the names of 8-bit codes.
+        // These 4-bit codes have the names of 8-bit codes.
         (json!({"quantization_bit": 4}), "I8", "l.weight_scale"),
         (json!({"quantization_config": {"quant_method": "fp8"}}), "F8_E4M3", "l.weight_scale"),
     ] {
@@ -400,7 +400,7 @@ fn overrides_of_single_layers_count() {
         let made = case["dequantised"].as_object().unwrap().clone();
         made.into_iter().map(|(name, facts)| (name, facts["sha256"].clone())).collect::<Vec<_>>()
     };
-    // The global settings are wrong, and those of each layer are right.
+    // The global settings are wrong, but the settings of each layer are correct.
     let of_layers = json!({"bits": 4, "group_size": 16});
     let changes: [(&str, Value); 3] = [
         ("dynamic", json!({"-:lm_head": {}, "+:.*\\.0\\..*": of_layers, "model\\.layers\\.1": of_layers})),
@@ -428,8 +428,8 @@ fn overrides_of_single_layers_count() {
             assert_eq!(json!(found[&tensor].2), digest, "{key}: {tensor}");
         }
     }
-    // Settings of MLX layers inherit nothing. Missing settings have the default of the mode, which
-    // is affine.
+    // Layer settings in MLX do not inherit the global settings. A missing setting has the default
+    // of the mode, which is affine.
     let ferry = Ferry::new();
     let model = folder(&ferry, "mlx_affine", |config| {
         let said = config["quantization"].as_object_mut().unwrap();

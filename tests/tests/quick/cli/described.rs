@@ -1,4 +1,4 @@
-//! The description of a model by `inspect`.
+//! Tests of the model description that `inspect` prints.
 
 use serde_json::{Value, json};
 use std::path::Path;
@@ -31,7 +31,7 @@ fn quantised_weights_are_one_each_with_their_true_parameters() {
         let document = ferry.on("inspect", &case.folder, &["--json"]).expect(0).json();
         let found = &document["model"]["quantization"];
         if !case.expected["dequantised"].is_object() {
-            // The problem is reported, and the tensors are listed as they are.
+            // The problem is reported, and the tensors are listed without being combined.
             assert!(found["problem"].is_string(), "{}: {document}", case.name);
             continue;
         }
@@ -67,7 +67,7 @@ fn a_weight_is_one_line_and_its_parts_are_shown_with_all() {
         "{shown}"
     );
     assert!(text(&ferry, &folder, &["--all"]).contains(&format!("{name}.qzeros")));
-    // A selection shows whole weights or the named tensors. The name of a weight selects its parts.
+    // A selection can name tensors or whole weights. The name of a weight selects all of its parts.
     let part = ferry.on("inspect", &folder, &["*.qzeros", "--json"]).expect(0).json();
     assert_eq!(
         (&part["model"]["weights"], part["tensors"].as_array().unwrap().len() > 1),
@@ -89,7 +89,7 @@ fn a_file_says_its_architecture_type_and_tokenizer() {
     assert_eq!(found["tokenizer"]["tokens"], metadata["tokenizer.ggml.tokens"].as_array().unwrap().len());
     let shown = text(&ferry, &input, &[]);
     assert!(shown.contains("architecture: llama") && shown.contains("file type: "), "{shown}");
-    // Blocks that are stored as bytes count as the numbers that they encode.
+    // For blocks that are stored as bytes, the numbers that they encode are counted.
     let blocks = case("gguf", "quants_k").input();
     let packed = ferry.at("packed.safetensors");
     ferry.convert(&blocks, &packed, &[]);
@@ -137,7 +137,7 @@ fn adapters_say_what_they_adapt() {
     for line in ["adapter: LORA, rank 8, alpha 16", "base model: meta-llama", "targets: q_proj, v_proj"] {
         assert!(shown.contains(line), "{line}: {shown}");
     }
-    // The names of kohya, MLX and llama.cpp.
+    // These are the adapter names that kohya, MLX and llama.cpp use.
     for (name, tensors, target) in [
         (
             "kohya",
@@ -252,7 +252,7 @@ fn what_files_beside_weights_get_wrong_is_said() {
     ferry.write("m/config.json", r#"{"quantization_config": {"quant_method": "hqq"}}"#);
     let found = &model(&ferry, file.parent().unwrap())["quantization"];
     assert_eq!((&found["method"], found["problem"].is_string()), (&json!("hqq"), true), "{found}");
-    // For a file with other weights, nothing is reported.
+    // For a file with different weights, nothing is reported.
     ferry.write(
         "m/config.json",
         r#"{"quantization_config": {"quant_method": "gptq", "bits": 4}, "model_type": "llama"}"#,

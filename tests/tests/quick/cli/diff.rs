@@ -1,4 +1,4 @@
-//! `diff` and `check` find each kind of difference, and report it on stdout.
+//! Tests that `diff` and `check` find each kind of difference, and report it on stdout.
 
 use tensorferry_tests::fixtures::{case, cases};
 use tensorferry_tests::model::Tensors;
@@ -129,7 +129,7 @@ fn the_worst_comes_first_and_ci_chooses_what_fails() {
     );
     ferry.diff(&a, &halved, &[]).expect(1).prints(&["F32 in A, BF16 in B"]);
     ferry.diff(&a, &halved, &["--max-diff", "0"]).expect(0).prints(&["within 0: 2 differences"]);
-    // Differences in names and shapes always fail, and so does NaN compared with a number.
+    // Differences in names or shapes always fail, as does a NaN that is compared with a number.
     let nan = floats(&[1000.0, 2.0, 5.0]);
     for (name, tensors, says) in [
         ("missing", &[("x", "F32", &[3_u64][..], &small[..])][..], "y  only in A"),
@@ -152,8 +152,8 @@ fn zeros_of_two_signs_differ_in_their_bits_alone() {
     ferry.diff(&a, &b, &[]).expect(1).prints(&["the same numbers in different bits"]);
     ferry.diff(&a, &b, &["--max-diff", "0"]).expect(0);
     ferry.diff(&a, &b, &["--atol", "0"]).expect(0);
-    // A different dtype is a difference for any tolerance, and numbers within the tolerance need
-    // not be equal.
+    // For any tolerance, a different dtype is a difference. Numbers within the tolerance need not
+    // be equal.
     let c = ferry.safetensors("c.safetensors", &[("x", "BF16", &[1], &[0, 0x3F])]);
     ferry
         .diff(&a, &c, &["--atol", "1"])

@@ -1,5 +1,5 @@
-//! Model folders: models in sub-folders are converted in place, other files are copied along, and
-//! the files of an older split are removed when a new split is written.
+//! Tests of model folders. Models in sub-folders are converted in place, and other files are copied
+//! along with them. When a new split is written, the files of an older split are removed.
 
 use std::path::Path;
 use tensorferry_tests::Ferry;
@@ -149,7 +149,8 @@ fn the_shards_that_are_read_stay() {
     assert!(ferry.equal(&whole, &folder.join("model.safetensors")));
 }
 
-/// A program that loads the folder would find two sets of weights, and may load the old set.
+/// Tests that older weights in a different format are removed or reported. Otherwise, a program
+/// that loads the folder might load the old weights.
 #[test]
 fn older_weights_in_another_format_go_or_are_told_of() {
     for (receipt, expected) in [
@@ -170,7 +171,7 @@ fn older_weights_in_another_format_go_or_are_told_of() {
             !receipt,
             "{outcome}"
         );
-        // A file that has changed since is not removed.
+        // A file that has changed since its conversion is not removed.
         ferry.write("out/model.safetensors", model("other"));
         let outcome = ferry.convert(&input, &output, &[options, &["--to", "torch", "--force"]].concat());
         assert!(names(&output).contains(&"model.safetensors".to_owned()), "{outcome}");
@@ -178,8 +179,9 @@ fn older_weights_in_another_format_go_or_are_told_of() {
     }
 }
 
-/// Trainers keep files next to a model that have the suffixes of weights but are not weights. The
-/// output is read as the format that it was written in.
+/// Tests files that trainers write next to a model, with suffixes of weights, which are not
+/// weights. They are copied along with the model, and the output is read as the format in which it
+/// was written.
 #[test]
 fn what_training_keeps_beside_a_model_goes_along() {
     let ferry = Ferry::new();

@@ -1,5 +1,5 @@
-//! Which files an input consists of: a named file is that file, splits are not concatenated, and a
-//! file that cannot be read is named.
+//! Tests which files are part of an input. If the user passes a file, only that file is read.
+//! Splits are not concatenated, and files that cannot be read are named.
 
 use serde_json::Value;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn a_named_shard_of_tensors_is_not_guessed_at() {
     }
 }
 
-/// Each rank has a part of each matrix.
+/// Tests that the file of one rank, which has only a part of each matrix, is not read as a model.
 #[test]
 fn a_file_of_one_rank_is_not_a_model() {
     let ferry = Ferry::new();
@@ -81,7 +81,7 @@ fn a_file_of_one_rank_is_not_a_model() {
         ferry.try_convert(folder, &output, &[]).expect(3).says(&["parts of one model"]);
         ferry.convert(&zero, &output, &["-i", "shard=alone", "--force"]);
     }
-    // If there is only one rank, its file is a whole model.
+    // With only one rank, its file is a whole model.
     ferry.convert(&model, &ferry.at("whole/consolidated.00.pth"), &[]);
     for input in ["whole", "whole/consolidated.00.pth"] {
         ferry.convert(&ferry.at(input), &ferry.at("out.safetensors"), &["--force"]);
@@ -124,7 +124,7 @@ fn splits_are_not_run_together() {
     ferry.on("diff", ferry.at("set"), &[train.to_str().unwrap(), "--part", "train"]).expect(0);
 }
 
-/// The log of a table lists its files. Other files contain deleted rows.
+/// Tests tables whose log lists their files. Other files in the folder may contain deleted rows.
 #[test]
 fn a_table_with_a_log_is_not_the_sum_of_its_files() {
     let ferry = Ferry::new();
@@ -144,7 +144,7 @@ fn a_table_with_a_log_is_not_the_sum_of_its_files() {
             let all = ferry.on("cat", &input, &["-i", "table_log=ignore"]).expect(0);
             assert_eq!(all.stdout.lines().count(), 6);
         }
-        // A named file is that file.
+        // If the user passes a file, only that file is read.
         assert_eq!(ferry.rows(&ferry.at(format!("{log}-table/day=1/a.parquet"))).len(), 3);
     }
     ferry.write("other/metadata/notes.json", "{}");
@@ -155,7 +155,7 @@ fn a_table_with_a_log_is_not_the_sum_of_its_files() {
     ferry.on("cat", ferry.at("splits"), &[]).expect(3).says(&["_delta_log"]);
 }
 
-/// Caches of `map` are next to the files of a saved dataset.
+/// Tests saved datasets, whose folders may also contain caches of `map`.
 #[test]
 fn the_state_of_a_saved_data_set_lists_its_files() {
     let ferry = Ferry::new();
@@ -185,7 +185,7 @@ fn the_state_of_a_saved_data_set_lists_its_files() {
     }
 }
 
-/// A program writes to a folder with such a name, and renames it at the end.
+/// Tests folders with temporary names, which a program renames when the checkpoint is complete.
 #[test]
 fn a_checkpoint_that_was_never_finished_is_not_read() {
     let ferry = Ferry::new();
@@ -198,7 +198,7 @@ fn a_checkpoint_that_was_never_finished_is_not_read() {
     ferry.convert(&ferry.at("run"), &ferry.at("out/"), &["--to", "torch"]);
     assert!(ferry.at("out/checkpoint-1/pytorch_model.bin").exists());
     assert!(!ferry.at("out").join("checkpoint-2.orbax-checkpoint-tmp-17/pytorch_model.bin").exists());
-    // The folder also has a model of its own.
+    // The folder also contains a model.
     ferry.safetensors("m/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
     ferry.safetensors("m/tmp-checkpoint-2/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
     ferry.write("m/tmp-checkpoint-2/config.json", "{}");
@@ -207,7 +207,8 @@ fn a_checkpoint_that_was_never_finished_is_not_read() {
     assert!(!ferry.at("copy/tmp-checkpoint-2").exists());
 }
 
-/// The vendor's rank files are the same model in another layout.
+/// Tests that the vendor's rank files, which contain the same model in a different layout, are not
+/// read.
 #[test]
 fn the_vendors_own_layout_is_superseded() {
     let ferry = Ferry::new();
@@ -222,7 +223,7 @@ fn the_vendors_own_layout_is_superseded() {
     let done = ferry.convert(&input, &output, &["--to", "safetensors", "--strict"]);
     done.says(&["another form of the same model", "consolidated.00.pth", "consolidated.01.pth"]);
     assert_eq!(names_in(&output.join("original")), ["params.json"]);
-    // A single file can be read as a model of its own.
+    // A single rank file can be read as a separate model.
     std::fs::remove_file(input.join("original/consolidated.01.pth")).unwrap();
     let done = ferry.convert(&input, &output, &["--to", "safetensors", "--strict", "--force"]);
     done.says(&["another form of the same model", "consolidated.00.pth"]);
@@ -233,8 +234,8 @@ fn the_vendors_own_layout_is_superseded() {
     assert!(ferry.at("both/original").is_dir());
 }
 
-/// Numbered names state how many files a set has. The program's own files next to them do not
-/// belong to the set.
+/// Tests sets whose numbered names contain the number of files. Files of ferry next to them are not
+/// part of the set.
 #[test]
 fn a_set_with_a_hole_is_no_smaller_set() {
     let ferry = Ferry::new();
@@ -272,7 +273,7 @@ fn a_set_with_a_hole_is_no_smaller_set() {
         }
     }
     assert!(!ferry.at("out.jsonl").exists());
-    // The program's own files are among those that a reader would take, or next to an index.
+    // Files of ferry are next to an index, or among files with the suffix of the data.
     ferry.convert(&rows, &ferry.at("mds/"), &["--to", "mds", "-o", "lists=json", "--receipt"]);
     numbered(&ferry, "runs/rows.jsonl", 0..30);
     ferry.write(
@@ -287,7 +288,8 @@ fn a_set_with_a_hole_is_no_smaller_set() {
     }
 }
 
-/// An index may be older than the files next to it, or incomplete.
+/// Tests that a shard that is missing from the index is a loss. An index may be incomplete, or
+/// older than the files next to it.
 #[test]
 fn a_shard_that_no_index_names_is_a_loss() {
     let ferry = Ferry::new();
@@ -306,7 +308,8 @@ fn a_shard_that_no_index_names_is_a_loss() {
     }
 }
 
-/// Files that are not read are named, and so are those that could be read.
+/// Tests that files that are not read are named, and that the message states which of them could be
+/// read.
 #[test]
 fn what_a_folder_has_beside_and_below_is_named() {
     let ferry = Ferry::new();
@@ -322,7 +325,7 @@ fn what_a_folder_has_beside_and_below_is_named() {
     ferry.write("mixed/b.csv", "id\n1\n");
     let done = ferry.convert(&ferry.at("mixed"), &ferry.at("out.jsonl"), &[]);
     done.says(&["lost: input \"b.csv\"", "lost: input \"c.jsonl\""]);
-    // Files with another compression or in sub-folders, and files that cannot be read.
+    // Add files with a different compression, files in sub-folders, and files that cannot be read.
     numbered(&ferry, "more/a.jsonl", 0..3);
     ferry.write("more/b.jsonl.bz2", "BZh91A");
     numbered(&ferry, "more/sub/c.jsonl", 0..3);
@@ -339,7 +342,7 @@ fn what_a_folder_has_beside_and_below_is_named() {
     ferry.on("inspect", &more, &[]).expect(0).says(&["D.JSONL"]);
 }
 
-/// On Windows, `B.JSONL` and `b.jsonl` are the same.
+/// Tests that uppercase suffixes such as `B.JSONL` are recognized, as on Windows.
 #[test]
 fn suffixes_in_capitals_are_the_same() {
     let ferry = Ferry::new();
@@ -355,7 +358,7 @@ fn suffixes_in_capitals_are_the_same() {
     }
 }
 
-/// A dataset as written by `tensorflow_datasets`, with a split that has an unusual name.
+/// Tests a dataset in the layout of `tensorflow_datasets` that has a split with an unusual name.
 #[test]
 fn splits_are_told_by_what_the_data_set_lists() {
     let ferry = copied("tfrecord", "sharded");
@@ -435,18 +438,18 @@ fn an_input_that_holds_nothing_is_an_error() {
         ferry.try_convert(input, &output, &["--allow-empty"]).expect(if can_be_empty { 0 } else { 2 });
         ferry.on("inspect", input, &[]).expect(0);
     }
-    // Rows that steps removed were in the input.
+    // Rows that steps remove still count as rows of the input.
     let rows = numbered(&ferry, "rows.jsonl", 0..3);
     ferry.convert(&rows, &ferry.at("few.parquet"), &["--step", "take:0"]);
     assert_eq!(ferry.rows(&ferry.at("few.parquet")).len(), 0);
-    // One line of JSON is a document, unless its name says that it is JSON lines.
+    // A file with one line of JSON is a document, unless its suffix is one of JSON lines.
     let document = ferry.write("config.json", "{\"a\": 1}\n");
     ferry.try_convert(&document, &ferry.at("c.parquet"), &[]).expect(3).says(&["no plugin recognizes"]);
     ferry.convert(&document, &ferry.at("c.parquet"), &["--from", "jsonl"]);
 }
 
-/// The error for a limit names the limit, `--limit` raises it (also in the process of a job), and
-/// `formats` lists it.
+/// Tests that an error about a limit names the limit, that `--limit` raises it (also in the process
+/// of a job), and that `formats` lists it.
 #[test]
 fn a_limit_can_be_raised_and_lowered() {
     let ferry = Ferry::new();
@@ -468,7 +471,7 @@ fn a_limit_can_be_raised_and_lowered() {
     assert!(listed["limits"]["columns"].as_u64().unwrap() > 1_000);
 }
 
-/// A pipeline of diffusers has a model in each folder, and none in its root.
+/// Tests a diffusers pipeline, which has a model in each sub-folder and no model in its root.
 #[test]
 fn a_folder_of_models_is_shown_as_it_is_converted() {
     let ferry = Ferry::new();
@@ -490,8 +493,8 @@ fn a_folder_of_models_is_shown_as_it_is_converted() {
     ferry.on("inspect", ferry.at("empty"), &[]).expect(3);
 }
 
-/// A split of records next to models is not a dataset, an unknown format is rejected, and an index
-/// is not data.
+/// Tests that a split of records next to models is not read as a dataset, that an unknown format is
+/// rejected, and that an index is not read as data.
 #[test]
 fn what_lies_below_is_not_taken_for_more_than_it_is() {
     let ferry = Ferry::new();
@@ -516,8 +519,8 @@ fn what_lies_below_is_not_taken_for_more_than_it_is() {
     assert_eq!(rows.stdout.lines().count(), 20);
 }
 
-/// A folder with only weights becomes a prefix if the output format has prefixes, and a model
-/// folder becomes a folder.
+/// Tests that a folder with only weights is converted to a prefix if the output format has
+/// prefixes, and that a model folder is converted to a folder.
 #[test]
 fn a_folder_of_weights_becomes_a_prefix() {
     let ferry = Ferry::new();
@@ -533,14 +536,14 @@ fn a_folder_of_weights_becomes_a_prefix() {
     }
     ferry.convert(&ferry.at("out"), &ferry.at("again/ckpt"), &to_bundle);
     assert!(ferry.at("again/ckpt.index").is_file());
-    // For a glob, other files in the folder are not sidecars.
+    // If the input is a glob, other files in the folder are not sidecars.
     std::fs::write(ferry.at("again/notes.txt"), "").unwrap();
     ferry.convert(&ferry.at("again/ckp?.*"), &ferry.at("glob.safetensors"), &["--strict"]);
 
     std::fs::write(ferry.at("m/config.json"), "{}").unwrap();
     ferry.convert(&ferry.at("m"), &ferry.at("model/tf"), &to_bundle);
     assert!(ferry.at("model/tf/config.json").is_file());
-    // The output is a folder and not a prefix, because it may be several shards.
+    // The output is a folder instead of a prefix, because it may consist of several shards.
     ferry.convert(&ferry.at("out"), &ferry.at("shards"), &["--to", "safetensors"]);
     assert!(ferry.at("shards/model.safetensors").is_file());
 }

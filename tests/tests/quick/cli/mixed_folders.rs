@@ -1,5 +1,5 @@
-//! Folders with more than one format, as on the Hub: which one is the model, and what is copied
-//! along with it.
+//! Tests of folders with more than one format, as on the Hub. They check which file is read as the
+//! model, and which files are copied along with it.
 
 use std::path::Path;
 use tensorferry_tests::Ferry;
@@ -86,7 +86,7 @@ fn exports_and_arrays_go_along_and_other_weights_do_not() {
     ferry.convert(&folder, &ggufs, &["--to", "gguf"]).says(&["model-f32.gguf"]);
     let of_gguf: Vec<String> = names(&ggufs).into_iter().filter(|name| name.ends_with(".gguf")).collect();
     assert_eq!(of_gguf, ["model.gguf"]);
-    // Each of these is a model if the user names it.
+    // If the user passes one of these files, it is read as the model.
     for (name, format) in [("model-f32.gguf", "gguf"), ("weights.npz", "numpy"), ("onnx", "onnx")] {
         assert_eq!(ferry.inspect(&folder.join(name))["format"], format);
     }
@@ -102,7 +102,7 @@ fn a_folder_of_exports_alone_is_converted_in_place() {
     ferry.write("in/tokenizer.json", b"{}");
     ferry.convert(&ferry.at("in"), &output, &["--to", "safetensors"]);
     assert_eq!(names(&output), ["onnx/model.safetensors", "tokenizer.json"]);
-    // All but 4-bit integers, which safetensors lacks.
+    // Omit 4-bit integers, which safetensors does not support.
     let expected = onnx.tensors(|_, tensor| tensor["dtype"] != "I4");
     assert_eq!(ferry.tensors(&output.join("onnx")), expected);
 }
@@ -124,7 +124,7 @@ fn several_quantisations_are_listed_and_a_split_is_one_model() {
         ferry.on(command, ferry.at("several"), &arguments).expect(2).says(&["m-Q4_K_M.gguf", "m-Q8_0.gguf"]);
     }
     ferry.convert(&ferry.at("several/m-Q8_0.gguf"), &ferry.at("one.safetensors"), &[]);
-    // The split and the other model are two models.
+    // The folder contains two models: the split and the single file.
     ferry.write("split/other.gguf", &one);
     ferry.on("inspect", ferry.at("split"), &[]).expect(2).says(&["other.gguf", "-00001-of-00003.gguf"]);
 }
@@ -136,7 +136,7 @@ fn a_name_of_torch_alone_makes_no_checkpoint() {
     copy(&case("tf", "saved_model_pb").folder.join("saved_model"), &folder);
     ferry.write("in/vocab.bin", b"words and more words");
     assert_eq!(ferry.inspect(&folder)["format"], "saved-model");
-    // If this is the only file in the folder, its reader reports what is wrong with it.
+    // If an invalid file is the only file in a folder, its reader reports what is wrong with it.
     ferry.write("alone/pytorch_model.bin", b"words and more words");
     ferry.on("inspect", ferry.at("alone"), &[]).expect(3).says(&["pytorch_model.bin"]);
 }

@@ -1,5 +1,5 @@
-//! Where outputs are written: files with the mode of the umask, folders with their sidecars, sets
-//! among other files.
+//! Tests of where and how outputs are written: files with the mode from the umask, folders with
+//! sidecars, and sets among other files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

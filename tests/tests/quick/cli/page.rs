@@ -1,5 +1,6 @@
-//! `inspect --html` and `diff --html` write one self-contained page in which no hostile text
-//! becomes markup. `view` serves it to clients that have its address.
+//! Tests that `inspect --html` and `diff --html` write one self-contained page in which hostile
+//! text does not become markup. `view` must serve the page only to clients that have the secret
+//! address.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,10 +10,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tensorferry_tests::{Ferry, args};
 
-/// A name that would be a script in a page, end a line of a script, and reverse the text after it.
+/// A name that, if it is not escaped, adds a script to a page, ends a line of a script, and
+/// reverses the text after it.
 const HOSTILE: &str = "</script><script>window.hacked=1</script><b>.\u{2028}\u{202e}w";
 
-/// Returns numbers as the bytes of F32.
+/// Returns the bytes of these F32 numbers.
 fn singles(numbers: impl IntoIterator<Item = f32>) -> Vec<u8> {
     numbers.into_iter().flat_map(f32::to_le_bytes).collect()
 }
@@ -33,7 +35,7 @@ fn model(ferry: &Ferry) -> std::path::PathBuf {
     )
 }
 
-/// Returns the document in a page, and checks that it cannot break out of its element.
+/// Returns the JSON document in a page. Checks that it cannot end its HTML element.
 #[track_caller]
 fn document(page: &str) -> Value {
     let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").expect("it holds data");
@@ -82,7 +84,7 @@ fn a_page_holds_the_model_and_its_values() {
     assert_eq!((of("bytes", matrix), of("file", matrix)), (32000.into(), 0.into()));
     assert!(of("offset", matrix).as_u64().is_some_and(|offset| offset > 8));
     assert_eq!(model["files"][0], "model.safetensors");
-    // The heat map has every other row and column. One of the values is missing.
+    // The heat map contains every second row and column. One of its values is missing.
     let heat = &model["heat"][matrix.to_string()];
     assert_eq!(
         (&heat["rows"], &heat["columns"], &heat["steps"]),
@@ -101,7 +103,7 @@ fn a_page_holds_the_model_and_its_values() {
         model["elsewhere"].as_array().unwrap().iter().filter_map(|it| it["format"].as_str()).collect();
     assert!(formats.contains(&"torch") && !formats.contains(&"safetensors"), "{formats:?}");
 
-    // Without --stats no value is read.
+    // Without `--stats`, no values are read.
     let plain = ferry.at("plain.html");
     ferry.run(args!["inspect", input, "--html", plain]).expect(0);
     let plain = written(&plain);
@@ -122,12 +124,12 @@ fn what_is_there_is_not_replaced_unasked() {
     assert_eq!(std::fs::read(&page).unwrap(), first);
     ferry.run(args!["inspect", input, "--stats", "--html", page, "--force"]).expect(0);
     assert_ne!(std::fs::read(&page).unwrap(), first);
-    // A page replaces only another page.
+    // A page may replace only an existing page.
     let bytes = std::fs::read(&input).unwrap();
     let refused = ferry.run(args!["inspect", input, "--html", input, "--force"]).expect(2);
     assert!(refused.stderr.contains("not a page"), "{}", refused.stderr);
     assert_eq!(std::fs::read(&input).unwrap(), bytes);
-    // A failed command leaves nothing.
+    // A failed command leaves no output.
     let absent = ferry.at("absent.html");
     ferry.run(args!["inspect", ferry.at("nothing"), "--html", absent]).expect(2);
     ferry.run(args!["inspect", input, "no-such-name", "--html", absent]).expect(2);
@@ -181,7 +183,7 @@ fn there_is_a_page_of_every_kind() {
     ferry.run(args!["diff", rows, rows, "--html", page("same-rows.html")]).expect(0);
     ferry.run(args!["diff", rows, rows, "--html", page("same-rows.html")]).expect(2);
 
-    // A folder of models is one page.
+    // A folder of models produces one page.
     for part in ["unet", "vae"] {
         let tensors: &[(&str, &str, &[u64], &[u8])] = &[(part, "I8", &[2], &[1, 2])];
         ferry.safetensors(&format!("pipeline/{part}/model.safetensors"), tensors);
@@ -228,7 +230,7 @@ impl View {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}", self.port))
     }
 
-    /// Ends the server like Ctrl-C, and returns its exit code.
+    /// Stops the server with the signal of Ctrl-C, and returns the server's exit code.
     fn end(&mut self) -> Option<i32> {
         let interrupted =
             Command::new("kill").args(["-INT", &self.program.id().to_string()]).status().unwrap();
@@ -245,7 +247,7 @@ impl View {
 }
 
 impl Drop for View {
-    /// Ends the server when a test fails.
+    /// Kills the server if a test fails.
     fn drop(&mut self) {
         let _ = self.program.kill();
         let _ = self.program.wait();
@@ -291,7 +293,7 @@ fn a_view_is_served_to_who_knows_its_address() {
         assert_eq!(found, status, "{request:.200}");
         assert!(body.len() < 100, "{body}");
     }
-    // A silent client does not block other clients, and does not prevent the server from ending.
+    // An idle client does not block other clients, and does not prevent the server from stopping.
     let _silent = TcpStream::connect(("127.0.0.1", view.port)).unwrap();
     assert_eq!(view.get(&view.path).0, 200);
     // The server listens only on the local address.
@@ -309,7 +311,7 @@ fn a_view_says_what_is_wrong() {
     let mut view = View::of(&ferry, &input);
     let taken = ferry.run(args!["view", input, "--port", view.port.to_string()]).expect(5);
     assert!(taken.stderr.contains("cannot listen"), "{}", taken.stderr);
-    // A file that changes while it is served is reported, and not read as if it were unchanged.
+    // If a file changes while it is served, this is reported, and the file is not read.
     std::fs::write(&input, [0; 100]).unwrap();
     let (status, body) = view.get(&format!("{}values?model=0&tensor=0", view.path));
     assert_eq!(status, 500, "{body}");

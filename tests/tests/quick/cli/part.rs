@@ -1,4 +1,4 @@
-//! The part of a nested object that is converted to a flat target.
+//! Tests the selection of the part of a nested object that is converted to a flat format.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -94,6 +94,6 @@ fn a_part_without_tensors_is_no_model() {
     refused.says(&["would have no tensors", "--allow-empty"]);
     assert!(ferry.names().is_empty());
     ferry.convert(&input, &output, &["--part", "epoch", "--allow-empty"]);
-    // Formats with a tree keep the part.
+    // In a format with a tree, the selected part is kept as a tree.
     ferry.convert(&input, &ferry.at("out.pt"), &["--part", "epoch"]);
 }

@@ -1,5 +1,5 @@
-//! Plugins are found where the contract says, untrusted plugins are rejected, and a library that
-//! crashes, hangs or lies harms only itself.
+//! Tests that plugins are found in the folders that the contract lists, and that untrusted plugins
+//! are rejected. A library that crashes, hangs or makes false claims must not affect other plugins.
 
 use std::collections::BTreeSet;
 use std::env::consts::DLL_EXTENSION;
@@ -14,7 +14,7 @@ use tensorferry_tests::fixtures::case;
 use tensorferry_tests::workspace::{root, workspace};
 use tensorferry_tests::{Ferry, Outcome, args};
 
-/// Returns the program in a folder without any plugin.
+/// Returns a command that runs the program from a folder without any plugins.
 fn alone(folder: &Path) -> Command {
     let program = folder.join("ferry");
     std::fs::copy(&workspace().program, &program).unwrap();
@@ -24,8 +24,8 @@ fn alone(folder: &Path) -> Command {
     command
 }
 
-/// Links a plugin with the formats of one crate in this workspace, as its author would ship it,
-/// from existing build results.
+/// Links existing build results to a plugin with the formats of one crate in this workspace, in the
+/// form in which an author would distribute it.
 fn library(format: &str) -> PathBuf {
     static LINKING: Mutex<()> = Mutex::new(());
     let _guard = LINKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,8 +54,8 @@ fn library(format: &str) -> PathBuf {
     library
 }
 
-/// Builds a library whose constructor counts in a file how often it is opened, and then runs this
-/// code.
+/// Builds a library whose constructor records in a file that the library was opened, and then runs
+/// the C code `does`.
 fn with_constructor(ferry: &Ferry, name: &str, does: &str) -> PathBuf {
     let source = format!(
         r#"
@@ -81,7 +81,8 @@ fn with_constructor(ferry: &Ferry, name: &str, does: &str) -> PathBuf {
     library
 }
 
-/// A plugin folder with such a library, a cache, and the file that counts how often it is opened.
+/// A plugin folder with a library from [`with_constructor`], a cache, and the file that records how
+/// often the library was opened.
 struct Hostile {
     ferry: Ferry,
     library: PathBuf,
@@ -92,7 +93,7 @@ impl Hostile {
         let ferry = Ferry::new();
         let built = with_constructor(&ferry, "hostile", does);
         let library = ferry.plugin_folder().join(built.file_name().unwrap());
-        // A copy, so that it has its own timestamps.
+        // Copy the library, so that it has its own timestamps.
         std::fs::copy(built, &library).unwrap();
         Self { ferry, library }
     }
@@ -113,7 +114,7 @@ impl Hostile {
         std::fs::read(self.ferry.at("opened")).map_or(0, |marks| marks.len())
     }
 
-    /// Converts between formats that are not in the library.
+    /// Runs a conversion between formats that are not in the library.
     fn converts(&self) -> Outcome {
         let input = self.ferry.safetensors("in.safetensors", &[("w", "U8", &[1], &[7])]);
         let output = self.ferry.at("out.pt");
@@ -142,7 +143,7 @@ fn a_library_that_crashes_is_opened_once_and_quarantined_until_it_changes() {
         assert_eq!(quarantined.len(), 1, "{document}");
         assert_eq!(hostile.opened(), 1, "{does}: opened again");
 
-        // A library that is checked by name, or that has changed, gets another chance.
+        // A library that the user checks by name, or that has changed, is opened again.
         hostile.run(&args!["plugin", "check", hostile.library]).expect(5).says(&[how]);
         assert_eq!(hostile.opened(), 2);
         let bytes = std::fs::read(&hostile.library).unwrap();
@@ -156,7 +157,7 @@ fn a_library_that_crashes_is_opened_once_and_quarantined_until_it_changes() {
 fn a_library_that_never_comes_back_is_quarantined() {
     let hostile = Hostile::new("loop { std::thread::park() }");
     let input = hostile.ferry.safetensors("in.safetensors", &[("w", "U8", &[1], &[7])]);
-    // The test uses a shorter time than the ten seconds for users.
+    // The test uses a shorter timeout than the ten seconds in normal use.
     let mut first = hostile.command(&args!["convert", input, hostile.ferry.at("out.pt")]);
     let first = run(first.env("FERRY_FAULT_SCAN_SECONDS", "2")).expect(0);
     first.says(&["note", "libhostile", "quarantined", "did not come back"]);
@@ -192,8 +193,8 @@ fn a_damaged_cache_is_no_error() {
     let formats = || run(ferry.command(["formats"]).env("XDG_CACHE_HOME", &cache)).expect(0);
     let first = formats();
     let entries = cache.join("ferry/plugins");
-    // Another test may just have linked or written the library, and a library that is so new is not
-    // cached.
+    // The library may have been linked or written a moment ago. Such a new library is not cached,
+    // so try again.
     while std::fs::read_dir(&entries).map_or(0, Iterator::count) < 1 {
         formats();
     }
@@ -204,7 +205,8 @@ fn a_damaged_cache_is_no_error() {
     assert_eq!(formats().stdout, first.stdout);
 }
 
-/// The dynamic loader reports the files that it opens.
+/// Tests with the reports of the dynamic loader that a conversion opens only the plugins that it
+/// uses.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn only_the_plugins_that_a_conversion_uses_are_opened() {
@@ -220,12 +222,12 @@ fn only_the_plugins_that_a_conversion_uses_are_opened() {
     let names = |libraries: &[&str]| -> BTreeSet<String> {
         libraries.iter().map(|library| format!("libferry_{library}.{DLL_EXTENSION}")).collect()
     };
-    // The first run may have to fill the cache, and a library that was linked a moment ago is not
-    // cached.
+    // The first run may have to fill the cache. A library that was linked a moment ago is not
+    // cached, so try again.
     while !opened(0, &args!["formats"]).is_empty() {}
     assert_eq!(opened(0, &args!["convert", input, output]), names(&["formats"]));
     assert_eq!(opened(0, &args!["cat", "--from", "jsonl", rows]), names(&["jsonl"]));
-    // The name does not show the format, so all libraries are opened.
+    // The name does not determine the format, so all libraries are opened.
     let nameless = ferry.at("nameless");
     std::fs::copy(&rows, &nameless).unwrap();
     assert_eq!(opened(3, &args!["inspect", nameless]), names(&["formats", "jsonl"]));
@@ -258,7 +260,7 @@ fn a_library_that_others_may_exchange_is_refused() {
     let chmod = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    // The file can be the library itself, or the target of a link.
+    // Other users may be able to write to the library itself, or to the target of a link.
     let written = ferry.plugin_folder().join(format!("libwritten.{DLL_EXTENSION}"));
     std::fs::copy(library("torch"), &written).unwrap();
     chmod(&written, 0o666);
@@ -291,7 +293,7 @@ fn a_plugin_is_installed_and_removed() {
     run_alone(&args!["plugin", "install", library("torch")]).expect(2).says(&["--force"]);
     run_alone(&args!["plugin", "install", library("torch"), "--force"]).expect(0);
 
-    // Only the installed bytes are opened.
+    // An installed library is opened only if its bytes are unchanged.
     let mut bytes = std::fs::read(&installed).unwrap();
     bytes.push(0);
     std::fs::write(&installed, bytes).unwrap();
@@ -404,7 +406,8 @@ fn a_good_plugin_passes_the_check() {
     ferry.run(["plugin", "list"]).expect(0).prints(&["tensorferry 0.", "formats arrow, csv"]);
 }
 
-/// The `third_party` tests build such a plugin by running the commands in its README.
+/// Tests that `plugin new` writes all files of a plugin, and replaces nothing. The `third_party`
+/// tests build such a plugin by running the commands in its README.
 #[test]
 fn a_new_plugin_is_written_whole_and_over_nothing() {
     let ferry = Ferry::new();

@@ -1,5 +1,5 @@
-//! The output of the program: only its result on stdout, one JSON document with `--json`, and
-//! losses by kind.
+//! Tests of the output of the program: only the result on stdout, one JSON document with `--json`,
+//! and losses by kind.
 
 use serde_json::Value;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ fn convert_reports_what_the_contract_names() {
     assert_eq!(report["verified"], false);
 }
 
-/// With `--json`, the failure of any command is a document, and there is only one document.
+/// Tests that any command that fails with `--json` prints exactly one JSON document.
 #[test]
 fn a_failure_is_a_document_too() {
     let ferry = Ferry::new();
@@ -56,7 +56,7 @@ fn a_failure_is_a_document_too() {
     let misspelt = error(ferry.on("inspect", &input, &["--json", "--digets", "sha256"]), 2, "usage");
     assert!(misspelt["message"].as_str().unwrap().contains("--digets"), "{misspelt}");
     assert!(misspelt["hint"].as_str().unwrap().contains("--digest"), "{misspelt}");
-    // The document of `verify` itself shows what is wrong.
+    // For `verify`, the normal document contains the problem.
     let unproved = ferry.on("verify", &input, &["--json"]).expect(4);
     assert_eq!(unproved.json()["ok"], false);
 }
@@ -110,7 +110,7 @@ fn losses_are_said_and_strict_refuses_them() {
     let losses = report["losses"].as_array().unwrap();
     let lost: Vec<_> = losses.iter().filter(|loss| loss["kind"] == "tensor").collect();
     assert_eq!(lost.len(), 8, "{losses:?}");
-    // Losses have one line for each cause, or one line for each loss if requested.
+    // By default, losses are printed as one line per cause. An option prints one line per loss.
     let lines = |options: &[&str]| {
         let said = ferry.convert(&input, &output, &[&["--force"], options].concat()).stderr;
         said.lines().filter(|line| line.starts_with("lost: ") || line.starts_with("changed: ")).count()
@@ -163,7 +163,7 @@ fn formats_lists_what_can_be_read_and_written() {
         assert!(text.contains(word), "no {word}: {text}");
         assert!(json.contains(&format!("{word:?}")), "no {word}: {json}");
     }
-    // Each format has one line, which fits a terminal of 120 columns.
+    // Each format takes one line, which fits in a terminal of 120 columns.
     assert_eq!(table.lines().filter(|line| line.starts_with("torch")).count(), 2, "{table}");
     assert!(table.lines().chain(one.lines()).all(|line| line.chars().count() <= 120), "{table}{one}");
     ferry.run(["formats", "safetensor"]).expect(2).says(&["did you mean \"safetensors\"?"]);

@@ -1,4 +1,4 @@
-//! Several inputs, and standard input and output in place of files.
+//! Tests of several inputs, and of standard input and output in place of files.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -75,7 +75,7 @@ fn patterns_choose_what_is_shown() {
     };
     assert_eq!(document["parameters"], of("t_int64") + of("t_float32"));
     ferry.on("inspect", &model, &["nothing.*"]).expect(2).says(&["nothing.*", "a name such as"]);
-    // In a folder of models, each is listed with its contents.
+    // For a folder of models, each model is listed with its contents.
     let models = ferry.at("models");
     for (name, step) in [("one", "drop:t_int64"), ("two", "drop:t_int8")] {
         std::fs::create_dir_all(models.join(name)).unwrap();
@@ -104,7 +104,7 @@ fn parameters_are_those_of_the_model() {
     };
     assert!(count("auto").is_some_and(|parameters| parameters > 0));
     assert_eq!(count("."), count("auto"));
-    // A shape without data does not count as parameters.
+    // The elements of a shape without data are not counted as parameters.
     let claim = ferry.safetensors("claim.safetensors", &[("a", "F32", &[0, 1 << 40, 1 << 40], &[])]);
     assert_eq!(ferry.inspect(&claim)["parameters"], 0);
 }

@@ -1,5 +1,5 @@
-//! `show` prints values as numpy does, reads only the selected slices, and prints records as a
-//! table.
+//! Tests that `show` prints values in the same way as numpy, reads only the selected slices, and
+//! prints records as a table.
 
 use serde_json::Value;
 use std::fs::File;
@@ -107,7 +107,8 @@ fn slices_of_every_fixture_are_those_of_the_whole() {
     let ferry = Ferry::new();
     let (mut inputs, mut slices) = (0, 0);
     for section in ["safetensors", "torch", "numpy", "tf", "gguf", "onnx", "quantised"] {
-        // Each case takes three processes, and a third of the cases covers every kind of storage.
+        // Each case runs three processes, so use only a third of the cases, which covers every kind
+        // of storage.
         for case in cases(section, "").iter().filter(|case| !case.is_error()).step_by(3) {
             let input = case.input();
             let seen = ferry.run(args!["inspect", input, "--json"]);
@@ -129,8 +130,8 @@ fn slices_of_every_fixture_are_those_of_the_whole() {
             if texts.is_empty() {
                 continue;
             }
-            // Some inputs need an option for their dtype, or lack a part. Other tests cover these
-            // inputs.
+            // Skip inputs that need an option for their dtype, or that lack a part. Other tests
+            // cover them.
             let whole = show(&texts);
             if whole.code != Some(0) {
                 assert!(!whole.stderr.contains("panicked") && whole.code != Some(5), "{whole}");
@@ -197,7 +198,7 @@ fn a_slice_of_a_huge_model_reads_what_it_needs() {
     assert_eq!(shown["tensors"][0]["values"], serde_json::json!([[0.0, 0.0, 0.0], [0.0, 2.5, 0.0]]));
     let read = shown["read_bytes"].as_u64().unwrap();
     assert!(read < 20_000 && seconds < 5.0, "{read} bytes, {seconds} s");
-    // For the summary, only the ends of the tensor are read.
+    // The summary reads only the start and end of the tensor.
     let ends = ferry.run(args!["show", folder, "layer.20.w"]).expect(0).stdout;
     assert!(ends.contains("[0.  0.  2.5 ... 0.  0.  0. ]]"), "{ends}");
 }
@@ -241,7 +242,7 @@ fn rows_are_read_from_their_place_alone() {
     let lines = ferry.write("rows.jsonl", lines);
     let path = ferry.at("rows.parquet");
     ferry.convert(&lines, &path, &["-o", "row_group_rows=50"]);
-    // Damages the first third of the file.
+    // Damage the first third of the file.
     let mut bytes = std::fs::read(&path).unwrap();
     let third = bytes.len() / 3;
     bytes[4..third].fill(0xee);

@@ -1,10 +1,10 @@
-//! `inspect --stats` summarizes the values of tensors and columns, and reports problems.
+//! Tests that `inspect --stats` summarizes the values of tensors and columns, and reports problems.
 
 use serde_json::{Value, json};
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::{Ferry, args};
 
-/// Returns numbers as the bytes of F32.
+/// Returns the bytes of these F32 numbers.
 fn singles(numbers: impl IntoIterator<Item = f32>) -> Vec<u8> {
     numbers.into_iter().flat_map(f32::to_le_bytes).collect()
 }
@@ -14,7 +14,7 @@ fn stats<'a>(document: &'a Value, name: &str) -> &'a Value {
     &tensors.iter().find(|tensor| tensor["name"] == name).unwrap()["stats"]
 }
 
-/// Writes a model with one of every problem.
+/// Writes a model with an example of each problem.
 fn made(ferry: &Ferry) -> std::path::PathBuf {
     let wave = |shift: u16| singles((0..4096_u16).map(|n| f32::from(n * 7 % 501 + shift) - 250.0));
     let plain = wave(0);
@@ -23,7 +23,7 @@ fn made(ferry: &Ferry) -> std::path::PathBuf {
     let constant = singles([0.5; 4096]);
     let zero = vec![0; 4 * 4096];
     let small = singles((0..4096_u16).map(|n| f32::from_bits(u32::from(n) + 1)));
-    // The F16 tensor has infinities among numbers near the end of its range.
+    // The F16 tensor contains infinities, and numbers near the limit of F16.
     let clipped: Vec<u8> =
         (0..4096_u16).flat_map(|n| (if n < 9 { 0x7c00_u16 } else { 0x7bf0 }).to_le_bytes()).collect();
     let square: &[u64] = &[64, 64];
@@ -169,7 +169,7 @@ fn big_endian_turned_and_nested_inputs_are_the_same() {
     };
     assert_eq!(of(&plain), of(&turned));
     assert_eq!(of(&plain)["min"], -2.0);
-    // A folder whose tensors are quantized in blocks.
+    // Test a folder whose tensors are quantized in blocks.
     let nested = case("torch", "zip_views").input();
     let document = ferry.run(args!["inspect", nested, "--stats", "--json"]).expect(0).json();
     assert!(document["tensors"].as_array().unwrap().iter().all(|tensor| tensor["stats"]["count"].is_u64()));

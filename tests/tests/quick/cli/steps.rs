@@ -1,4 +1,5 @@
-//! Steps through the program: the results bit for bit, the messages, and what is rejected.
+//! Tests of steps with the program. They check the exact results, the messages, and the rejected
+//! steps.
 
 use std::path::Path;
 use tensorferry_tests::Ferry;

@@ -1,4 +1,4 @@
-//! Inputs that are URLs: a local server that supports ranges and has no listings.
+//! Tests of inputs that are URLs, with a local server that supports ranges but no listings.
 
 use crate::library::registry;
 use crate::stores::bucket::start;
@@ -19,7 +19,8 @@ use tensorferry_tests::fixtures::case;
 use tensorferry_tests::model::safetensors;
 use tensorferry_tests::zoo::Zoo;
 
-/// Serves the files of a folder until the process ends, and returns the URL.
+/// Starts a server for the files of a folder, which runs until the process ends, and returns its
+/// URL.
 fn serve(folder: &Path) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -33,7 +34,7 @@ fn serve(folder: &Path) -> String {
     format!("http://127.0.0.1:{port}")
 }
 
-/// Answers the requests of a connection, each with the bytes of its range.
+/// Answers the requests of a connection with the requested ranges of bytes.
 fn answer(stream: &TcpStream, folder: &Path) -> Option<()> {
     let mut lines = BufReader::new(stream).lines();
     loop {
@@ -190,8 +191,8 @@ fn a_file_url_is_a_path() {
     assert!(ferry.equal(&case.input(), &output));
 }
 
-/// The headers of a set in a store are requested once each and in parallel. A hundred sequential
-/// requests would take seconds.
+/// Tests that the headers of a set in a store are each requested once, and in parallel. A hundred
+/// sequential requests would take seconds.
 #[test]
 fn a_set_of_shards_is_inspected_with_one_request_each_and_together() {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -209,7 +210,7 @@ fn a_set_of_shards_is_inspected_with_one_request_each_and_together() {
     let count = 24;
     let shard = |number: usize| format!("model-{number:05}-of-{count:05}.safetensors");
     let mut map = Vec::new();
-    // More than is requested for a header.
+    // The file is longer than the range that is requested for a header.
     let bytes = vec![0; 200_000];
     for number in 1..=count {
         let name = format!("{number}.w");

@@ -1,6 +1,6 @@
-//! The help, and the output of commands with mistakes: `transcript.txt`, a shell session that
-//! covers what the guide does not show. It makes changes to messages visible.
-//! `FERRY_TEST_WRITE_TRANSCRIPT=1` updates it; read it afterwards.
+//! Checks `transcript.txt`, a shell session with the help and the output of commands with mistakes,
+//! which the guide does not show. The transcript makes changes to messages visible.
+//! `FERRY_TEST_WRITE_TRANSCRIPT=1` updates the transcript. Review it afterwards.
 
 use std::path::PathBuf;
 use tensorferry_tests::ferry::run;

@@ -1,4 +1,5 @@
-//! Outputs that are URLs: a local bucket that supports multipart uploads and conditions.
+//! Tests of outputs that are URLs, with a local bucket that supports multipart uploads and
+//! conditions.
 
 use crate::stores::bucket::{Bucket, start, start_google};
 use crate::stores::server::{Reply, Request, Server};
@@ -49,7 +50,7 @@ impl Shop {
         let _ = self.run(&["diff", &a.display().to_string(), b]).expect(0);
     }
 
-    /// Checks that the bucket has neither objects nor uploads.
+    /// Checks that the bucket contains neither objects nor uploads.
     fn is_empty(&self) {
         assert_eq!((self.bucket.keys(), self.bucket.open_uploads()), (Vec::new(), 0));
     }
@@ -79,7 +80,7 @@ fn an_output_may_be_an_object() {
     let _ = refused.says(&["s3://bucket/dir/model.safetensors exists; use --force to replace it"]);
     let _ = shop.convert(&input, url, &["--force", "--verify", "--receipt"]).expect(0);
     assert_eq!(shop.bucket.keys(), ["dir/model.safetensors", "dir/model.safetensors.ferry.json"]);
-    // A new output without a receipt removes the old receipt.
+    // Writing a new output without a receipt removes the old receipt.
     let _ = shop.convert(&input, url, &["--force"]).expect(0);
     assert_eq!(shop.bucket.keys(), ["dir/model.safetensors"]);
     let _ = shop.convert(&input, "s3://model.safetensors", &[]).expect(2).says(&["no file name"]);
@@ -91,7 +92,8 @@ fn an_object_of_many_parts_goes_from_store_to_store() {
     let shop = Shop::new(|_, _| None);
     let input = shop.model("m.safetensors", 60 << 20);
     let memory = ["--memory", "64MiB"];
-    // In a zip, the checksums of tensors come before their data, so parts must wait for them.
+    // In a zip, the checksum of a tensor precedes its data, so the upload of a part must wait for
+    // the checksums.
     let torch = "s3://bucket/m.pt";
     let _ = shop.convert(&input, torch, &[&memory[..], &["--verify"]].concat()).expect(0);
     let back = "s3://bucket/m.safetensors";
@@ -131,7 +133,7 @@ fn a_folder_takes_its_sidecars_along_and_its_index_comes_last() {
     let _ = shop.convert(&folder, url, &options).expect(2).says(&["s3://bucket/out exists"]);
 }
 
-/// After each request, a reader finds an index whose shards exist.
+/// Tests that after each request, an index whose shards all exist is in the bucket.
 #[test]
 fn a_set_that_is_replaced_is_whole_at_every_moment() {
     let (index, looks) = ("out/pytorch_model.bin.index.json", Arc::<AtomicU64>::default());
@@ -158,7 +160,7 @@ fn a_set_that_is_replaced_is_whole_at_every_moment() {
         let count = shop.bucket.keys().len();
         let _ = shop.convert(model, url, &[&options[..], &["--force"], more].concat()).expect(0);
         shop.is_equal(model, url);
-        // The replacement adds a new receipt, or removes the old one.
+        // The replacement adds a receipt or removes the old receipt.
         assert!(shop.bucket.keys().len().abs_diff(count) == 1, "{:?}", shop.bucket.keys());
     }
     assert!(looks.load(Ordering::SeqCst) > 30);
@@ -185,7 +187,7 @@ fn records_go_to_objects() {
 
 #[test]
 fn what_is_not_what_was_read_is_removed() {
-    // The store returns a different byte than it received.
+    // The store returns bytes that differ from the received bytes.
     let shop = Shop::new(|request, bucket| {
         let mut reply = bucket.answer(request);
         if request.method == "GET" && reply.body.len() > 1000 {
@@ -225,8 +227,8 @@ fn an_output_that_may_not_be_written_leaves_nothing() {
     shop.is_empty();
 }
 
-/// The machine's metadata server provides a token, which the store requires. Objects have
-/// generation numbers, also in conditions.
+/// Tests Google Cloud Storage with a token from the machine's metadata server, which the store
+/// requires. Objects have generation numbers, which conditions use.
 #[test]
 fn googles_store_is_read_and_written_to_with_a_machines_token() {
     let (server, bucket) = start_google(Some("hush5150"), |_, _| None);
@@ -267,8 +269,7 @@ fn googles_store_is_read_and_written_to_with_a_machines_token() {
     let _ = nobody.says(&["AuthenticationRequired"]);
 }
 
-/// Returns a shop whose bucket blocks before the third part, and a flag that shows whether it has
-/// blocked.
+/// Returns a shop whose bucket blocks before the third part, and a flag that is set when it blocks.
 fn stuck() -> (Shop, Arc<AtomicBool>) {
     let reached = Arc::<AtomicBool>::default();
     let is_there = Arc::clone(&reached);
@@ -284,7 +285,7 @@ fn stuck() -> (Shop, Arc<AtomicBool>) {
     (shop, reached)
 }
 
-/// Starts a conversion, and sends it a signal during the third part.
+/// Starts a conversion, and sends a signal to it during the third part. Returns the exit code.
 fn broken_off(shop: &Shop, reached: &AtomicBool, signal: &str) -> Option<i32> {
     let input = shop.model("m.safetensors", 60 << 20);
     let words = ["convert", input.to_str().unwrap(), "s3://bucket/dir/m.safetensors", "--memory", "64MiB"];

@@ -1,4 +1,4 @@
-//! Mistakes of the user: exit code 2, with advice.
+//! Tests that user mistakes end with exit code 2 and a hint.
 
 use std::path::PathBuf;
 use tensorferry_tests::{Ferry, Outcome, args};
@@ -24,8 +24,8 @@ fn an_ambiguous_suffix_names_the_candidates() {
     for output in ["DIR/out.pb", "DIR/out", "DIR/out.unknown"] {
         refused(&[output]).says(&["--to", "torch", "safetensors"]);
     }
-    // For a TensorFlow checkpoint, these suffixes may mean TensorFlow or PyTorch. For other inputs,
-    // they can only mean PyTorch.
+    // If the input is a TensorFlow checkpoint, these suffixes are ambiguous between TensorFlow and
+    // PyTorch. For other inputs, they mean PyTorch.
     let ferry = Ferry::new();
     let checkpoint = tensorferry_tests::fixtures::case("tf", "saver_v2_plain").folder.join("model.ckpt-42");
     for name in ["pytorch_model.bin", "x.ckpt", "X.PT"] {
@@ -56,7 +56,8 @@ fn an_unknown_option_names_those_there_are() {
     refused(&["DIR/out.safetensors", "-o", "max_shard_size"]).says(&["KEY=VALUE"]);
 }
 
-/// Habits from other programs are answered with the command that was meant.
+/// Tests that commands and options of other programs produce a hint with the matching ferry
+/// command.
 #[test]
 fn habits_of_other_programs_are_answered() {
     let ferry = Ferry::new();

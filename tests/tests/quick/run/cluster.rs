@@ -1,18 +1,17 @@
-//! `ferry run --on ray` passes its jobs to Python, and reports what is missing. The package's own
-//! tests run Python with real Ray.
+//! Tests that `ferry run --on ray` passes its jobs to Python, and reports missing components. The
+//! tests of the Python package run with real Ray.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::{Ferry, args};
 
-/// Answers the check of the installation with `ANSWER`. Otherwise it prints its arguments and exits
-/// with 75.
+/// A fake Python interpreter. It answers the check of the installation with `ANSWER`. For other
+/// commands, it prints its arguments and exits with 75.
 const INTERPRETER: &str =
     "#!/bin/sh\n[ \"$1\" = -c ] && exit \"${ANSWER:-0}\"\nprintf '%s ' \"$@\"\nexit 75\n";
 
-/// Returns the program without the plugin folder of other tests, which would not exist on the
-/// nodes.
+/// Returns a command without the tests' plugin folder, which would not exist on the nodes.
 fn program(ferry: &Ferry) -> Command {
     let mut command = Command::new(ferry.command(args!["run"]).get_program());
     command.args(["run", "zoo.toml"]).current_dir(ferry.home());

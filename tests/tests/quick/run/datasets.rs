@@ -1,5 +1,5 @@
-//! Datasets: many files of records become one table in many files with one schema. A fault in a row
-//! is reported with its location.
+//! Tests of datasets. Many files of records are converted to one table in many files with one
+//! schema. A fault in a row is reported with its location.
 
 use serde_json::Value;
 use std::fs;
@@ -27,7 +27,7 @@ fn forty_files_are_one_table_in_ten_files() {
     let _ = zoo.run(&[]).expect(0);
     assert_eq!((zoo.total("done"), zoo.total("records")), (UNITS, 1600));
     check_rows(&zoo);
-    // There is one scan for each unit, and one scan for all units of the same kind.
+    // Each unit is scanned once, and one additional scan covers all units of the same kind.
     assert_eq!(scans(&zoo), 11);
     let outcome = verify(&zoo, 0);
     assert!(outcome.stdout.contains("10 outputs: 10 ok"), "{outcome}");
@@ -41,7 +41,7 @@ fn forty_files_are_one_table_in_ten_files() {
     let _ = zoo.run(&[]).expect(0).prints(&[&format!("{UNITS} unchanged")]);
     assert_eq!((zoo.outputs(), scans(&zoo)), (stands.clone(), 11));
 
-    // The file has the same rows in a different order: one unit and one scan run again.
+    // The changed file has the same rows in a different order, so one unit and one scan run again.
     zoo.write(&name(1, 7), &rows(ids(1, 7).rev(), |_| Vec::new()));
     let outcome = zoo.run(&["--explain"]).expect(0);
     assert!(outcome.stderr.contains("runs: d/s1/group-00001: ") && outcome.stderr.contains("changed"));
@@ -49,7 +49,7 @@ fn forty_files_are_one_table_in_ten_files() {
     assert_eq!(scans(&zoo), 12);
     check_rows(&zoo);
 
-    // A new column is in every output.
+    // A new column in one file is added to every output.
     zoo.write(&name(2, 5), &rows(ids(2, 5), |id| vec![("new", Feature::Ints(vec![id]))]));
     let outcome = zoo.run(&["--explain"]).expect(0);
     let why = "the schema of the dataset changed: column \"new\" is new";
@@ -60,14 +60,14 @@ fn forty_files_are_one_table_in_ten_files() {
     assert_eq!(with, ids(2, 5).collect::<Vec<_>>());
     let _ = verify(&zoo, 0);
 
-    // The column is gone with its file: everything runs again, and the unit is smaller.
+    // Removing the file also removes the column. Everything runs again, and one unit is smaller.
     fs::remove_file(zoo.path(&name(2, 5))).unwrap();
     let outcome = zoo.run(&["--explain"]).expect(0);
     assert!(outcome.stderr.contains("no longer has the file \"s2/5.tfrecord\""), "{outcome}");
     assert!(outcome.stderr.contains("column \"new\" is gone"), "{outcome}");
     assert_eq!(read_all(&zoo).len() as i64, FOLDERS * FILES * ROWS - ROWS);
 
-    // With larger groups, some outputs are left over, and this is reported.
+    // With larger groups, some old outputs are no longer needed, which is reported.
     zoo.manifest(&MANIFEST.replace("group = 4", "group = 8"));
     let _ = zoo.run(&[]).expect(0).says(&["5 outputs are left of the dataset \"d\"", "part-00001.parquet"]);
 }
@@ -103,7 +103,7 @@ fn a_file_that_contradicts_the_others_fails_alone() {
     assert_eq!((&broken["exit_code"], detail(&broken, "file")), (&3.into(), "s0/2.tfrecord".to_owned()));
     assert!(broken["retry"].as_str().unwrap().contains("--only"), "{broken}");
 
-    // When their inputs are fixed, only the failed units run.
+    // After the inputs are fixed, only the failed units run.
     zoo.write(&name(4, 0), &rows(ids(4, 0), |_| Vec::new()));
     zoo.write(&name(0, 2), &rows(ids(0, 2), |_| Vec::new()));
     let _ = zoo.run(&[]).expect(0);
@@ -142,7 +142,7 @@ fn a_format_without_schemas_has_one_or_is_refused() {
     let _ = zoo.run(&[]).expect(3).says(&["file 9.parquet", "column id", "expected int64", "found float64"]);
     assert_eq!((zoo.jobs("failed"), zoo.outputs().len()), (vec!["in/9.parquet".to_owned()], 3));
 
-    // JSON lines take a schema: integers and floats are one column of numbers.
+    // With a schema, integers and floats in JSON lines become one column of numbers.
     zoo.manifest("[[dataset]]\nroot = \"lines\"\noutput = \"out/{path}.parquet\"\nverify = true\n");
     let _ = zoo.run(&[]).expect(0);
     for number in [0, 9] {
@@ -269,7 +269,8 @@ fn mistakes_have_their_place() {
     assert!(zoo.outputs().is_empty());
 }
 
-/// The log of a table lists its files.
+/// Tests that a table with a log is refused, because only the log determines which files are part
+/// of the table.
 #[test]
 fn files_of_a_table_with_a_log_are_refused() {
     let ferry = tensorferry_tests::Ferry::new();

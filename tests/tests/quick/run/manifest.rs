@@ -1,4 +1,4 @@
-//! The contents of a manifest, mistakes with their locations, and the output of a dry run.
+//! Tests of manifests, of the locations in messages about mistakes, and of the output of a dry run.
 
 use serde_json::Value;
 use tensorferry_tests::Outcome;

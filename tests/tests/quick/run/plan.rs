@@ -1,5 +1,5 @@
-//! A plan is made once, and many workers do its pieces. Each output is written once, even if
-//! workers are slow, frozen or killed.
+//! Tests of plans. A plan is created once, and many workers process its pieces. Each output must be
+//! written once, even if workers are slow, frozen or killed.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn digests(zoo: &Zoo) -> BTreeMap<PathBuf, String> {
         .collect()
 }
 
-/// Returns the commits that the journals of the plan record as done, by output.
+/// Returns the commits that the plan's journals record as done, by output.
 fn done(zoo: &Zoo) -> BTreeMap<String, BTreeSet<String>> {
     let mut done: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for piece in fs::read_dir(zoo.path("zoo.plan/journal")).unwrap().flatten() {
@@ -125,8 +125,8 @@ fn a_worker_does_what_it_is_given_and_tells_of_it() {
         zoo.ferry.run(["run".as_ref(), zoo.path("in").as_os_str()]).expect(2).says(&["this is not a plan"]);
 }
 
-/// A worker freezes between its record and its commit, another worker takes its piece, and the
-/// frozen worker wakes when everything is done.
+/// Tests a worker that freezes between its journal record and its commit. A different worker takes
+/// over the piece, and the frozen worker continues when everything is done.
 #[test]
 fn a_worker_that_wakes_late_does_no_harm() {
     for stage in ["journal-commit-written@2", "journal-done@1", "sealed@1", "file-renamed@1", "committed@1"] {

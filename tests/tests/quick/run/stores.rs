@@ -1,4 +1,4 @@
-//! Manifests with stores: roots, inputs and outputs that are URLs of a local bucket.
+//! Tests of manifests whose roots, inputs and outputs are URLs of a local bucket.
 
 use crate::stores::bucket::{Bucket, start};
 use crate::stores::server::{Reply, Request, Server};
@@ -16,7 +16,7 @@ use tensorferry_tests::zoo::{Zoo, children, kill, wake};
 
 const SECRETS: [&str; 3] = ["AKIDOFTHETEST", "secretkeyofthetest", "tokenofthetest"];
 
-/// A manifest's folder and a bucket. `err` may answer requests in place of the bucket.
+/// The folder of a manifest, and a bucket. `err` may answer requests in place of the bucket.
 struct Shop {
     zoo: Zoo,
     server: Server,
@@ -94,7 +94,7 @@ fn roots_and_outputs_lie_in_a_store() {
     let _ = verify("s3://bucket/models/a.safetensors").expect(4).prints(&["no receipt"]);
     let _ = verify("s3://bucket/out/none").expect(2).says(&["no such file or folder"]);
 
-    // A new model, a changed file, and an output that another program has replaced.
+    // Add a model, change a file, and replace an output as a different program would.
     shop.put("models/b.safetensors", &model);
     shop.bucket.put("rows/x-00000-of-00002.jsonl", b"{\"a\": 3}\n");
     shop.bucket.put("out/sub/model.pt", b"something else");
@@ -103,7 +103,7 @@ fn roots_and_outputs_lie_in_a_store() {
     shop.bucket.put("out/b.pt", &shop.bucket.get("out/a.pt").unwrap()[1..]);
     let _ = verify("s3://bucket/out").expect(4).prints(&["changed"]);
 
-    // Objects that no run has written are not replaced.
+    // Objects that were not written by a run are not replaced.
     shop.put("models/c.safetensors", &model);
     shop.bucket.put("out/c.pt", b"somebody's");
     let refused = shop.run().expect(3).prints(&["1 failed"]);
@@ -113,7 +113,8 @@ fn roots_and_outputs_lie_in_a_store() {
     let _ = shop.run().expect(2).says(&["`root` is not a folder: s3://bucket/model"]);
 }
 
-/// A set of shards is read as a whole, and its output in the same folder is not an input.
+/// Tests that a set of shards is read as a whole, and that its output in the same folder is not
+/// read as an input.
 #[test]
 fn sets_and_outputs_lie_in_one_folder_of_a_store() {
     let shop = Shop::new(|_, _| None);
@@ -130,7 +131,7 @@ fn sets_and_outputs_lie_in_one_folder_of_a_store() {
     let _ = shop.run().expect(0).prints(&["2 jobs: 2 unchanged"]);
 }
 
-/// Workers that share only a store.
+/// Tests workers that share only a store.
 #[test]
 fn a_plan_and_its_journals_lie_in_a_store() {
     let shop = Shop::new(|_, _| None);
@@ -164,7 +165,7 @@ fn a_plan_and_its_journals_lie_in_a_store() {
     assert_eq!(journals(), before);
     shop.is_equal(&model.display().to_string(), "s3://bucket/out/b.pt");
     let _ = ferry(&["work", "s3://bucket/plans/one", "--pull"]).expect(3).says(&["workers cannot claim"]);
-    // Like a run that was killed before it could record what it had done.
+    // Remove the `done` events, as if the run had been killed before it could record its commits.
     for key in before.iter().filter(|key| key.contains("/journal/00002/")) {
         let lines = String::from_utf8(shop.bucket.get(key).unwrap()).unwrap();
         let lines: String = lines
@@ -177,8 +178,8 @@ fn a_plan_and_its_journals_lie_in_a_store() {
     let _ = run(&[]).expect(0).prints(&["3 jobs: 3 unchanged"]);
 }
 
-/// A worker freezes before its objects become visible, another worker makes the same objects, and
-/// then the first worker wakes.
+/// Tests a worker that freezes before its objects become visible. A different worker creates the
+/// same objects, and then the first worker continues.
 #[test]
 fn of_two_workers_one_makes_an_object_visible() {
     for stage in ["journal-commit-written@1", "journal-commit-written@2", "journal-done@1"] {
@@ -240,8 +241,7 @@ fn a_set_that_a_run_has_made_is_replaced_by_its_index() {
 
 #[test]
 fn a_run_that_is_killed_is_finished_by_the_next() {
-    // The run is killed while the store completes an object, before the run knows that it is
-    // visible.
+    // The run is killed while the store completes an object, before the run receives the response.
     let completed = Arc::<AtomicU64>::default();
     let count = Arc::clone(&completed);
     let shop = Shop::new(move |request, bucket| {
@@ -300,16 +300,17 @@ fn no_secret_is_in_what_a_run_leaves() {
     for secret in SECRETS {
         assert!(!left.iter().any(|text| text.contains(secret)), "{secret} is in {left:?}");
     }
-    // The exit code blames the machine, because the model may only be unreadable for it.
+    // The exit code is that of an I/O error, because the model may be readable from a different
+    // machine.
     let _ = run.expect(5).prints(&["1 failed, 1 done"]);
-    // Arguments are visible to other users, so the settings can also be in the environment.
+    // The settings can also be in the environment, because arguments are visible to other users.
     let told = shop.zoo.command(&[]).env("FERRY_STORE", shop.settings().join("\n")).output().unwrap();
     assert!(String::from_utf8_lossy(&told.stdout).contains("1 unchanged"), "{told:?}");
     let settings = format!("# of the test\n\n{}\n", shop.settings().join("\n"));
     shop.zoo.write("config/ferry/stores", settings.as_bytes());
     let told = shop.zoo.command(&[]).env("XDG_CONFIG_HOME", shop.zoo.path("config")).output().unwrap();
     assert!(String::from_utf8_lossy(&told.stdout).contains("1 unchanged"), "{told:?}");
-    // A user folder that cannot be entered is treated as empty.
+    // A configuration folder that cannot be entered is treated as empty.
     let mut closed = shop.zoo.command(&[]);
     closed.env("XDG_CONFIG_HOME", shop.zoo.path("config/ferry/stores"));
     let told = closed.env("FERRY_STORE", shop.settings().join("\n")).output().unwrap();

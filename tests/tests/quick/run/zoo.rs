@@ -1,4 +1,5 @@
-//! A zoo of models is converted. After that there is nothing to do, and then only what has changed.
+//! Tests of a zoo of models. The first run converts all models. The next run has nothing to do, and
+//! later runs convert only models that have changed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -38,7 +39,7 @@ fn a_zoo_of_every_format() {
         let own = inputs.iter().filter(|job| Path::new(job["input"].as_str().unwrap()).starts_with(folder));
         for job in own {
             let (input, output) = (job["input"].as_str().unwrap(), job["output"].as_str().unwrap());
-            // Tensors that are reported as left out cannot be compared.
+            // Tensors that are reported as omitted cannot be compared.
             let losses = job["losses"].as_array().unwrap();
             if losses.iter().any(|loss| loss["kind"] == "tensor" || loss["kind"] == "state") {
                 continue;
@@ -66,7 +67,8 @@ fn a_zoo_of_every_format() {
     three_changes(&zoo, done);
 }
 
-/// One source changed, one output missing, one output damaged: only these run again.
+/// Changes one source, removes one output and damages one output. Checks that only these three jobs
+/// run again.
 fn three_changes(zoo: &Zoo, all: u64) {
     let changed = "torch/zip_views-1/model.pt";
     let bytes = fs::read(zoo.path("in/torch/zip_many_small-0/model.pt")).unwrap();
@@ -109,7 +111,7 @@ fn what_the_manifest_says_otherwise_is_done_again() {
     manifest("verify = true");
     let _ = zoo.run(&[]).expect(0);
     assert_eq!(zoo.total("done"), 2);
-    // Settings that do not change the output.
+    // These settings do not affect the output.
     manifest("verify = false\ntimeout = \"5m\"");
     let _ = zoo.run(&[]).expect(0).prints(&["2 unchanged"]);
     manifest("output_options = { format = \"legacy\" }");
@@ -137,7 +139,7 @@ fn a_folder_takes_the_tree_of_the_zoo() {
             assert!(zoo.path(out).join(name).is_file(), "{out}/{name}");
         }
     }
-    // Without a format, the suffix is unknown.
+    // Without a format in the manifest, the suffix of the output is unknown.
     zoo.manifest("[[zoo]]\nroot = \"in\"\noutput = \"other\"\n");
     let _ = zoo.run(&[]).expect(2).says(&["does not determine its format"]);
 }
@@ -216,7 +218,7 @@ fn shards_without_an_index_are_one_model() {
     let _ = zoo.run(&[]).expect(0).prints(&["3 jobs: 3 done"]);
     assert_eq!(tensors(), [3, 2, 3]);
     let _ = zoo.run(&[]).expect(0).prints(&["3 unchanged"]);
-    // A model has changed if one of its shards has.
+    // If one shard changes, the whole model has changed.
     zoo.ferry.safetensors("in/m/model-00002-of-00003.safetensors", &[("t2", "U8", &[5], &[7; 5])]);
     let _ = zoo.run(&[]).expect(0).prints(&["1 done, 2 unchanged"]);
     manifest("output = \"alone/{path}.pt\"\ninput_options = { shard = \"alone\" }");
@@ -232,8 +234,8 @@ fn outputs_are_no_inputs() {
     zoo.add_model("a.safetensors", 1 << 16, 1);
     zoo.add_model("sub/b.safetensors", 1 << 16, 2);
     zoo.write("rows/a.jsonl", b"{\"x\": 1}\n");
-    // Outputs are inside the root, next to the sources. Some are records, and the journal is among
-    // them.
+    // The outputs and the journal are inside the root, next to the sources. Some outputs are
+    // records.
     zoo.manifest(
         "[[zoo]]\nname = \"below\"\nroot = \".\"\noutput = \"out/{path}.safetensors\"\n\
          [[zoo]]\nname = \"beside\"\nroot = \"in\"\noutput = \"in/{path}.pt\"\n\
@@ -245,10 +247,10 @@ fn outputs_are_no_inputs() {
     }
     let _ = zoo.plan(1).expect(0).prints(&["\"jobs\":5"]);
     let _ = zoo.run(&["--shard", "1/1"]).expect(0).prints(&["5 jobs: 5 unchanged"]);
-    // Without a receipt, the file may belong to a user, and is an input.
+    // A file without a receipt may be a user's file, so it is an input.
     fs::remove_file(zoo.path("in/a.pt.ferry.json")).unwrap();
     let _ = zoo.run(&[]).expect(2).says(&["two jobs write", "in/a.pt"]);
-    // A folder of outputs can be named as a root.
+    // A folder of outputs can be a root.
     zoo.manifest("[[zoo]]\nroot = \"out\"\noutput = \"again/{path}.pt\"\n");
     let _ = zoo.run(&[]).expect(0).prints(&["2 jobs: 2 done"]);
 }
@@ -298,8 +300,8 @@ fn shards_together_do_everything_once() {
     let _ = zoo.run(&["--shard", "0/3"]).expect(2).says(&["I/N"]);
 }
 
-/// Weights in another format, and sidecars that the source no longer has, would be taken for a part
-/// of the new output.
+/// Tests the removal of unchanged old weights in a different format, and of sidecars that the
+/// source no longer has. Otherwise, they would look like a part of the new output.
 #[test]
 fn what_the_new_output_does_not_bring_goes_if_it_is_as_it_was_written() {
     for receipt in [true, false] {
@@ -339,7 +341,7 @@ fn a_receipt_says_whose_an_output_is_that_no_journal_knows() {
     let _ = zoo.run(&[]).expect(0);
     let stands = zoo.outputs();
     let forget = || fs::remove_file(zoo.path("zoo.journal.jsonl")).unwrap();
-    // Another plan of the same manifest has its own journals, too.
+    // A second plan of the same manifest also has its own journals.
     let _ = zoo.plan(2).expect(0);
     let _ = tensorferry_tests::ferry::run(&mut zoo.on_plan("run", &[])).expect(0).prints(&["3 unchanged"]);
     forget();

@@ -1,6 +1,6 @@
-//! Pickles that expand to much more than their length, nest a million levels deep, or claim bytes
-//! that are missing. In every container, each leads to a typed error or a correct result, in
-//! bounded time and memory.
+//! Tests of pickles that expand to much more than their length, nest a million levels deep, or
+//! refer to missing bytes. In every container, each pickle must lead to a typed error or a correct
+//! result, in bounded time and memory.
 
 use super::containers::{Files, around, float, instead_of_tables};
 use super::sharing::constant;
@@ -14,9 +14,9 @@ use tensorferry_tests::{Ferry, args};
 
 /// Depth, count or length of a bomb.
 const MANY: usize = 1_000_000;
-/// Large enough to expose costs that grow with the square.
+/// A count that is large enough to expose quadratic costs.
 const ENOUGH: usize = 200_000;
-/// The same for tensors.
+/// A count of tensors that is large enough to expose quadratic costs.
 const SOME: usize = 50_000;
 
 /// The expected result for a pickle.
@@ -38,7 +38,7 @@ struct Bomb {
     answer: Answer,
 }
 
-/// Returns a bomb of protocol 4 that names no storage.
+/// Returns a bomb of protocol 4 that does not refer to a storage.
 fn plain(name: &'static str, answer: Answer, body: &[u8]) -> Bomb {
     Bomb { name, pickle: [b"\x80\x04", body, b"."].concat(), has_storage: false, answer }
 }
@@ -52,7 +52,7 @@ fn around_tensor(name: &'static str, answer: Answer, body: &[u8]) -> Bomb {
 pub(crate) fn read(ferry: &Ferry, files: &Files) -> Outcome {
     let folder = tempdir().unwrap();
     let input = files.write(folder.path());
-    // Millions of values are too many by default, whatever else they are.
+    // Raise the limit, because the default refuses millions of values regardless of their kind.
     ferry.run_bounded(args!["inspect", input, "--json", "--limit", "nodes=4M"])
 }
 
@@ -64,7 +64,7 @@ fn all_are_defused(bombs: &[Bomb]) {
             let outcome = read(&ferry, &files);
             let is_right = match answer {
                 Refused(word) => outcome.code == Some(3) && outcome.stderr.contains(word),
-                // A part of a model must be a dict of the names in the index.
+                // A shard must contain a dict of the names in the index, so it may be refused.
                 Read if files.container == "shards" => matches!(outcome.code, Some(0 | 3)),
                 Read => outcome.code == Some(0),
                 Either => matches!(outcome.code, Some(0 | 3)),
@@ -83,12 +83,13 @@ fn all_are_defused(bombs: &[Bomb]) {
     assert!(wrong.is_empty(), "{} are wrong:\n\n{}", wrong.len(), wrong.join("\n\n"));
 }
 
-/// Shortens the output of the program, which may be long here.
+/// Shortens the output of the program, which may be long.
 pub(crate) fn short(outcome: &Outcome) -> String {
     outcome.to_string().chars().take(1500).collect()
 }
 
-/// Nests a value in `depth` lists, each of which has ten references to the next inner one.
+/// Nests a value in `depth` levels of lists. Each list contains ten references to the next inner
+/// list.
 fn shared(leaf: &[u8], depth: u8) -> Vec<u8> {
     let mut body = [b"(", leaf, b"q\x00"].concat();
     for level in 0..depth {
@@ -219,8 +220,7 @@ fn views() {
     ]);
 }
 
-/// Returns a value in many lists. Each list is a different value, so that the pickle is not smaller
-/// than it looks.
+/// Returns many lists that contain the same value. Each list is a separate value in the pickle.
 fn again(value: &[u8]) -> Vec<u8> {
     [value, b"q\x000](", &times(b"]h\x00a", SOME), b"e"].concat()
 }
@@ -246,7 +246,7 @@ fn names() {
     ]);
 }
 
-/// Returns an object of a class with the attributes of a module and others.
+/// Returns an object of a class with the attributes of a module, and additional attributes.
 fn module(class: &str, parts: [&[u8]; 3], more: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     let names = ["_parameters", "_buffers", "_modules"];
     let mut state: Vec<_> = names.iter().zip(parts).map(|(name, part)| (text(name), part.to_vec())).collect();
@@ -267,8 +267,8 @@ fn modules() {
     let not_persistent = [(text("_non_persistent_buffers_set"), set)];
     let wide: Vec<_> = named("a", ENOUGH).into_iter().map(|name| (name, b"N".to_vec())).collect();
     let wide_module = [&module("M", [empty, empty, empty], &wide)[..], b"q\x000"].concat();
-    // This object is not a module, but it has as many attributes and a tensor, so that it is walked
-    // again.
+    // This object is not a module. It has the same number of attributes and a tensor, so that the
+    // reader walks it again.
     let wide_object = [&global("m", "C")[..], b")\x81", &dict(&wide), b"b(K\x01", &float(), b"u"].concat();
     let attribute = [text(&"a".repeat(MANY)), b"q\x000".to_vec()].concat();
     let classes: Vec<_> = (0..2000)
@@ -309,7 +309,7 @@ fn arrays_and_parts() {
     ]);
 }
 
-/// A frozen graph with one constant, whose elements all equal its first element.
+/// Tests a frozen graph with one constant, whose elements all equal the first element.
 #[test]
 fn a_constant_stands_for_so_much_of_its_graph() {
     let ferry = Ferry::new();

@@ -1,4 +1,4 @@
-//! Containers of a hostile pickle. In each, the pickle is the object of an otherwise valid file.
+//! Containers for a hostile pickle. In each, the pickle is the object of an otherwise valid file.
 
 use std::path::{Path, PathBuf};
 use tensorferry_test_kit::pickle::{
@@ -10,12 +10,12 @@ use tensorferry_test_kit::zip::Zip;
 /// The bytes of storage `0` in each container.
 pub(crate) const STORAGE: [u8; 16] = [7; 16];
 
-/// Returns an F32 tensor of the whole storage.
+/// Returns an F32 tensor that covers the whole storage.
 pub(crate) fn float() -> Vec<u8> {
     tensor(storage("FloatStorage", "0", 4), 0, &[4], &[1])
 }
 
-/// Files, of which the first is the one to pass.
+/// The files of a container. The first file is the one to pass to the program.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) container: &'static str,
@@ -39,8 +39,7 @@ impl Files {
     }
 }
 
-/// Returns each container with a pickle as its object. The only storage that the pickle may name is
-/// `0`.
+/// Returns each container with a pickle as its object. The pickle may refer only to storage `0`.
 pub(crate) fn around(object: &[u8], has_storage: bool) -> Vec<Files> {
     let storages: &[&[u8]] = if has_storage { &[&STORAGE] } else { &[] };
     let archive = || Zip::torch(object, storages).bytes();
@@ -58,8 +57,7 @@ pub(crate) fn around(object: &[u8], has_storage: bool) -> Vec<Files> {
     all
 }
 
-/// Returns files with a pickle in place of a table or dict that the reader needs. None of these
-/// pickles is such a table or dict.
+/// Returns files in which the pickle replaces a table or dict that the reader needs.
 pub(crate) fn instead_of_tables(object: &[u8]) -> Vec<Files> {
     let archive = Zip::torch(object, &[]).bytes();
     let model = ("step/mp_rank_00_model_states.pt", archive.clone());

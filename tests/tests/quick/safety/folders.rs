@@ -1,5 +1,5 @@
-//! Folders from a clone or an archive: files that look like ferry's own are not trusted. Folders
-//! with many files.
+//! Tests of folders from a clone or an archive, in which files that look like ferry's own must not
+//! be trusted, and of folders with many files.
 
 use serde_json::json;
 use std::os::unix::fs::symlink;
@@ -8,11 +8,11 @@ use tensorferry_tests::ferry::{after, run};
 use tensorferry_tests::files::{files_below, staging_area};
 use tensorferry_tests::{Ferry, args};
 
-/// More files than a process may have open.
+/// A number of files that is greater than the limit on open files.
 const FILES: usize = 300;
 
-/// A stage whose record would cause a file to be written through a link, and a stage whose record
-/// would move files out of another folder.
+/// Tests a stage whose record would cause a file to be written through a link, and a stage whose
+/// record would move files out of a different folder.
 #[test]
 fn a_stage_in_a_clone_is_not_obeyed() {
     let ferry = Ferry::new();
@@ -25,7 +25,7 @@ fn a_stage_in_a_clone_is_not_obeyed() {
                          "files": [file], "stale": []});
         json!({"version": 1, "sync": false, "action": {"set": set}}).to_string()
     };
-    // This proof of a lock comes from another kernel.
+    // This lock was created on a different kernel.
     let proof = r#"{"inode":1,"changed":[1,0],"born":1}"#;
     let area = format!("r/{}", staging_area());
     for (stage, record) in [("into", set("d/.bash_login")), ("from", set("precious"))] {
@@ -36,7 +36,7 @@ fn a_stage_in_a_clone_is_not_obeyed() {
     ferry.write(&format!("{area}/into/new/d/.bash_login"), "echo owned");
     symlink(ferry.at("victim"), ferry.at("r/d")).unwrap();
     symlink(ferry.at("victim"), ferry.at(format!("{area}/from/new"))).unwrap();
-    // A pipe, which would block a reader that does not check it first.
+    // A pipe would block a reader that does not check the file type first.
     ferry.write(&format!("{area}/pipe/lock"), "");
     ferry.write(&format!("{area}/pipe/new/x"), "");
     let pipe = ferry.at(format!("{area}/pipe/proof"));
@@ -48,7 +48,7 @@ fn a_stage_in_a_clone_is_not_obeyed() {
     assert_eq!(files_below(&ferry.at("victim")), [Path::new("precious")]);
     std::fs::remove_file(ferry.at("r/m.pt")).unwrap();
     assert_eq!(files_below(&ferry.at("r")), before);
-    // A manual recovery must not follow the link, either.
+    // A manual recovery must not follow the link.
     for stage in ["into", "from"] {
         let stage = ferry.at(format!("{area}/{stage}"));
         ferry.run([std::ffi::OsStr::new("recover"), stage.as_os_str()]).expect(2).says(&["symbolic link"]);
@@ -57,8 +57,8 @@ fn a_stage_in_a_clone_is_not_obeyed() {
     let _ = ferry.run([std::ffi::OsStr::new("recover"), ferry.at("victim").as_os_str()]).expect(2);
 }
 
-/// The Hub's cache has links to its own blobs, which are followed. Other links may lead to any
-/// user's files.
+/// Tests that links in the Hub's cache to its own blobs are followed, and that other links, which
+/// may lead to any user's files, are not.
 #[test]
 fn a_sidecar_is_not_fetched_from_elsewhere() {
     let ferry = Ferry::new();
@@ -95,7 +95,7 @@ fn names_of_strangers_do_not_steer_the_terminal() {
     }
 }
 
-/// Inputs and outputs with more files than a process may have open.
+/// Tests inputs and outputs with more files than a process may have open.
 #[test]
 fn few_files_are_open_at_once() {
     let ferry = Ferry::new();

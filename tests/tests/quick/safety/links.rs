@@ -1,6 +1,6 @@
-//! Links in an untrusted folder, in place of any of its files. Their targets are not in any output,
-//! page or message. Each row is also run with a copy in place of the link, which shows that the
-//! file would be used.
+//! Tests of links in place of the files of an untrusted folder. The content of a link's target must
+//! not be in any output, page or message. Each row is also run with a copy in place of the link,
+//! which shows that the file is used.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::files::{copy_below, files_below};
 use tensorferry_tests::{Ferry, fixtures};
 
-/// Sixteen bytes, which are also four numbers.
+/// Sixteen bytes that are also valid as four numbers.
 const CANARY: &str = "TOPSECRETCANARY!";
 
 fn holds(bytes: &[u8]) -> bool {
     bytes.windows(CANARY.len()).any(|part| part == CANARY.as_bytes())
 }
 
-/// Whether the canary is in an output or in the messages.
+/// Returns whether the canary is in an output or in the messages.
 fn is_out(ferry: &Ferry, done: &Outcome) -> bool {
     let out = ferry.at("out");
     let in_files =
@@ -26,7 +26,8 @@ fn is_out(ferry: &Ferry, done: &Outcome) -> bool {
 /// An untrusted file or folder, in which one entry will be a link.
 struct Scene {
     ferry: Ferry,
-    /// The entry. The arguments of the command follow.
+    /// The entry that is replaced with a link. The next field contains the arguments of the
+    /// command.
     entry: &'static str,
     arguments: &'static [&'static str],
 }
@@ -130,12 +131,12 @@ fn what_a_link_leads_to_is_nowhere() {
             symlink(target, &at).unwrap();
             let done = scene.run();
             assert!(!is_out(&scene.ferry, &done), "{entry}, {kind}: {done}");
-            // Every omission is reported.
+            // Every omitted file is reported.
             let name = at.file_name().unwrap().to_str().unwrap();
             assert!(done.stderr.contains(name) || done.stdout.contains(name), "{entry}, {kind}: {done}");
         }
         scene.clear();
-        // A parent folder is a link.
+        // Replace a parent folder with a link.
         let (folder, moved) = (at.parent().unwrap(), scene.ferry.at("moved"));
         let _ = std::fs::remove_file(&at);
         let _ = std::fs::remove_file(&between);
@@ -149,7 +150,7 @@ fn what_a_link_leads_to_is_nowhere() {
     }
 }
 
-/// Each file with tensor bytes in a checkpoint of each format, in turn.
+/// Tests each file with tensor bytes in a checkpoint of each format.
 #[test]
 fn no_part_of_a_checkpoint_is_taken_from_elsewhere() {
     let mut tried = 0;
@@ -185,8 +186,8 @@ fn no_part_of_a_checkpoint_is_taken_from_elsewhere() {
     assert!(tried >= 8, "{tried}");
 }
 
-/// Each file, in turn, of sets written by frameworks. A file that a model names must be in its
-/// folder, for any path.
+/// Tests each file of sets written by frameworks. A file to which a model refers must be in the
+/// model's folder, for any path.
 #[test]
 fn no_part_of_a_set_is_taken_from_elsewhere() {
     let rows = [
@@ -232,7 +233,8 @@ fn no_part_of_a_set_is_taken_from_elsewhere() {
     }
 }
 
-/// Links inside a folder, links into the Hub's cache, and links that the user passed.
+/// Tests that links within a folder, links into the Hub's cache, and links that the user passes are
+/// followed.
 #[test]
 fn links_that_stay_or_are_named_are_followed() {
     let ferry = Ferry::new();
@@ -243,7 +245,7 @@ fn links_that_stay_or_are_named_are_followed() {
         std::fs::create_dir_all(home(folder)).unwrap();
     }
     // Links are followed in a folder that huggingface_hub filled from its cache, in git-annex, and
-    // in a path that the user passed.
+    // in a path that the user passes.
     symlink(home("hub/models--a--b/blobs/1"), home("cached/model.safetensors")).unwrap();
     std::fs::rename(home("store/w"), home("annex/.git/annex/objects/SHA256")).unwrap();
     symlink(".git/annex/objects/SHA256", home("annex/model.safetensors")).unwrap();
@@ -264,7 +266,7 @@ fn links_that_stay_or_are_named_are_followed() {
     for input in [cached.clone(), cached.join("model.onnx")] {
         ferry.convert(&input, &home("o.npz"), &["--force", "--allow-loss", "graph"]);
     }
-    // A manifest names its root, but not the files in it.
+    // A manifest names the root, but not the files in the root.
     let manifest = |more: &str| {
         ferry.write("zoo.toml", format!("[[zoo]]\nroot = 'named'\noutput = 'out/{{path}}.pt'\n{more}"))
     };
@@ -273,7 +275,7 @@ fn links_that_stay_or_are_named_are_followed() {
     assert!(holds(&std::fs::read(home("out/model.pt")).unwrap()));
 }
 
-/// `-o like=SAVEDMODEL` copies the assets of that model into the output.
+/// Tests the assets that `-o like=SAVEDMODEL` copies from that model to the output.
 #[test]
 fn no_asset_of_a_like_is_taken_from_elsewhere() {
     let ferry = Ferry::new();

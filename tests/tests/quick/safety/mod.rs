@@ -1,5 +1,5 @@
-//! Safety of the built program: no pickle is ever executed, no PyTorch file takes more time or
-//! memory than its length justifies, and no folder causes files to be written elsewhere.
+//! Tests of the safety of the built program. No pickle is ever executed, no PyTorch file takes more
+//! time or memory than its length justifies, and no folder causes files to be written elsewhere.
 //!
 //! | File | Contents |
 //! |---|---|

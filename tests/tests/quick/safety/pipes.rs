@@ -1,4 +1,4 @@
-//! Pipes, sockets and devices in place of files do not make the program wait.
+//! Tests that pipes, sockets and devices in place of files do not block the program.
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -11,7 +11,7 @@ fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Expects a refusal. `run_bounded` ends commands that hang.
+/// Checks that a command refuses an input. `run_bounded` kills commands that hang.
 fn refused(ferry: &Ferry, command: &str, input: &Path, options: &[&str]) {
     let mut arguments: Vec<&std::ffi::OsStr> = vec![command.as_ref(), input.as_ref()];
     arguments.extend(options.iter().map(std::ffi::OsStr::new));
@@ -55,8 +55,8 @@ fn what_goes_along_is_regular_files() {
         "--to".into(),
         "torch".into(),
     ]);
-    // The file is left out with a loss, or an error. The program does not wait, and leaves no
-    // partial output.
+    // The file is omitted with a loss, or causes an error. The program does not block, and leaves
+    // no partial output.
     assert!(matches!(done.code, Some(0 | 3)), "{done}");
     assert!(done.said().contains("config.json"), "{done}");
     let expected: PathBuf = ferry.at("expected.json");
@@ -70,7 +70,8 @@ fn what_goes_along_is_regular_files() {
     assert_eq!(ferry.run_bounded([std::ffi::OsStr::new("verify"), receipt.as_os_str()]).code, Some(4));
 }
 
-/// A journal that is a link would be written elsewhere, and a pipe would block.
+/// Tests that a journal must be a regular file. A link would cause writes elsewhere, and a pipe
+/// would block.
 #[test]
 fn a_journal_is_a_regular_file() {
     let ferry = Ferry::new();
@@ -88,7 +89,8 @@ fn a_journal_is_a_regular_file() {
     assert_ne!(ferry.run_bounded(["run".as_ref(), manifest.as_os_str()]).code, Some(0));
 }
 
-/// A report folder that came with the manifest as a link would cause files to be written elsewhere.
+/// Tests that a report folder that is a link is refused, because it would cause files to be written
+/// elsewhere.
 #[test]
 fn a_report_goes_nowhere_by_a_link() {
     let ferry = Ferry::new();
@@ -105,8 +107,8 @@ fn a_report_goes_nowhere_by_a_link() {
     assert!(ferry.at("victim/report.json").exists());
 }
 
-/// Entries of a plan that are links would cause files to be written elsewhere, or other files to be
-/// shown.
+/// Tests that links in a plan are refused, because they would cause files to be written elsewhere,
+/// or other files to be shown.
 #[test]
 fn a_plan_goes_nowhere_by_a_link() {
     let ferry = Ferry::new();

@@ -1,5 +1,6 @@
-//! Bytes that are named many times, and trees of many small nodes, which take almost no space in a
-//! file. Refusals take bounded time and memory. Tensors that real models share are read.
+//! Tests of inputs that refer to the same bytes many times, and of trees of many small nodes, which
+//! take almost no space in a file. Refusals must take bounded time and memory. Tensors that real
+//! models share must be read.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,9 +11,9 @@ use tensorferry_tests::wire::Wire;
 use tensorferry_tests::zip::stored;
 use tensorferry_tests::{Ferry, args, ferry};
 
-/// Maximum memory of an attack.
+/// Maximum memory that a command may take during an attack, in bytes.
 const MAX_BYTES: u64 = 512 << 20;
-/// Numbers in a large storage of 8 MB.
+/// Number of F32 numbers in a large storage of 8 MB.
 const LARGE: i64 = 2 << 20;
 
 /// Writes a checkpoint of these tensors with F32 storages of these sizes.
@@ -36,8 +37,8 @@ fn sparse(len: i64) -> Vec<u8> {
     sparse_of(0, len)
 }
 
-/// Like [`sparse`], but the number is in the storage with this key, and its index is in the next
-/// storage.
+/// Returns the same as [`sparse`], but with the number in the storage with this key, and the
+/// number's index in the next storage.
 fn sparse_of(key: usize, len: i64) -> Vec<u8> {
     let layout = call(&global("torch.serialization", "_get_layout"), &[text("torch.sparse_coo")]);
     let indices = tensor(storage("LongStorage", &(key + 1).to_string(), 1), 0, &[1, 1], &[1, 1]);
@@ -72,7 +73,7 @@ fn pickled(path: &Path, count: usize, item: &[u8]) {
 /// Runs a command with the limits for hostile inputs, and returns its outcome and its peak memory.
 fn measured(command: &Command) -> (Outcome, u64) {
     let mut measuring = Command::new(env!("CARGO_BIN_EXE_peak"));
-    // The shell succeeds, so that refusals are measured, too.
+    // The shell exits with 0, so that refusals are also measured.
     measuring.args(["sh", "-c", "\"$@\"; echo \"ended with $?\" >&2", "sh"]);
     let mut outcome = ferry::run(&mut ferry::started_by(measuring, &ferry::bounded(command))).expect(0);
     let peak = outcome.stdout.trim().parse().unwrap();
@@ -82,8 +83,8 @@ fn measured(command: &Command) -> (Outcome, u64) {
 
 type Make = fn(&Ferry, &Path);
 
-/// Returns a node of a TensorFlow graph: a constant with this many elements, which all equal its
-/// first element.
+/// Returns a node of a TensorFlow graph. It is a constant with this many elements, which all equal
+/// the first element.
 pub(super) fn constant(number: i64, elements: i64) -> Wire {
     let shape = Wire::new().message(2, &Wire::new().int(1, elements));
     let tensor = Wire::new().int(1, 1).message(2, &shape).bytes(5, &1_f32.to_le_bytes());
@@ -95,7 +96,7 @@ pub(super) fn constant(number: i64, elements: i64) -> Wire {
         .message(5, &attribute("value", &Wire::new().message(8, &tensor)))
 }
 
-/// Writes several names of one tensor, in a format that supports it.
+/// Writes one tensor under several names, in a format that supports this.
 fn written(ferry: &Ferry, path: &Path, names: i64) {
     let from = ferry.at("names.pt");
     of_large(&from, &numbered(names, |_| floats(0, LARGE, 0, &[LARGE], &[1])));
@@ -185,7 +186,7 @@ fn shared_bytes_and_trees_are_bounded() {
     }
 }
 
-/// The maximum number of nodes, of the kinds that take the most memory.
+/// Tests trees with the maximum number of nodes, of the kinds that take the most memory.
 #[test]
 #[ignore = "half a minute: hundreds of thousands of nodes"]
 fn trees_of_many_nodes_take_the_memory_that_they_may() {

@@ -1,6 +1,6 @@
-//! Tables that a reader loads from pickles (DCP's `.metadata`, DeepSpeed's states, a config of
-//! `torch.export`) and that name one thing a million times. They lead to a typed error, in bounded
-//! time and memory.
+//! Tests of tables that a reader loads from pickles (DCP's `.metadata`, DeepSpeed's states, a
+//! config of `torch.export`), and that refer to one value a million times. They must lead to a
+//! typed error, in bounded time and memory.
 
 use super::bombs::{read, short};
 use super::containers::{Files, Table, chunk, described, described_tensor, index, place, size, stored};
@@ -8,12 +8,13 @@ use tensorferry_test_kit::pickle::{dict, global, int, list, pickle, text, tuple}
 use tensorferry_test_kit::zip::Zip;
 use tensorferry_tests::Ferry;
 
-/// Large enough to expose costs that grow with the square.
+/// A count that is large enough to expose quadratic costs.
 const ENOUGH: usize = 200_000;
-/// Large enough for entries that cause a file to be opened.
+/// A count of entries, each of which causes a file to be opened.
 const OPENINGS: usize = 20_000;
 
-/// Returns a value that is stored in the memo under a number, and dropped.
+/// Returns a pickle that stores a value in the memo under a number, and drops the value from the
+/// stack.
 fn remembered(value: &[u8], number: u8) -> Vec<u8> {
     [value, &[b'q', number, b'0']].concat()
 }
@@ -26,8 +27,8 @@ fn names(count: usize) -> impl Iterator<Item = Vec<u8>> {
     (0..count).map(|at| text(&format!("t{at}")))
 }
 
-/// Returns a distributed checkpoint with this file and this table, after values that the table
-/// refers to.
+/// Returns a distributed checkpoint with this data file and this table. `before` contains values to
+/// which the table refers.
 fn distributed(before: &[u8], table: &Table, data: &[u8]) -> Files {
     let metadata = pickle(&[before, &table.metadata()].concat());
     let files = [(".metadata", metadata), ("__0_0.distcp", data.to_vec())];
@@ -151,6 +152,7 @@ fn configs_of_exported_programs() {
     );
     zip.add(".data/version", b"6\n");
     let files = Files { container: "exported", files: vec![("model.pt2".to_owned(), zip.bytes())] };
-    // Each name has its own nodes for the contents of the record, so together there are too many.
+    // Each name has its own nodes for the contents of the record, so the total number of nodes
+    // exceeds the limit.
     all_are_refused(&[("one pickled record of many names", files)]);
 }

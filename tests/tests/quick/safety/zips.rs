@@ -1,5 +1,5 @@
-//! Archives whose parts disagree, or that are much longer than they look: on their own, and inside
-//! a distributed checkpoint or a DeepSpeed checkpoint.
+//! Tests of archives whose parts contradict each other, or that expand to much more than their
+//! length. They are tested as files, and inside distributed checkpoints and DeepSpeed checkpoints.
 
 use super::bombs::{read, short};
 use super::containers::{Files, STORAGE, Table, described, float, stored};
@@ -95,15 +95,15 @@ fn parts_that_disagree_are_refused_wherever_the_archive_is() {
 fn the_archive_that_is_tampered_with_is_sound() {
     let ferry = Ferry::new();
     for files in places(&model().bytes()) {
-        // As a file of DeepSpeed it is valid, too, but lacks the buffers.
+        // In a DeepSpeed checkpoint, the archive is also valid, but the buffers are missing.
         let code = if files.container == "deepspeed" { 3 } else { 0 };
         let outcome = read(&ferry, &files).expect(code);
         assert!(code == 0 || outcome.stderr.contains("buffer_names"), "{outcome}");
     }
 }
 
-/// Returns an archive of the members that torch writes. One of them is compressed, and decompresses
-/// to 256 MiB.
+/// Returns an archive of the members that torch writes. One of the members is compressed, and
+/// decompresses to 256 MiB.
 fn compressed(long: &str) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
