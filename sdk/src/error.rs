@@ -24,7 +24,7 @@ pub enum ErrorKind {
     /// The operating system refused an operation, and a retry does not help. Examples are a full
     /// disk, missing permissions and a read-only file system.
     Io,
-    /// A temporary failure. The source changed while it was read, or a device or server failed. A
+    /// A temporary failure. The source changed while it was being read, or a device or server failed. A
     /// retry may succeed.
     Transient,
     /// A plugin violated its contract, panicked, or could not be loaded.

@@ -10,8 +10,8 @@ All files are in memory (/dev/shm, about 4 GB). The script measures these conver
   `save_file`
 - 100 MB of samples of 1 kB, and 200 MB of samples of 100 kB, to Parquet, compared with the library and pyarrow
 
-ferry's time is that of the whole process. Python's time excludes its start and the imports. Ratios
-compare the best runs.
+ferry's time is that of the whole process. Python's time excludes interpreter startup and imports.
+Ratios compare the best runs.
 """
 import argparse
 import os

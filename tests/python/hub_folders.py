@@ -3,8 +3,8 @@
     hub_folders.py FOLDER
 
 `sentence` is a model of sentence-transformers: the modules after the first are sub-folders, some
-with weights. `pipeline` is a pipeline of diffusers: each part is a sub-folder. For each file of
-weights, prints the facts of its model. Also prints the names of all other files.
+with weights. `pipeline` is a pipeline of diffusers: each part is a sub-folder. For each weights
+file, prints the facts about its model. Also prints the names of all other files.
 """
 
 import json

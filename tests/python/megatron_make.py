@@ -1,6 +1,7 @@
 """Builds models of megatron-core on several ranks, on the CPU, and saves each rank's folder and a torch_dist checkpoint.
 
-Prints the result of megatron-core's own resharding to one rank, with the names of the rank folders (`model`).
+Reshards to one rank with megatron-core and prints the result, using the same tensor names as the
+rank folders (`model`).
 
     megatron_make.py FOLDER CASE...
 

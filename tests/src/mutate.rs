@@ -1,5 +1,5 @@
-//! Mutations for fuzzing without libFuzzer on the stable toolchain. A mutation is small damage of a
-//! kind that often breaks parsers.
+//! Mutations for fuzzing without libFuzzer on the stable toolchain. A mutation is a small
+//! corruption of a kind that often breaks parsers.
 
 use std::path::Path;
 use tensorferry_test_kit::random::Random;

@@ -115,7 +115,7 @@ pub fn seeds(sets: usize) -> Vec<Vec<u8>> {
 /// # Panics
 ///
 /// Panics if the reader panics, takes too long, reports a plugin error, or returns wrong content
-/// without a loss.
+/// without reporting a loss.
 pub fn run(registry: &Registry, sets: &[Set], program: &[u8]) -> bool {
     let Some((&first, changes)) = program.split_first() else { return false };
     let set = &sets[usize::from(first) % sets.len()];

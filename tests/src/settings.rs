@@ -14,8 +14,8 @@ pub fn large(bytes: u64) -> u64 {
     number("FERRY_TEST_GIB").map_or(bytes, |gib| gib << 30)
 }
 
-/// Returns the number of kills in a test, which is set by `FERRY_TEST_KILLS` and is `default`
-/// otherwise.
+/// Returns the number of kills in a test: the value of `FERRY_TEST_KILLS`, or `default` if it is
+/// not set.
 pub fn kills(default: u64) -> u64 {
     number("FERRY_TEST_KILLS").unwrap_or(default)
 }

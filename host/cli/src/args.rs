@@ -368,7 +368,7 @@ pub(crate) struct TestPlugin {
     pub(crate) library: PathBuf,
     /// Small samples of its formats, a few kilobytes each
     ///
-    /// A sample is a file, with the files next to it whose names begin with its name, or a folder. The test damages each byte once.
+    /// A sample is a folder, or a file together with the files next to it whose names begin with the file's name. The test damages each byte once.
     pub(crate) samples: Vec<PathBuf>,
     /// Format of the samples [default: detected]
     #[arg(long, value_name = "FORMAT")]

@@ -116,7 +116,7 @@ fn write_tensors(
 ) -> Result<Report> {
     let sources: Vec<_> = models.iter().map(|model| model.input.source.clone()).collect();
     let written = write_models(context, models, steps);
-    // If an input file changed while it was read, report this change. Any other error may be a
+    // If an input file changed while it was being read, report this change. Any other error may be a
     // consequence of the change.
     written.map_err(|error| sources.iter().fold(error, |error, source| source.attribute_error(error)))
 }

@@ -391,7 +391,7 @@ impl Sidecars {
     pub(crate) fn files(&self, input: &FileSource) -> Result<Vec<(PathBuf, FileIdentity)>> {
         for name in &self.names {
             input.open(name).map_err(|error| {
-                Error::transient("the source changed while it was read").file(name).found(error)
+                Error::transient("the source changed while it was being read").file(name).found(error)
             })?;
         }
         Ok(input.stamped().map(|(path, identity)| (path.to_owned(), identity)).collect())

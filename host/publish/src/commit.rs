@@ -57,8 +57,9 @@ pub struct Committed {
     pub notes: Vec<String>,
 }
 
-/// Checks, before writing starts, that an output of these files may be written. Names are relative
-/// to the destination's folder. If the output is a folder, an empty folder may already exist.
+/// Checks, before writing starts, that an output consisting of these files may be written. Names
+/// are relative to the destination's folder. If the output is a folder, an empty folder may already
+/// exist.
 ///
 /// Returns an error if an entry exists and `force` is off. Always returns an error if ferry does
 /// not write entries of this kind, such as a folder in place of a file.

@@ -75,7 +75,7 @@ pub struct StagedFile {
 pub enum FileKind {
     /// Converted data.
     Data,
-    /// A file from the input's folder that is copied along under its own name.
+    /// A file in the input's folder that is copied to the output under the same name.
     Sidecar,
     /// The file through which readers find the other files. The index becomes visible after the
     /// other files.

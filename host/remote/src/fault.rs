@@ -30,7 +30,8 @@ impl Fault {
 
     /// Creates the fault for a file that has changed since it was opened.
     pub(crate) fn changed(name: &str, expected: &str, found: &str) -> Self {
-        let error = Error::transient("changed while it was read").file(name).expected(expected).found(found);
+        let error =
+            Error::transient("changed while it was being read").file(name).expected(expected).found(found);
         Self { error, remedy: Remedy::Changed }
     }
 

@@ -109,7 +109,8 @@ impl Conversion<'_> {
         self
     }
 
-    /// Sets whether an input without any tensor or record is converted; by default it is an error.
+    /// Sets whether to convert an input without tensors or records. By default, such an input is an
+    /// error.
     pub fn allow_empty(mut self, allow_empty: bool) -> Self {
         self.request.input.allow_empty = allow_empty;
         self

@@ -187,8 +187,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Fills `buffer` with a range of a joined storage. Short encoded pieces are decoded and kept
-    /// only for a short time.
+    /// Fills `buffer` with a range of a joined storage. Short encoded pieces are decoded, and the
+    /// decoded bytes are kept only briefly.
     fn read_range(&self, range: StorageRange, buffer: &mut [u8]) -> Result<()> {
         let storage = self.storage(range.storage)?;
         match storage.location {

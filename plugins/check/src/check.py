@@ -9,9 +9,9 @@ Without arguments, it reads the report.json in its own folder. For each output t
 2. Every tensor has the dtype, shape and digest in the receipt, and no tensor is missing from the
    receipt. Tensors are read by safetensors, torch.load(weights_only=True) or tf.train.load_checkpoint.
 3. Each file of records has the number of records in the receipt, and only columns that are in the
-   receipt. The values of each column have the digest in the receipt. TFRecord files are read by
-   tf.data.TFRecordDataset, which checks every CRC, Parquet by pyarrow, and JSON lines by Python's
-   json.
+receipt. The values of each column have the digest in the receipt. TFRecord files are read by
+tf.data.TFRecordDataset, which checks every CRC; Parquet files are read by pyarrow, and JSON lines
+by Python's json module.
 4. If no step changed the tensors, the source contains each tensor with the same dtype, shape and
    bytes. Its name in the source is the same, or a longer name that ends with the tensor's name. If the
    source has no such name, because its format names tensors differently, any name is accepted.

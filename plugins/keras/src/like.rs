@@ -93,7 +93,7 @@ impl Template {
         let (chosen, unmatched) = self.choose(catalog, missing, layout)?;
         self.check_unmatched(&chosen, &unmatched, missing, layout, context)?;
         if let (true, Some(first)) = (chosen.is_empty(), catalog.tensor_ids().next()) {
-            let problem = "no tensor matches a variable of the file of -o like=";
+            let problem = "no tensor matches a variable in the -o like= file";
             let variable = self.slots.iter().min_by_key(|(path, _)| *path);
             let expected = variable.map_or("variables".to_owned(), |(path, slot)| {
                 format!("{path:?} or others, {}", slot.form())

@@ -75,7 +75,7 @@ fn write_weights(
         } else if !has_datatype(view.dtype) {
             let dtype = catalog.dtype_info(view.dtype)?.name().to_owned();
             why = Some(format!(
-                "Keras files have no dtype {dtype}; convert it first, such as with --step cast:f32"
+                "Keras files have no dtype {dtype}; convert the tensor first, for example with --step cast:f32"
             ));
         } else if view.shape.len() > MAX_RANK {
             why = Some(format!("HDF5 has at most {MAX_RANK} dimensions"));

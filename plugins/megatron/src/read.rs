@@ -158,8 +158,8 @@ impl TensorReader for Reader {
     }
 }
 
-/// Adds the arguments of a distributed checkpoint to the metadata. Reports the losses of other
-/// values in the file `common.pt`.
+/// Adds the arguments of a distributed checkpoint to the metadata. Reports the other values in the
+/// file `common.pt` as lost.
 fn report_common(
     source: &dyn Source,
     name: &str,

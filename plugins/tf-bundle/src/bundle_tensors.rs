@@ -17,8 +17,8 @@ use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Purpose, Resu
 /// Additional tensor attributes, by key. Each attribute consists of a name and a value.
 pub(crate) type Labels = HashMap<String, Vec<(&'static str, Value)>>;
 
-/// Reads the bundle with this prefix. The returned string tensors decode the encoded storages of
-/// the catalog. `labels` computes additional tensor attributes from the object graph.
+/// Reads the bundle with this prefix. The returned string tensors are used to decode the encoded
+/// storages of the catalog. `labels` computes additional tensor attributes from the object graph.
 pub(crate) fn read_bundle(
     source: &dyn Source,
     prefix: &str,

@@ -68,7 +68,7 @@ impl SourceCalls for Letters {
 fn table(letters: &Letters) -> (SourceTable, *mut c_void) {
     let (table, this) =
         SourceTable::halves(Argument::raw(&mut <Source as Argument>::store(Borrowed::shared(letters))));
-    // SAFETY: a table of this crate.
+    // SAFETY: the table was created by this crate.
     (unsafe { *table }, this)
 }
 

@@ -140,7 +140,7 @@ fn the_guides_array_does_all_and_queues_what_passes_once_more() {
     }
     let _ = run(&mut ferry.shell("ferry plan zoo.toml zoo.plan --piece-jobs 1")).expect(0);
 
-    // The disk of the second task fails in its first try.
+    // The second task's disk fails on its first try.
     let program = workspace().program.display();
     let wrapper = format!(
         "#!/bin/sh\ncase $SLURM_ARRAY_TASK_ID,$SLURM_RESTART_COUNT in 2,) export FERRY_FAULT=copied=eio;; esac\n\

@@ -253,7 +253,7 @@ fn what_goes_wrong_while_an_object_is_read() {
 #[ignore = "installs moto from PyPI"]
 fn an_object_that_is_replaced_while_it_is_read() {
     let shop = Shop::new();
-    let changed = (75, &["changed while it was read"][..]);
+    let changed = (75, &["changed while it was being read"][..]);
     let port = shop.moto.port;
     let replace = move |request: &Request| {
         let other = vec![0; usize::try_from(BYTES).unwrap()];

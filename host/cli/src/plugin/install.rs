@@ -40,9 +40,8 @@ pub(super) fn install(library: &Path, force: bool) -> Result<()> {
     file.write_all(&bytes).map_err(|e| failed(file.path(), e))?;
     let sum = sha256(file.path()).map_err(|e| failed(file.path(), e))?;
     if found.sha256.as_ref() != Some(&sum) {
-        return Err(
-            Error::transient("the library changed while it was read").file(library.display().to_string())
-        );
+        return Err(Error::transient("the library changed while it was being read")
+            .file(library.display().to_string()));
     }
     let public = Permissions::from_mode(0o755);
     file.as_file().set_permissions(public).map_err(|e| failed(file.path(), e))?;

@@ -621,7 +621,7 @@ fn not_found(input: &Path) -> Error {
 }
 
 fn changed(file: &SourceFile) -> Error {
-    Error::transient("the source changed while it was read").file(&file.name)
+    Error::transient("the source changed while it was being read").file(&file.name)
 }
 
 impl Source for FileSource {

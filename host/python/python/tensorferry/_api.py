@@ -181,7 +181,7 @@ def convert(  # type: ignore[no-untyped-def]
         force: If true, an existing output is replaced.
         sync: If true, the output is flushed to disk, so that it survives a power failure.
         dry_run: If true, the conversion is planned but nothing is written.
-        allow_empty: If true, an input without any tensor or record is accepted.
+        allow_empty: If true, an input that contains no tensors or records is accepted.
         companions: Globs of the files next to the weights to copy, such as `["config.json", "tokenizer*"]`. `[]` copies
             none. By default, all files of a folder are copied, and no file next to an input that is a file.
         follow_links: If true, links that lead outside the input folder are followed for weights and records.
@@ -396,7 +396,7 @@ def save(  # type: ignore[no-untyped-def]
     Raises:
         UsageError: The format cannot be determined from the name of the output.
         OutputExistsError: The output already exists.
-        UnsupportedError: An array is more than its numbers (a masked or quantized one, for example) or has none.
+        UnsupportedError: An array stores more than numbers (for example, it is masked or quantized), or has no data.
         TypeError: A value is not an array, or a name is not a string.
 
     Example:

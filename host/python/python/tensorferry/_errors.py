@@ -80,7 +80,7 @@ class SystemFault(_SystemError):
 
 
 class TransientError(SystemFault):
-    """A temporary failure, which a retry may resolve: a file changed while it was read, or a device failed."""
+    """A temporary failure, which a retry may resolve: a file changed while it was being read, or a device failed."""
 
 
 class PluginError(Error, RuntimeError):

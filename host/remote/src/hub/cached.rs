@@ -107,6 +107,6 @@ impl RemoteFile for SnapshotFile {
         if written(&self.file.metadata()?) == self.written {
             return Ok(());
         }
-        Err(Error::transient("changed in the Hub's cache while it was read").file(&self.url))
+        Err(Error::transient("changed in the Hub's cache while it was being read").file(&self.url))
     }
 }

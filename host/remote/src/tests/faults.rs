@@ -17,7 +17,7 @@ fn an_object_that_is_replaced_is_told_although_the_server_ignores_conditions() {
     let error = read(&*file, 1 << 20, 100).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Transient);
     let text = error.to_string();
-    assert!(text.contains("changed while it was read") && text.contains(&url), "{text}");
+    assert!(text.contains("changed while it was being read") && text.contains(&url), "{text}");
     assert!(text.contains("expected ETag \"a\", found ETag \"b\""), "{text}");
     // After the change was detected, further reads fail without a request.
     let asked = server.requests().len();
@@ -35,7 +35,7 @@ fn a_server_that_knows_conditions_is_asked_with_them() {
     });
     let file = open(&remotes(&[]), &server.url("a")).unwrap();
     let error = read(&*file, 1 << 20, 100).unwrap_err();
-    assert!(error.to_string().contains("changed while it was read"), "{error}");
+    assert!(error.to_string().contains("changed while it was being read"), "{error}");
     assert_eq!(server.requests()[1].header("if-match"), Some("\"a\""));
 }
 
@@ -56,7 +56,7 @@ fn without_tags_length_and_date_tell() {
     let file = open(&remotes(&[]), &server.url("a")).unwrap();
     assert_eq!(file.stamp().modified, (784_111_777, 0));
     let error = read(&*file, 1 << 20, 100).unwrap_err();
-    assert!(error.to_string().contains("changed while it was read"), "{error}");
+    assert!(error.to_string().contains("changed while it was being read"), "{error}");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn content_that_changes_at_a_commit_is_told() {
     let file = open(&of(&hub, &[]), "hf://org/model/model-1 of 2.bin").unwrap();
     hub.replace("model-1 of 2.bin", &pattern(2 << 20));
     let error = read(&*file, 0, 10).unwrap_err();
-    assert!(error.to_string().contains("changed while it was read"), "{error}");
+    assert!(error.to_string().contains("changed while it was being read"), "{error}");
 }
 
 #[test]

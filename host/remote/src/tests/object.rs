@@ -127,7 +127,7 @@ fn an_object_that_is_replaced_is_told() {
         assert_eq!(error.kind(), ErrorKind::Transient, "{error}");
         let text = error.to_string();
         assert!(
-            text.contains("changed while it was read") && text.contains("s3://bucket/folder/large.bin"),
+            text.contains("changed while it was being read") && text.contains("s3://bucket/folder/large.bin"),
             "{text}"
         );
         assert_eq!(file.check_unchanged().unwrap_err().kind(), ErrorKind::Transient);

@@ -303,7 +303,7 @@ fn google_s_store_knows_conditions_for_small_objects_alone() {
     let file = place.open("large").unwrap();
     stored.put("large", &stored.get("large").unwrap());
     let error = read(&*file, 8 << 20, 100).unwrap_err();
-    assert!(error.to_string().contains("changed while it was read"), "{error}");
+    assert!(error.to_string().contains("changed while it was being read"), "{error}");
     let error = place.end_uploads("", Duration::ZERO).unwrap_err().to_string();
     assert!(error.contains("AbortIncompleteMultipartUpload"), "{error}");
 }

@@ -47,7 +47,7 @@ fn blobs_of_azurite_are_read_and_listed() {
     let file = open(&remotes, &format!("abfs://container@{ACCOUNT}.dfs.core.windows.net/model/a.bin"));
     upload(&server, &[("model/a.bin", &large[1..])]);
     let error = file.read_at(20 << 20, &mut [0; 100]).unwrap_err().to_string();
-    assert!(error.contains("changed while it was read"), "{error}");
+    assert!(error.contains("changed while it was being read"), "{error}");
     let (none, path) = remotes.place("az://no-such-container/a").unwrap().unwrap();
     assert!(none.open(&path).err().unwrap().to_string().contains("ContainerNotFound"));
 }

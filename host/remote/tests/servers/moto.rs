@@ -67,7 +67,7 @@ fn objects_of_moto_are_read_listed_and_told_when_they_change() {
     let file = open(&remotes, "s3://bucket/model/a.bin");
     put(&server, 0, &[("model/a.bin", &large[1..])]);
     let error = file.read_at(20 << 20, &mut [0; 100]).unwrap_err().to_string();
-    assert!(error.contains("changed while it was read"), "{error}");
+    assert!(error.contains("changed while it was being read"), "{error}");
     file.check_unchanged().unwrap_err();
     let (none, path) = remotes.place("s3://no-such-bucket/a").unwrap().unwrap();
     let error = none.open(&path).err().unwrap().to_string();

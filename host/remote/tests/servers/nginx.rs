@@ -49,5 +49,5 @@ fn files_of_nginx_are_read_with_ranges_and_without() {
     std::fs::write(&path, &bytes[1..]).unwrap();
     let error = file.read_at(30 << 20, &mut [0; 100]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Transient);
-    assert!(error.to_string().contains("changed while it was read"), "{error}");
+    assert!(error.to_string().contains("changed while it was being read"), "{error}");
 }

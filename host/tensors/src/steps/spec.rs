@@ -201,7 +201,7 @@ impl<'de> Visitor<'de> for SpecVisitor {
     type Value = Spec;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a step: a text such as \"rename:^a,to=b\", or a table such as { step = \"rename\", arg = \"^a\", to = \"b\" }")
+        f.write_str("a step: a string such as \"rename:^a,to=b\", or a table such as { step = \"rename\", arg = \"^a\", to = \"b\" }")
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Spec, E> {

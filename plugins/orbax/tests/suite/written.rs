@@ -105,7 +105,7 @@ fn lists_and_keys_are_those_of_the_tree() {
     ];
     for (origin, w) in [
         ("orbax", "params:2 a.b:2 w:2 np.ndarray false"),
-        // A key with dots is the name of nested modules.
+        // A key with dots is a path through nested modules.
         ("torch", "params:2 a:2 b:2 w:2 np.ndarray false"),
     ] {
         let output = write(&Orbax, |catalog| state(catalog, origin, false), &[], &Target::Folder).unwrap();

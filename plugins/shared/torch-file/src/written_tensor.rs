@@ -93,7 +93,7 @@ impl WholeTensor {
             TorchDtype::of(dtype).filter(|dtype| !dtype.quantized).ok_or("torch has no such dtype")?;
         let shape = dtype
             .torch_shape(shape)
-            .ok_or("torch packs two elements into one, and its last dimension is odd")?;
+            .ok_or("torch packs two elements into one, and the tensor's last dimension is odd")?;
         let shape = shape.into_iter().map(i64::try_from).collect::<Result<_, _>>();
         Ok(Self { dtype, shape: shape.map_err(|_| "a dimension is longer than 63 bits")?, bytes })
     }

@@ -335,6 +335,6 @@ fn a_file_that_is_replaced_while_it_is_read_leaves_nothing() {
     let output = ferry.at("m.pt").display().to_string();
     let words = ["convert".to_owned(), "s3://bucket/m.safetensors".to_owned(), output];
     let refused = ferry.run(words.into_iter().chain(shop.options())).expect(75);
-    let _ = refused.says(&["changed while it was read", "s3://bucket/m.safetensors"]);
+    let _ = refused.says(&["changed while it was being read", "s3://bucket/m.safetensors"]);
     assert_eq!(ferry.names(), before);
 }

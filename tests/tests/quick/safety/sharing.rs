@@ -37,8 +37,8 @@ fn sparse(len: i64) -> Vec<u8> {
     sparse_of(0, len)
 }
 
-/// Returns the same as [`sparse`], but with the number in the storage with this key, and the
-/// number's index in the next storage.
+/// Like [`sparse`], but the number is in the storage with this key, and its index is in the next
+/// storage.
 fn sparse_of(key: usize, len: i64) -> Vec<u8> {
     let layout = call(&global("torch.serialization", "_get_layout"), &[text("torch.sparse_coo")]);
     let indices = tensor(storage("LongStorage", &(key + 1).to_string(), 1), 0, &[1, 1], &[1, 1]);

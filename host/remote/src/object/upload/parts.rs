@@ -129,7 +129,7 @@ impl Parts {
         self.is_filled(number) && self.late.get(&number).is_none_or(|waits| *waits == 0)
     }
 
-    /// Returns whether only late bytes of a part are missing.
+    /// Returns whether the only missing bytes of a part are those that are provided late.
     pub(super) fn waits_for_late(&self, number: usize) -> bool {
         self.is_filled(number) && !self.is_whole(number)
     }
