@@ -87,7 +87,7 @@ fn prepare(ferry: &Ferry) {
 }
 
 /// Adds the keys of a value, as paths such as `losses[].kind`, with their types.
-fn collect<'v>(value: &'v Value, path: &str, keys: &mut BTreeMap<String, BTreeSet<&'v str>>) {
+fn collect(value: &Value, path: &str, keys: &mut BTreeMap<String, BTreeSet<&'static str>>) {
     let mut add = |kind| drop(keys.entry(path.to_owned()).or_default().insert(kind));
     match value {
         Value::Null => add("null"),

@@ -143,7 +143,7 @@ impl Expansion<'_> {
     }
 
     pub(super) fn zoo(&mut self, zoo: &FoundZoo<'_>) {
-        let FoundZoo { entry, root, name, .. } = zoo;
+        let FoundZoo { root, name, .. } = zoo;
         let mut checked = vec![false; zoo.settings.len()];
         for model in &zoo.models {
             let (FoundModel { input: found, rule }, settings) = (model, &zoo.settings[model.rule]);
