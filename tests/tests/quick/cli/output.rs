@@ -55,15 +55,13 @@ fn companions_are_chosen() {
     // Files next to an input that is a file are copied only if they are named.
     assert_eq!(copied(&weights, "of-file/", "*.json"), ["config.json", "tokenizer.json"]);
     assert!(copied(&weights, "of-file-all/", "none").is_empty());
-    let misspelled =
-        args!["convert", model, ferry.at("typo/"), "--to", "torch", "--companions", "confg.json"];
-    ferry.run(misspelled).expect(0).says(&["no file next to the weights matches \"confg.json\""]);
+    let output = ferry.at("misspelled/");
+    let ran = ferry.run(args!["convert", model, output, "--to", "torch", "--companions", "confg.json"]);
+    let _ = ran.expect(0).says(&["no file next to the weights matches \"confg.json\""]);
     // What was left out is in the account, and is not a loss.
-    let strict = ["--to", "torch", "--companions", "none", "--strict", "--json"];
-    let report = ferry.run(
-        args!["convert", model, ferry.at("strict/")].into_iter().chain(strict.iter().map(AsRef::as_ref)),
-    );
-    let report = report.expect(0).json();
+    let output = ferry.at("strict/");
+    let strict = args!["--to", "torch", "--companions", "none", "--strict", "--json"];
+    let report = ferry.run(args!["convert", model, output].into_iter().chain(strict)).expect(0).json();
     assert_eq!(report["account"]["counts"]["excluded"], 5, "{report}");
     assert_eq!(report["losses"], serde_json::json!([]), "{report}");
 }
