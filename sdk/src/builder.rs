@@ -104,8 +104,8 @@ pub trait CatalogSink: LossSink {
     /// attribute. For other formats, the attribute is a loss.
     ///
     /// # Errors
-    /// Returns a plugin error if the tensor does not exist, or a malformed error if it already has
-    /// this key. Returns a limit error if the attributes are too large.
+    /// Returns a plugin error if the tensor does not exist, or a malformed error if the tensor
+    /// already has this key. Returns a limit error if the attributes are too large.
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()>;
 
     /// Adds a step, in the syntax of `--step`. When the catalog is converted, the step is applied

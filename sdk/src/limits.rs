@@ -9,8 +9,8 @@ pub struct Limits {
     pub header_bytes: u64,
     /// Maximum number of tensors in a catalog.
     pub tensors: u64,
-    /// Maximum number of entries of an archive, of blocks of all tensors, and of storages of a
-    /// catalog. Each of these is counted separately.
+    /// Maximum number of entries in an archive, of blocks in all tensors, and of storages in a
+    /// catalog. The three numbers are counted separately.
     pub entries: u64,
     /// Maximum number of nodes in the tree of non-tensor state, and of values in a pickle. A node
     /// needs up to 300 bytes of memory.

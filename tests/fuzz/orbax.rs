@@ -6,7 +6,7 @@ use tensorferry_sdk::crc32c;
 use tensorferry_test_kit::ocdbt::{Kv, MANIFEST, NODE, frame, leaf, store};
 use tensorferry_tests::fuzz;
 
-/// The other files of a store, so that its root exists for any manifest.
+/// The other files of a store. They ensure that the root exists for any manifest.
 static STORE: LazyLock<super::Files> = LazyLock::new(|| fuzz::files_of("orbax/ocdbt_minimal_writer/db"));
 
 /// A leaf with an array of four bytes, as the child of a root.

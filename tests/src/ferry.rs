@@ -179,7 +179,7 @@ impl Ferry {
         self.on("inspect", input, &["--json", "--digest", "sha256"]).expect(0).json()
     }
 
-    /// Returns the facts of the tensors that the program finds in an input, by name.
+    /// Returns facts about the tensors that the program finds in an input, by name.
     #[track_caller]
     pub fn tensors(&self, input: &Path) -> BTreeMap<String, Facts> {
         fixtures::inspected(&self.inspect(input))

@@ -61,7 +61,7 @@ pub enum Piece {
 pub struct Chapter {
     /// The file, relative to the book's `src`.
     pub name: String,
-    /// The parts of the text, in order.
+    /// The parts of the chapter, in order.
     pub pieces: Vec<Piece>,
 }
 
@@ -158,7 +158,7 @@ impl Chapter {
     }
 
     /// Runs the commands with `shell`, which runs a script in `clone`, and compares their output
-    /// with the text. If `FERRY_TEST_WRITE_GUIDE` is set, the output is written to the chapter
+    /// with the chapter. If `FERRY_TEST_WRITE_GUIDE` is set, the output is written to the chapter
     /// instead.
     pub fn check(&self, clone: &Path, shell: impl FnOnce(&str) -> Outcome) {
         let outcome = shell(&session::script(self.script().iter().map(String::as_str)));

@@ -31,7 +31,7 @@ pub fn cycles_in(folder: &Path) -> Vec<Cycle> {
     cycles(&sources)
 }
 
-/// Returns the cycles of a crate with these sources: the path of each inside `src`, and its text.
+/// Returns the cycles of a crate. Each source consists of its path inside `src` and its code.
 pub fn cycles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Cycle> {
     let modules = Modules::new(sources);
     // For each folder, the arrows between its modules, and the modules that cause each arrow.

@@ -49,12 +49,12 @@ impl Seen {
     }
 }
 
-/// Returns the facts of tensors that a script printed by name.
+/// Returns facts about the tensors that a script printed by name.
 pub fn tensors(document: &Value) -> BTreeMap<String, Facts> {
     serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("no facts: {error}: {document}"))
 }
 
-/// Returns the losses of a report or a description.
+/// Returns the losses that a report or a description lists.
 pub fn losses(document: &Value) -> &[Value] {
     document["losses"].as_array().unwrap()
 }

@@ -279,7 +279,7 @@ impl SetFolder {
         for name in self.files.keys().filter(|name| !files.contains_key(*name)) {
             std::fs::remove_file(root.join(name))?;
             let folders = Path::new(name).ancestors().skip(1).filter(|folder| *folder != Path::new(""));
-            // This keeps a folder that contains other files.
+            // `remove_dir` fails for a folder that contains other files, so such a folder is kept.
             let _ =
                 folders.map(|folder| std::fs::remove_dir(root.join(folder))).find(std::io::Result::is_err);
         }

@@ -37,7 +37,7 @@ pub(crate) struct Field {
     pub(crate) has_doubled: bool,
 }
 
-/// Result of parsing the start of a text.
+/// Result of parsing the row at the start of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowStart {
     /// A row of this many bytes, including the line end.
@@ -46,9 +46,9 @@ pub(crate) enum RowStart {
     Cut,
     /// A row with more fields than the maximum.
     TooMany,
-    /// A quoted field with text after its closing quote. This is the offset of that text.
+    /// A quoted field with text after its closing quote. Contains the offset of that text.
     AfterQuote(usize),
-    /// A quoted field without a closing quote. This is the offset of the field.
+    /// A quoted field without a closing quote. Contains the offset of the field.
     Unterminated(usize),
 }
 

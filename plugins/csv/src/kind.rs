@@ -7,7 +7,7 @@ use tensorferry_sdk::arrow_schema::{DataType, TimeUnit};
 /// Maximum length of a number without an exponent that a float64 always represents exactly.
 const MAX_EXACT_DIGITS: usize = 15;
 
-/// A float64 represents all integers up to this one exactly.
+/// A float64 represents all integers up to this value exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 /// The kind of the values of a column that have been read so far.
@@ -78,7 +78,8 @@ impl Kind {
                 Self::Time { digits: other_digits, zone: other_zone, far: other_far },
             ) if zone == other_zone => {
                 let (digits, far) = (digits.max(other_digits), far || other_far);
-                // No 64-bit timestamp with nine fractional digits can represent these years.
+                // A 64-bit timestamp with nine fractional digits cannot represent years that are
+                // marked as `far`.
                 if far && digits == 9 { Self::Text } else { Self::Time { digits, zone, far } }
             }
             (one, other) if one == other => one,
@@ -134,8 +135,7 @@ fn is_bool(text: &[u8]) -> bool {
     matches!(text, b"true" | b"false" | b"True" | b"False" | b"TRUE" | b"FALSE")
 }
 
-/// Returns whether the text is NaN or an infinity in the notation of C, Python, R, Java or
-/// JavaScript.
+/// Returns whether the string is NaN or an infinity as written in C, Python, R, Java or JavaScript.
 fn is_non_number(text: &[u8]) -> bool {
     let word = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
     [&b"nan"[..], b"inf", b"infinity"].iter().any(|known| word.eq_ignore_ascii_case(known))

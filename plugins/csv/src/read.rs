@@ -70,8 +70,8 @@ impl RecordReader for Reader {
         };
         let splits = runs.iter().map(Run::split).collect();
         let (count, nulls) = (names.len(), self.0.nulls.clone());
-        // If the types were inferred from every value, the losses of the values have already been
-        // reported.
+        // If the types were inferred from every value, all losses of data in the values have
+        // already been reported.
         let is_scanned = self.0.schema.is_none() && self.0.infer.is_none();
         let losses = (!is_scanned).then(ColumnLosses::default);
         let is_guessed = self.0.infer.is_some();
@@ -80,12 +80,13 @@ impl RecordReader for Reader {
     }
 }
 
-/// Returns string columns with these names. They are used until the types are known.
+/// Returns string columns with these names. The string columns are used until the types are known.
 fn text_fields(names: &[String]) -> Vec<FieldRef> {
     names.iter().map(|name| Arc::new(Field::new(name, DataType::Utf8, true))).collect()
 }
 
-/// Suggests a delimiter if the file has only one column and its name contains a common delimiter.
+/// Suggests a delimiter if the file has only one column and the column's name contains a common
+/// delimiter.
 fn hint_at_delimiter(only: &str, context: &dyn Context) {
     if let Some(other) = [';', '\t', '|', ','].into_iter().find(|other| only.contains(*other)) {
         let word = if other == '\t' { "tab".to_owned() } else { format!("'{other}'") };

@@ -36,7 +36,8 @@
 //!
 //! Sources: `deepspeed/utils/zero_to_fp32.py`, `deepspeed/runtime/engine.py`,
 //! `deepspeed/runtime/zero/stage_1_and_2.py`, `stage3.py`, `deepspeed/runtime/bf16_optimizer.py`
-//! and `deepspeed/checkpoint/ds_to_universal.py` of DeepSpeed 0.19.8, and files that they wrote.
+//! and `deepspeed/checkpoint/ds_to_universal.py` of DeepSpeed 0.19.8, and files that DeepSpeed
+//! wrote.
 #![forbid(unsafe_code)]
 
 mod probe;

@@ -20,7 +20,7 @@ pub(crate) struct ModelStates {
     /// Names of values in the module that are not tensors.
     pub(crate) others: Vec<String>,
     pub(crate) buffers: Vec<String>,
-    /// For each vector, the parameters in it, in order.
+    /// Parameters of each vector, in order.
     pub(crate) groups: Vec<Vec<NamedShape>>,
     /// Parameters that were not trained.
     pub(crate) frozen: Vec<NamedShape>,

@@ -44,8 +44,8 @@ struct Output<'o> {
     catalog: &'o mut dyn CatalogSink,
     /// Storages that are read unchanged: maps their IDs in `collected` to their IDs in `catalog`.
     declared: HashMap<StorageId, StorageId>,
-    /// Joined storages, by the ranges of which they consist. Tied tensors share an entry, so they
-    /// stay tied.
+    /// Joined storages, keyed by the ranges that form each of them. Tied tensors share an entry, so
+    /// they stay tied.
     joined: HashMap<Vec<StorageRange>, StorageId>,
     /// Widened storages, by storage, offset and length. Tied tensors share an entry, so they stay
     /// tied.

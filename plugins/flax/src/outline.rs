@@ -75,7 +75,7 @@ impl Outline {
         Ok(nest.finish(root))
     }
 
-    /// Uses the catalog's tree if it contains all these tensors.
+    /// Uses the catalog's tree if the tree contains all of `tensors`.
     pub(crate) fn of_tree(
         catalog: &dyn CatalogView,
         root: NodeId,

@@ -53,8 +53,8 @@ impl TensorReader for Reader {
     }
 }
 
-/// Declares the tensors of a file, and its tree if it is the only file. Returns the paths of the
-/// tensors in the form that an index uses.
+/// Declares the tensors of a file. If the model consists of only this file, also declares the
+/// file's tree. Returns the paths of the tensors in the form that an index uses.
 fn read_file(
     source: &dyn Source,
     name: &str,

@@ -121,7 +121,7 @@ mod tests {
             (&[("Q8_0", 9)], Some("Q8_0"), None, Some(7)),
             (&[("Q4_0", 9), ("F16", 5)], Some("Q4_0"), Some(1), Some(2)),
             (&[("F16", 9)], Some("Q4_0"), None, Some(1)),
-            // The input's file type is kept if it still fits.
+            // The input's file type is kept if it still matches the tensors.
             (&[("Q8_0", 9), ("Q4_K", 5)], None, Some(15), Some(15)),
             (&[("Q6_K", 9), ("Q4_0", 5)], None, Some(2), Some(2)),
             (&[("F32", 9)], None, Some(15), Some(0)),

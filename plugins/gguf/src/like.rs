@@ -33,7 +33,8 @@ impl Like {
         Ok(Self { path: path.to_owned(), metadata, tensors })
     }
 
-    /// Checks that the file and the input have the same architecture, if both name one.
+    /// Checks that the file and the input have the same architecture, if both specify an
+    /// architecture.
     pub(crate) fn check_architecture(&self, own: Option<&str>) -> Result<()> {
         let other = self.metadata.get(ARCHITECTURE_KEY).and_then(Value::as_text);
         match (own, other) {

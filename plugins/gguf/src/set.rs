@@ -14,8 +14,7 @@ use tensorferry_sdk::{Context, Entry, Error, FileId, Result, ShardName, Source, 
 const SPLIT_NUMBER: &str = "split.no";
 const SPLIT_COUNT: &str = "split.count";
 const SPLIT_TENSORS: &str = "split.tensors.count";
-/// Keys of a member's number, of the number of members, and of the number of tensors in all
-/// members.
+/// Metadata keys for the member's number, the member count, and the tensor count of all members.
 pub(crate) const SPLIT_KEYS: [&str; 3] = [SPLIT_NUMBER, SPLIT_COUNT, SPLIT_TENSORS];
 
 /// The files of one model, in the order of the split.

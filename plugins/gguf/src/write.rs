@@ -374,7 +374,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Sets the file type. The input's file type is kept if it still fits the tensors.
+    /// Sets the file type. The input's file type is kept if it still matches the tensors.
     fn set_file_type(
         &mut self,
         tensors: &[OutputTensor<'_>],

@@ -226,7 +226,8 @@ impl<'a> Scanner<'a> {
                 byte => bytes.push(byte),
             }
         }
-        // This cannot fail, because the text is UTF-8 and is split only at ASCII characters.
+        // The conversion cannot fail, because the input is UTF-8 and is split only at ASCII
+        // characters.
         String::from_utf8(bytes).map_err(|_| self.error("UTF-8"))
     }
 

@@ -369,8 +369,8 @@ fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
             let error = Error::malformed("a shard does not consist of whole chunks");
             return Err(error.expected(format!("parts of {outer:?}")).found(format!("{tile:?}")));
         }
-        // These are the numbers of shards in the first layer, and the numbers of chunks inside all
-        // shards in the other layers.
+        // For the first layer, `counts` contains the numbers of shards. For the other layers, it
+        // contains the numbers of chunks inside all shards.
         let counts = shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile));
         let total = counts.clone().try_fold(1_u64, u64::checked_mul).filter(|total| *total <= MAX_CHUNKS);
         total.ok_or_else(|| {

@@ -19,12 +19,12 @@ use tensorferry_sdk::{Limits, Result};
 
 pub(crate) const STATE_FILE: &str = "checkpoint";
 
-/// Parses the text of a state file. Errors contain the name `file`.
+/// Parses a state file. Errors contain the name `file`.
 pub(crate) fn parse(bytes: &[u8], file: &str, limits: &Limits) -> Result<CheckpointState> {
     text::parse(bytes, "tensorflow.CheckpointState", file, limits)
 }
 
-/// Returns the text of a state file in TensorFlow's format.
+/// Returns the contents of a state file in TensorFlow's format.
 pub(crate) fn render(state: &CheckpointState) -> String {
     let mut text = String::new();
     // Proto3 does not write fields with default values.
@@ -63,8 +63,8 @@ fn push_text(text: &mut String, field: &str, value: &str) {
 }
 
 fn push_number(text: &mut String, field: &str, value: f64) {
-    // As in Python, this is the shortest decimal number that parses to the same value. Python and
-    // Rust both write infinity as `inf`.
+    // As in Python, the result is the shortest decimal number that parses to the same value. Python
+    // and Rust both write infinity as `inf`.
     let number = if value.is_nan() { "nan".to_owned() } else { format!("{value:?}") };
     let _ = writeln!(text, "{field}: {number}");
 }

@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn floats_are_as_python_prints_them() {
-        // The expected texts are outputs of google.protobuf.json_format.MessageToJson.
+        // The expected strings are outputs of google.protobuf.json_format.MessageToJson.
         for (value, text) in [
             (0.0, "0.0"),
             (-0.0, "-0.0"),

@@ -52,7 +52,7 @@ const MODEL_FILES: [&str; 38] = [
     "training_args.bin",
 ];
 
-/// Extensions of files of weights. Samples may also have members with these extensions.
+/// Extensions of weights files. Samples may also have members with these extensions.
 const WEIGHTS: [&str; 9] = ["pt", "pth", "pth.tar", "ckpt", "safetensors", "h5", "hdf5", "msgpack", "onnx"];
 
 /// Extensions of tables. Samples may also have members with these extensions.
@@ -63,9 +63,9 @@ const TABLES: [&str; 9] = ["csv", "tsv", "jsonl", "ndjson", "parquet", "arrow", 
 pub(crate) struct ContentHints {
     /// The first file whose name is typical of a model file.
     model_file: Option<String>,
-    /// The first file of weights, and the number of files of weights.
+    /// The first weights file, and the number of weights files.
     weights: Option<(String, u64)>,
-    /// The key of the first file of weights, and the number of files with the same key.
+    /// The key of the first weights file, and the number of files with the same key.
     sample: (String, u64),
     table: Option<String>,
     /// Whether the tar contains a file that is probably part of a sample. Such a file is neither a

@@ -78,7 +78,8 @@ released!(ArrowSchema, ArrowArray, ArrowArrayStream);
 
 // SAFETY: the interface allows a structure to be moved to a different thread and released there.
 unsafe impl Send for ArrowSchema {}
-// SAFETY: as for `ArrowSchema`. Only one thread at a time calls a stream, because calls need `&mut`.
+// SAFETY: the interface allows a stream to be moved to a different thread and released there. Only
+// one thread at a time calls a stream, because calls need `&mut`.
 unsafe impl Send for ArrowArrayStream {}
 
 impl ArrowSchema {
@@ -90,14 +91,14 @@ impl ArrowSchema {
     /// structure.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
     /// Returns a released structure, in the state that remains after a move.
     #[must_use]
     pub fn released() -> Self {
-        // SAFETY: null pointers and zeros are a released structure.
+        // SAFETY: all zeros are a valid value: a released structure.
         unsafe { std::mem::zeroed() }
     }
 }
@@ -111,14 +112,14 @@ impl ArrowArrayStream {
     /// structure.
     #[must_use]
     pub unsafe fn from_raw(place: *mut c_void) -> Self {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
     /// Returns a released structure, in the state that remains after a move.
     #[must_use]
     pub fn released() -> Self {
-        // SAFETY: null pointers and zeros are a released structure.
+        // SAFETY: all zeros are a valid value: a released structure.
         unsafe { std::mem::zeroed() }
     }
 }
@@ -166,7 +167,7 @@ macro_rules! crosses {
             }
 
             unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller upholds this function's safety contract.
                 unsafe { self.0.as_mut() }.ok_or_else(|| Failure::contract("no Arrow structure"))
             }
         }

@@ -107,7 +107,7 @@ object! {
 }
 
 object! {
-    /// Receives names or other texts.
+    /// Receives names or other strings.
     sink NameSink: NameSinkTable, NameSinkTableRef, NameSinkCalls, Host {
         /// Adds a name.
         name(name: Text);
@@ -162,7 +162,7 @@ request! {
         /// Key of the option.
         key: Text,
         /// The kind of the value: 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a
-        /// source, 6 a list of texts. Each text of a list is passed as a separate pair. A host
+        /// source, 6 a list of strings. Each string in a list is passed as a separate pair. A host
         /// treats any other number as text.
         kind: u32,
         /// The allowed words for kind 4.

@@ -74,7 +74,7 @@ impl<P: Plain> Argument for P {
     }
 
     unsafe fn raise<'a>(self) -> Result<P::Seen<'a>, Failure> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { self.seen() }
     }
 }
@@ -88,7 +88,7 @@ impl<P: Plain> Answer for P {
     }
 
     unsafe fn raise<'s>(self) -> Result<P::Seen<'s>, Failure> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { self.seen() }
     }
 }
@@ -149,12 +149,12 @@ impl<A: Answer> Answers for (A,) {
     type Places = (*mut A,);
 
     unsafe fn write(places: Self::Places, safe: A::Safe<'_>) {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { places.0.write(A::lower(safe)) }
     }
 
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { self.0.raise() }
     }
 }
@@ -167,12 +167,12 @@ macro_rules! several {
             type Places = ($(*mut $Type,)+);
 
             unsafe fn write(places: Self::Places, safe: Self::Safe<'_>) {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller upholds this function's safety contract.
                 $(unsafe { places.$index.write($Type::lower(safe.$index)) };)+
             }
 
             unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller upholds this function's safety contract.
                 Ok(($(unsafe { self.$index.raise() }?,)+))
             }
         }

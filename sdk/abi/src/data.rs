@@ -26,7 +26,7 @@ macro_rules! slice {
             }
 
             unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure> {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller upholds this function's safety contract.
                 unsafe { slice(self.ptr, self.len) }
             }
         }
@@ -100,13 +100,13 @@ pub struct Text {
 }
 
 impl Text {
-    /// Returns the string and replaces invalid UTF-8. Error messages use this function, because
-    /// they must not be lost.
+    /// Returns the string, with invalid UTF-8 replaced. Error messages are read with this function,
+    /// so that a message with invalid UTF-8 is not lost.
     ///
     /// # Safety
     /// The safety conditions of [`Argument::raise`] apply.
     pub(crate) unsafe fn lossy(self) -> Result<String, Failure> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         Ok(String::from_utf8_lossy(unsafe { self.bytes.seen() }?).into_owned())
     }
 }
@@ -120,7 +120,7 @@ impl Plain for Text {
     }
 
     unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         let bytes = unsafe { self.bytes.seen() }?;
         std::str::from_utf8(bytes).map_err(|_| Failure::contract("a text is not valid UTF-8"))
     }
@@ -170,8 +170,8 @@ macro_rules! texts {
                 $(#[$field_doc])*
                 #[must_use]
                 pub fn $field(&self) -> &'a str {
-                    // SAFETY: this text was created from a valid text with a sufficient lifetime,
-                    // or was validated on arrival.
+                    // SAFETY: this value was created from a string with a sufficient lifetime, or
+                    // was validated on arrival.
                     unsafe { self.$field.seen() }.unwrap_or_default()
                 }
             )+
@@ -199,10 +199,10 @@ macro_rules! texts {
             }
 
             unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller upholds this function's safety contract.
                 let elements: &'a [$Element<'a>] = unsafe { slice(self.ptr.cast(), self.len) }?;
                 for element in elements {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller upholds this function's safety contract.
                     $(unsafe { element.$field.seen() }?;)+
                 }
                 Ok(elements)

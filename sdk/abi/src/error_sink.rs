@@ -41,7 +41,8 @@ pub struct ErrorSinkTable {
     pub detail: Option<unsafe extern "C" fn(this: *mut c_void, name: Text, value: Text) -> i32>,
 }
 
-// SAFETY: the size is followed by numbers and nullable pointers.
+// SAFETY: the structure is `repr(C)` and begins with its size. The other fields are numbers and
+// nullable pointers, so all zeros are a valid value.
 unsafe impl Grows for ErrorSinkTable {
     /// Length in revision 1.0, which excludes later additions.
     const LEAST: usize = std::mem::offset_of!(Self, detail) + size_of::<usize>();
@@ -97,7 +98,7 @@ pub fn caught<T>(entry: &str, run: impl FnOnce() -> Result<T, Failure>) -> Resul
 /// `err` follows the crate's rules.
 pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Result<(), Failure>) -> Code {
     let Err(failure) = caught(entry, run) else { return DONE };
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds this function's safety contract.
     unsafe { tell(err, &failure) };
     if failure.code > 0 { failure.code } else { class::PLUGIN << 16 }
 }
@@ -105,15 +106,15 @@ pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Re
 /// # Safety
 /// `err` follows the crate's rules.
 unsafe fn tell(err: ErrorSink, failure: &Failure) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds this function's safety contract.
     let Ok(table) = (unsafe { adopt(err.table) }) else { return };
     if let Some(message) = table.message {
-        // SAFETY: the text lives until the call returns.
+        // SAFETY: the string lives until the call returns.
         unsafe { message(err.this, Text::of(&failure.message)) };
     }
     if let Some(detail) = table.detail {
         for (name, value) in &failure.details {
-            // SAFETY: the texts live until the call returns.
+            // SAFETY: the strings live until the call returns.
             unsafe { detail(err.this, Text::of(name), Text::of(value)) };
         }
     }
@@ -137,15 +138,16 @@ unsafe extern "C" fn told_message(this: *mut c_void, message: Text) -> Code {
     // SAFETY: `this` points to the `Told` of the current call, and is used on the thread of that
     // call.
     let told = unsafe { &mut *this.cast::<Told>() };
-    // SAFETY: texts are valid until the call returns.
+    // SAFETY: the strings are valid until the call returns.
     told.message = unsafe { message.lossy() }.unwrap_or_default();
     DONE
 }
 
 unsafe extern "C" fn told_detail(this: *mut c_void, name: Text, value: Text) -> Code {
-    // SAFETY: as in `told_message`.
+    // SAFETY: `this` points to the `Told` of the current call, and is used on the thread of that
+    // call.
     let told = unsafe { &mut *this.cast::<Told>() };
-    // SAFETY: texts are valid until the call returns.
+    // SAFETY: the strings are valid until the call returns.
     let [name, value] = [name, value].map(|text| unsafe { text.lossy() }.unwrap_or_default());
     told.details.push((name, value));
     DONE

@@ -30,7 +30,8 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     if structure.is_null() || !structure.is_aligned() {
         return Err(Unfit::Nowhere);
     }
-    // SAFETY: every such structure begins with its size.
+    // SAFETY: the pointer is aligned and not null, and every structure that implements `Grows`
+    // begins with its size.
     let size = unsafe { structure.cast::<usize>().read() };
     if size < S::LEAST {
         return Err(Unfit::TooShort(size));
@@ -55,7 +56,7 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
 /// # Safety
 /// The safety conditions of [`adopt`] apply.
 pub(crate) unsafe fn adopt_as<S: Grows>(what: &str, structure: *const S) -> Result<S, Failure> {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds this function's safety contract.
     unsafe { adopt(structure) }.map_err(|unfit| match unfit {
         Unfit::Nowhere => Failure::contract(&format!("{what} is null or misaligned")),
         Unfit::TooShort(size) => {
@@ -95,7 +96,8 @@ mod tests {
         later: usize,
     }
 
-    // SAFETY: the size is followed by numbers.
+    // SAFETY: the structure is `repr(C)` and begins with its size. The other fields are numbers, so
+    // all zeros are a valid value.
     unsafe impl Grows for Slots {
         const LEAST: usize = std::mem::offset_of!(Slots, later);
     }

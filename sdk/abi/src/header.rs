@@ -60,7 +60,7 @@ pub(crate) const OBJECTS: &[ObjectFacts] = &[
     RecordPlanTable::FACTS,
 ];
 
-/// Returns the text of `include/ferry_plugin.h`.
+/// Returns the contents of `include/ferry_plugin.h`.
 #[must_use]
 pub fn header() -> String {
     let mut text = include_str!("header_start.h").to_owned();

@@ -10,9 +10,9 @@
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class. Before you return an error, report the
  *   reason to ferry's error sink. Write results through the pointers only if the call succeeds. If a call fails with
  *   FERRY_CANCELLED, the user has canceled the run: return that status.
- * - Arguments are borrowed until the call returns, including objects, texts and slices. The receiver owns the
+ * - Arguments are borrowed until the call returns, including objects, strings and slices. The receiver owns the
  *   objects that a call returns, and those that are passed to FerryRegistrar.add and FerryRecordReader.open. It calls
- *   their drop once. Returned texts and slices remain valid for as long as the called object exists.
+ *   their drop once. Returned strings and slices remain valid for as long as the called object exists.
  * - An object is dropped after the objects that it created: a set after its streams, a reader after its set.
  * - Many threads call formats, readers, writers, decoders, plans and sets at the same time. Only the thread that
  *   received a sink may call it. Libraries are never unloaded.

@@ -78,12 +78,12 @@ impl Manifest {
     /// Returns an error if the symbol is not a manifest. The error is meant for the author of the
     /// library.
     pub unsafe fn read(symbol: *const Self) -> Result<Self, String> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         let is_marked = symbol.is_aligned() && unsafe { (&raw const (*symbol).magic).read() } == MAGIC;
         if !is_marked {
             return Err("does not begin with its magic, FERRY_MAGIC".to_owned());
         }
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         let (size, least) = (unsafe { (&raw const (*symbol).size).read() } as usize, size_of::<Self>());
         if size < least {
             return Err(format!("must say its size in bytes: expected at least {least}, found {size}"));
@@ -200,7 +200,8 @@ pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u3
     let mut offered = Offered(Vec::new());
     let program = Program::default();
     let (host, registrar) = (Borrowed::shared(&program).object(), Borrowed::sink(&mut offered).object());
-    // SAFETY: guaranteed by the caller. Both objects live until the call returns.
+    // SAFETY: the caller upholds this function's safety contract. Both objects live until the call
+    // returns.
     call(Sender::Plugin, |err| unsafe { init(host, registrar, err) })?;
     Ok((offered.0, program.0.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
@@ -229,7 +230,8 @@ fn untyped<T: Table>(object: Owned<T>) -> Result<Owned<ObjectTable>, Failure> {
 /// The object must be of the kind `T`.
 unsafe fn typed<T: Table>(object: Owned<ObjectTable>) -> Result<Owned<T>, Failure> {
     let (table, this) = ObjectTable::halves(object.into_object());
-    // SAFETY: guaranteed by the caller. Ownership of the object is transferred.
+    // SAFETY: the caller upholds this function's safety contract. Ownership of the object is
+    // transferred.
     unsafe { Owned::raise(T::object(table.cast(), this)) }
 }
 

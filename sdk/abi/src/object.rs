@@ -66,7 +66,7 @@ impl<T: Table> Handle<T> {
     /// The object must follow the crate's rules for as long as the handle is used.
     unsafe fn new(object: T::Object) -> Result<Self, Failure> {
         let (table, this) = T::halves(object);
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         let table = unsafe { adopt_as(&format!("Ferry{}Table", T::NAME), table) }?;
         Ok(Self { table, this })
     }
@@ -79,9 +79,9 @@ pub struct Borrowed<'a, T: Table> {
     life: PhantomData<&'a mut ()>,
 }
 
-// SAFETY: as for the handle, which is the only part of the object that other threads use.
+// SAFETY: the crate's rules allow many threads to call a shared object.
 unsafe impl<T: Shared> Send for Borrowed<'_, T> {}
-// SAFETY: as for the handle.
+// SAFETY: the crate's rules allow many threads to call a shared object.
 unsafe impl<T: Shared> Sync for Borrowed<'_, T> {}
 
 impl<'a, T: Table> Borrowed<'a, T> {
@@ -105,7 +105,7 @@ impl<'a, T: Table> Borrowed<'a, T> {
     /// # Safety
     /// The safety conditions of [`Argument::raise`] apply.
     pub(crate) unsafe fn raise(object: T::Object) -> Result<Self, Failure> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         Ok(Self { handle: unsafe { Handle::new(object) }?, object, life: PhantomData })
     }
 
@@ -130,9 +130,9 @@ pub struct Owned<T: Table> {
     is_open: bool,
 }
 
-// SAFETY: as for the handle of the object.
+// SAFETY: the crate's rules allow many threads to call a shared object.
 unsafe impl<T: Shared> Send for Owned<T> {}
-// SAFETY: as for the handle of the object.
+// SAFETY: the crate's rules allow many threads to call a shared object.
 unsafe impl<T: Shared> Sync for Owned<T> {}
 
 impl<T: Table> Owned<T> {
@@ -147,7 +147,7 @@ impl<T: Table> Owned<T> {
     /// The safety conditions of [`Argument::raise`] apply. In addition, the object must
     /// have no other owner.
     pub(crate) unsafe fn raise(object: T::Object) -> Result<Self, Failure> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         Ok(Self { handle: unsafe { Handle::new(object) }?, object, is_open: true })
     }
 
@@ -213,7 +213,7 @@ impl<O: ObjectOf> Argument for Given<O> {
     }
 
     unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { Owned::raise(self.0) }
     }
 }
@@ -227,7 +227,7 @@ impl<O: ObjectOf> Answer for Given<O> {
     }
 
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { Owned::raise(self.0) }
     }
 }

@@ -74,7 +74,8 @@ macro_rules! object {
             )*
         }
 
-        // SAFETY: the size is followed by nullable pointers.
+        // SAFETY: the structure is `repr(C)` and begins with its size. The other fields are
+        // nullable pointers, so all zeros are a valid value.
         unsafe impl Grows for $Table {
             const LEAST: usize = size_of::<usize>() * (3 + <[&str]>::len(&[$(stringify!($first)),*]));
         }
@@ -117,7 +118,7 @@ macro_rules! object {
             }
 
             unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller upholds this function's safety contract.
                 unsafe { Borrowed::raise(self) }
             }
         }
@@ -311,7 +312,8 @@ macro_rules! request {
             $( $(#[doc = $field_doc])* pub $field: <$t as Argument>::Safe<'a>, )*
         }
 
-        // SAFETY: the size is followed by facts for which all zeros are a valid value.
+        // SAFETY: the structure is `repr(C)` and begins with its size. All zeros are a valid value
+        // of the other fields.
         unsafe impl Grows for $Raw {
             const LEAST: usize = {
                 let ends = [$( std::mem::offset_of!($Raw, $first) + size_of::<$first_type>() ),*];
@@ -349,9 +351,9 @@ macro_rules! request {
             }
 
             unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller upholds this function's safety contract.
                 let raw = unsafe { adopt_as(concat!("Ferry", stringify!($Raw)), self.at) }?;
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller upholds this function's safety contract.
                 Ok($Safe { $( $field: unsafe { <$t as Argument>::raise(raw.$field) }?, )* })
             }
         }

@@ -147,17 +147,17 @@ fn null_tables_and_null_slots_are_failures() {
 fn text_flags_and_slices_are_looked_at_where_they_arrive() {
     let bytes = [b'a', 0xff];
     let text: (*const u8, usize) = (bytes.as_ptr(), bytes.len());
-    // SAFETY: a text is a pointer and a length.
+    // SAFETY: `Text` consists of a pointer and a length.
     let text = unsafe { std::mem::transmute::<(*const u8, usize), Text>(text) };
     // SAFETY: the bytes live until this function returns.
     assert!(unsafe { <Text as Argument>::raise(text) }.unwrap_err().message.contains("UTF-8"));
-    // SAFETY: a text is a pointer and a length. Nothing is read through the null pointer.
+    // SAFETY: `Text` consists of a pointer and a length. Nothing is read through the null pointer.
     let nowhere = unsafe { std::mem::transmute::<(usize, usize), Text>((0, 3)) };
-    // SAFETY: the call checks for a null pointer before it reads the text.
+    // SAFETY: the call checks for a null pointer before it reads the string.
     assert!(unsafe { <Text as Argument>::raise(nowhere) }.is_err());
-    // SAFETY: a text is a pointer and a length.
+    // SAFETY: `Text` consists of a pointer and a length.
     let endless = unsafe { std::mem::transmute::<(*const u8, usize), Text>((bytes.as_ptr(), usize::MAX)) };
-    // SAFETY: the call checks for an impossible length before it reads the text.
+    // SAFETY: the call checks for an impossible length before it reads the string.
     assert!(unsafe { <Text as Argument>::raise(endless) }.is_err());
     // SAFETY: a flag is represented as a single byte.
     let flag = unsafe { std::mem::transmute::<u8, Flag>(2) };

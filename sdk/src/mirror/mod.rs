@@ -32,5 +32,5 @@ pub use faults::PluginFaults;
 pub use format::RemoteFormat;
 pub(crate) use format::lend_formats;
 pub use numbers::level;
-/// Returns the text of `ferry_plugin.h`, for plugins in C.
+/// Returns the contents of `ferry_plugin.h`, for plugins in C.
 pub use tensorferry_abi::header as c_header;

@@ -21,7 +21,7 @@ pub(crate) fn schema_to_abi(schema: &Schema) -> Result<ArrowSchema> {
     check_names(schema.fields())?;
     let exported = FFI_ArrowSchema::try_from(schema)
         .map_err(|e| Error::plugin(format!("the schema cannot cross the boundary: {e}")))?;
-    // SAFETY: the contract in the module documentation.
+    // SAFETY: the contract in the module documentation holds.
     Ok(unsafe { transmute::<FFI_ArrowSchema, ArrowSchema>(exported) })
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn schema_from_abi(schema: ArrowSchema) -> Result<SchemaRef> {
 }
 
 pub(crate) fn stream_to_abi(stream: Box<dyn RecordBatchReader + Send>) -> ArrowArrayStream {
-    // SAFETY: the contract in the module documentation.
+    // SAFETY: the contract in the module documentation holds.
     unsafe { transmute::<FFI_ArrowArrayStream, ArrowArrayStream>(FFI_ArrowArrayStream::new(stream)) }
 }
 

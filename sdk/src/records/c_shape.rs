@@ -29,7 +29,7 @@ fn check_field(field: &ArrowSchema, depth: usize) -> Result<()> {
         return Err(wrong("the schema is nested too deep"));
     }
     for (text, what) in [(field.format, "format"), (field.name, "name")] {
-        // SAFETY: a text that is not null ends with a zero byte, as the interface requires.
+        // SAFETY: the string is not null, and ends with a zero byte, as the interface requires.
         if !text.is_null() && unsafe { CStr::from_ptr(text) }.to_str().is_err() {
             return Err(wrong(&format!("the {what} of a column is not UTF-8")));
         }

@@ -127,7 +127,7 @@ impl JsonEncoders {
     }
 }
 
-/// Returns the values of a column as JSON texts. Nulls are included.
+/// Returns the values of a column, each serialized as JSON. Nulls are included.
 ///
 /// # Errors
 /// Returns an unsupported error that names the column if a value has no string representation.

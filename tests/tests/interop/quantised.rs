@@ -1,5 +1,5 @@
-//! Compares every supported form of quantized checkpoint with values that numpy computes with the
-//! formulas of the libraries.
+//! Compares every supported form of quantized checkpoint with values that numpy computes from the
+//! libraries' formulas.
 
 use tensorferry_tests::{Ferry, python};
 

@@ -109,7 +109,7 @@ fn files_take_turns_as_in_tf_data() {
         "7,7,7,7/4/7",
         "9,1,1,1,9/2/4",
         "300,2,200/2/64",
-        // A file without records is skipped in its turn.
+        // A file without records is skipped when its turn comes.
         "0,2,0,1/2/1",
         "3,0,0,4,2/2/2",
         "3,0,4,0,0,2/3/1",

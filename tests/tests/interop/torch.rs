@@ -10,7 +10,7 @@ use tensorferry_tests::seen::Seen;
 use tensorferry_tests::{Ferry, args, python};
 
 /// Reads a file with its framework. torch can look up or calculate the offsets of storages, and
-/// both ways must produce the same result.
+/// both methods must produce the same result.
 fn seen(path: &Path) -> Seen {
     let seen = Seen::by_framework(path);
     if path.extension() == Some(OsStr::new("pt")) {

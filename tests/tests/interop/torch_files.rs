@@ -18,8 +18,8 @@ fn made_by(script: &str) -> (Ferry, Value) {
     (ferry, printed)
 }
 
-/// Returns the same as [`made_by`] for a script that writes the files of the plugin's own tests and
-/// describes their contents.
+/// Like [`made_by`], but for a script that writes the files of the plugin's own tests and describes
+/// their contents.
 fn made_by_plugin(set: &str) -> (Ferry, Value) {
     let script = root().join("plugins/torch/tests").join(set).join("make.py");
     let ferry = Ferry::new();
@@ -28,7 +28,7 @@ fn made_by_plugin(set: &str) -> (Ferry, Value) {
     (ferry, expected)
 }
 
-/// Returns the facts of a file's tensors from the description that a script printed.
+/// Returns facts about a file's tensors, from the description that a script printed.
 fn described(tensors: &Value) -> BTreeMap<String, Facts> {
     let tensors = tensors.as_object().unwrap().iter();
     let fact = |fact: &Value| {

@@ -165,13 +165,13 @@ fn a_mapping_has_the_bytes_that_reading_gives() {
     let model = registry().open(fixture("safetensors", "all_dtypes")).unwrap();
     let mut mapped = 0;
     for tensor in model.tensors().filter(|tensor| tensor.byte_len() > 0) {
-        // SAFETY: fixtures are not modified.
+        // SAFETY: nothing modifies fixture files while the tests run.
         assert_eq!(*unsafe { tensor.map() }.unwrap(), *tensor.read().unwrap(), "{}", tensor.name());
         mapped += 1;
     }
     assert!(mapped > 10, "{mapped}");
     let views = registry().open(fixture("torch", "zip_views")).unwrap();
-    // SAFETY: fixtures are not modified.
+    // SAFETY: nothing modifies fixture files while the tests run.
     let refused = views.tensors().filter(|tensor| unsafe { tensor.map() }.is_err()).count();
     assert!(refused > 0, "a view with strides has no bytes to map");
 }

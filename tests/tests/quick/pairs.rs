@@ -276,7 +276,7 @@ model has a matrix of Q8_0 and a typed entry.
 | `-` | no such input exists |
 ";
 
-/// Returns the facts of a model's tensors, read in the same way as by `ferry inspect`.
+/// Returns facts about a model's tensors, read in the same way as by `ferry inspect`.
 fn facts(registry: &Registry, path: &Path) -> Result<BTreeMap<String, Facts>, Error> {
     let model = registry.open(path)?;
     let facts = |tensor: tensorferry::Tensor| {

@@ -78,8 +78,8 @@ impl Copy {
         ])
     }
 
-    /// Applies changes to the sources. Each change is a file, a text that must occur once, and its
-    /// replacement.
+    /// Applies changes to the sources. Each change is a file, a string that must occur once, and
+    /// the replacement.
     pub(crate) fn patched(mut self, patches: &[(&str, &str, &str)]) -> Self {
         let owned = |&(file, before, after): &(&str, &str, &str)| {
             (file.to_owned(), before.to_owned(), after.to_owned())

@@ -78,8 +78,8 @@ impl Liar {
         let output = self.ferry.at(if input == "in.lies" { "out.safetensors" } else { "out.parquet" });
         let input = self.ferry.at(input);
         let outcome = self.run(lie, &mut self.ferry.command(args!["convert", input, output]));
-        // This is also true if a destructor fails, because a reader is dropped before the output
-        // becomes visible.
+        // The output exists only if the program succeeds. A failed destructor also prevents the
+        // output, because a reader is dropped before the output becomes visible.
         assert_eq!(output.exists(), outcome.code == Some(0), "{lie}: {outcome}");
         let _ = std::fs::remove_file(output);
         outcome

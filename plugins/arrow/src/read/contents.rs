@@ -23,8 +23,7 @@ pub(super) struct Contents {
     pub(super) schema: SchemaRef,
     pub(super) dictionaries: Vec<DictionaryMessage>,
     pub(super) batches: Vec<Batch>,
-    /// Keys of the metadata of the file and of its messages, without the keys of the schema's
-    /// metadata.
+    /// Metadata keys of the file and its messages, excluding the keys of the schema's metadata.
     pub(super) custom: BTreeSet<String>,
 }
 

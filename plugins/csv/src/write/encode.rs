@@ -90,7 +90,7 @@ impl Encoder {
         Ok(line)
     }
 
-    /// Returns the lines of the rows in `batches`, and the losses of their values.
+    /// Returns the lines for the rows in `batches`, and the losses that encoding the values caused.
     pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
         let mut text = Vec::new();
         let mut kinds = vec![Kind::None; self.columns.len()];
@@ -173,7 +173,7 @@ impl Encoder {
             }
             if has_lost_null {
                 let why = "a null in the only column becomes an empty text, since an empty line is not a row everywhere";
-                // Verification must skip this value, because it is read back as a different one.
+                // Verification must skip this value, because it is read back as a different value.
                 let loss = Loss::new(LossKind::Record, column.field.name(), why);
                 losses.push(loss.severity(Severity::Changed));
             }

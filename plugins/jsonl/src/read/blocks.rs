@@ -58,7 +58,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Number of blank lines at the beginning of a text, and number of bytes in them.
+/// The blank lines at the beginning of a buffer: their number and their total length in bytes.
 struct BlankLines {
     bytes: usize,
     lines: u64,
@@ -85,7 +85,7 @@ fn memory_for(line: &[u8], max: u64) -> u64 {
     if (line.len() as u64) * (MEMORY_OF_A_BYTE + MEMORY_OF_A_VALUE) <= max {
         return text;
     }
-    // This also counts separators within strings, but there are few of them.
+    // The count includes separators within strings, which are rare.
     text + memchr::memchr2_iter(b',', b':', line).count() as u64 * MEMORY_OF_A_VALUE
 }
 

@@ -17,7 +17,7 @@ use tensorferry_sdk::arrow_array::types::Float64Type;
 use tensorferry_sdk::arrow_array::{Array as _, ArrayRef, make_array, new_null_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Fields, SchemaRef};
 
-/// A float represents all integers up to this one exactly.
+/// A float represents all integers up to this value exactly.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// A factory for decoders that differ from those of `arrow_json`. Bytes are decoded from base64

@@ -3,7 +3,7 @@
 use tensorferry_sdk::arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// Properties of the numbers of a column that have been read so far.
+/// Properties of the numbers that have been read so far in a column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
     /// Whether any number has a fraction or an exponent.
@@ -31,7 +31,7 @@ impl Numbers {
     /// integers as floats.
     pub(super) const LONG: f64 = 9_223_372_036_854_775_808.0;
     pub(super) const FLOAT: Self = Self { has_float: true, is_negative: false, width: Width::Exact };
-    /// A float represents all integers up to this one exactly.
+    /// A float represents all integers up to this value exactly.
     const EXACT: u64 = 1 << 53;
 
     pub(super) fn of_u64(value: u64) -> Self {
@@ -65,7 +65,7 @@ impl Numbers {
         }
     }
 
-    /// Returns the properties of the union of the numbers of `self` and `other`.
+    /// Returns the properties of all numbers that `self` and `other` describe.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             has_float: self.has_float || other.has_float,

@@ -24,7 +24,7 @@ const SKIPPED_ROWS: usize = 1 << 16;
 pub(super) struct Checks {
     /// Whether a key that is not in the schema is an error.
     pub(super) is_strict: bool,
-    /// Whether the lines have been scanned. If set, every line is valid JSON, and the losses of its
+    /// Whether the lines have been scanned. If set, every line is valid JSON, and all losses of
     /// keys have already been reported.
     pub(super) is_scanned: bool,
     pub(super) seen: Option<ValuesSeen>,

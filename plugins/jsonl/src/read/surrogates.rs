@@ -1,5 +1,5 @@
-//! Conversion of escaped surrogate pairs, half of which `arrow_json` would decode as the wrong
-//! character.
+//! Replaces escaped surrogate pairs with their characters. `arrow_json` would decode half of all
+//! pairs as wrong characters.
 
 use std::borrow::Cow;
 

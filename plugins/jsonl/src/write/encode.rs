@@ -83,7 +83,7 @@ fn is_union(data_type: &DataType) -> bool {
 }
 
 impl Lines {
-    /// Returns the lines of the rows in `batches`, and the losses of their values.
+    /// Returns the lines for the rows in `batches`, and the losses that encoding the values caused.
     pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
         let refused = |error: ArrowError| {
             Error::unsupported(error.to_string()).context("JSON cannot represent these rows")

@@ -49,7 +49,7 @@ pub(crate) struct Chunk {
     pub(crate) mask: u32,
 }
 
-/// Location of a chunk index, and the properties of the dataset that are needed to read the index.
+/// Location of a chunk index, and the dataset properties that are needed to read the index.
 pub(crate) struct Index<'a> {
     pub(crate) address: u64,
     /// Shape of a chunk.

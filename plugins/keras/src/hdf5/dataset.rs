@@ -119,7 +119,7 @@ impl Dataset {
     }
 }
 
-/// The properties of a dataset that are needed to find its elements.
+/// Dataset properties that are needed to find the elements.
 struct Elements<'a> {
     header: &'a Header,
     datatype: &'a Datatype,

@@ -50,7 +50,7 @@ impl Form {
     }
 }
 
-/// Properties of the arrays of a column that have been examined so far.
+/// Properties of the arrays that have been examined so far in a column.
 #[derive(Clone, Copy)]
 struct ArrayShapes {
     number: Option<Number>,

@@ -79,7 +79,8 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
     Ok(members)
 }
 
-/// Returns whether a folder contains a Parquet file, directly or in its first partition folders.
+/// Returns whether the source contains a Parquet file. Searches the root folder, then its first
+/// partition folder, then the first partition folder inside that folder, and so on.
 pub(crate) fn any(source: &dyn Source) -> Result<bool> {
     let mut folder = String::new();
     for _ in 0..=MAX_DEPTH {

@@ -136,7 +136,7 @@ pub(crate) fn add_to(
     special::add_to(entries, json.as_ref(), &settings, config, is_of_pieces)
 }
 
-/// Returns whether a sentencepiece tokenizer adds a space before a text.
+/// Returns whether a sentencepiece tokenizer adds a space before the input string.
 fn prepends(json: &Json) -> bool {
     let is_prepend = |step: &Json| step["type"] == "Prepend";
     let is_metaspace = |step: &Json| {

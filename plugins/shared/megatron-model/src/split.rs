@@ -15,7 +15,7 @@ const OUTPUT: &str = "output_layer.weight";
 /// The reason why a model whose parameters have old names is not written.
 pub const OLD_NAME: &str = "only names of megatron-core can be written, and this name is older";
 
-/// Properties of the model that the arguments of a training run define.
+/// Model properties that the arguments of a training run define.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelFacts {
     pub gated: Option<bool>,

@@ -33,7 +33,7 @@ impl TextFile {
         self.source.len(self.file)
     }
 
-    /// Returns whether the text is not compressed.
+    /// Returns whether the file is not compressed.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.codec == Codec::Plain

@@ -37,8 +37,8 @@ impl WrittenTensor<'_> {
         pickle.mark();
         self.push_view(pickle)?;
         pickle.bool(requires_grad);
-        // This is the mapping for gradient hooks. torch stores the mapping in the tensor, so each
-        // tensor needs a separate mapping.
+        // This call creates the mapping for gradient hooks. torch stores the mapping in the tensor,
+        // so each tensor needs a separate mapping.
         pickle.call_without_arguments("collections", "OrderedDict");
         if self.dtype.storage_class.is_none() {
             pickle.global("torch", self.dtype.name);

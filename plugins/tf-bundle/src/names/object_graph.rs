@@ -48,7 +48,7 @@ pub(crate) struct SavedValue<'a> {
     pub(crate) node: usize,
     /// The name of the value within the object.
     pub(crate) attribute: &'a str,
-    /// The full name of the variable, if it has one. It is not necessarily unique.
+    /// The full name of the variable, if it has one. Full names are not necessarily unique.
     pub(crate) full_name: Option<&'a str>,
     /// The path of the object. `None` if the object is unreachable, or if the path is longer than
     /// the limit for names.
@@ -178,7 +178,7 @@ fn exported_twice(nodes: &[TrackableObject]) -> Vec<(&str, &str)> {
 }
 
 /// Builds paths until their total length exceeds the limit. In a long chain of objects, the total
-/// length of the paths grows with the square of the number of objects.
+/// path length grows quadratically with the number of objects.
 struct Paths<'a> {
     walk: &'a GraphWalk<'a>,
     limits: &'a Limits,

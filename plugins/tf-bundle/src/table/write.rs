@@ -2,8 +2,9 @@
 //! receives entries in key order and buffers only one block in memory.
 //!
 //! A data block ends when it reaches 262,144 bytes, and every sixteenth key in it is complete. All
-//! keys in the index block are complete. Its key for a data block is the shortest key between the
-//! last key of that block and the first key of the next block. Blocks are not compressed.
+//! keys in the index block are complete. The index block's key for a data block is the shortest key
+//! between the last key of that block and the first key of the next block. Blocks are not
+//! compressed.
 //!
 //! Sources: `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` for the options, and
 //! `tensorflow/core/lib/io/table_builder.cc`, `block_builder.cc` and `format.cc` for the bytes.

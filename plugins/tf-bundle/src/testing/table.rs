@@ -34,8 +34,8 @@ impl BlockBytes {
         self.finish_with(&[0, 1])
     }
 
-    /// Returns the block with these numbers as its restarts. The count of the restarts follows
-    /// them.
+    /// Returns the block with these numbers as its restarts. The restart count follows the
+    /// restarts.
     pub(crate) fn finish_with(mut self, restarts: &[u32]) -> Vec<u8> {
         self.bytes.extend(restarts.iter().flat_map(|restart| restart.to_le_bytes()));
         self.bytes

@@ -1,5 +1,5 @@
-//! Tests of hand-built bundles. They contain table styles, slices, byte orders, sizes and numbers
-//! that TensorFlow's own writers rarely or never write, and damage.
+//! Tests of hand-built bundles. The bundles contain table styles, slices, byte orders, sizes and
+//! numbers that TensorFlow's own writers rarely or never write. Some bundles are damaged.
 
 use tempfile::tempdir;
 use tensorferry_tests::bundle::{Bundle, Entry, dtype};

@@ -179,9 +179,9 @@ fn older_weights_in_another_format_go_or_are_told_of() {
     }
 }
 
-/// Tests files that trainers write next to a model, with suffixes of weights, which are not
-/// weights. They are copied along with the model, and the output is read as the format in which it
-/// was written.
+/// Tests files that trainers write next to a model. The files have the suffixes of weights files,
+/// but do not contain weights. ferry copies them along with the model, and reads the output as the
+/// format in which it was written.
 #[test]
 fn what_training_keeps_beside_a_model_goes_along() {
     let ferry = Ferry::new();

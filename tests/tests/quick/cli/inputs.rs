@@ -81,7 +81,7 @@ fn a_file_of_one_rank_is_not_a_model() {
         ferry.try_convert(folder, &output, &[]).expect(3).says(&["parts of one model"]);
         ferry.convert(&zero, &output, &["-i", "shard=alone", "--force"]);
     }
-    // With only one rank, its file is a whole model.
+    // If there is only one rank, the rank's file is a whole model.
     ferry.convert(&model, &ferry.at("whole/consolidated.00.pth"), &[]);
     for input in ["whole", "whole/consolidated.00.pth"] {
         ferry.convert(&ferry.at(input), &ferry.at("out.safetensors"), &["--force"]);

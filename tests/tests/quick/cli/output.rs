@@ -52,7 +52,7 @@ fn companions_are_chosen() {
     let of_folder = copied(&model, "some/", "config.json, tokenizer*");
     assert_eq!(of_folder, ["config.json", "pooling/config.json", "tokenizer.json", "tokenizer/vocab.txt"]);
     assert!(ferry.equal(&model, &ferry.at("none")));
-    // Files next to an input that is a file are copied only if they are named.
+    // If the input is a file, adjacent files are copied only if an option names them.
     assert_eq!(copied(&weights, "of-file/", "*.json"), ["config.json", "tokenizer.json"]);
     assert!(copied(&weights, "of-file-all/", "none").is_empty());
     let output = ferry.at("misspelled/");

@@ -267,8 +267,8 @@ fn modules() {
     let not_persistent = [(text("_non_persistent_buffers_set"), set)];
     let wide: Vec<_> = named("a", ENOUGH).into_iter().map(|name| (name, b"N".to_vec())).collect();
     let wide_module = [&module("M", [empty, empty, empty], &wide)[..], b"q\x000"].concat();
-    // This object is not a module. It has the same number of attributes and a tensor, so that the
-    // reader walks it again.
+    // This object is not a module. It has as many attributes as `wide_module`, and also a tensor,
+    // so that the reader walks it again.
     let wide_object = [&global("m", "C")[..], b")\x81", &dict(&wide), b"b(K\x01", &float(), b"u"].concat();
     let attribute = [text(&"a".repeat(MANY)), b"q\x000".to_vec()].concat();
     let classes: Vec<_> = (0..2000)

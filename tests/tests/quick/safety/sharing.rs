@@ -32,7 +32,7 @@ fn floats(key: usize, len: i64, offset: i64, size: &[i64], stride: &[i64]) -> Ve
     tensor(storage("FloatStorage", &key.to_string(), len), offset, size, stride)
 }
 
-/// Returns a sparse tensor of `len` numbers, of which one is stored.
+/// Returns a sparse tensor of `len` numbers that stores only one of them.
 fn sparse(len: i64) -> Vec<u8> {
     sparse_of(0, len)
 }

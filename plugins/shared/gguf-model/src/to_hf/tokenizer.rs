@@ -199,8 +199,8 @@ impl Tokenizer<'_> {
         self.special(word).filter(|_| says)
     }
 
-    /// Returns the template of the tokens that surround a text. Returns `None` if no tokens are
-    /// added to a text.
+    /// Returns the template for the tokens that surround the input string. Returns `None` if no
+    /// tokens are added.
     fn template(&self, adds_bos: bool) -> Option<Json> {
         let (bos, eos) = (self.adds("bos", adds_bos), self.adds("eos", false));
         let around = |sequence: &str, kind: u32| -> Vec<Json> {

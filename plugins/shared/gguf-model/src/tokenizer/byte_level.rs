@@ -14,7 +14,8 @@ pub(super) fn add_to(
 ) -> Result<()> {
     match &json["normalizer"] {
         Json::Null => {}
-        // llama.cpp does not normalize texts, but almost all texts are already in this normal form.
+        // llama.cpp does not normalize its input, but almost all text is already in this normal
+        // form.
         normalizer if normalizer["type"] == "NFC" => {}
         normalizer => return Err(refused(&format!("the normalizer {}", splits::shown(normalizer)))),
     }

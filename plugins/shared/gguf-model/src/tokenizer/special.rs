@@ -1,5 +1,5 @@
-//! Determines the special tokens at the beginning and end of texts, and whether a tokenizer adds
-//! these tokens automatically (`SpecialVocab` in gguf-py).
+//! Determines the special tokens at the beginning and end of the input, and whether a tokenizer
+//! adds these tokens automatically (`SpecialVocab` in gguf-py).
 
 use crate::config::Config;
 use crate::entries::Entries;
@@ -24,7 +24,7 @@ const CODE_LLAMA: u64 = 32_016;
 const GRANITE: u64 = 49_152;
 
 /// Adds the IDs of special tokens, and the settings that define which of these tokens are added to
-/// texts. For a sentencepiece tokenizer, IDs outside the vocabulary are ignored.
+/// the input. For a sentencepiece tokenizer, IDs outside the vocabulary are ignored.
 pub(super) fn add_to(
     entries: &mut Entries,
     tokenizer: Option<&Json>,
@@ -69,7 +69,7 @@ pub(super) fn add_to(
     Ok(())
 }
 
-/// Given a template for a pair of texts, returns the steps between the two texts.
+/// Given a template for a pair of strings, returns the steps between the two strings.
 fn between(pair: &Json) -> &[Json] {
     let pair = pair.as_array().map_or(&[][..], Vec::as_slice);
     let place = |text: &str| pair.iter().position(|place| place["Sequence"]["id"] == text);

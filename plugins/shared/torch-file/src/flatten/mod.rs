@@ -195,7 +195,7 @@ enum NamedEntry {
         shape: Vec<u64>,
         bytes: Vec<u8>,
     },
-    /// A tensor that contains the text of a JSON object. One value in the JSON object is a number
+    /// A tensor that contains a serialized JSON object. One value in the JSON object is a number
     /// that is read from another tensor.
     JsonOfNumber {
         before: String,

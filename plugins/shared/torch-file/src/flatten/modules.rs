@@ -24,7 +24,7 @@ const MAX_NAMED: usize = 12;
 /// Maximum number of characters of an attribute name in a loss.
 const MAX_NAME_CHARS: usize = 80;
 
-/// The losses of modules. They are reported once per module class.
+/// Losses that occur in modules, which are reported once per module class.
 #[derive(Default)]
 pub(super) struct ClassLosses {
     by_class: HashMap<String, usize>,

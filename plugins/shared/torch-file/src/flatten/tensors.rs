@@ -19,7 +19,7 @@ use tensorferry_sdk::{
 pub(super) struct AddedTensors {
     /// Name and node of each tensor, in the order of the walk.
     pub(super) tensors: Vec<(String, NodeId)>,
-    /// Storages of which tensors are direct views.
+    /// Storages that tensors view directly.
     viewed: HashSet<StorageId>,
     /// Names of tensors whose bytes are computed, and the storages of these bytes.
     made: Vec<(String, StorageId)>,

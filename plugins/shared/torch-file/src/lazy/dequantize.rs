@@ -131,7 +131,7 @@ impl ChannelValues {
 
 /// Returns the value of each code of an 8-bit float dtype. Returns `None` for integer dtypes.
 fn float8_numbers(dtype: Dtype) -> Option<[f32; 256]> {
-    // These are the number of mantissa bits, the exponent bias, and whether the dtype has
+    // Each tuple contains the number of mantissa bits, the exponent bias, and whether the dtype has
     // infinities.
     let (mantissa, bias, has_infinities) = match dtype {
         Dtype::F8_E4M3 => (3, 7, false),

@@ -86,8 +86,8 @@ impl Text {
                 escaped.push_str(&format!("\\u{unit:04x}"));
                 rest = &rest[3..];
             } else {
-                // This is never reached, because `literal::check_text` accepts only UTF-8 and lone
-                // surrogates.
+                // This branch is never reached, because `literal::check_text` accepts only UTF-8
+                // and lone surrogates.
                 rest = &[];
             }
         }

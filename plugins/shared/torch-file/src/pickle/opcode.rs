@@ -28,7 +28,7 @@ pub(super) enum Op<'a> {
     Bool(bool),
     /// `I`, `J`, `K`, `L`, `M`, `8a`, `8b`.
     Int(i64),
-    /// The same bytes as `Int`, for integers beyond 64 bits.
+    /// An integer that does not fit into 64 bits, in the same encoding as `Int`.
     Long(Box<[u8]>),
     /// `F`, `G`.
     Float(f64),
@@ -274,15 +274,15 @@ impl<'a> Decoder<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Consumes a length that is stored in `N` bytes, and the number of bytes that it states.
-    /// Returns those bytes.
+    /// Consumes a length that is stored in `N` bytes, and then that number of bytes. Returns those
+    /// bytes.
     fn counted<const N: usize>(&mut self) -> Result<&'a [u8]> {
         let mut len = [0; 8];
         len[..N].copy_from_slice(&self.array::<N>()?);
         self.take(u64::from_le_bytes(len))
     }
 
-    /// Consumes a signed length and the number of bytes that it states. Returns those bytes.
+    /// Consumes a signed length, and then that number of bytes. Returns those bytes.
     fn signed_counted(&mut self) -> Result<&'a [u8]> {
         let len = i32::from_le_bytes(self.array()?);
         self.take(u64::try_from(len).map_err(|_| Error::malformed("a length is negative").found(len))?)
