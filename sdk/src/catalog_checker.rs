@@ -23,7 +23,7 @@ pub(crate) struct CatalogChecker<'a> {
 
 impl Catalog {
     /// Returns this catalog with different tensors in the same storages. The tensors must pass the
-    /// same checks as those of a reader. Extents must be in bounds, names must be unique, and
+    /// same checks as a reader's tensors. Extents must be in bounds, names must be unique, and
     /// blocks must cover their tensors exactly once. Lengths are computed, and [`Tensor::bytes`] is
     /// ignored. The tree is kept unless a new tree is passed. Since a tree refers to tensors by id,
     /// pass a new tree if ids change.

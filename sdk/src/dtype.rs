@@ -1,7 +1,7 @@
 //! A dtype defines the size of an element in bytes, and which bytes to reverse if the byte order
 //! differs.
 //!
-//! The names of dtypes are those of safetensors, with additional names for dtypes that safetensors
+//! Dtype names are the same as in safetensors, with additional names for dtypes that safetensors
 //! does not have. A format can declare any other dtype by name ([`DtypeInfo::extension`]). The
 //! catalog then assigns an id to the declared dtype.
 

@@ -170,7 +170,7 @@ pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u
         return Err(Error::plugin(format!("no tensor {}", part.tensor.0)));
     }
     let view = catalog.tensor(part.tensor);
-    // This is a fast path for almost all tensors. A model may have a hundred thousand of them.
+    // Almost all tensors take this fast path. A model may have a hundred thousand tensors.
     if part.region.is_none() && part.order == Order::C {
         return Ok(view.bytes);
     }

@@ -141,7 +141,7 @@ impl TensorWriter for Counted {
     }
 }
 
-/// A plan that encodes the tensor correctly the first time, and differently afterward.
+/// A plan that encodes the tensor correctly the first time, and differently after that.
 struct Fickle(AtomicU8);
 
 impl TensorPlan for Fickle {

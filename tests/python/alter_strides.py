@@ -1,4 +1,4 @@
-"""Saves a matrix, and a copy of the file in which only the strides in the pickle differ. Prints the facts of both files
+"""Saves a matrix, and a copy of the file in which only the strides in the pickle differ. Prints facts about both files
 as torch reads them."""
 
 import json

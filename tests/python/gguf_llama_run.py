@@ -1,7 +1,7 @@
-"""Runs llama.cpp and transformers on the same texts: gguf_llama_run.py FOLDER GGUF
+"""Runs llama.cpp and transformers on the same prompts: gguf_llama_run.py FOLDER GGUF
 
-Prints JSON with these numbers: the tokens that llama.cpp and the tokenizer of the folder have in
-common, the total tokens, and the texts after which the next token was compared. The last number is
+Prints JSON with these numbers: the tokens that llama.cpp and the folder's tokenizer have in
+common, the total tokens, and the prompts after which the next token was compared. The last number is
 the largest difference of the log probabilities of that token.
 """
 

@@ -1,4 +1,4 @@
-"""Restores a checkpoint with Orbax, and prints the facts of the arrays, by their keys.
+"""Restores a checkpoint with Orbax, and prints facts about the arrays, by their keys.
 
     orbax_see.py FOLDER DEVICES
 

@@ -2,7 +2,7 @@
 
 `make PREFIX` writes a checkpoint of random values with the names and shapes of the original
 modeling.py and run_pretraining.py, including the slots of the optimizer. It also writes the values
-that TensorFlow reads from the checkpoint, as PREFIX.npz. `convert PREFIX` prints the facts of the
+that TensorFlow reads from the checkpoint, as PREFIX.npz. `convert PREFIX` prints facts about the
 state dict that transformers' own conversion makes from it (transformers 4; version 5 removed it).
 
 TensorFlow and PyTorch run in two processes. Each contains a copy of LLVM, and one process with both

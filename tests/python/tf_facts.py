@@ -31,7 +31,7 @@ def fact(value, dtype):
 
 
 def facts(prefix):
-    """Returns the facts of every tensor, or `None` for those that TensorFlow lists but cannot read."""
+    """Returns facts about every tensor, or `None` for a tensor that TensorFlow lists but cannot read."""
     reader = tf.train.load_checkpoint(prefix)
     found = {}
     for name, dtype in reader.get_variable_to_dtype_map().items():

@@ -1,4 +1,4 @@
-"""Saves one state in each container and protocol that torch can write, and prints the facts of each file.
+"""Saves one state in each container and protocol that torch can write, and prints facts about each file.
 
     torch_containers.py FOLDER
 """

@@ -139,8 +139,8 @@ fn slice_wire(slice: &Slice) -> Wire {
     })
 }
 
-/// Returns the key of a slice's entry. It is the same as from TensorFlow's `EncodeTensorNameSlice`,
-/// in the ordered code of `core/lib/strings/ordered_code.cc`.
+/// Returns the key of a slice's entry. The key is the same as the key from TensorFlow's
+/// `EncodeTensorNameSlice`, in the ordered code of `core/lib/strings/ordered_code.cc`.
 pub fn slice_key(name: &[u8], slice: &Slice) -> Vec<u8> {
     let mut key = vec![0];
     for &byte in name {
@@ -187,8 +187,8 @@ fn ordered_signed(value: i64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the logical bytes of strings, which the fixtures hash. They are the length of each
-/// string as u64, followed by its bytes.
+/// Returns the logical bytes of strings, which the fixtures hash. These bytes are the length of
+/// each string as u64, followed by its contents.
 pub fn string_bytes(strings: &[&[u8]]) -> Vec<u8> {
     strings.iter().flat_map(|string| [&(string.len() as u64).to_le_bytes(), *string].concat()).collect()
 }
@@ -409,8 +409,8 @@ impl Bundle {
     }
 }
 
-/// Returns four ways to cut a tensor of 6 x 4 into slices. The slices of some of them are not in
-/// row-major order.
+/// Returns four ways to cut a tensor of 6 x 4 into slices. In some of the four, the slices are not
+/// in row-major order.
 fn cuts() -> [Vec<Slice>; 4] {
     [
         vec![vec![Some((4, 2)), None], vec![Some((0, 1)), None], vec![Some((1, 3)), None]],

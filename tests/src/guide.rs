@@ -194,8 +194,8 @@ impl Chapter {
         }
     }
 
-    /// Returns the parts of the script for the shell. Each command of a session is a part, and so
-    /// is each other block that runs commands or writes a file.
+    /// Returns the parts of the script for the shell. Each command of a session is a part. Every
+    /// other block that runs commands or writes a file is also a part.
     fn script(&self) -> Vec<String> {
         let mut script = Vec::new();
         for (info, body) in self.fences() {

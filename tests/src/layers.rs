@@ -1,9 +1,9 @@
 //! Finds cycles of modules. The modules of a cycle are in one folder and use each other, so that
 //! none of them can be read, tested or moved separately.
 //!
-//! An arrow leads from a module to every module that one of its paths names or passes through. This
-//! includes `use` lines, paths in the code, and names that another module imports or re-exports.
-//! Test modules do not count.
+//! An arrow leads from a module to every module that one of its paths names or passes through. Such
+//! paths occur in `use` lines and in the code, and may lead through names that another module
+//! imports or re-exports. Test modules do not count.
 
 use crate::files::paths_below;
 use crate::rust::{Module, ModulePath};
@@ -97,8 +97,8 @@ impl Modules {
         modules
     }
 
-    /// Returns the modules through which a path in module `from` passes. These are the modules that
-    /// import its names, and the module that defines the last name.
+    /// Returns the modules through which a path in module `from` passes. A path passes through the
+    /// modules that import its names, and through the module that defines its last name.
     fn passed(&self, from: &ModulePath, path: &[String], depth: usize) -> Vec<&ModulePath> {
         let ups = path.iter().take_while(|name| *name == "super").count();
         let (mut at, mut rest) = match path.first().map(String::as_str) {

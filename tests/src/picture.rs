@@ -1,7 +1,7 @@
 //! A picture of a terminal, which is an SVG of a [session](crate::session) for web pages.
 //!
-//! The picture follows the reader's light or dark color scheme. It looks the same in any monospaced
-//! font, because each line has a fixed width.
+//! The picture follows the reader's light or dark color scheme. The picture looks the same in any
+//! monospaced font, because each line has a fixed width.
 
 use std::fmt::Write as _;
 

@@ -202,7 +202,7 @@ pub fn kill(process: u32) {
     let _ = kill_process(process, Signal::KILL);
 }
 
-/// Continues a stopped process and its current and future children, and returns the output of the
+/// Resumes a stopped process and its current and future children, and returns the output of the
 /// process.
 pub fn wake(mut stopped: Child) -> Output {
     while stopped.try_wait().unwrap().is_none() {

@@ -1,6 +1,6 @@
 //! Collects the locations of all tensors in the rank files, before the reader selects the tensors
-//! that it needs. The pickle of a file is dropped as soon as the file is read. Memory use therefore
-//! remains low for checkpoints with many ranks.
+//! that it needs. Drops a file's pickle as soon as the file is read. Memory use therefore remains
+//! low for checkpoints with many ranks.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Limits, Result, Source};

@@ -66,9 +66,9 @@ const SUFFIX: &str = ".gguf";
 /// Key of the alignment of tensor offsets. If the key is missing, the default applies.
 const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
-/// Maximum alignment in bytes. This is the largest page size of 64-bit Arm, because tensors are
-/// memory-mapped by pages. ggml accepts any power of two, but the padding per tensor may be almost
-/// as long as the alignment.
+/// Maximum alignment in bytes. The maximum is the largest page size of 64-bit Arm, because tensors
+/// are memory-mapped by pages. ggml accepts any power of two, but the padding per tensor may be
+/// almost as long as the alignment.
 const MAX_ALIGNMENT: u32 = 64 << 10;
 /// Key of the model architecture. llama.cpp does not load files without it.
 const ARCHITECTURE_KEY: &str = "general.architecture";

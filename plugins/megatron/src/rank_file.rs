@@ -34,7 +34,7 @@ impl RankFile {
     }
 }
 
-/// Reader of the files of all ranks. It drops the pickle of a file as soon as the file is read.
+/// Reader for the files of all ranks, which drops a file's pickle as soon as the file is read.
 pub(crate) struct RankReader<'s> {
     source: &'s dyn Source,
     context: &'s dyn Context,

@@ -168,8 +168,8 @@ pub(crate) fn last_ambiguous<'f>(folders: &'f [RankFolder], args: &Args) -> Opti
 }
 
 /// Returns the size of the grid, and each rank's folder. The size is taken from the arguments of a
-/// rank, or from the folders' names if the arguments do not contain it. In the latter case,
-/// `second_is_expert` determines whether the second number in a name is an expert rank.
+/// rank, or from the folders' names if the arguments do not contain it. If the size is taken from
+/// the names, `second_is_expert` determines whether the second number in a name is an expert rank.
 pub(crate) fn grid(
     folders: Vec<RankFolder>,
     args: &Args,

@@ -68,7 +68,7 @@ impl TensorReader for Reader {
 
 /// Opens other files of a checkpoint, so that the host considers them read. These files are the
 /// stores of single processes and notes on sharding. The process stores were merged into the store
-/// of the folder. None of these files has a meaning in other formats.
+/// of the folder. These files have no meaning in other formats.
 fn mark_read(source: &dyn Source, folder: &str) -> Result<()> {
     mark_notes_read(source, folder.trim_end_matches('/'))?;
     for name in below(source, folder.trim_end_matches('/'))? {

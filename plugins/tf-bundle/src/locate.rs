@@ -52,8 +52,8 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Checkpoint> {
         return Ok(Checkpoint::V2(prefix.to_owned()));
     }
     let prefix = data_file(name).map(|(prefix, _)| prefix).or(name.strip_suffix(META_SUFFIX));
-    // An existing file is not treated as a prefix. Its folder may contain many files, so ferry does
-    // not list the folder.
+    // An existing file is not treated as a prefix. The file's folder may contain many files, so
+    // ferry does not list the folder.
     match prefix.map_or_else(|| of_name(source, name), |prefix| of_prefix(source, prefix))? {
         Some(checkpoint) => Ok(checkpoint),
         None if prefix.is_some() => {

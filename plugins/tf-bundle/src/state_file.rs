@@ -1,5 +1,5 @@
-//! A state file names the latest checkpoint of a folder. Its name is `checkpoint`, and it contains
-//! a `CheckpointState` in protobuf's text form:
+//! A state file names the latest checkpoint of a folder. The file is named `checkpoint` and
+//! contains a `CheckpointState` in protobuf's text form:
 //!
 //! ```text
 //! model_checkpoint_path: "ckpt-2"                       the prefix of the latest checkpoint

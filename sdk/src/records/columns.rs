@@ -9,7 +9,7 @@ const MAX_LISTED: usize = 20;
 
 /// Compares the columns of a set's first file with the columns of another file. Returns the first
 /// difference as an error that names both files and the column. The error is unsupported, not
-/// malformed, because each file is valid by itself.
+/// malformed, because each file on its own is valid.
 ///
 /// `fits` must return whether a column of the second type can be read together with a column of the
 /// first type.

@@ -1,9 +1,8 @@
 //! Formats single values of a column as strings, for text formats and for tables.
 //!
-//! `arrow-cast` has several limits. `arrow-cast` prints dates only up to the year 262142, wraps
-//! times beyond 2^32 seconds, and prints `<invalid>` for durations beyond its own range. This
-//! module prints all dates and durations. A time of day that is not within one day cannot be
-//! printed.
+//! `arrow-cast` has several limits. It prints dates only up to the year 262142, wraps times beyond
+//! 2^32 seconds, and prints `<invalid>` for durations beyond its own range. This module prints all
+//! dates and durations. A time of day that is not within one day cannot be printed.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

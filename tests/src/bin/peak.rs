@@ -1,5 +1,6 @@
-//! Runs a command, and prints its peak memory in bytes. This is a separate program, because a child
-//! process starts with the peak memory of its parent, and a test binary may use a lot of memory.
+//! Runs a command, and prints its peak memory in bytes. The measurement needs a separate program,
+//! because a child process starts with the peak memory of its parent, and a test binary may use a
+//! lot of memory.
 
 use std::process::Command;
 use tensorferry_tests::measure::{Clock, measure};

@@ -123,7 +123,7 @@ fn a_full_disk_fails_what_does_not_fit() {
          [[job]]\ninput = \"in/big.safetensors\"\noutput = \"out/big.pt\"\nname = \"elsewhere\"\n",
     );
     let (outcome, left) = on_tmpfs(&zoo.path("full"), "size=8m", &zoo.command(&[]));
-    // The inputs are valid, so the exit code is that of an I/O error.
+    // The inputs are valid, so the exit code is the one for I/O errors.
     let _ = outcome.expect(5).says(&["full/big.pt", "space"]);
     assert_eq!(left, ["small.pt", "small.pt.ferry.json"]);
     assert_eq!(zoo.failure("full/big.pt")["exit_code"], 5);

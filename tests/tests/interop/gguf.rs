@@ -73,7 +73,7 @@ fn llama_cpp_runs_models_of_transformers() {
             same["differs"].as_array().unwrap().iter().filter_map(|d| d[0].as_str()).collect();
         // For a folder with only a tokenizer.json, llama.cpp's converter sets the same score for
         // every piece, which changes how llama.cpp merges, and marks the unknown piece as control.
-        // It does not check whether a leading space is added to text.
+        // The converter does not check whether a leading space is added to text.
         let scored =
             ["tokenizer.ggml.add_space_prefix", "tokenizer.ggml.scores", "tokenizer.ggml.token_type"];
         assert_eq!(differs, if kind == "mistral" { &scored[..] } else { &[] }, "{kind}: {same}");

@@ -1,5 +1,5 @@
 //! Tests that converted Keras weights produce the same outputs in PyTorch, and that converted
-//! PyTorch weights do so in Keras.
+//! PyTorch weights produce the same outputs in Keras.
 
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::seen::tensors;

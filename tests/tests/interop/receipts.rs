@@ -201,8 +201,8 @@ fn the_frameworks_compare_the_values_of_records() {
     // columns.
     let made = zoo.at("made.parquet");
     let _ = python::script("parquet_types.py", [&made]);
-    // Parquet has no date64. It becomes date32, which is reported as a loss, and receipts have no
-    // digests of changed columns.
+    // Parquet has no date64. date64 becomes date32, which is reported as a loss, and receipts have
+    // no digests of changed columns.
     zoo.convert(&made, "all.parquet", &["--step", "map:drop,columns=date64"]);
     let in_json = "map:drop,columns=bytes lists_of_bytes date32 date64 times zoned lists_of_times";
     zoo.convert(&made, "all.jsonl.gz", &["--step", in_json]);

@@ -79,8 +79,8 @@ fn bundles_made_by_hand_are_bundles() {
     let prefixes: Vec<PathBuf> = made.iter().map(|(prefix, ..)| prefix.clone()).collect();
     for ((prefix, bundle, _), seen) in made.iter().zip(seen(&prefixes)) {
         let (read, unread) = split(seen);
-        // TensorFlow cannot swap the bytes of types smaller than a byte or of one-byte floats. It
-        // cannot join slices of these and some other types.
+        // TensorFlow cannot swap the bytes of types smaller than a byte or of one-byte floats.
+        // TensorFlow also cannot join slices of these and some other types.
         let unread_dtypes =
             ["F8_", "F4_", "I4_", "U4_", "I2_", "U2_", "F16", "U16", "U32", "U64", "STR", "BF16", "Q"];
         let is_known = |name: &String| {

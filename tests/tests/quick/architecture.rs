@@ -19,7 +19,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("proto", &[]),
     ("plugins", &["sdk", "proto", "plugins", "plugins/shared"]),
     ("plugins/shared", &["sdk", "proto", "plugins/shared"]),
-    // This crate is not a plugin. It contains a program that `ferry run` writes next to its
+    // This crate is not a plugin. The crate contains a program that `ferry run` writes next to its
     // reports.
     ("plugins/check", &[]),
     // Loading libraries requires the types of the plugin boundary.

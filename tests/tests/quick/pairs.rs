@@ -91,7 +91,7 @@ impl Pairs {
     fn convert(&self, from: &Path, to: &Path, format: &Format, steps: &[&str]) -> Result<Report, Error> {
         let mut conversion = self.registry.convert(from, to).to(format.id).force(true);
         // The checkpoint contains a model and an optimizer. Formats without a tree can store only
-        // one of them.
+        // the model or only the optimizer.
         if from.ends_with("dcp") {
             conversion = conversion.part("model");
         }

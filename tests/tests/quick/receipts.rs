@@ -391,7 +391,7 @@ fn a_damaged_output_is_told_from_a_whole_one() {
     scene.ferry.on("verify", scene.at("nothing.pt"), &[]).expect(2).says(&["no such file"]);
 }
 
-/// Tests that each output gets its own verdict if one of them is bad.
+/// Tests that each output gets its own verdict even if one output is bad.
 #[test]
 fn the_rest_is_verified_too() {
     let scene = Scene::new();
@@ -404,7 +404,7 @@ fn the_rest_is_verified_too() {
     let outcome = scene.ferry.on("verify", scene.ferry.home(), &[]).expect(4);
     let end = "5 outputs: 2 ok, 1 unreadable, 1 missing, 1 changed\n";
     assert!(outcome.stdout.ends_with(end), "{outcome}");
-    // Files without a receipt are counted, and the first of them is named.
+    // Files without a receipt are counted, and the first such file is named.
     let _ =
         outcome.prints(&["no receipt lists ", "more/c.pt"]).says(&["3 of 5 outputs could not be verified"]);
     fs::remove_dir_all(scene.at("more")).unwrap();
@@ -481,8 +481,8 @@ fn an_edited_receipt_does_not_pass() {
     scene.is("ok", 0, &[]);
 }
 
-/// Tests that claims in a hostile receipt are only compared. They must not cause access outside the
-/// receipt's folder, waiting, or large allocations.
+/// Tests that claims in a hostile receipt are only compared. Such claims must not cause access
+/// outside the receipt's folder, waiting, or large allocations.
 #[test]
 fn a_hostile_receipt_does_no_harm() {
     let scene = Scene::new();

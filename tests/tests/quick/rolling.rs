@@ -107,7 +107,7 @@ fn older_shards_go_by_force_alone() {
     assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 3, ".jsonl")));
     convert("60", &["--force"]).expect(0);
     assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 2, ".jsonl")));
-    // The options for dividing rows exclude each other.
+    // The options for dividing rows are mutually exclusive.
     ferry
         .on("convert", &input, &[output.to_str().unwrap(), "-o", "shards=2", "-o", "shard_rows=1"])
         .expect(2);

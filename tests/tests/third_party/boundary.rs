@@ -417,8 +417,8 @@ fn a_writer_that_lies_is_found_out() {
     }
 }
 
-/// Tests a destructor that panics at the end of the program. It must not change the result or crash
-/// the program.
+/// Tests a destructor that panics at the end of the program. The panic must not change the result
+/// or crash the program.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_panic_in_a_formats_destructor_ends_nothing() {

@@ -137,8 +137,8 @@ fn what_is_thrown_in_any_function_is_an_error_of_the_plugin() {
 }
 
 /// Tests exceptions that leave a function, which violates the contract. The process cannot continue
-/// after an exception has passed through its frames. It ends immediately, and its parent process
-/// reports the crash.
+/// after an exception has passed through its frames. The process ends immediately, and its parent
+/// process reports the crash.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn an_exception_that_leaves_a_function_ends_the_process_and_nothing_is_written() {

@@ -24,7 +24,7 @@ pub(super) struct Inferred {
     pub(super) losses: Vec<Loss>,
 }
 
-/// Scans at most `max` lines of each file, or all lines if `max` is `None`. In the latter case,
+/// Scans at most `max` lines of each file, or all lines if `max` is `None`. If `max` is `None`,
 /// also sets the row count of each range.
 pub(super) fn infer(ranges: &mut [LineRange], max: Option<u64>, context: &dyn Context) -> Result<Inferred> {
     let mut all = object();

@@ -1,5 +1,5 @@
-//! Losses that depend on the values of a column instead of its type. These are NaN, infinities, and
-//! repeated keys of a map.
+//! Losses that depend on the values of a column instead of its type. Such losses are caused by NaN,
+//! infinities, and repeated keys of a map.
 
 use indexmap::IndexMap;
 use tensorferry_row_text::json;

@@ -191,7 +191,8 @@ fn parse(file: &File<'_>, message: &[u8], address: u64) -> Result<Attribute> {
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
     // A named datatype is in a different object header. If the named datatype cannot be read, the
-    // attribute has no datatype. This is an error only if the attribute's value is needed.
+    // attribute has no datatype. The missing datatype is an error only if the attribute's value is
+    // needed.
     let fetched = |flag: u8, kind: u16, bytes: Vec<u8>| {
         if version > 1 && flags & flag != 0 {
             shared_data(file, kind, &bytes, address).unwrap_or_default()

@@ -18,8 +18,8 @@
 //!
 //! The crate `hdf5-reader` parses the superblock, B-trees, heaps, and the six kinds of chunk
 //! indexes. This module does not use the crate's file traversal, which follows soft links and
-//! ignores broken links. It does not use the crate's datatype parser either. That parser drops the
-//! layout of floats and the precision of integers, so some numbers would silently be read
+//! ignores broken links. This module also does not use the crate's datatype parser. That parser
+//! drops the layout of floats and the precision of integers, so some numbers would silently be read
 //! incorrectly.
 
 mod attributes;

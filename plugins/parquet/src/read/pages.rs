@@ -135,7 +135,7 @@ impl CheckedPages {
                     .expected(format!("at most {} more", self.values))
                     .found(values)
             })?;
-            // All values of a row are decoded at once, and a few bytes may encode many values.
+            // All values of a row are decoded in one call, and a few bytes may encode many values.
             let width = match self.descriptor.physical_type() {
                 Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(self.descriptor.type_length()).unwrap_or(0),
                 _ => 8,

@@ -10,10 +10,10 @@
 //!
 //! The `parquet` crate identifies fields only by their IDs. It parses a field with a known ID as
 //! the expected type, regardless of the type in the file. If two fields have the same ID, the last
-//! field is used. This module must find the same values as the library. It therefore requires known
-//! fields to have the expected type and IDs to ascend, as in the output of real writers. This
-//! module rejects maps and lists of booleans, because the library does not support them or skips
-//! them incorrectly.
+//! field is used. This module must find the same values as the library. The module therefore
+//! requires known fields to have the expected type and IDs to ascend, as in the output of real
+//! writers. This module also rejects maps and lists of booleans, because the library does not
+//! support or incorrectly skips such fields.
 
 use tensorferry_sdk::{Error, Result};
 

@@ -21,7 +21,7 @@ pub struct Architecture {
 }
 
 /// All known architectures. If several architectures have the same name in GGUF, a GGUF file is
-/// read as the first of these architectures. They all compute the same function.
+/// read as the first of these architectures. All of these architectures compute the same function.
 const KNOWN: [Architecture; 4] = [
     Architecture { gguf: "llama", class: "LlamaForCausalLM", model_type: "llama", is_interleaved: true },
     Architecture { gguf: "llama", class: "MistralForCausalLM", model_type: "mistral", is_interleaved: true },

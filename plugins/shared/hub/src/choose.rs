@@ -348,8 +348,8 @@ mod tests {
         assert!(notes[0].ends_with("not part of it: \"consolidated.safetensors\""), "{notes:?}");
     }
 
-    /// Shards with the tag of a run and shards without a tag may be in the same folder. They are
-    /// parts of the same model as the index with their stem.
+    /// Shards with the tag of a run and shards without a tag may be in the same folder. Both kinds
+    /// of shards belong to the model whose index has the same stem.
     #[test]
     fn shards_with_tags_are_of_the_index_of_their_stem() {
         let shard = "model-r0123abcd-00001-of-00002.safetensors";

@@ -1,6 +1,6 @@
-//! The side record contains the parts of a catalog that a tensor format cannot store. These are the
-//! metadata, and the name of the format from which the tensors were converted. Plugins store the
-//! record in a location that other readers of their format ignore:
+//! The side record contains the parts of a catalog that a tensor format cannot store. These parts
+//! are the metadata, and the name of the format from which the tensors were converted. Plugins
+//! store the record in a location that other readers of their format ignore:
 //!
 //! ```json
 //! {"version": 1, "origin": "safetensors", "metadata": {"format": "pt"}}

@@ -178,8 +178,9 @@ impl<'a> Wire<'a> {
         Ok(None)
     }
 
-    /// Returns the content of the last field with this number in a message. This is the value of a
-    /// field that is not repeated. Fails if a field with this number is not length-delimited.
+    /// Returns the content of the last field with this number in a message. If the field is not
+    /// repeated, the last occurrence is its value. Fails if a field with this number is not
+    /// length-delimited.
     pub fn last(&mut self, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         let mut found = None;
         let mut rest = message.clone();

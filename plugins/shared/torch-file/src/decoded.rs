@@ -1,5 +1,5 @@
-//! Declares tensors whose bytes are computed at the user's request. These are the floats that a
-//! quantized tensor represents, or all elements of a sparse tensor.
+//! Declares tensors whose bytes are computed at the user's request. The bytes encode the floats
+//! that a quantized tensor represents, or all elements of a sparse tensor.
 
 use crate::lazy::{
     Blocks, ChannelValues, Compressed, Dense, Dequantized, Indices, Parameters, Recipe, StoredView,

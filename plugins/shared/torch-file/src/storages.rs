@@ -197,8 +197,8 @@ impl<'l> Storages<'l> {
         if let Some(&id) = self.lazy.get(&view) {
             return at(id);
         }
-        // The host limits the total expansion of views of stored bytes. It cannot determine the
-        // expansion of computed views, so this function limits it.
+        // The host limits the total expansion of views of stored bytes. The host cannot determine
+        // the expansion of computed views, so this function limits that expansion.
         self.expanded_bytes = self.expanded_bytes.saturating_add(len.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {
             return Err(Error::limit("tensors expand to far more bytes than are stored")

@@ -23,7 +23,8 @@ impl<'a> Window<'a> {
     }
 
     /// Returns `len` bytes at `at`. If the window does not contain these bytes, it is filled again.
-    /// It then starts at `at`, and ends after these bytes or at `ahead`, whichever is later.
+    /// The refilled window starts at `at`, and ends after these bytes or at `ahead`, whichever is
+    /// later.
     pub(crate) fn get(&mut self, at: u64, len: u64, ahead: impl FnOnce() -> Option<u64>) -> Result<&[u8]> {
         let end = at.checked_add(len).filter(|&end| end <= self.end);
         let end = end.ok_or_else(|| {

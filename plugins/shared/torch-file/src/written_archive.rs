@@ -8,10 +8,10 @@
 //! <root>/data/0, 1, ...          the storages
 //! ```
 //!
-//! Source: `torch/serialization.py`. The record `.format_version` is omitted. If it existed, torch
-//! would not read the headers. It would assume that records are at the offsets that its own zip
-//! writer would choose. The record `.data/serialization_id` is also omitted, because torch only
-//! logs its content.
+//! Source: `torch/serialization.py`. The record `.format_version` is omitted. If that record
+//! existed, torch would not read the headers. Instead, torch would assume that records are at the
+//! offsets that its own zip writer would choose. The record `.data/serialization_id` is also
+//! omitted, because torch only logs its content.
 
 use tensorferry_sdk::{LayoutSink, OutputId, Result};
 use tensorferry_zip::{ZipLayout, ZipPlan};

@@ -83,8 +83,8 @@ impl Shards {
     }
 }
 
-/// Returns the number of files to use when composing data file names. This is the header's number
-/// if a file name with that number exists for `shard`.
+/// Returns the number of files to use when composing data file names. The function returns the
+/// header's number if a file name with that number exists for `shard`.
 fn file_count(source: &dyn Source, prefix: &str, shard: i32, num_shards: i32) -> Result<i32> {
     if source.contains(&data_file_name(prefix, shard, num_shards))? {
         return Ok(num_shards);

@@ -228,7 +228,7 @@ fn the_vendors_own_layout_is_superseded() {
     let done = ferry.convert(&input, &output, &["--to", "safetensors", "--strict", "--force"]);
     done.says(&["another form of the same model", "consolidated.00.pth"]);
     assert_eq!(names_in(&output.join("original")), ["params.json"]);
-    // Other weights in such a folder are a model.
+    // Weights in such a folder that have a different name are a model.
     ferry.safetensors("m/original/model.safetensors", &[("v", "F32", &[2], &[0; 8])]);
     ferry.convert(&input, &ferry.at("both/"), &["--to", "torch"]);
     assert!(ferry.at("both/original").is_dir());

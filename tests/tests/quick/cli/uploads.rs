@@ -285,7 +285,8 @@ fn stuck() -> (Shop, Arc<AtomicBool>) {
     (shop, reached)
 }
 
-/// Starts a conversion, and sends a signal to it during the third part. Returns the exit code.
+/// Starts a conversion, and sends it a signal while it uploads the third part. Returns the exit
+/// code.
 fn broken_off(shop: &Shop, reached: &AtomicBool, signal: &str) -> Option<i32> {
     let input = shop.model("m.safetensors", 60 << 20);
     let words = ["convert", input.to_str().unwrap(), "s3://bucket/dir/m.safetensors", "--memory", "64MiB"];

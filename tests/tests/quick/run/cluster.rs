@@ -6,8 +6,8 @@ use std::process::Command;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::{Ferry, args};
 
-/// A fake Python interpreter. It answers the check of the installation with `ANSWER`. For other
-/// commands, it prints its arguments and exits with 75.
+/// A fake Python interpreter. The fake interpreter answers the installation check with `ANSWER`.
+/// For other commands, it prints its arguments and exits with 75.
 const INTERPRETER: &str =
     "#!/bin/sh\n[ \"$1\" = -c ] && exit \"${ANSWER:-0}\"\nprintf '%s ' \"$@\"\nexit 75\n";
 

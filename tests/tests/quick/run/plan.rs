@@ -78,7 +78,7 @@ fn shards_and_claims_do_each_piece_once_and_read_no_other() {
     let _ = run(&mut zoo.on_plan("run", &[])).expect(0).prints(&["10 jobs: 10 unchanged"]);
     assert_eq!(zoo.outputs(), standing);
     assert_eq!(journals(), before, "a worker without work writes no journal");
-    // The outputs equal those of a run of the manifest.
+    // The outputs are equal to the outputs of a manifest run.
     let planned = digests(&zoo);
     fs::remove_dir_all(zoo.path("out")).unwrap();
     let _ = zoo.run(&["--quiet"]).expect(0);

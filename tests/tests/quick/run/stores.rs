@@ -300,7 +300,7 @@ fn no_secret_is_in_what_a_run_leaves() {
     for secret in SECRETS {
         assert!(!left.iter().any(|text| text.contains(secret)), "{secret} is in {left:?}");
     }
-    // The exit code is that of an I/O error, because the model may be readable from a different
+    // The exit code is the one for I/O errors, because the model may be readable from a different
     // machine.
     let _ = run.expect(5).prints(&["1 failed, 1 done"]);
     // The settings can also be in the environment, because arguments are visible to other users.

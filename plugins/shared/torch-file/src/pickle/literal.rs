@@ -147,7 +147,7 @@ pub(super) fn raw_unicode(line: &[u8]) -> Option<Vec<u8>> {
         let digits = match escape {
             Some(b'u') => 4,
             Some(b'U') => 8,
-            // Two backslashes remain two backslashes. They do not start an escape.
+            // Two backslashes do not start an escape, and remain two backslashes.
             Some(&other) => {
                 push_code_point(&mut text, byte.into())?;
                 push_code_point(&mut text, other.into())?;
