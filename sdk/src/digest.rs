@@ -1,5 +1,5 @@
-//! Digests that formats store or request. A digest is the checksum of a range of bytes, and the
-//! checksums of pieces can be computed in parallel.
+//! Digests that formats store or request. A digest is the checksum of a byte range. The checksums
+//! of pieces of the range can be computed in parallel.
 
 use crate::{Error, Result};
 use crc_fast::CrcAlgorithm;
@@ -158,8 +158,8 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// Returns the unmasked CRC-32C of a run that starts with bytes whose checksum is `crc` and
-/// continues with `bytes`.
+/// Extends a checksum: given the unmasked CRC-32C `crc` of earlier bytes, returns the unmasked
+/// CRC-32C of those bytes followed by `bytes`.
 #[must_use]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     append(CrcAlgorithm::Crc32Iscsi, crc, bytes)

@@ -32,10 +32,10 @@ pub struct Limits {
     /// Buffers whose size depends on the input count toward this limit. An example is a chunk that
     /// is encoded as a whole.
     pub memory_bytes: u64,
-    /// Maximum number of bytes by which tensors and rows that share stored bytes may exceed the
-    /// stored bytes. Examples of sharing are several names for one storage, overlapping views, and
-    /// several views of one string. If four times the size of the user's input is larger, the host
-    /// allows that number. Setting `expanded_bytes` also sets this limit.
+    /// If tensors and rows share stored bytes, the maximum number of bytes by which their total
+    /// size may exceed the stored bytes. Examples of sharing are several names for one storage,
+    /// overlapping views, and several views of one string. If four times the size of the user's
+    /// input is larger, the host allows that number. Setting `expanded_bytes` also sets this limit.
     pub shared_bytes: u64,
 }
 

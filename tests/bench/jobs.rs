@@ -112,8 +112,8 @@ impl Bench {
         print(&title, &rows, |index| Some(index & !1));
     }
 
-    /// Measures the conversions with a receipt, compared with the same conversions without a
-    /// receipt and with a copy of the input.
+    /// Measures the conversions with a receipt. They are compared with the same conversions without
+    /// a receipt, and with copying the input.
     pub(crate) fn with_receipts(&self, rounds: usize) {
         let mut jobs = Vec::new();
         for (from, to) in self.conversions() {

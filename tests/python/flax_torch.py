@@ -1,9 +1,9 @@
 """Saves a model in Flax and in PyTorch, and checks ferry's conversions between the two.
 
-`make FOLDER` saves two models in each framework, with different values, and their outputs: a transformers BERT
-(bert-flax/, bert-torch/) and a small one with convolutions (small.msgpack, small.pt). `check
-FOLDER` loads ferry's conversion of each model in the other framework (to-torch/, to-flax/,
-small.safetensors, back.msgpack) and compares the outputs.
+`make FOLDER` saves two models in each framework, with different values, and their outputs: a BERT
+from transformers (bert-flax/, bert-torch/) and a small model with convolutions (small.msgpack,
+small.pt). `check FOLDER` loads ferry's conversion of each model in the other framework (to-torch/,
+to-flax/, small.safetensors, back.msgpack) and compares the outputs.
 """
 
 import os

@@ -17,8 +17,8 @@ pub fn is_left_out() -> bool {
     is_left_out
 }
 
-/// Runs `command` with a tmpfs that is mounted at `folder` with `options`. Also returns the names
-/// of the files that remain in the tmpfs.
+/// Mounts a tmpfs at `folder` with the mount options `options`, and runs `command`. Also returns
+/// the names of the files that remain in the tmpfs.
 pub fn on_tmpfs(folder: &Path, options: &str, command: &Command) -> (Outcome, Vec<String>) {
     const MARK: &str = "left in the folder:";
     let script = format!(

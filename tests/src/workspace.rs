@@ -106,7 +106,8 @@ pub fn files_of(folder: &Path, target: &Path, command: &str, options: &[&str]) -
     messages.filter_map(|message| files_in(&message, folder)).flatten().collect()
 }
 
-/// Returns the files of an artifact of a crate in `folder`, with the name of the artifact's target.
+/// Returns the files of an artifact, and the name of its target, if the artifact's crate is in
+/// `folder`.
 fn files_in(message: &Value, folder: &Path) -> Option<Vec<(String, PathBuf)>> {
     if !Path::new(message["manifest_path"].as_str()?).starts_with(folder) {
         return None;

@@ -84,7 +84,7 @@ pub(crate) struct ReadOptions {
     pub(crate) form: SharedOptions,
     /// Path of a schema file.
     pub(crate) schema: Option<String>,
-    /// Number of rows of each file from which the schema is inferred, or `None` for all rows.
+    /// Number of rows per file to infer the schema from, or `None` for all rows.
     pub(crate) infer: Option<u64>,
     /// Texts that are read as nulls.
     pub(crate) nulls: Vec<String>,

@@ -175,7 +175,7 @@ const F32_NAMES: [&str; 20] = [
     "convnext.",
     "conv1d",
 ];
-/// Prefix of the names of RWKV matrices, and the words that follow the prefix in the names of large
+/// Prefix of RWKV matrix names, and the words that follow the prefix in the names of large
 /// matrices. Only large matrices are quantized. Small matrices become F32.
 const RWKV: (&str, [&str; 5]) = ("time_mix_", ["key", "value", "receptance", "gate", "output"]);
 

@@ -28,7 +28,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 pub(crate) struct ReadOptions {
     /// Path of a schema file.
     pub(crate) schema: Option<String>,
-    /// Number of lines of each file from which the schema is inferred, or `None` for all lines.
+    /// Number of lines per file to infer the schema from, or `None` for all lines.
     pub(crate) infer: Option<u64>,
 }
 

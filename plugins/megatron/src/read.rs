@@ -194,7 +194,7 @@ fn shape_of_part(parameter: &Parameter) -> Option<(&str, Vec<u64>)> {
     Some((&parameter.name, parts.first()?.shape.clone()))
 }
 
-/// The content of the files of all ranks of a run.
+/// The content of all rank files in a run.
 struct RunReader {
     size: GridSize,
     folders: BTreeMap<Rank, RankFolder>,

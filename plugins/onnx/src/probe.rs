@@ -8,8 +8,8 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
 /// Score of a folder. If the folder also contains a model in a different format, an ONNX file is an
-/// export of this model. The score is therefore lower than the scores of such models and of GGUF,
-/// but higher than the scores of arrays.
+/// export of this model. The score is therefore lower than the scores for such models and for GGUF,
+/// but higher than the scores for arrays.
 const IN_A_FOLDER: Score = Score(12);
 
 /// Numbers of the fields in a message that must be integers, and of the fields that must be

@@ -1,5 +1,5 @@
-//! Objects that cross the boundary, borrowed or owned. An object consists of a table of functions
-//! and a pointer to the data of the object.
+//! Objects that cross the boundary, borrowed or owned. An object consists of a function table and a
+//! pointer to the object's data.
 
 use crate::crossing::{Answer, Argument};
 use crate::error_sink::{ErrorSink, call};

@@ -79,7 +79,7 @@ impl<T: Table> PluginObject<T> {
         Ok(Arc::new(PluginObject { object, faults, _parent: Some(self.clone()) }))
     }
 
-    /// Converts the result of a call of this object to a result of the SDK.
+    /// Converts the result of a call to this object to an SDK result.
     pub(super) fn result<A>(&self, answer: Result<A, Failure>) -> Result<A> {
         answer.map_err(|failure| {
             if failure.is_missing() {

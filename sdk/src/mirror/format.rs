@@ -97,7 +97,7 @@ impl RemoteFormat {
         Ok(Self { object, description })
     }
 
-    /// Returns the faults of this format's destructor and of the destructors of its objects.
+    /// Returns the faults in this format's destructor and in its objects' destructors.
     #[must_use]
     pub fn faults(&self) -> &Arc<PluginFaults> {
         &self.object.faults

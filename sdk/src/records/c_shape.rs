@@ -63,7 +63,7 @@ pub(super) struct Shape {
     buffers: i64,
     children: Vec<Shape>,
     dictionary: Option<Box<Shape>>,
-    /// Number of rows of a child per row of the parent, if that number is fixed.
+    /// Number of child rows per parent row, if that number is fixed.
     rows_of_child: Option<i64>,
 }
 

@@ -11,9 +11,9 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray, Offse
 use arrow_schema::DataType;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of bytes of strings that are allowed for each byte of the files, up to the limit on
-/// shared bytes. A constant column may need more than this, but the other columns of the file raise
-/// the total. For example, a column with one bit per row allows 8 KiB of strings per row.
+/// Number of string bytes that are allowed per file byte, up to the limit on shared bytes. A
+/// constant column may need more than this, but the other columns of the file raise the total. For
+/// example, a column with one bit per row allows 8 KiB of strings per row.
 const BYTES_A_BYTE: u64 = 1 << 16;
 /// Number of bytes of a repeated value that are not counted for each index, view or run. Repeated
 /// short values, such as categories, are ordinary compression.

@@ -486,7 +486,7 @@ fn alike_but(path: &Path, odd: &[(&str, Feature)]) {
 }
 
 /// Tests that a step can name a column that occurs only in a late record, and not in the records
-/// from which the schema is guessed.
+/// that the schema is guessed from.
 #[test]
 fn a_step_sees_what_only_a_late_record_has() {
     let ferry = Ferry::new();

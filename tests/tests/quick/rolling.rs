@@ -1,5 +1,5 @@
-//! Tests of outputs whose number of files is not known in advance. They check the lengths and names
-//! of the files, and the removal of files of an older output.
+//! Tests of outputs whose number of files is not known in advance. They check the file lengths and
+//! names, and the removal of an older output's files.
 
 use tensorferry_tests::Ferry;
 use tensorferry_tests::files::names_in;

@@ -1,5 +1,5 @@
-//! The end of a file. The end consists of the dictionaries, the end mark of the stream, and the
-//! footer, which is an index of the dictionaries and batches.
+//! The end of a file. The end consists of the dictionaries, the stream's end mark, and the footer,
+//! which indexes the dictionaries and batches.
 
 use super::encode::{Encoder, Note};
 use crate::MAGIC;

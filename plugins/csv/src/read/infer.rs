@@ -1,4 +1,4 @@
-//! Infers the types of columns from the rows of all files, and divides the files into runs of rows.
+//! Infers column types from the rows in all files, and divides the files into runs of rows.
 
 use super::rows::{Rows, Run};
 use crate::kind::Kind;

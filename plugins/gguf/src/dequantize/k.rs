@@ -18,7 +18,7 @@ pub(super) fn q2(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Returns the first byte and the bit shift of the two-bit values of a group of 16.
+/// Returns the first byte and the bit shift for a group of 16 two-bit values.
 #[inline(always)]
 fn twos(group: usize) -> (usize, usize) {
     (group / 8 * 32 + group % 2 * 16, group / 2 % 4 * 2)

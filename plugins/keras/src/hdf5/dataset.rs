@@ -1,5 +1,5 @@
-//! Reads the descriptions of datasets. A dataset's description consists of its shape, the type of
-//! its elements, and the location of the elements.
+//! Reads the descriptions of datasets. A dataset's description consists of its shape, its element
+//! type, and the location of the elements.
 
 use super::attributes::{Attributes, texts};
 use super::chunks::Chunks;

@@ -50,8 +50,8 @@ const MAX_COMPRESSED_PERCENT: usize = 90;
 /// samples to decide whether to compress the chunk.
 const SAMPLE_BYTES: usize = 16 << 10;
 const SAMPLE_COUNT: usize = 16;
-/// Maximum length in bytes of the minimum and of the maximum of strings and bytes. Longer values,
-/// such as a kilobyte of an image in each footer, do not benefit readers.
+/// Maximum length in bytes of the minimum and maximum values in statistics for strings and bytes.
+/// Longer values, such as a kilobyte of an image in each footer, do not benefit readers.
 pub(super) const STATISTICS_BYTES: usize = 64;
 
 #[derive(Debug, Clone, Copy)]

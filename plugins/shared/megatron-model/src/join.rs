@@ -8,7 +8,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::Location;
 
-/// The rule by which the rows or columns of the parts form the whole tensor.
+/// The rule for assembling the whole tensor from the rows or columns of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinRule {
     /// The parts are concatenated along this dimension.

@@ -151,8 +151,8 @@ impl Splitting<'_> {
         Ok(())
     }
 
-    /// Returns the rule by which the tensor is split. Returns `None` if each rank contains the
-    /// whole tensor.
+    /// Returns the rule for splitting the tensor. Returns `None` if each rank contains the whole
+    /// tensor.
     fn joint(&self, name: &str, shape: &[u64]) -> Result<Option<JoinRule>> {
         let along = match placement(name) {
             _ if self.size.tensor == 1 => return Ok(None),

@@ -31,8 +31,7 @@ pub fn with_suffixes(own: &'static [&'static str]) -> impl Iterator<Item = Strin
 /// `own` contains the suffixes of the format, starting with the default suffix.
 #[must_use]
 pub fn shard_files(name: &str, sharding: Sharding, own: &[&str]) -> ShardFiles {
-    // The suffix of a file is the suffix of the format, optionally followed by the suffix of a
-    // codec.
+    // A file's suffix is the format's suffix, optionally followed by a codec's suffix.
     let lower = name.to_ascii_lowercase();
     let at = own.iter().find_map(|suffix| lower.rfind(suffix));
     let (stem, suffix) = name.split_at(at.unwrap_or(name.len()));

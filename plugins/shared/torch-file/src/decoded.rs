@@ -64,8 +64,8 @@ impl Storages<'_> {
         self.make_floats(catalog, dequantized, shape, resolved.extent, from)
     }
 
-    /// Declares a tensor with the floats that quantized codes with one scale per block represent,
-    /// as F32, F16 or BF16.
+    /// Declares an F32, F16 or BF16 tensor. Its elements are the floats that quantized codes
+    /// represent, if there is one scale per block.
     pub(crate) fn dequantized_blocks(
         &mut self,
         catalog: &mut dyn CatalogSink,

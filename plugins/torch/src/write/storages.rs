@@ -74,7 +74,7 @@ impl StoragePlan {
             let planned = match format {
                 FileFormat::Zip => StorableTensor::of(view, declared.integers.contains(&id)),
                 // The pickle contains the values of these tensors, so they need no storage. torch
-                // fails to load a stream that has a storage to which no tensor refers.
+                // fails to load a stream with a storage that no tensor refers to.
                 FileFormat::Legacy if declared.shapes.contains(&id) => {
                     Err("it is kept only as the size of its sparse tensor; -o format=zip keeps the tensor"
                         .to_owned())

@@ -1,5 +1,5 @@
-//! Checks `transcript.txt`, a shell session with the help and the output of commands with mistakes,
-//! which the guide does not show. The transcript makes changes to messages visible.
+//! Checks `transcript.txt`, a shell session that shows the help and the output of incorrect
+//! commands, which the guide does not show. The transcript makes changes to messages visible.
 //! `FERRY_TEST_WRITE_TRANSCRIPT=1` updates the transcript. Review it afterwards.
 
 use std::path::PathBuf;

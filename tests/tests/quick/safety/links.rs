@@ -1,6 +1,6 @@
-//! Tests of links in place of the files of an untrusted folder. The content of a link's target must
-//! not be in any output, page or message. Each row is also run with a copy in place of the link,
-//! which shows that the file is used.
+//! Tests of untrusted folders that contain links in place of files. The content of a link's target
+//! must not be in any output, page or message. Each row is also run with a copy in place of the
+//! link, which shows that the file is used.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! Tests of inputs that refer to the same bytes many times, and of trees of many small nodes, which
-//! take almost no space in a file. Refusals must take bounded time and memory. Tensors that real
-//! models share must be read.
+//! Tests of inputs that refer to the same bytes many times, and of trees with many small nodes.
+//! Such inputs take almost no space in a file. Refusals must take bounded time and memory. Tensors
+//! that real models share must be read.
 
 use std::ffi::OsStr;
 use std::path::Path;

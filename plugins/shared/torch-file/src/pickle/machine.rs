@@ -13,7 +13,7 @@ use tensorferry_sdk::{Error, Limits, Result};
 const MAX_NAME_BYTES: usize = 1024;
 
 /// Maximum number of references in containers, as a multiple of the limit on values. A reference
-/// uses a sixteenth of the memory of a value until it becomes a child of a node.
+/// uses a sixteenth of a value's memory until the reference becomes a child of a node.
 const REFERENCES: u64 = 16;
 
 const NEWEST_PROTOCOL: u8 = 5;
