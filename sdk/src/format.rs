@@ -118,13 +118,13 @@ impl Description {
 }
 
 /// Bytes that every file of a format contains at a certain offset. A strong magic has four bytes or
-/// more, and at least one of them is not text. Files of other formats then do not match it.
+/// more, and at least one of them is not text. Files of other formats then do not match the magic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Magic {
     /// Offset from the start of the file, or distance from the end.
     pub offset: u64,
-    /// Expected bytes at that offset.
+    /// Expected bytes at `offset`.
     pub bytes: Vec<u8>,
     /// Mask of the bits to compare in each byte. The mask is as long as `bytes`, or empty to
     /// compare all bits.

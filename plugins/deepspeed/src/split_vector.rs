@@ -15,7 +15,7 @@ pub(crate) struct Run {
     pub(crate) len: u64,
 }
 
-/// Runs that form one vector.
+/// The runs that together form one vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SplitVector {
     /// Bytes per element.

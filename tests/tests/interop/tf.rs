@@ -131,7 +131,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
         ferry.convert(&at(&format!("{name}-made")), &at(name), &["--to", "tf-bundle", "--strict"]);
         outputs.push((at(name), bundle.expected));
     }
-    // Convert files of other formats.
+    // Convert files in other formats.
     for (section, case) in
         [("safetensors", "all_dtypes"), ("safetensors", "odd_names"), ("torch", "zip_module_state_dict")]
     {

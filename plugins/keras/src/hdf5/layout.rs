@@ -10,8 +10,8 @@
 //! class          0 in this message, 1 contiguous, 2 in chunks, 3 virtual
 //! ```
 //!
-//! The parser of `hdf5-reader` is not used, for three reasons. In version 2, the library skips three
-//! reserved bytes instead of five. In versions 1 and 2, the library expects an address in compact
+//! The parser of `hdf5-reader` is not used, for three reasons. In version 2, the library skips
+//! three of the five reserved bytes. In versions 1 and 2, the library expects an address in compact
 //! messages. The library also assumes fixed widths for numbers whose widths the superblock defines.
 
 use hdf5_reader::error::{Error as Fault, Result};

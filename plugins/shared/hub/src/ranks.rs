@@ -66,7 +66,7 @@ const PATTERNS: [(&str, LoneRank); 44] = [
     ("*-#-of-@.*", LoneRank::IsWhole),
     ("*_#-of-@.*", LoneRank::IsWhole),
     ("*_#_of_@.*", LoneRank::IsWhole),
-    // Other programs.
+    // Names that other programs use.
     ("*_mp_rank_#*", LoneRank::IsWhole),
     ("*rank~#*rank~#.*", LoneRank::IsWhole),
     ("*rank~#.*", LoneRank::IsWhole),

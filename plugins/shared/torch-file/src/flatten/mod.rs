@@ -216,10 +216,9 @@ enum ObjectPart<'g> {
     Value(ValueId),
     Arguments(&'g [ValueId]),
     BareArguments(&'g [ValueId]),
-    /// A mapping of this class. It consists of existing nodes of keys and values, and additional
-    /// entries.
+    /// A mapping: its class name, existing nodes of keys and values, and additional entries.
     Mapping(String, Vec<NodeId>, Vec<(ValueId, ValueId)>),
-    /// A list of this class.
+    /// A list with its class name and its items.
     Listing(String, &'g [ValueId]),
 }
 
