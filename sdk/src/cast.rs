@@ -30,7 +30,7 @@ impl Catalog {
             if tensor.dtype == to {
                 continue;
             }
-            let pair = Pair::of(tensor.dtype, to).map_err(|e| e.tensor(&tensor.name))?;
+            let pair = CastDtypes::of(tensor.dtype, to).map_err(|e| e.tensor(&tensor.name))?;
             for (number, block) in (0_u64..).zip(tensor.blocks()) {
                 let reach = block.extent(Some(pair.from_width), 0);
                 if !reach.is_empty() {
@@ -42,8 +42,8 @@ impl Catalog {
             tensor.dtype = to;
         }
         moved.sort_by_key(|block| (block.group(), block.reach.start, block.reach.end));
-        for stretch in moved.chunk_by_mut(|a, b| a.group() == b.group()) {
-            catalog.move_overlapping(stretch)?;
+        for group in moved.chunk_by_mut(|a, b| a.group() == b.group()) {
+            catalog.move_overlapping(group)?;
         }
         Ok(catalog)
     }
@@ -52,25 +52,25 @@ impl Catalog {
     /// group, in the order of their first bytes.
     fn move_overlapping(&mut self, mut blocks: &mut [MovedBlock]) -> Result<()> {
         while let Some(first) = blocks.first() {
-            let mut stretch = first.reach.clone();
+            let mut range = first.reach.clone();
             let mut count = 1;
-            while let Some(next) = blocks.get(count).filter(|next| next.reach.start < stretch.end) {
-                stretch.end = stretch.end.max(next.reach.end);
+            while let Some(next) = blocks.get(count).filter(|next| next.reach.start < range.end) {
+                range.end = range.end.max(next.reach.end);
                 count += 1;
             }
             let (together, rest) = blocks.split_at_mut(count);
-            let storage = self.cast_storage(&together[0], &stretch)?;
+            let storage = self.cast_storage(&together[0], &range)?;
             for block in together {
-                block.point_to(&mut self.tensors[block.tensor], storage, stretch.start);
+                block.point_to(&mut self.tensors[block.tensor], storage, range.start);
             }
             blocks = rest;
         }
         Ok(())
     }
 
-    fn cast_storage(&mut self, first: &MovedBlock, stretch: &Range<u64>) -> Result<StorageId> {
-        let Pair { from, to, from_width, to_width } = first.pair;
-        let elements = (stretch.end - stretch.start) / u64::from(from_width);
+    fn cast_storage(&mut self, first: &MovedBlock, range: &Range<u64>) -> Result<StorageId> {
+        let CastDtypes { from, to, from_width, to_width } = first.pair;
+        let elements = (range.end - range.start) / u64::from(from_width);
         let len = elements.checked_mul(to_width.into());
         let len = len.ok_or_else(|| Error::limit("the length of a cast storage exceeds 64 bits"))?;
         let cast = match self.storage(first.storage).map(|storage| &storage.location) {
@@ -78,11 +78,11 @@ impl Catalog {
                 let (stored, read) = below.widths();
                 CastStorage {
                     of: below.of,
-                    start: below.start + stretch.start / read * stored,
+                    start: below.start + range.start / read * stored,
                     dtypes: below.dtypes.iter().copied().chain([to]).collect(),
                 }
             }
-            _ => CastStorage { of: first.storage, start: stretch.start, dtypes: vec![from, to] },
+            _ => CastStorage { of: first.storage, start: range.start, dtypes: vec![from, to] },
         };
         let id = u32::try_from(self.storages.len()).map_err(|_| Error::limit("too many storages"))?;
         let byte_order = ByteOrder::Little;
@@ -98,14 +98,14 @@ impl Catalog {
 
 /// The two dtypes of a cast, and the number of bytes per element in each.
 #[derive(Clone, Copy)]
-struct Pair {
+struct CastDtypes {
     from: Dtype,
     to: Dtype,
     from_width: u32,
     to_width: u32,
 }
 
-impl Pair {
+impl CastDtypes {
     fn of(from: Dtype, to: Dtype) -> Result<Self> {
         let width = |dtype| {
             let info = info(dtype)?;
@@ -126,7 +126,7 @@ struct MovedBlock {
     tensor: usize,
     /// Number of the block in its tensor.
     number: u64,
-    pair: Pair,
+    pair: CastDtypes,
     storage: StorageId,
     /// Offset of the block's first element, in bytes.
     offset: u64,
@@ -138,14 +138,14 @@ impl MovedBlock {
     /// Returns the key of the block. Two blocks can use the same cast storage only if their keys
     /// are equal. The key includes the alignment of the elements.
     fn group(&self) -> (StorageId, Dtype, Dtype, u64) {
-        let Pair { from, to, from_width, .. } = self.pair;
+        let CastDtypes { from, to, from_width, .. } = self.pair;
         (self.storage, from, to, self.offset % u64::from(from_width))
     }
 
     /// Changes the tensor's block to refer to the cast storage, whose first byte corresponds to
     /// byte `start` of the old storage.
     fn point_to(&self, tensor: &mut Tensor, storage: StorageId, start: u64) {
-        let Pair { from_width, to_width, .. } = self.pair;
+        let CastDtypes { from_width, to_width, .. } = self.pair;
         let offset = (self.offset - start) / u64::from(from_width) * u64::from(to_width);
         match &mut tensor.data {
             Data::Empty => {}

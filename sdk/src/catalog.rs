@@ -157,7 +157,7 @@ impl Catalog {
             Some(root) => {
                 let places: HashMap<TensorId, TensorId> =
                     kept.iter().zip(0_u32..).map(|((id, _), place)| (*id, TensorId(place))).collect();
-                self.tree.below(root, &places)?
+                self.tree.subtree(root, &places)?
             }
             None => Tree::default(),
         };

@@ -87,24 +87,24 @@
 //! assert_eq!(report.damaged, 9);
 //! ```
 
+mod buffer_monitor;
 mod compare;
 mod damage;
-mod declared;
+mod description;
 mod encoding;
-mod made;
 mod preset;
 mod reading;
 #[cfg(feature = "arrow-60")]
 mod records;
 mod rules;
-mod watched;
+mod test_catalogs;
 mod writing;
 
 pub use preset::Preset;
 pub use rules::Observer;
 
 use crate::{Capabilities, Entry, Format, Limits, MemorySource};
-use rules::{Rules, Violated, numbered};
+use rules::{Rules, ViolationPanic, numbered_rules};
 use std::collections::BTreeMap;
 
 /// A small input of a format. A sample should be only a few kilobytes long, because every byte of
@@ -209,7 +209,7 @@ pub struct ConformanceReport {
 pub fn check(format: &dyn Format, samples: &[Sample]) -> ConformanceReport {
     let rules = Rules::new(format, None);
     run(&rules, samples, &mut |broken| {
-        let Violated { rule, found, .. } = broken;
+        let ViolationPanic { rule, found, .. } = broken;
         panic!("format {:?} breaks the rule \"{rule}\": {found}", rules.description.id)
     })
 }
@@ -263,7 +263,7 @@ pub struct Violation {
 pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer) -> Examination {
     let rules = Rules::new(format, Some(observer));
     let mut violations: BTreeMap<&str, Vec<Violation>> = BTreeMap::new();
-    let report = run(&rules, samples, &mut |Violated { rule, found, input }| {
+    let report = run(&rules, samples, &mut |ViolationPanic { rule, found, input }| {
         violations.entry(rule).or_default().push(Violation { found, input });
     });
     let mut requested = rules.requested();
@@ -272,7 +272,7 @@ pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer)
         Some(RuleResult { number, rule, checks, violations: violations.remove(rule).unwrap_or_default() })
     };
     let mut verdicts: Vec<RuleResult> =
-        numbered().filter_map(|(number, rule)| verdict(number, rule)).collect();
+        numbered_rules().filter_map(|(number, rule)| verdict(number, rule)).collect();
     for rule in rules.requested().into_keys() {
         verdicts.extend(verdict("-", rule));
     }
@@ -280,7 +280,7 @@ pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer)
 }
 
 /// Runs the parts of the suite in order.
-fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Violated)) -> ConformanceReport {
+fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(ViolationPanic)) -> ConformanceReport {
     let mut report = ConformanceReport::default();
     let can = |capability| rules.description.capabilities.has(capability);
     let mut part = |run: &mut dyn FnMut()| match rules.part(run) {
@@ -291,7 +291,7 @@ fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Violated)) 
         }
     };
     part(&mut || {
-        declared::check(rules);
+        description::check(rules);
         let has_samples = !rules.description.reads() || !samples.is_empty();
         rules.require(has_samples, "a format that reads is checked with samples", || "none".into());
     });

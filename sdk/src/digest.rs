@@ -173,15 +173,15 @@ fn append(algorithm: CrcAlgorithm, crc: u32, bytes: &[u8]) -> u32 {
     u32::try_from(digest.finalize()).unwrap_or(u32::MAX)
 }
 
-const CRC32: Joiner = Joiner::of(0xedb8_8320);
-const CRC32C: Joiner = Joiner::of(0x82f6_3b78);
+const CRC32: CrcCombiner = CrcCombiner::of(0xedb8_8320);
+const CRC32C: CrcCombiner = CrcCombiner::of(0x82f6_3b78);
 
 /// Joins the checksums of two runs. The checksum of a run is a polynomial over GF(2). Appending n
 /// zero bytes to the run multiplies this polynomial by x^(8n), modulo the polynomial of the CRC.
 /// The required powers of x are precomputed, so joining takes less than a microsecond.
 ///
 /// Source: `crc32_combine` of zlib 1.2.12, by Mark Adler.
-struct Joiner {
+struct CrcCombiner {
     /// The polynomial of the CRC with its bits reversed. The highest bit is the coefficient of the
     /// lowest power.
     polynomial: u32,
@@ -189,7 +189,7 @@ struct Joiner {
     powers: [u32; 64],
 }
 
-impl Joiner {
+impl CrcCombiner {
     const fn of(polynomial: u32) -> Self {
         let mut powers = [0; 64];
         // The initial value is x^8.

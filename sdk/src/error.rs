@@ -295,12 +295,12 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = &*self.0;
         if let Some(file) = &parts.file {
-            write!(f, "{}: ", plain(&cut(file)))?;
+            write!(f, "{}: ", display_name(&shortened(file)))?;
         }
-        write!(f, "{}{}", parts.kind.label(), cut(&parts.message))?;
+        write!(f, "{}{}", parts.kind.label(), shortened(&parts.message))?;
         let mut separator = " (";
         for (name, value) in self.details() {
-            let value = cut(&value);
+            let value = shortened(&value);
             match name {
                 "file" | "hint" => continue,
                 "tensor" | "column" => write!(f, "{separator}{name} {value:?}")?,
@@ -314,13 +314,13 @@ impl fmt::Display for Error {
 
 /// Returns a file name for display. The name is quoted only if necessary, so that a newline in a
 /// hostile name cannot imitate a separate line.
-fn plain(name: &str) -> Cow<'_, str> {
+fn display_name(name: &str) -> Cow<'_, str> {
     let quoted = format!("{name:?}");
     if quoted.get(1..quoted.len() - 1) == Some(name) { Cow::Borrowed(name) } else { Cow::Owned(quoted) }
 }
 
 /// Shortens a string for display, because values from files may be megabytes long.
-fn cut(text: &str) -> Cow<'_, str> {
+fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len())),
         None => Cow::Borrowed(text),
@@ -331,7 +331,7 @@ impl fmt::Debug for Error {
     /// Formats the error as `Display` does, followed by the hint.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)?;
-        self.0.hint.as_ref().map_or(Ok(()), |hint| write!(f, "; hint: {}", cut(hint)))
+        self.0.hint.as_ref().map_or(Ok(()), |hint| write!(f, "; hint: {}", shortened(hint)))
     }
 }
 

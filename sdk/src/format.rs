@@ -458,7 +458,7 @@ impl TensorPlan for NothingToSeal {}
 
 /// The final location of an encoded segment in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EncodedPlace {
+pub struct EncodedLocation {
     /// Offset of the segment's first byte in the file.
     pub offset: u64,
     /// Length of the segment in bytes.
@@ -491,7 +491,7 @@ pub trait Digests {
     ///
     /// # Errors
     /// Returns a plugin error if there is no such segment.
-    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace>;
+    fn encoded(&self, id: EncodedId) -> Result<EncodedLocation>;
 
     /// Returns the length of a file in bytes. Streamed files are supported.
     ///

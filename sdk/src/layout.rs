@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn what_follows_a_segment_moves_when_its_length_is_known() {
         let (source, context) = (MemorySource::file("x", [0]), MemoryContext::default());
-        let view = MemoryView::made("made", &source, &context, |_| Ok(())).unwrap();
+        let view = MemoryView::build("made", &source, &context, |_| Ok(())).unwrap();
         let mut builder = LayoutBuilder::new(&view, &context);
         let file = builder.file("a", Role::Data).unwrap();
         builder.bytes(file, b"head").unwrap();
@@ -532,7 +532,7 @@ mod tests {
     #[test]
     fn names_that_no_file_can_have_are_refused() {
         let (source, context) = (MemorySource::file("x", [0]), MemoryContext::default());
-        let view = MemoryView::made("made", &source, &context, |_| Ok(())).unwrap();
+        let view = MemoryView::build("made", &source, &context, |_| Ok(())).unwrap();
         let mut builder = LayoutBuilder::new(&view, &context);
         let long = "x".repeat(256);
         for path in [long.clone(), format!("a/{long}/b")] {
@@ -555,7 +555,7 @@ mod tests {
             let storage = catalog.storage(Storage::inline([1, 2, 3, 4]))?;
             catalog.tensor("t", Dtype::U8, &[2, 2], storage, 0).map(drop)
         };
-        let view = MemoryView::made("made", &source, &context, fill).unwrap();
+        let view = MemoryView::build("made", &source, &context, fill).unwrap();
         let mut builder = LayoutBuilder::new(&view, &context);
         let file = builder.file("a", Role::Data).unwrap();
         let mut copy = |source: &str, name: &str, range| {

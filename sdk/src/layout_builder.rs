@@ -3,7 +3,7 @@
 
 use crate::region::check_tiling;
 use crate::source::check_name;
-use crate::view::{BLOCKS_AT_ONCE, part_len};
+use crate::view::{MAX_BLOCKS_PER_CALL, part_len};
 use crate::{
     Block, CatalogView, Content, Context, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Encoded,
     EncodedId, Error, Layout, LayoutSink, Loss, LossKind, LossSink, OutputFile, OutputId, PlacedEncoded,
@@ -133,7 +133,7 @@ impl<'a> LayoutBuilder<'a> {
         };
         let mut count = 0;
         loop {
-            let blocks = self.catalog.blocks(tensor, count, BLOCKS_AT_ONCE)?;
+            let blocks = self.catalog.blocks(tensor, count, MAX_BLOCKS_PER_CALL)?;
             if blocks.is_empty() {
                 return Ok(count > 0);
             }

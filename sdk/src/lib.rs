@@ -315,7 +315,7 @@ pub use digest::{Checksum, Digest, DigestAlgorithm, DigestValue, crc32c, crc32c_
 pub use dtype::{Dtype, DtypeInfo, element_count};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
-    Capabilities, Description, Digests, EncodedPlace, EncodedStorage, Format, Magic, NothingEncoded,
+    Capabilities, Description, Digests, EncodedLocation, EncodedStorage, Format, Magic, NothingEncoded,
     NothingToSeal, Score, SealSink, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
 };
 pub use grid::{Edges, Grid, Tiles};

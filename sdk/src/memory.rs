@@ -10,7 +10,7 @@ pub use formats::{MemoryTensors, formats};
 
 use crate::{
     Block, ByteOrder, ByteSink, Capabilities, Catalog, CatalogBuilder, CatalogBytes, CatalogSink,
-    CatalogView, Content, Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedPlace, Error,
+    CatalogView, Content, Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedLocation, Error,
     Format, Layout, LayoutBuilder, NothingEncoded, Options, Order, OutputId, PlacedEncoded, Region, Result,
     SealSink, Segment, Side, Source, Storage, StorageLocation, Target, TensorDecoder, TensorId, TensorPart,
     TensorPlan,
@@ -46,7 +46,9 @@ impl<'a> MemoryView<'a> {
     ) -> Result<Self> {
         let description = format.describe();
         let reader = format.reader(&Options::check(&description.options, Side::Reader, given)?)?;
-        Self::filled(&description.id, source, context, |catalog| reader.read(source, catalog, context))
+        Self::build_with_decoder(&description.id, source, context, |catalog| {
+            reader.read(source, catalog, context)
+        })
     }
 
     /// Creates a catalog from the calls in `fill`, as if a reader of the format `origin` had filled
@@ -54,19 +56,19 @@ impl<'a> MemoryView<'a> {
     ///
     /// # Errors
     /// Returns an error if `fill` fails, or if a check of the catalog fails.
-    pub fn made(
+    pub fn build(
         origin: &str,
         source: &'a dyn Source,
         context: &'a dyn Context,
         fill: impl FnOnce(&mut dyn CatalogSink) -> Result<()>,
     ) -> Result<Self> {
-        Self::filled(origin, source, context, |catalog| {
+        Self::build_with_decoder(origin, source, context, |catalog| {
             fill(catalog)?;
             Ok(Box::new(NothingEncoded))
         })
     }
 
-    pub(crate) fn filled(
+    pub(crate) fn build_with_decoder(
         origin: &str,
         source: &'a dyn Source,
         context: &'a dyn Context,
@@ -338,8 +340,8 @@ pub fn write(
         outputs.push(bytes);
     }
     let notes: Vec<Vec<u8>> = encoded.into_iter().map(|(_, note)| note).collect();
-    let mut sealed = Sealed { layout: &layout, notes: &notes, outputs };
-    let before = Sealed { layout: &layout, notes: &notes, outputs: sealed.outputs.clone() };
+    let mut sealed = MemorySeal { layout: &layout, notes: &notes, outputs };
+    let before = MemorySeal { layout: &layout, notes: &notes, outputs: sealed.outputs.clone() };
     plan.seal(&before, &mut sealed, context)?;
     let paths = layout.files().iter().map(|file| file.path.clone());
     let files = paths.zip(sealed.outputs).collect();
@@ -369,13 +371,13 @@ fn encode(
     (0..).zip(layout.encoded()).map(encode).collect()
 }
 
-struct Sealed<'a> {
+struct MemorySeal<'a> {
     layout: &'a Layout,
     notes: &'a [Vec<u8>],
     outputs: Vec<Vec<u8>>,
 }
 
-impl Digests for Sealed<'_> {
+impl Digests for MemorySeal<'_> {
     fn get(&self, id: DigestId) -> Result<Digest> {
         let request = self.layout.digests().get(id.0 as usize);
         let request = request.ok_or_else(|| Error::plugin(format!("no digest {}", id.0)))?;
@@ -386,11 +388,11 @@ impl Digests for Sealed<'_> {
         Ok(sum.digest())
     }
 
-    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace> {
+    fn encoded(&self, id: EncodedId) -> Result<EncodedLocation> {
         let placed = self.layout.encoded().get(id.0 as usize);
         let placed = placed.ok_or_else(|| Error::plugin(format!("no encoded segment {}", id.0)))?;
         let (offset, len) = (placed.range.start, placed.range.end - placed.range.start);
-        Ok(EncodedPlace { offset, len, note: self.notes[id.0 as usize].clone() })
+        Ok(EncodedLocation { offset, len, note: self.notes[id.0 as usize].clone() })
     }
 
     fn file_len(&self, file: OutputId) -> Result<u64> {
@@ -399,7 +401,7 @@ impl Digests for Sealed<'_> {
     }
 }
 
-impl SealSink for Sealed<'_> {
+impl SealSink for MemorySeal<'_> {
     fn deferred(&mut self, id: DeferredId, bytes: &[u8]) -> Result<()> {
         let place = self.layout.deferred().get(id.0 as usize);
         let (file, range) = place.ok_or_else(|| Error::plugin(format!("no deferred segment {}", id.0)))?;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 const PREFIX: &str = "ferry.packed.";
 
 /// The original dtype and shape of a packed tensor.
-struct Packed {
+struct PackedTensor {
     info: DtypeInfo,
     shape: Vec<u64>,
 }
@@ -33,9 +33,9 @@ impl Catalog {
     #[must_use]
     pub fn unpacked(mut self) -> (Self, bool) {
         let entries = self.metadata.range(PREFIX.to_owned()..).take_while(|(key, _)| key.starts_with(PREFIX));
-        let packed: Vec<(String, Packed)> = entries
+        let packed: Vec<(String, PackedTensor)> = entries
             .filter_map(|(key, value)| {
-                Some((key[PREFIX.len()..].to_owned(), Packed::parse(value.as_text()?)?))
+                Some((key[PREFIX.len()..].to_owned(), PackedTensor::parse(value.as_text()?)?))
             })
             .collect();
         if packed.is_empty() {
@@ -56,7 +56,7 @@ impl Catalog {
             {
                 continue;
             }
-            let Some(dtype) = self.interned(&packed.info) else { continue };
+            let Some(dtype) = self.intern(&packed.info) else { continue };
             (self.tensors[place].dtype, self.tensors[place].shape) = (dtype, packed.shape);
             self.metadata.remove(&format!("{PREFIX}{name}"));
             any = true;
@@ -66,7 +66,7 @@ impl Catalog {
 
     /// Returns the catalog's dtype with these properties. If the catalog does not contain the
     /// dtype, adds it. Returns `None` if the catalog contains a different dtype with that name.
-    fn interned(&mut self, info: &DtypeInfo) -> Option<Dtype> {
+    fn intern(&mut self, info: &DtypeInfo) -> Option<Dtype> {
         let known = &mut self.extensions;
         let index = known.iter().position(|known| known.name() == info.name()).unwrap_or(known.len());
         if index == known.len() {
@@ -78,14 +78,14 @@ impl Catalog {
     /// Packs each tensor whose dtype is not built in, and returns one loss for all of them. A
     /// tensor is not packed if its bytes are not contiguous, or if they are converted when they are
     /// read.
-    pub(crate) fn packed(&mut self) -> Option<Loss> {
+    pub(crate) fn pack_tensors(&mut self) -> Option<Loss> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for tensor in &mut self.tensors {
             let info = tensor.dtype.extension_index().and_then(|index| self.extensions.get(index));
             let Some(info) = info.filter(|info| is_stored_plain(tensor, &self.storages, info)) else {
                 continue;
             };
-            let packed = Packed { info: info.clone(), shape: tensor.shape.clone() };
+            let packed = PackedTensor { info: info.clone(), shape: tensor.shape.clone() };
             let key = format!("{PREFIX}{}", tensor.name);
             let Some(stored) = packed.packed_shape().filter(|_| !self.metadata.contains_key(&key)) else {
                 continue;
@@ -117,7 +117,7 @@ fn is_stored_plain(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> b
     }
 }
 
-impl Packed {
+impl PackedTensor {
     /// Returns the shape of the packed bytes. If a row does not consist of whole blocks, the result
     /// has a single row.
     fn packed_shape(&self) -> Option<Vec<u64>> {

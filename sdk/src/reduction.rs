@@ -47,7 +47,7 @@ impl Catalog {
             }
         }
         if capabilities.has(Capabilities::METADATA) && !capabilities.has(Capabilities::DTYPES) {
-            losses.extend(self.packed());
+            losses.extend(self.pack_tensors());
         }
         (self, losses)
     }

@@ -346,7 +346,7 @@ impl Tree {
     }
 
     /// Returns the tree below a node, with tensor ids replaced according to `places`.
-    pub(crate) fn below(&self, root: NodeId, places: &HashMap<TensorId, TensorId>) -> Result<Self> {
+    pub(crate) fn subtree(&self, root: NodeId, places: &HashMap<TensorId, TensorId>) -> Result<Self> {
         let (nodes, depths) = (&self.arena.nodes, &self.arena.depths);
         let mut wanted = vec![false; nodes.len()];
         *wanted.get_mut(root.0 as usize).ok_or_else(|| no_node(root))? = true;
@@ -414,9 +414,9 @@ mod tests {
         let root = tree.push(Node::container(NodeKind::LIST, "", [id]), &limits).unwrap();
         tree.set_root(root).unwrap();
         let places = |place| HashMap::from([(TensorId(0), TensorId(place))]);
-        let same = tree.below(root, &places(0)).unwrap();
+        let same = tree.subtree(root, &places(0)).unwrap();
         assert!(Arc::ptr_eq(&same.arena, &tree.arena) && same == tree);
-        let moved = tree.below(root, &places(7)).unwrap();
+        let moved = tree.subtree(root, &places(7)).unwrap();
         assert_eq!(moved.get(id).unwrap().as_tensor(), Some(TensorId(7)));
         assert_eq!(&*moved.get(id).unwrap().class, "c");
         let mut longer = tree.clone();

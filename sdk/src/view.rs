@@ -8,7 +8,7 @@ use crate::{
 
 /// Maximum number of blocks per request. A larger maximum would need too much memory, and a smaller
 /// one would need too many calls.
-pub(crate) const BLOCKS_AT_ONCE: u64 = 1024;
+pub(crate) const MAX_BLOCKS_PER_CALL: u64 = 1024;
 
 /// A tensor, as presented to a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub trait CatalogView: Send + Sync {
     fn each_block(&self, id: TensorId, each: &mut dyn FnMut(Block) -> Result<()>) -> Result<()> {
         let mut from = 0;
         loop {
-            let blocks = self.blocks(id, from, BLOCKS_AT_ONCE)?;
+            let blocks = self.blocks(id, from, MAX_BLOCKS_PER_CALL)?;
             if blocks.is_empty() {
                 return Ok(());
             }

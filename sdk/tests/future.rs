@@ -226,7 +226,7 @@ fn losses_nodes_dtypes_and_errors_of_later_stay_what_they_are() {
 fn an_extension_dtype_that_is_built_in_by_then_is_the_built_in_one() {
     let info = DtypeInfo::extension("F8_E8M0", 1, 1, 1).unwrap();
     let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
-    let view = MemoryView::made("a", &source, &context, |catalog| {
+    let view = MemoryView::build("a", &source, &context, |catalog| {
         assert_eq!(catalog.dtype(&info)?, tensorferry_sdk::Dtype::F8_E8M0);
         Ok(())
     });

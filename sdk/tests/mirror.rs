@@ -9,11 +9,11 @@ use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{
     ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, Data, DeferredId, Description,
-    Digest, DigestId, Digests, Dtype, DtypeInfo, Edges, Encoded, EncodedId, EncodedPlace, Error, ErrorKind,
-    FileRange, Format, Grid, LayoutSink, Level, Limits, Loss, LossKind, MemoryContext, MemorySource, Node,
-    NothingToSeal, OptionKind, OptionSpec, Options, Order, OutputId, Region, Result, Role, Score, SealSink,
-    Severity, Side, Source, Storage, StorageRange, Target, TensorDecoder, TensorId, TensorPart, TensorPlan,
-    TensorReader, TensorWriter, Tiles, Value,
+    Digest, DigestId, Digests, Dtype, DtypeInfo, Edges, Encoded, EncodedId, EncodedLocation, Error,
+    ErrorKind, FileRange, Format, Grid, LayoutSink, Level, Limits, Loss, LossKind, MemoryContext,
+    MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, Order, OutputId, Region, Result,
+    Role, Score, SealSink, Severity, Side, Source, Storage, StorageRange, Target, TensorDecoder, TensorId,
+    TensorPart, TensorPlan, TensorReader, TensorWriter, Tiles, Value,
 };
 
 /// A format whose behavior depends on the name of the entry.
@@ -296,9 +296,9 @@ impl TensorPlan for Doing {
 
     fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         self.panics_in("seal");
-        let place = EncodedPlace { offset: 12, len: 3, note: b"note".to_vec() };
+        let place = EncodedLocation { offset: 12, len: 3, note: b"note".to_vec() };
         assert_eq!(digests.encoded(EncodedId(0))?, place);
-        assert_eq!(digests.encoded(EncodedId(1))?, EncodedPlace { offset: 15, len: 5, note: Vec::new() });
+        assert_eq!(digests.encoded(EncodedId(1))?, EncodedLocation { offset: 15, len: 5, note: Vec::new() });
         output.deferred(DeferredId(0), &digests.crc(DigestId(0))?.to_le_bytes())?;
         output.late(OutputId(1), &digests.file_len(OutputId(0))?.to_le_bytes())
     }

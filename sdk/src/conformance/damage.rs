@@ -2,15 +2,15 @@
 //! must not panic.
 
 use super::Sample;
+use super::buffer_monitor::BufferMonitor;
 use super::compare::names;
 use super::rules::Rules;
-use super::watched::Watched;
 use crate::{Limits, LossKind, MemoryContext, Result, StorageLocation};
 use std::collections::BTreeSet;
 
 /// Maximum number of damaged versions per file and kind of damage. Longer files are damaged at
 /// evenly spaced positions.
-const MAX_DAMAGES: usize = 4096;
+const MAX_DAMAGED_VERSIONS: usize = 4096;
 /// Maximum number of bytes to read from a damaged catalog. Such a catalog may declare terabytes of
 /// encoded data.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
@@ -18,7 +18,7 @@ pub(super) const MAX_BYTES: u64 = 1 << 20;
 /// Truncates and changes each file of a sample, and returns the number of damaged inputs.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     let whole = read(rules, sample, &|| sample.title()).unwrap_or_default();
-    each(sample, |damaged, is_cut, input| {
+    for_each_damaged(sample, |damaged, is_cut, input| {
         let found = read(rules, damaged, input);
         if is_cut {
             let missing = found.as_ref().ok().and_then(|found| whole.difference(found).next());
@@ -29,19 +29,19 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     })
 }
 
-/// Calls `look` with every damaged version of a sample. The other arguments are whether a file was
+/// Calls `visit` with every damaged version of a sample. The other arguments are whether a file was
 /// truncated, and a description of the damage. Returns the number of damaged versions.
-pub(super) fn each(sample: &Sample, look: impl Fn(&Sample, bool, &dyn Fn() -> String)) -> usize {
+pub(super) fn for_each_damaged(sample: &Sample, visit: impl Fn(&Sample, bool, &dyn Fn() -> String)) -> usize {
     let mut count = 0;
     for (name, bytes) in &sample.files {
-        for at in (0..bytes.len()).step_by(bytes.len().div_ceil(MAX_DAMAGES).max(1)) {
+        for at in (0..bytes.len()).step_by(bytes.len().div_ceil(MAX_DAMAGED_VERSIONS).max(1)) {
             let cut = damaged(sample, name, bytes[..at].to_vec());
-            look(&cut, true, &|| format!("{}, {name} cut to {at} bytes", sample.title()));
+            visit(&cut, true, &|| format!("{}, {name} cut to {at} bytes", sample.title()));
             for change in [1 << (at % 8), 0xff] {
                 let mut changed = bytes.clone();
                 changed[at] ^= change;
                 let input = || format!("{}, byte {at} of {name} xor {change:#04x}", sample.title());
-                look(&damaged(sample, name, changed), false, &input);
+                visit(&damaged(sample, name, changed), false, &input);
             }
             count += 3;
         }
@@ -58,13 +58,13 @@ fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
 /// Probes an input, and reads it with all of its tensors. Returns the names of the tensors and of
 /// the tensors that were reported as lost.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
-    rules.look_at(sample);
+    rules.set_input(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MAX_BYTES, ..Limits::default() };
-    let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits));
-    let score = rules.catch_panic(input, || rules.format.probe(&watched, &context));
+    let (monitor, context) = (BufferMonitor::new(sample.source()), MemoryContext::new(limits));
+    let score = rules.catch_panic(input, || rules.format.probe(&monitor, &context));
     rules.holds(score, "probing fails only with I/O errors", &input());
     let found = rules.catch_panic(input, || {
-        let view = rules.read(&watched, &context)?;
+        let view = rules.read(&monitor, &context)?;
         let catalog = view.catalog();
         let bounded = catalog.storages().iter().all(|storage| {
             !matches!(storage.location, StorageLocation::Encoded { .. }) || storage.len <= MAX_BYTES
@@ -78,7 +78,7 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
         let lost = catalog.losses().iter().filter(|loss| loss.kind == LossKind::Tensor);
         Ok(names(catalog).chain(lost.map(|loss| &loss.what)).cloned().collect())
     });
-    rules.require(!watched.has_oversized_buffer(), "no buffer is longer than its file", input);
+    rules.require(!monitor.has_oversized_buffer(), "no buffer is longer than its file", input);
     if let Err(error) = &found {
         rules.check_fault(error, &input());
     }

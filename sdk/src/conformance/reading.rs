@@ -1,15 +1,15 @@
 //! Checks a reader with valid inputs.
 
 use super::Sample;
+use super::buffer_monitor::BufferMonitor;
 use super::compare::{names, same_catalog};
 use super::rules::Rules;
-use super::watched::Watched;
 use crate::{
     Catalog, Entry, Error, ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result, Score, Source,
 };
 
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) {
-    rules.look_at(sample);
+    rules.set_input(sample);
     let title = sample.title();
     let source = sample.source();
     let context = MemoryContext::default();
@@ -44,10 +44,10 @@ pub(super) fn recognizes(rules: &Rules<'_>, source: &MemorySource, score: Option
 /// Reads a sample and checks the lengths of the reader's buffers.
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Catalog> {
     let title = || sample.under(limits);
-    let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits.clone()));
+    let (monitor, context) = (BufferMonitor::new(sample.source()), MemoryContext::new(limits.clone()));
     let catalog =
-        rules.catch_panic(title, || rules.read(&watched, &context).map(|view| view.catalog().clone()));
-    rules.require(!watched.has_oversized_buffer(), "no buffer is longer than its file", title);
+        rules.catch_panic(title, || rules.read(&monitor, &context).map(|view| view.catalog().clone()));
+    rules.require(!monitor.has_oversized_buffer(), "no buffer is longer than its file", title);
     catalog
 }
 

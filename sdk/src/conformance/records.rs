@@ -1,15 +1,15 @@
 //! The tests for formats of records.
 
 mod cell;
+mod compare;
 mod damage;
-mod made;
 mod reading;
-mod same;
 mod scanning;
+mod test_tables;
 mod writing;
 
 use super::rules::Rules;
-use super::{ConformancePart, ConformanceReport, Sample, declared};
+use super::{ConformancePart, ConformanceReport, Sample, description};
 use crate::memory::records::{self, OpenedRecords};
 use crate::records::{Batched, from_stream};
 use crate::{Capabilities, Context, Result, Side, Source};
@@ -28,10 +28,10 @@ pub(super) fn check(
 ) {
     let can = |capability| rules.description.capabilities.has(capability);
     part(&mut || {
-        declared::check_side(rules, Capabilities::READ_RECORDS, Side::Reader, |options| {
+        description::check_side(rules, Capabilities::READ_RECORDS, Side::Reader, |options| {
             rules.format.record_reader(options).map(drop)
         });
-        declared::check_side(rules, Capabilities::WRITE_RECORDS, Side::Writer, |options| {
+        description::check_side(rules, Capabilities::WRITE_RECORDS, Side::Writer, |options| {
             rules.format.record_writer(options).map(drop)
         });
     });

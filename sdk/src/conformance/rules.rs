@@ -10,12 +10,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const NEVER_PANICS: &str = "a format never panics";
-const KEEPS_THE_BOUNDARY: &str = "the boundary's rules are kept";
-const DROPS_WELL: &str = "a destructor never fails";
+const BOUNDARY_RULES_KEPT: &str = "the boundary's rules are kept";
+const DESTRUCTOR_NEVER_FAILS: &str = "a destructor never fails";
 
 /// Iterates over the rules in the table of [`crate::conformance`]. Each item contains the number
 /// and the sentence of a rule.
-pub(super) fn numbered() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(super) fn numbered_rules() -> impl Iterator<Item = (&'static str, &'static str)> {
     let cells = |line: &'static str| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ");
     include_str!("rules.md").lines().skip(2).filter_map(cells)
 }
@@ -35,7 +35,7 @@ pub trait Observer: Sync {
     }
 }
 
-pub(super) struct Violated {
+pub(super) struct ViolationPanic {
     pub(super) rule: &'static str,
     pub(super) found: String,
     /// The files that broke the rule, if any.
@@ -63,17 +63,17 @@ impl<'a> Rules<'a> {
     }
 
     /// Sets the sample that the following checks use.
-    pub(super) fn look_at(&self, sample: &Sample) {
+    pub(super) fn set_input(&self, sample: &Sample) {
         if self.observer.is_some() {
             *locked(&self.input) = Some(sample.clone());
         }
     }
 
     /// Runs a part of the suite. Returns an error with the broken rule if a rule is broken.
-    pub(super) fn part(&self, part: impl FnOnce()) -> Result<(), Box<Violated>> {
+    pub(super) fn part(&self, part: impl FnOnce()) -> Result<(), Box<ViolationPanic>> {
         *locked(&self.input) = None;
         let Err(payload) = catch_unwind(AssertUnwindSafe(part)) else { return Ok(()) };
-        Err(payload.downcast::<Violated>().unwrap_or_else(|other| resume_unwind(other)))
+        Err(payload.downcast::<ViolationPanic>().unwrap_or_else(|other| resume_unwind(other)))
     }
 
     /// Ends the part of the suite if the rule is broken.
@@ -88,7 +88,7 @@ impl<'a> Rules<'a> {
         *locked(&self.requested).entry(rule).or_default() += 1;
         let input = locked(&self.input).take();
         // `resume_unwind` prints no message, because the caller of the suite reports the violation.
-        resume_unwind(Box::new(Violated { rule, found: found.to_owned(), input }))
+        resume_unwind(Box::new(ViolationPanic { rule, found: found.to_owned(), input }))
     }
 
     /// Returns the value, or ends the part of the suite if `result` is an error.
@@ -111,13 +111,13 @@ impl<'a> Rules<'a> {
         self.require(true, NEVER_PANICS, String::new);
         let value = match catch_unwind(AssertUnwindSafe(call)) {
             Ok(value) => value,
-            Err(payload) if payload.is::<Violated>() => resume_unwind(payload),
+            Err(payload) if payload.is::<ViolationPanic>() => resume_unwind(payload),
             Err(payload) => self.broken(NEVER_PANICS, &format!("{}: {}", input(), text(&*payload))),
         };
         if let Some(observer) = self.observer {
             let after = observer.after();
-            self.require(true, KEEPS_THE_BOUNDARY, String::new);
-            self.require(after.is_ok(), DROPS_WELL, || format!("{}: {:?}", input(), after.err()));
+            self.require(true, BOUNDARY_RULES_KEPT, String::new);
+            self.require(after.is_ok(), DESTRUCTOR_NEVER_FAILS, || format!("{}: {:?}", input(), after.err()));
         }
         value
     }
@@ -146,7 +146,7 @@ impl<'a> Rules<'a> {
         if says("panicked in ") {
             NEVER_PANICS
         } else if says("the boundary's rules are broken") {
-            KEEPS_THE_BOUNDARY
+            BOUNDARY_RULES_KEPT
         } else {
             otherwise
         }

@@ -2,8 +2,8 @@
 //! report a loss.
 
 use super::compare::CatalogRoundTrip;
-use super::made::{self, TestCatalog};
 use super::rules::Rules;
+use super::test_catalogs::{self, TestCatalog};
 use super::{ConformancePart, ConformanceReport, Sample, encoding};
 use crate::memory::{self, MemoryOutput, MemoryView};
 use crate::{
@@ -16,9 +16,9 @@ pub(super) fn check(
     report: &mut ConformanceReport,
     part: ConformancePart<'_>,
 ) {
-    let (context, source) = (MemoryContext::default(), made::source());
+    let (context, source) = (MemoryContext::default(), test_catalogs::source());
     let before = report.written;
-    for catalog in made::catalogs() {
+    for catalog in test_catalogs::catalogs() {
         let TestCatalog { title, .. } = &catalog;
         part(&mut || {
             let view = rules.holds(catalog.view(&source, &context), "a test catalog is valid", title);
@@ -119,7 +119,7 @@ fn read_back(
     target: &Target,
 ) {
     let written = Sample::set(entry(output, target), output.files.clone());
-    rules.look_at(&written);
+    rules.set_input(&written);
     let source = written.source();
     let context = MemoryContext::default();
     let after = rules.catch_panic(|| input.to_owned(), || rules.read(&source, &context));

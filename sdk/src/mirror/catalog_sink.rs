@@ -1,8 +1,8 @@
 //! Passes a [`CatalogSink`] across the boundary.
 
 use super::dtypes::Dtypes;
-use super::loss::{received_loss, sent_loss};
-use super::nodes::{children, received_node, sent_node};
+use super::loss::{decode_loss, encode_loss};
+use super::nodes::{children, decode_node, encode_node};
 use super::numbers::{byte_order, byte_order_number, edges, edges_number, order, order_number, unknown};
 use super::values::send_value;
 use crate::value::ValueNodes;
@@ -164,7 +164,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
     }
 
     fn value(&mut self, node: NodeFacts<'_>) -> Result<u32, Failure> {
-        Ok(self.values.push(received_node(&node), self.limits)?)
+        Ok(self.values.push(decode_node(&node), self.limits)?)
     }
 
     fn metadata(&mut self, key: &str, value: u32) -> Result<(), Failure> {
@@ -176,7 +176,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
     }
 
     fn node(&mut self, node: NodeFacts<'_>) -> Result<u32, Failure> {
-        Ok(self.catalog.node(received_node(&node))?.0)
+        Ok(self.catalog.node(decode_node(&node))?.0)
     }
 
     fn root(&mut self, node: u32) -> Result<(), Failure> {
@@ -184,7 +184,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
     }
 
     fn loss(&mut self, loss: LossFacts<'_>) -> Result<(), Failure> {
-        Ok(self.catalog.loss(received_loss(&loss))?)
+        Ok(self.catalog.loss(decode_loss(&loss))?)
     }
 
     fn origin(&mut self, format: &str) -> Result<(), Failure> {
@@ -237,7 +237,7 @@ impl<'a> RemoteCatalogSink<'a> {
 
 impl LossSink for RemoteCatalogSink<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        Ok(self.object.loss(sent_loss(&loss))?)
+        Ok(self.object.loss(encode_loss(&loss))?)
     }
 }
 
@@ -340,7 +340,7 @@ impl CatalogSink for RemoteCatalogSink<'_> {
     }
 
     fn node(&mut self, node: Node) -> Result<NodeId> {
-        Ok(NodeId(self.object.node(sent_node(&node, &children(&node)))?))
+        Ok(NodeId(self.object.node(encode_node(&node, &children(&node)))?))
     }
 
     fn root(&mut self, root: NodeId) -> Result<()> {

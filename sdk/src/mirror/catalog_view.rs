@@ -1,14 +1,14 @@
 //! Passes a [`CatalogView`] across the boundary.
 
 use super::catalog_sink::{decode_blocks, encode_blocks};
-use super::collected::Collected;
+use super::collector::Collector;
 use super::dtypes::Dtypes;
 use super::failure::expect_infallible;
-use super::nodes::{children, received_node, sent_node};
+use super::nodes::{children, decode_node, encode_node};
 use super::numbers::{byte_order, byte_order_number, order, order_number};
-use super::region::{received_region, sent_region};
-use super::values::{CollectedValues, send_value};
-use crate::view::BLOCKS_AT_ONCE;
+use super::region::{decode_region, encode_region};
+use super::values::{ValueCollector, send_value};
+use crate::view::MAX_BLOCKS_PER_CALL;
 use crate::{
     Block, CatalogView, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, StorageView, TensorId,
     TensorPart, TensorView, Value,
@@ -57,7 +57,7 @@ impl CatalogViewCalls for LentCatalogView<'_> {
         let end = from.saturating_add(max);
         let mut next = from;
         while next < end {
-            let page = self.0.blocks(tensor, next, BLOCKS_AT_ONCE.min(end - next))?;
+            let page = self.0.blocks(tensor, next, MAX_BLOCKS_PER_CALL.min(end - next))?;
             if page.is_empty() {
                 break;
             }
@@ -88,7 +88,7 @@ impl CatalogViewCalls for LentCatalogView<'_> {
 
     fn node(&self, id: u32, sink: Borrowed<'_, NodeSinkTable>) -> Result<(), Failure> {
         let node = self.0.node(NodeId(id))?;
-        sink.node(sent_node(&node, &children(&node)))
+        sink.node(encode_node(&node, &children(&node)))
     }
 
     fn origin(&self, name: Borrowed<'_, NameSinkTable>) -> Result<(), Failure> {
@@ -100,7 +100,7 @@ impl CatalogViewCalls for LentCatalogView<'_> {
     }
 
     fn read_region(&self, part: RegionFacts<'_>, buffer: &mut [u8]) -> Result<(), Failure> {
-        let (tensor, region) = (TensorId(part.tensor), received_region(part.is_region, part.region)?);
+        let (tensor, region) = (TensorId(part.tensor), decode_region(part.is_region, part.region)?);
         let (order, byte_order) = (order(part.order)?, byte_order(part.byte_order)?);
         Ok(self.0.read_region(&TensorPart { tensor, region, order, byte_order }, buffer)?)
     }
@@ -122,11 +122,11 @@ pub(super) struct RemoteCatalogView<'a> {
 }
 
 #[derive(Default)]
-struct CollectedNode(Option<Node>);
+struct NodeCollector(Option<Node>);
 
-impl NodeSinkCalls for CollectedNode {
+impl NodeSinkCalls for NodeCollector {
     fn node(&mut self, node: NodeFacts<'_>) -> Result<(), Failure> {
-        self.0 = Some(received_node(&node));
+        self.0 = Some(decode_node(&node));
         Ok(())
     }
 }
@@ -164,7 +164,7 @@ impl<'a> RemoteCatalogView<'a> {
         if let Some(dtype) = self.dtypes.read().unwrap_or_else(PoisonError::into_inner).dtype(number) {
             return Ok(dtype);
         }
-        let mut name = Collected::<String>::default();
+        let mut name = Collector::<String>::default();
         let (elements, bytes, swap_unit) = self.object.dtype(number, Borrowed::sink(&mut name))?;
         let info = DtypeInfo::extension(&name.0.concat(), elements, bytes, swap_unit)?;
         let mut dtypes = self.dtypes.write().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +194,7 @@ impl CatalogView for RemoteCatalogView<'_> {
     }
 
     fn blocks(&self, id: TensorId, from: u64, max: u64) -> Result<Vec<Block>> {
-        let mut numbers = Collected::<u64>::default();
+        let mut numbers = Collector::<u64>::default();
         self.object.blocks(id.0, from, max, Borrowed::sink(&mut numbers))?;
         decode_blocks(self.tensor(id).shape.len(), &numbers.0)
     }
@@ -209,13 +209,13 @@ impl CatalogView for RemoteCatalogView<'_> {
     }
 
     fn metadata(&self) -> Vec<(String, Value)> {
-        let mut values = CollectedValues::default();
+        let mut values = ValueCollector::default();
         expect_infallible(self.object.metadata(Borrowed::sink(&mut values)));
         values.entries
     }
 
     fn attributes(&self, id: TensorId) -> Result<Vec<(String, Value)>> {
-        let mut values = CollectedValues::default();
+        let mut values = ValueCollector::default();
         self.object.attributes(id.0, Borrowed::sink(&mut values))?;
         Ok(values.entries)
     }
@@ -225,13 +225,13 @@ impl CatalogView for RemoteCatalogView<'_> {
     }
 
     fn node(&self, id: NodeId) -> Result<Node> {
-        let mut node = CollectedNode::default();
+        let mut node = NodeCollector::default();
         self.object.node(id.0, Borrowed::sink(&mut node))?;
         node.0.ok_or_else(|| Error::plugin(format!("no node {}", id.0)))
     }
 
     fn origin(&self) -> String {
-        let mut name = Collected::<String>::default();
+        let mut name = Collector::<String>::default();
         expect_infallible(self.object.origin(Borrowed::sink(&mut name)));
         name.0.concat()
     }
@@ -244,7 +244,7 @@ impl CatalogView for RemoteCatalogView<'_> {
         let facts = RegionFacts {
             tensor: part.tensor.0,
             is_region: part.region.is_some(),
-            region: &sent_region(part.region.as_ref()),
+            region: &encode_region(part.region.as_ref()),
             order: order_number(part.order),
             byte_order: byte_order_number(part.byte_order),
         };

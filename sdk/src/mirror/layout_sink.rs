@@ -1,8 +1,8 @@
 //! Passes a [`LayoutSink`] across the boundary.
 
-use super::loss::{received_loss, sent_loss};
+use super::loss::{decode_loss, encode_loss};
 use super::numbers::{byte_order, byte_order_number, order, order_number, role, role_number, unknown};
-use super::region::{received_region, sent_region};
+use super::region::{decode_region, encode_region};
 use crate::{
     DeferredId, DigestAlgorithm, DigestId, Encoded, EncodedId, Error, LayoutSink, Loss, LossSink, OutputId,
     Result, Role, SourceRange, StorageId, TensorId, TensorPart,
@@ -40,7 +40,7 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
     }
 
     fn tensor(&mut self, part: PartFacts<'_>) -> Result<u64, Failure> {
-        let region = received_region(part.is_region, part.region)?;
+        let region = decode_region(part.is_region, part.region)?;
         let (order, byte_order) = (order(part.order)?, byte_order(part.byte_order)?);
         let tensor = TensorId(part.tensor);
         Ok(self.0.tensor(OutputId(part.file), TensorPart { tensor, region, order, byte_order })?)
@@ -65,7 +65,7 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
 
     fn encoded(&mut self, segment: EncodedFacts<'_>) -> Result<(u32, u64), Failure> {
         let tensors = segment.tensors.iter().copied().map(TensorId).collect();
-        let region = received_region(segment.is_region, segment.region)?;
+        let region = decode_region(segment.is_region, segment.region)?;
         let len = Some(segment.len).filter(|&len| len != UNKNOWN);
         let (id, offset) = self.0.encoded(OutputId(segment.file), Encoded { tensors, region, len })?;
         Ok((id.0, offset))
@@ -89,7 +89,7 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
     }
 
     fn loss(&mut self, loss: LossFacts<'_>) -> Result<(), Failure> {
-        Ok(self.0.loss(received_loss(&loss))?)
+        Ok(self.0.loss(decode_loss(&loss))?)
     }
 
     fn written_as(&mut self, tensor: u32, name: &str) -> Result<(), Failure> {
@@ -115,7 +115,7 @@ impl RemoteLayoutSink<'_> {
 
 impl LossSink for RemoteLayoutSink<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        Ok(self.0.loss(sent_loss(&loss))?)
+        Ok(self.0.loss(encode_loss(&loss))?)
     }
 }
 
@@ -142,7 +142,7 @@ impl LayoutSink for RemoteLayoutSink<'_> {
             file: file.0,
             tensor: part.tensor.0,
             is_region: part.region.is_some(),
-            region: &sent_region(part.region.as_ref()),
+            region: &encode_region(part.region.as_ref()),
             order: order_number(part.order),
             byte_order: byte_order_number(part.byte_order),
         })?)
@@ -179,7 +179,7 @@ impl LayoutSink for RemoteLayoutSink<'_> {
             len: encoded.len.unwrap_or(UNKNOWN),
             tensors: &tensors,
             is_region: encoded.region.is_some(),
-            region: &sent_region(encoded.region.as_ref()),
+            region: &encode_region(encoded.region.as_ref()),
         })?;
         Ok((EncodedId(id), offset))
     }

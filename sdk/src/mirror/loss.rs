@@ -3,7 +3,7 @@
 use crate::{Loss, LossKind, Severity};
 use tensorferry_abi::LossFacts;
 
-pub(super) fn sent_loss(loss: &Loss) -> LossFacts<'_> {
+pub(super) fn encode_loss(loss: &Loss) -> LossFacts<'_> {
     let severity = match loss.severity {
         Severity::Lost => 0,
         Severity::Changed => 1,
@@ -12,7 +12,7 @@ pub(super) fn sent_loss(loss: &Loss) -> LossFacts<'_> {
     LossFacts { kind: loss.kind.word(), severity, asked: loss.requested, what: &loss.what, why: &loss.why }
 }
 
-pub(super) fn received_loss(loss: &LossFacts<'_>) -> Loss {
+pub(super) fn decode_loss(loss: &LossFacts<'_>) -> Loss {
     // If this side does not know the kind of a loss, the loss gets the most general kind, which is
     // state. An unknown severity becomes the worst severity.
     let named = LossKind::named(loss.kind).filter(|kind| *kind != LossKind::Input);

@@ -7,7 +7,7 @@
 mod byte_sink;
 mod catalog_sink;
 mod catalog_view;
-mod collected;
+mod collector;
 mod context;
 mod description;
 mod dtypes;

@@ -2,7 +2,7 @@
 
 use super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};
-use super::collected::Collected;
+use super::collector::Collector;
 use super::context::{LentContext, RemoteContext};
 use super::faults::PluginObject;
 use super::seal::{LentDigests, LentSealSink, RemoteDigests, RemoteSealSink};
@@ -78,7 +78,7 @@ impl TensorPlan for RemotePlan {
         context: &dyn Context,
     ) -> Result<Vec<u8>> {
         let (catalog, context) = (LentCatalogView(catalog), LentContext(context));
-        let (mut output, mut note) = (LentByteSink(output), Collected::<u8>::default());
+        let (mut output, mut note) = (LentByteSink(output), Collector::<u8>::default());
         self.0.result(self.0.encode(
             id.0,
             Borrowed::shared(&catalog),

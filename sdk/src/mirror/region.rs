@@ -2,11 +2,11 @@
 
 use crate::{Error, Region, Result};
 
-pub(super) fn sent_region(region: Option<&Region>) -> Vec<u64> {
+pub(super) fn encode_region(region: Option<&Region>) -> Vec<u64> {
     region.map_or_else(Vec::new, |region| region.origin.iter().chain(&region.shape).copied().collect())
 }
 
-pub(super) fn received_region(is_region: bool, numbers: &[u64]) -> Result<Option<Region>> {
+pub(super) fn decode_region(is_region: bool, numbers: &[u64]) -> Result<Option<Region>> {
     if !numbers.len().is_multiple_of(2) {
         return Err(Error::plugin("the origin and the shape of a region differ in rank"));
     }

@@ -1,8 +1,8 @@
 //! Passes [`Digests`] and a [`SealSink`] across the boundary.
 
-use super::collected::Collected;
+use super::collector::Collector;
 use crate::{
-    DeferredId, Digest, DigestAlgorithm, DigestId, Digests, EncodedId, EncodedPlace, OutputId, Result,
+    DeferredId, Digest, DigestAlgorithm, DigestId, Digests, EncodedId, EncodedLocation, OutputId, Result,
     SealSink,
 };
 use tensorferry_abi::{
@@ -33,15 +33,15 @@ pub(super) struct RemoteDigests<'a>(pub(super) Borrowed<'a, DigestsTable>);
 
 impl Digests for RemoteDigests<'_> {
     fn get(&self, id: DigestId) -> Result<Digest> {
-        let mut value = Collected::<u8>::default();
+        let mut value = Collector::<u8>::default();
         let algorithm = self.0.get(id.0, Borrowed::sink(&mut value))?;
         Ok(Digest { algorithm: DigestAlgorithm(algorithm), value: (*value.0).into() })
     }
 
-    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace> {
-        let mut note = Collected::<u8>::default();
+    fn encoded(&self, id: EncodedId) -> Result<EncodedLocation> {
+        let mut note = Collector::<u8>::default();
         let (offset, len) = self.0.encoded(id.0, Borrowed::sink(&mut note))?;
-        Ok(EncodedPlace { offset, len, note: note.0 })
+        Ok(EncodedLocation { offset, len, note: note.0 })
     }
 
     fn file_len(&self, file: OutputId) -> Result<u64> {

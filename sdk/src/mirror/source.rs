@@ -1,6 +1,6 @@
 //! Passes a [`Source`] across the boundary.
 
-use super::collected::Collected;
+use super::collector::Collector;
 use super::failure::expect_infallible;
 use crate::{Entry, Error, FileId, FileRange, Result, Source};
 use std::ops::Deref;
@@ -129,13 +129,13 @@ impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSour
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        let mut names = Collected::<String>::default();
+        let mut names = Collector::<String>::default();
         self.object.list(prefix, Borrowed::sink(&mut names))?;
         Ok(names.0)
     }
 
     fn folders(&self, folder: &str) -> Result<Vec<String>> {
-        let mut names = Collected::<String>::default();
+        let mut names = Collector::<String>::default();
         self.object.folders(folder, Borrowed::sink(&mut names))?;
         Ok(names.0)
     }

@@ -1,6 +1,6 @@
 //! Passes [`Value`]s across the boundary. The nodes of a value precede its key.
 
-use super::nodes::{children, received_node, sent_node};
+use super::nodes::{children, decode_node, encode_node};
 use crate::value::ValueNodes;
 use crate::{Limits, Node, NodeId, Value};
 use tensorferry_abi::{Failure, NodeFacts, ValueSinkCalls};
@@ -16,30 +16,30 @@ pub(super) fn send_value<E>(
     for node in value.nodes() {
         let there = node.children.iter().map(|child| numbers[child.0 as usize]).collect();
         let node = Node { children: there, ..node.clone() };
-        last = send(sent_node(&node, &children(&node)))?;
+        last = send(encode_node(&node, &children(&node)))?;
         numbers.push(NodeId(last));
     }
     Ok(last)
 }
 
 /// The entries that the other side pushed during one call.
-pub(super) struct CollectedValues {
+pub(super) struct ValueCollector {
     nodes: ValueNodes,
     /// Nodes and bytes are unlimited, because the host has already checked them.
     limits: Limits,
     pub(super) entries: Vec<(String, Value)>,
 }
 
-impl Default for CollectedValues {
+impl Default for ValueCollector {
     fn default() -> Self {
         let limits = Limits { nodes: u64::MAX, header_bytes: u64::MAX, ..Limits::default() };
         Self { nodes: ValueNodes::default(), limits, entries: Vec::new() }
     }
 }
 
-impl ValueSinkCalls for CollectedValues {
+impl ValueSinkCalls for ValueCollector {
     fn value(&mut self, node: NodeFacts<'_>) -> Result<u32, Failure> {
-        Ok(self.nodes.push(received_node(&node), &self.limits)?)
+        Ok(self.nodes.push(decode_node(&node), &self.limits)?)
     }
 
     fn entry(&mut self, key: &str, value: u32) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! Passes a [`TensorWriter`] across the boundary.
 
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};
-use super::collected::Collected;
+use super::collector::Collector;
 use super::context::{LentContext, RemoteContext};
 use super::faults::PluginObject;
 use super::layout_sink::{LentLayoutSink, RemoteLayoutSink};
@@ -66,7 +66,7 @@ impl TensorWriter for RemoteWriter {
     fn steps(&self, catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
         let (catalog, context) = (LentCatalogView(catalog), LentContext(context));
         let (catalog, context) = (Borrowed::shared(&catalog), Borrowed::shared(&context));
-        let mut steps = Collected::<String>::default();
+        let mut steps = Collector::<String>::default();
         self.0.result_or_default(self.0.steps(catalog, Borrowed::sink(&mut steps), context))?;
         Ok(steps.0)
     }

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Number of string bytes that are allowed per file byte, up to the limit on shared bytes. A
 /// constant column may need more than this, but the other columns of the file raise the total. For
 /// example, a column with one bit per row allows 8 KiB of strings per row.
-const BYTES_A_BYTE: u64 = 1 << 16;
+const MAX_EXPANSION_RATIO: u64 = 1 << 16;
 /// Number of bytes of a repeated value that are not counted for each index, view or run. Repeated
 /// short values, such as categories, are ordinary compression.
-const FREE_BYTES: u64 = 256;
+const UNCOUNTED_BYTES: u64 = 256;
 
 /// The number of bytes that rows expand to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,7 +82,7 @@ impl ExpandedBytes {
         let (mut bytes, mut long) = (0_u64, 0_u64);
         each(array, &mut |len| {
             bytes = bytes.saturating_add(len);
-            long = long.saturating_add(len.saturating_sub(FREE_BYTES));
+            long = long.saturating_add(len.saturating_sub(UNCOUNTED_BYTES));
         });
         Self { bytes, shared: long.saturating_sub(own) }
     }
@@ -130,7 +130,7 @@ impl ExpansionLimit {
     /// total.
     #[must_use]
     pub fn new(bytes: u64, limits: &Limits, splits: usize) -> Self {
-        let paid = bytes.saturating_mul(BYTES_A_BYTE).min(limits.shared_bytes);
+        let paid = bytes.saturating_mul(MAX_EXPANSION_RATIO).min(limits.shared_bytes);
         Self {
             bytes: Bound::new(paid.saturating_add(limits.expanded_bytes), splits),
             shared: Bound::new(limits.shared_bytes, splits),

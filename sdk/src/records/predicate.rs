@@ -94,10 +94,10 @@ impl ComparedValue {
 pub struct Bounds {
     /// A lower bound of the values, or `None` if it is unknown. NaN is ignored. The bound is not
     /// necessarily one of the values.
-    pub least: Option<ComparedValue>,
+    pub min: Option<ComparedValue>,
     /// An upper bound of the values, or `None` if it is unknown. NaN is ignored. The bound is not
     /// necessarily one of the values.
-    pub greatest: Option<ComparedValue>,
+    pub max: Option<ComparedValue>,
     /// Number of missing values, or `None` if it is unknown.
     pub nulls: Option<u64>,
     /// Number of rows.
@@ -121,14 +121,14 @@ impl Comparison {
 }
 
 fn excludes(comparator: Comparator, value: &ComparedValue, bounds: &Bounds) -> bool {
-    let least = || bounds.least.as_ref().and_then(|least| least.compare(value));
-    let greatest = || bounds.greatest.as_ref().and_then(|greatest| greatest.compare(value));
+    let min = || bounds.min.as_ref().and_then(|min| min.compare(value));
+    let max = || bounds.max.as_ref().and_then(|max| max.compare(value));
     match comparator {
-        Comparator::Equal => least().is_some_and(Ordering::is_gt) || greatest().is_some_and(Ordering::is_lt),
-        Comparator::Less => least().is_some_and(Ordering::is_ge),
-        Comparator::LessOrEqual => least().is_some_and(Ordering::is_gt),
-        Comparator::Greater => greatest().is_some_and(Ordering::is_le),
-        Comparator::GreaterOrEqual => greatest().is_some_and(Ordering::is_lt),
+        Comparator::Equal => min().is_some_and(Ordering::is_gt) || max().is_some_and(Ordering::is_lt),
+        Comparator::Less => min().is_some_and(Ordering::is_ge),
+        Comparator::LessOrEqual => min().is_some_and(Ordering::is_gt),
+        Comparator::Greater => max().is_some_and(Ordering::is_le),
+        Comparator::GreaterOrEqual => max().is_some_and(Ordering::is_lt),
         // NaN is unequal to every value, and the bounds ignore NaN.
         Comparator::Unequal => false,
         Comparator::IsNull | Comparator::IsNotNull | Comparator::In => false,
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn rows_are_left_out_only_where_none_can_match() {
         use Comparator::{Equal, Greater, GreaterOrEqual, In, IsNotNull, IsNull, Less, LessOrEqual, Unequal};
-        let bounds = |least, greatest, nulls| Bounds { least, greatest, nulls, rows: 10 };
+        let bounds = |min, max, nulls| Bounds { min, max, nulls, rows: 10 };
         let ints = |a, b| bounds(Some(ComparedValue::Int(a)), Some(ComparedValue::Int(b)), Some(0));
         let excluded = |comparator, values: &[ComparedValue], bounds: &Bounds| {
             Comparison { column: vec![0], comparator, values: values.to_vec() }.excludes(bounds)

@@ -14,8 +14,8 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use std::fmt::{self, Write};
 
-const SECONDS_OF_A_DAY: i64 = 86_400;
-const MILLISECONDS_OF_A_DAY: i64 = 1000 * SECONDS_OF_A_DAY;
+const SECONDS_PER_DAY: i64 = 86_400;
+const MILLISECONDS_PER_DAY: i64 = 1000 * SECONDS_PER_DAY;
 
 /// A column whose values can be printed as strings.
 pub struct ValueTexts<'a>(Texts<'a>);
@@ -107,14 +107,14 @@ impl<'a> TemporalTexts<'a> {
         let written = match self.kind {
             TextKind::Days => date(value, text),
             TextKind::Milliseconds => {
-                let of_day = value.rem_euclid(MILLISECONDS_OF_A_DAY);
-                date(value.div_euclid(MILLISECONDS_OF_A_DAY), text)
+                let of_day = value.rem_euclid(MILLISECONDS_PER_DAY);
+                date(value.div_euclid(MILLISECONDS_PER_DAY), text)
                     .and_then(|()| text.write_char('T'))
                     .and_then(|()| time(of_day, 1000, text))
             }
             TextKind::Time(unit) => {
                 let per_second = per_second(unit);
-                if !(0..SECONDS_OF_A_DAY * per_second).contains(&value) {
+                if !(0..SECONDS_PER_DAY * per_second).contains(&value) {
                     return Err(ArrowError::CastError(format!(
                         "{value} is not within a day, and has no text"
                     )));
@@ -141,10 +141,10 @@ fn per_second(unit: TimeUnit) -> i64 {
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
 fn date(days: i64, text: &mut impl Write) -> fmt::Result {
-    const DAYS_OF_400_YEARS: i64 = 146_097;
+    const DAYS_PER_400_YEARS: i64 = 146_097;
     // Counts days from March 1 of the year 0.
     let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(DAYS_OF_400_YEARS), days.rem_euclid(DAYS_OF_400_YEARS));
+    let (era, day_of_era) = (days.div_euclid(DAYS_PER_400_YEARS), days.rem_euclid(DAYS_PER_400_YEARS));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;

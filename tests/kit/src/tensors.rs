@@ -42,7 +42,7 @@ pub fn write(
     target: &Target,
 ) -> Result<MemoryOutput> {
     let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
-    let view = MemoryView::made("model", &source, &context, fill)?;
+    let view = MemoryView::build("model", &source, &context, fill)?;
     memory::write(format, &pairs(options), &view, target, &context)
 }
 

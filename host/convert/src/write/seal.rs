@@ -5,7 +5,7 @@ use crate::write::copy::Copied;
 use crate::write::encode::Notes;
 use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::{
-    Content, Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedPlace, Error, Layout,
+    Content, Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedLocation, Error, Layout,
     OutputId, Result, SealSink, TensorPlan,
 };
 
@@ -45,13 +45,13 @@ impl Digests for Known<'_> {
         digest.ok_or_else(|| Error::plugin(format!("digest {} was not requested", id.0)))
     }
 
-    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace> {
+    fn encoded(&self, id: EncodedId) -> Result<EncodedLocation> {
         let index = id.0 as usize;
         let (Some(placed), Some(note)) = (self.layout.encoded().get(index), self.notes.get(index)) else {
             return Err(Error::plugin(format!("no encoded segment {}", id.0)));
         };
         let (offset, len) = (placed.range.start, placed.range.end - placed.range.start);
-        Ok(EncodedPlace { offset, len, note: note.clone() })
+        Ok(EncodedLocation { offset, len, note: note.clone() })
     }
 
     fn file_len(&self, file: OutputId) -> Result<u64> {

@@ -29,7 +29,7 @@ const WRITTEN: [Dtype; 15] = [
 #[test]
 fn every_dtype_comes_back() {
     let (none, context) = (MemorySource::file("model", []), MemoryContext::default());
-    let view = MemoryView::made("model", &none, &context, |catalog| {
+    let view = MemoryView::build("model", &none, &context, |catalog| {
         let bytes: Vec<u8> = (0..96).map(|byte| byte & 1).collect();
         let storage = catalog.storage(Storage::inline(bytes))?;
         for dtype in WRITTEN {
@@ -93,7 +93,7 @@ fn another_file_is_written_again() {
                 .collect()
         })
         .unwrap();
-        let view = MemoryView::made("model", &none, &context, |catalog| {
+        let view = MemoryView::build("model", &none, &context, |catalog| {
             for (name, dtype, shape, bytes) in &tensors {
                 let storage = catalog.storage(Storage::inline(bytes.clone()))?;
                 catalog.tensor(name, *dtype, shape, storage, 0)?;
@@ -120,7 +120,7 @@ fn like(case: &str, options: &[(&str, &str)], tensors: &[(&str, Dtype, &[u64])])
     let mut context = MemoryContext::default();
     context.sources.insert("like".to_owned(), Arc::new(like));
     let none = MemorySource::file("model", []);
-    let view = MemoryView::made("model", &none, &context, |catalog| {
+    let view = MemoryView::build("model", &none, &context, |catalog| {
         for (name, dtype, shape) in tensors {
             let bytes =
                 shape.iter().product::<u64>() * u64::from(dtype.info().unwrap().element_bytes().unwrap());
@@ -167,7 +167,7 @@ fn variables_without_tensors_are_refused_or_kept() {
     let error = memory::write(
         &Keras,
         &memory::pairs(KEPT),
-        &MemoryView::made("model", &MemorySource::file("model", []), &MemoryContext::default(), |_| Ok(()))
+        &MemoryView::build("model", &MemorySource::file("model", []), &MemoryContext::default(), |_| Ok(()))
             .unwrap(),
         &Target::File("m.weights.h5".to_owned()),
         &MemoryContext::default(),
@@ -191,7 +191,7 @@ fn tensors_that_do_not_fit_say_both_forms() {
 #[test]
 fn what_needs_a_model_says_so() {
     let (none, context) = (MemorySource::file("model", []), MemoryContext::default());
-    let view = MemoryView::made("model", &none, &context, |_| Ok(())).unwrap();
+    let view = MemoryView::build("model", &none, &context, |_| Ok(())).unwrap();
     for name in ["m.keras", "m.h5", "m.weights.json"] {
         let error = memory::write(&Keras, &[], &view, &Target::File(name.to_owned()), &context);
         assert_eq!(error.map(|_| ()).unwrap_err().kind(), ErrorKind::Usage, "{name}");
@@ -203,7 +203,7 @@ fn what_needs_a_model_says_so() {
 fn names_that_change_nothing_are_noted() {
     for (path, is_noted) in [("a/b", true), ("layers/dense/vars/0", false)] {
         let (none, context) = (MemorySource::file("model", []), MemoryContext::default());
-        let view = MemoryView::made("model", &none, &context, |catalog| {
+        let view = MemoryView::build("model", &none, &context, |catalog| {
             let storage = catalog.storage(Storage::inline(vec![0; 4]))?;
             catalog.tensor(path, Dtype::F32, &[1], storage, 0).map(drop)
         })

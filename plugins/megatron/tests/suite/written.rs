@@ -96,7 +96,7 @@ fn ranks_are_what_megatron_itself_wrote() {
 /// Returns the tensors in the file of one rank.
 fn one_rank(bytes: &[u8]) -> Tensors {
     let (source, context) = (MemorySource::file("rank.pt", bytes), MemoryContext::default());
-    let view = MemoryView::made("rank", &source, &context, |catalog| {
+    let view = MemoryView::build("rank", &source, &context, |catalog| {
         let extent = Extent::whole(&source, source.open("rank.pt")?);
         let object = ObjectFile::open(&source, extent, &context)?;
         let model = object.graph().entry(object.root(), "model").unwrap();

@@ -85,7 +85,7 @@ fn with_others(
     let mut context = MemoryContext::default();
     context.sources.insert("like".to_owned(), Arc::new(like));
     let none = MemorySource::file("none", []);
-    let view = MemoryView::made("torch", &none, &context, fill).unwrap();
+    let view = MemoryView::build("torch", &none, &context, fill).unwrap();
     let options = [&[("like", "like")], options].concat();
     memory::write(&Onnx, &memory::pairs(&options), &view, &Target::File("out.onnx".to_owned()), &context)
 }

@@ -195,7 +195,7 @@ impl Partitions {
             _ => ComparedValue::Bytes(text.as_bytes().to_vec()),
         });
         let nulls = Some(u64::from(known.is_none()));
-        comparison.excludes(&Bounds { least: known.clone(), greatest: known, nulls, rows: 1 })
+        comparison.excludes(&Bounds { min: known.clone(), max: known, nulls, rows: 1 })
     }
 
     /// Adds the partition columns `keys` to the batches of a file.

@@ -76,21 +76,21 @@ fn bounds(
     data_type: &DataType,
 ) -> Option<Bounds> {
     let statistics = group.columns().get(leaf)?.statistics()?;
-    let (min, greatest) = match metadata.file_metadata().column_order(leaf) {
+    let (min, max) = match metadata.file_metadata().column_order(leaf) {
         _ if statistics.is_min_max_deprecated() => (None, None),
         ColumnOrder::UNDEFINED if !data_type.is_signed_integer() => (None, None),
         ColumnOrder::TYPE_DEFINED_ORDER(SortOrder::UNDEFINED) => (None, None),
         _ => values(statistics, data_type),
     };
-    let is_ordered = match (&min, &greatest) {
-        (Some(min), Some(greatest)) => min.compare(greatest).is_some_and(Ordering::is_le),
+    let is_ordered = match (&min, &max) {
+        (Some(min), Some(max)) => min.compare(max).is_some_and(Ordering::is_le),
         _ => true,
     };
-    let (min, greatest) = if is_ordered { (min, greatest) } else { (None, None) };
+    let (min, max) = if is_ordered { (min, max) } else { (None, None) };
     let rows = u64::try_from(group.num_rows()).ok()?;
     // A null count that is larger than the number of rows is ignored.
     let nulls = statistics.null_count_opt().filter(|&nulls| nulls <= rows);
-    Some(Bounds { least: min, greatest, nulls, rows })
+    Some(Bounds { min, max, nulls, rows })
 }
 
 /// Returns the minimum and the maximum, if comparisons and statistics order the type in the same
@@ -99,10 +99,10 @@ fn values(statistics: &Statistics, data_type: &DataType) -> (Option<ComparedValu
     use DataType as Arrow;
     fn both<T>(
         min: Option<&T>,
-        greatest: Option<&T>,
+        max: Option<&T>,
         value: impl Fn(&T) -> Option<ComparedValue>,
     ) -> (Option<ComparedValue>, Option<ComparedValue>) {
-        (min.and_then(&value), greatest.and_then(&value))
+        (min.and_then(&value), max.and_then(&value))
     }
     let float = |value: f64| Some(ComparedValue::Float(value)).filter(|_| !value.is_nan());
     match (statistics, data_type) {

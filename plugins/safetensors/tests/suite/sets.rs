@@ -220,7 +220,7 @@ fn write_made(
 ) -> MemoryOutput {
     let source = MemorySource::file("x", []);
     let context = MemoryContext::default();
-    let view = MemoryView::made("torch", &source, &context, make).unwrap();
+    let view = MemoryView::build("torch", &source, &context, make).unwrap();
     write(&view, options, target).unwrap()
 }
 

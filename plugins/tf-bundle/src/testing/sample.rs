@@ -49,7 +49,7 @@ impl Sample {
         context: &MemoryContext,
     ) -> Result<MemoryOutput> {
         let source = MemorySource::file("sample", Vec::new());
-        let view = MemoryView::made("sample", &source, context, |catalog| self.fill(catalog))?;
+        let view = MemoryView::build("sample", &source, context, |catalog| self.fill(catalog))?;
         let format: &dyn Format = if self.is_saved_model { &SavedModel } else { &TfBundle };
         memory::write(format, &options(given), &view, target, context)
     }

@@ -16,7 +16,7 @@ type Fill = fn(&mut dyn CatalogSink) -> Result<()>;
 
 fn write_to(target: &Target, fill: Fill) -> Result<MemoryOutput> {
     let (source, context) = (MemorySource::file("in", []), MemoryContext::default());
-    let view = MemoryView::made(OWN_ID, &source, &context, fill)?;
+    let view = MemoryView::build(OWN_ID, &source, &context, fill)?;
     write(&crate::Torch, &[], &view, target, &context)
 }
 
@@ -497,7 +497,7 @@ fn round_trip(format: &str, metadata_losses: usize) {
         c.origin("safetensors")
     };
     let (none, context) = (MemorySource::file("in", []), MemoryContext::default());
-    let before = MemoryView::made(OWN_ID, &none, &context, fill).unwrap();
+    let before = MemoryView::build(OWN_ID, &none, &context, fill).unwrap();
     let target = Target::File("model.pt".to_owned());
     let output = write(&crate::Torch, &options, &before, &target, &context).unwrap();
     assert_eq!(losses(&output.layout).len(), metadata_losses, "{format}");

@@ -30,7 +30,7 @@ fn model(catalog: &mut dyn CatalogSink) -> Result<()> {
 
 fn file() -> Vec<u8> {
     let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
-    let view = MemoryView::made("model", &source, &context, model).unwrap();
+    let view = MemoryView::build("model", &source, &context, model).unwrap();
     let output = memory::write(&Torch, &[], &view, &Target::File("m.pt".to_owned()), &context).unwrap();
     output.files["m.pt"].clone()
 }

@@ -30,7 +30,7 @@ fn model(catalog: &mut dyn CatalogSink, nested: bool) -> Result<()> {
 
 fn write(options: &[(&str, &str)], target: &Target, nested: bool) -> memory::MemoryOutput {
     let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
-    let view = MemoryView::made("model", &source, &context, |catalog| model(catalog, nested)).unwrap();
+    let view = MemoryView::build("model", &source, &context, |catalog| model(catalog, nested)).unwrap();
     memory::write(&Torch, &memory::pairs(options), &view, target, &context).unwrap()
 }
 
@@ -180,7 +180,7 @@ fn nested_shard(tensor: &str, epoch: i64) -> Vec<u8> {
         let root = catalog.node(root)?;
         catalog.root(root)
     };
-    let view = MemoryView::made("model", &source, &context, fill).unwrap();
+    let view = MemoryView::build("model", &source, &context, fill).unwrap();
     let target = Target::File("shard.bin".to_owned());
     memory::write(&Torch, &[], &view, &target, &context).unwrap().files.remove("shard.bin").unwrap()
 }
@@ -230,7 +230,7 @@ fn a_file_that_says_that_it_is_a_part_is_refused() {
             let root = catalog.node(Node::container(NodeKind::MAP, "", [module?, model, world?, count]))?;
             catalog.root(root)
         };
-        let view = MemoryView::made("model", &source, &context, fill).unwrap();
+        let view = MemoryView::build("model", &source, &context, fill).unwrap();
         let target = Target::File("m.pt".to_owned());
         memory::write(&Torch, &[], &view, &target, &context).unwrap().files.remove("m.pt").unwrap()
     };

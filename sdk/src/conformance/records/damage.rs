@@ -1,12 +1,12 @@
 //! Checks a reader of rows with damaged inputs. The reader must promptly return rows or an error,
 //! and must not panic.
 
-use super::same::difference;
+use super::compare::difference;
 use super::{ReadRows, count, open, pull};
 use crate::conformance::Sample;
-use crate::conformance::damage::{MAX_BYTES, each};
+use crate::conformance::buffer_monitor::BufferMonitor;
+use crate::conformance::damage::{MAX_BYTES, for_each_damaged};
 use crate::conformance::rules::Rules;
-use crate::conformance::watched::Watched;
 use crate::records::{Batches, RecordSet};
 use crate::{Limits, MemoryContext, Purpose, Result};
 use arrow_array::RecordBatch;
@@ -20,7 +20,7 @@ const MAX_ROWS: u64 = 1 << 16;
 /// Truncates and changes each file of a sample, and returns the number of damaged inputs.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     let Ok(whole) = read(rules, sample, &|| sample.title()) else { return 0 };
-    each(sample, |damaged, is_cut, input| {
+    for_each_damaged(sample, |damaged, is_cut, input| {
         if let Ok(found) = read(rules, damaged, input)
             && is_cut
             && sample.files.len() == 1
@@ -57,11 +57,11 @@ fn first(batches: &[RecordBatch], rows: u64) -> Vec<RecordBatch> {
 
 /// Probes an input, opens it, reads its rows and shows them.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<ReadRows> {
-    rules.look_at(sample);
+    rules.set_input(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MAX_BYTES, ..Limits::default() };
     let context = MemoryContext::new(limits.clone());
-    let watched = Arc::new(Watched::new(sample.source()));
-    let score = rules.catch_panic(input, || rules.format.probe(&*watched, &context));
+    let monitor = Arc::new(BufferMonitor::new(sample.source()));
+    let score = rules.catch_panic(input, || rules.format.probe(&*monitor, &context));
     rules.holds(score, "probing fails only with I/O errors", &input());
     let for_purpose = |purpose| {
         let mut context = MemoryContext::new(limits.clone());
@@ -70,20 +70,20 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
     };
     let read = |context: &MemoryContext| {
         rules.catch_panic(input, || {
-            let set = open(rules, watched.clone(), context)?;
+            let set = open(rules, monitor.clone(), context)?;
             rows(rules, &*set, input)
         })
     };
     let found = read(&context);
     check_guess(rules, &found, read(&for_purpose(Purpose::ONCE)), input);
     rules.catch_panic(input, || {
-        if let Ok(set) = open(rules, watched.clone(), &for_purpose(Purpose::LINES)) {
+        if let Ok(set) = open(rules, monitor.clone(), &for_purpose(Purpose::LINES)) {
             for split in 0..set.splits().len() {
                 let _ = set.json(split, ROWS as u64, &mut Vec::new());
             }
         }
     });
-    rules.require(!watched.has_oversized_buffer(), "no buffer is longer than its file", input);
+    rules.require(!monitor.has_oversized_buffer(), "no buffer is longer than its file", input);
     if let Err(error) = &found {
         rules.check_fault(error, &input());
     }

@@ -1,11 +1,11 @@
 //! Checks a reader of rows with valid inputs.
 
-use super::same::difference;
+use super::compare::difference;
 use super::{ReadRows, count, open, pull, scanning};
 use crate::conformance::Sample;
+use crate::conformance::buffer_monitor::BufferMonitor;
 use crate::conformance::reading::recognizes;
 use crate::conformance::rules::Rules;
-use crate::conformance::watched::Watched;
 use crate::records::{Batches, RecordSet};
 use crate::{
     ByteSink, Capabilities, Entry, Error, ErrorKind, Limits, MemoryContext, Purpose, Result, Source,
@@ -20,7 +20,7 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Checks a sample, and returns its number of rows.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
-    rules.look_at(sample);
+    rules.set_input(sample);
     let title = sample.title();
     let score = rules
         .catch_panic(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
@@ -67,18 +67,18 @@ pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &ReadRows,
 /// Reads all rows of a sample and checks the lengths of the reader's buffers.
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<ReadRows> {
     let title = || sample.under(limits);
-    let watched = Arc::new(Watched::new(sample.source()));
-    let source: Arc<dyn Source> = watched.clone();
+    let monitor = Arc::new(BufferMonitor::new(sample.source()));
+    let source: Arc<dyn Source> = monitor.clone();
     let rows = read_source(rules, &source, &MemoryContext::new(limits.clone()), &title);
     drop(source);
-    rules.require(is_released(&watched), "a set releases its source", title);
-    rules.require(!watched.has_oversized_buffer(), "no buffer is longer than its file", title);
+    rules.require(is_released(&monitor), "a set releases its source", title);
+    rules.require(!monitor.has_oversized_buffer(), "no buffer is longer than its file", title);
     rows
 }
 
 /// Returns whether the reader has released the source. Waits briefly, because threads of the reader
 /// may still use the source.
-fn is_released(source: &Arc<Watched>) -> bool {
+fn is_released(source: &Arc<BufferMonitor>) -> bool {
     let start = Instant::now();
     while Arc::strong_count(source) > 1 {
         if start.elapsed() > MAX_WAIT {

@@ -1,7 +1,7 @@
 //! Checks scans that request only some of the rows and fields.
 
 use super::cell::{CellValue, cell};
-use super::same::difference;
+use super::compare::difference;
 use super::{ReadRows, count, pull};
 use crate::conformance::rules::Rules;
 use crate::records::{Comparator, ComparedValue, Comparison, FieldPath, Projection, RecordSet, ScanRequest};

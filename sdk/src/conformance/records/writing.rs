@@ -1,8 +1,8 @@
 //! Checks a writer of rows. The same rows must always produce the same bytes, and every value must
 //! be kept or reported as a loss.
 
-use super::made::{self, TestTable};
-use super::same::TableRoundTrip;
+use super::compare::TableRoundTrip;
+use super::test_tables::{self, TestTable};
 use super::{count, open, reading};
 use crate::conformance::rules::Rules;
 use crate::conformance::{ConformancePart, ConformanceReport, Sample};
@@ -23,8 +23,8 @@ pub(super) fn check(
     part: ConformancePart<'_>,
 ) {
     let before = report.written;
-    for made in made::tables() {
-        part(&mut || check_table(rules, &made, report));
+    for table in test_tables::tables() {
+        part(&mut || check_table(rules, &table, report));
     }
     part(&mut || {
         let has_written = report.written > before;
@@ -40,19 +40,19 @@ pub(super) fn check(
         part(&mut || {
             let rows = reading::read_source(rules, &source, &context, &|| title.clone());
             let rows = rules.holds(rows, "a sample can be read", &title);
-            let made = TestTable { title: title.clone(), schema: rows.schema, pieces: vec![rows.batches] };
-            check_table(rules, &made, report);
+            let table = TestTable { title: title.clone(), schema: rows.schema, pieces: vec![rows.batches] };
+            check_table(rules, &table, report);
         });
     }
 }
 
-fn check_table(rules: &Rules<'_>, made: &TestTable, report: &mut ConformanceReport) {
+fn check_table(rules: &Rules<'_>, table: &TestTable, report: &mut ConformanceReport) {
     let suffix = rules.description.suffixes.first().map_or("", String::as_str);
     for target in [Target::File(format!("sample{suffix}")), Target::Folder] {
-        let input = format!("{}, to {target:?}", made.title);
+        let input = format!("{}, to {target:?}", table.title);
         let write = || {
             let context = MemoryContext::default();
-            let write = || records::write(rules.format, &[], &made.schema, &made.pieces, &target, &context);
+            let write = || records::write(rules.format, &[], &table.schema, &table.pieces, &target, &context);
             rules.catch_panic(|| input.clone(), write)
         };
         match (write(), write()) {
@@ -60,9 +60,9 @@ fn check_table(rules: &Rules<'_>, made: &TestTable, report: &mut ConformanceRepo
                 rules.require(output == again, "the same rows give the same files and losses", || {
                     input.clone()
                 });
-                check_pieces(rules, made, &target, &input);
+                check_pieces(rules, table, &target, &input);
                 if rules.description.capabilities.has(Capabilities::READ_RECORDS) {
-                    read_back(rules, made, &output, &target, &input);
+                    read_back(rules, table, &output, &target, &input);
                 }
                 report.written += 1;
             }
@@ -81,11 +81,11 @@ fn check_table(rules: &Rules<'_>, made: &TestTable, report: &mut ConformanceRepo
 type WrittenPiece = (Vec<u8>, Vec<u8>, Vec<Loss>);
 
 /// Checks that a piece does not depend on other pieces or on the division of its rows into batches.
-fn check_pieces(rules: &Rules<'_>, made: &TestTable, target: &Target, input: &str) {
+fn check_pieces(rules: &Rules<'_>, table: &TestTable, target: &Target, input: &str) {
     let plan = || {
         let options = Options::defaults(&rules.description.options, Side::Writer);
         let writer = rules.format.record_writer(&options)?;
-        writer.plan(&made.schema, None, target, &mut Vec::new(), &MemoryContext::default())
+        writer.plan(&table.schema, None, target, &mut Vec::new(), &MemoryContext::default())
     };
     let plan =
         || rules.holds(rules.catch_panic(|| input.to_owned(), plan), "rows can be planned twice", input);
@@ -95,12 +95,12 @@ fn check_pieces(rules: &Rules<'_>, made: &TestTable, target: &Target, input: &st
         let piece = rules.catch_panic(|| input.to_owned(), || encode(plan, batches));
         rules.holds(piece, "rows can be encoded twice", input)
     };
-    let one: Vec<WrittenPiece> = made.pieces.iter().map(|piece| encode(&*forwards, piece)).collect();
+    let one: Vec<WrittenPiece> = table.pieces.iter().map(|piece| encode(&*forwards, piece)).collect();
     let mut other: Vec<WrittenPiece> =
-        made.pieces.iter().rev().map(|piece| encode(&*backwards, piece)).collect();
+        table.pieces.iter().rev().map(|piece| encode(&*backwards, piece)).collect();
     other.reverse();
     rules.require(one == other, "a piece does not depend on others", || input.to_owned());
-    for (piece, batches) in one.iter().zip(&made.pieces) {
+    for (piece, batches) in one.iter().zip(&table.pieces) {
         let rows =
             |batch: &RecordBatch| (0..batch.num_rows().min(16)).map(|row| batch.slice(row, 1)).collect();
         if batches.iter().all(|batch| batch.num_rows() <= 16) {
@@ -139,7 +139,7 @@ fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
     });
 }
 
-fn read_back(rules: &Rules<'_>, made: &TestTable, output: &RecordOutput, target: &Target, input: &str) {
+fn read_back(rules: &Rules<'_>, table: &TestTable, output: &RecordOutput, target: &Target, input: &str) {
     let title = || format!("{input}, read back");
     let entry = match (target, output.files.keys().next()) {
         (_, Some(only)) if output.files.len() == 1 => Entry::File(only.clone()),
@@ -147,7 +147,7 @@ fn read_back(rules: &Rules<'_>, made: &TestTable, output: &RecordOutput, target:
     };
     let all: BTreeMap<_, _> = output.files.clone().into_iter().chain(output.sealed.clone()).collect();
     let written = Sample::set(entry, all);
-    rules.look_at(&written);
+    rules.set_input(&written);
     let source: Arc<dyn Source> = Arc::new(written.source());
     let context = MemoryContext::default();
     let rows = reading::read_source(rules, &source, &context, &title);
@@ -155,8 +155,8 @@ fn read_back(rules: &Rules<'_>, made: &TestTable, output: &RecordOutput, target:
     let set = rules.holds(open(rules, source, &context), "a format reads what it writes", input);
     let losses = rules.holds(set.losses(), "a format reads what it writes", input);
     let losses: Vec<_> = output.losses.iter().cloned().chain(losses).collect();
-    let before: Vec<RecordBatch> = in_order(&made.pieces, output.files.len()).cloned().collect();
-    let (schema, found): (&SchemaRef, &SchemaRef) = (&made.schema, &rows.schema);
+    let before: Vec<RecordBatch> = in_order(&table.pieces, output.files.len()).cloned().collect();
+    let (schema, found): (&SchemaRef, &SchemaRef) = (&table.schema, &rows.schema);
     TableRoundTrip { input, schema, before: &before, found, after: &rows.batches, losses: &losses }
         .check(rules);
     if count(&before) > 0 {

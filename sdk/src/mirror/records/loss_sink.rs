@@ -1,6 +1,6 @@
 //! Passes a [`LossSink`] across the boundary.
 
-use super::super::loss::{received_loss, sent_loss};
+use super::super::loss::{decode_loss, encode_loss};
 use crate::{Loss, LossSink, Result};
 use tensorferry_abi::{Borrowed, Failure, LossFacts, LossSinkCalls, LossSinkTable};
 
@@ -8,7 +8,7 @@ pub(super) struct LentLossSink<'a>(pub(super) &'a mut dyn LossSink);
 
 impl LossSinkCalls for LentLossSink<'_> {
     fn loss(&mut self, loss: LossFacts<'_>) -> Result<(), Failure> {
-        Ok(self.0.loss(received_loss(&loss))?)
+        Ok(self.0.loss(decode_loss(&loss))?)
     }
 }
 
@@ -16,6 +16,6 @@ pub(super) struct RemoteLossSink<'a>(pub(super) Borrowed<'a, LossSinkTable>);
 
 impl LossSink for RemoteLossSink<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        Ok(self.0.loss(sent_loss(&loss))?)
+        Ok(self.0.loss(encode_loss(&loss))?)
     }
 }

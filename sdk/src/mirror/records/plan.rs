@@ -1,7 +1,7 @@
 //! Passes a [`RecordPlan`] across the boundary.
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
-use super::super::collected::Collected;
+use super::super::collector::Collector;
 use super::super::faults::PluginObject;
 use super::super::numbers::unknown;
 use super::loss_sink::{LentLossSink, RemoteLossSink};
@@ -125,7 +125,7 @@ pub(super) struct RemoteRecordPlan {
 
 impl RemoteRecordPlan {
     pub(super) fn new(object: Arc<PluginObject<RecordPlanTable>>) -> Result<Self> {
-        let mut files = Collected::<String>::default();
+        let mut files = Collector::<String>::default();
         object.result_or_default(object.files(Borrowed::sink(&mut files)))?;
         let roll = match object.result_or_default(object.roll())? {
             (NO_ROLL, _) => None,
@@ -133,7 +133,7 @@ impl RemoteRecordPlan {
             (ROLL_BYTES, bytes) => Some(Roll::Bytes(bytes)),
             (other, _) => return Err(object.attribute_error(unknown("way to roll", other))),
         };
-        let (mut supersedes, mut sealed) = (Collected::<String>::default(), Collected::<String>::default());
+        let (mut supersedes, mut sealed) = (Collector::<String>::default(), Collector::<String>::default());
         object.result_or_default(object.supersedes(Borrowed::sink(&mut supersedes)))?;
         object.result_or_default(object.sealed(Borrowed::sink(&mut sealed)))?;
         let usual = Group::default();
@@ -197,7 +197,7 @@ impl RecordPlan for RemoteRecordPlan {
     }
 
     fn name(&self, file: usize, count: usize) -> Result<String> {
-        let mut name = Collected::<String>::default();
+        let mut name = Collector::<String>::default();
         let sink = Borrowed::sink(&mut name);
         self.object.result(self.object.name(number(file)?, number(count)?, sink))?;
         Ok(name.0.concat())
@@ -222,7 +222,7 @@ impl RecordPlan for RemoteRecordPlan {
     }
 
     fn notes(&self) -> Vec<String> {
-        let mut notes = Collected::<String>::default();
+        let mut notes = Collector::<String>::default();
         self.object.record_fault(self.object.notes(Borrowed::sink(&mut notes)));
         notes.0
     }
@@ -241,7 +241,7 @@ impl RecordPlan for RemoteRecordPlan {
         let first = batches.first().ok_or_else(|| Error::plugin("the piece has no rows"))?;
         let mut stream = c_stream(&first.schema(), batches);
         let (mut output, mut losses) = (LentByteSink(output), LentLossSink(losses));
-        let mut note = Collected::<u8>::default();
+        let mut note = Collector::<u8>::default();
         self.object.result(self.object.encode(
             &mut stream,
             Borrowed::sink(&mut output),

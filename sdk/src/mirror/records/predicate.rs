@@ -52,7 +52,7 @@ impl PredicateCalls for LentPredicate<'_> {
 }
 
 /// Returns the received comparisons, except those that this side does not know.
-pub(super) fn received_predicate(predicate: &Borrowed<'_, PredicateTable>) -> Result<Vec<Comparison>> {
+pub(super) fn decode_predicate(predicate: &Borrowed<'_, PredicateTable>) -> Result<Vec<Comparison>> {
     let mut known = Vec::new();
     for index in 0..predicate.count()? {
         let mut values = PredicateValues(Some(Vec::new()));
@@ -101,7 +101,7 @@ fn path_numbers(path: &FieldPath) -> Result<Vec<u32>> {
 }
 
 /// Encodes paths as numbers. The length of each path precedes the path.
-pub(super) fn sent_paths(paths: &[FieldPath]) -> Result<Vec<u32>> {
+pub(super) fn encode_paths(paths: &[FieldPath]) -> Result<Vec<u32>> {
     let mut sent = Vec::new();
     for path in paths {
         sent.push(u32::try_from(path.len()).map_err(|_| Error::plugin("no such column"))?);
@@ -110,8 +110,8 @@ pub(super) fn sent_paths(paths: &[FieldPath]) -> Result<Vec<u32>> {
     Ok(sent)
 }
 
-/// Decodes the paths that [`sent_paths`] encoded.
-pub(super) fn received_paths(mut sent: &[u32]) -> Result<Vec<FieldPath>> {
+/// Decodes the paths that [`encode_paths`] encoded.
+pub(super) fn decode_paths(mut sent: &[u32]) -> Result<Vec<FieldPath>> {
     let mut paths = Vec::new();
     while let Some((&len, rest)) = sent.split_first() {
         let path =
@@ -142,7 +142,7 @@ mod tests {
             .map(|&comparator| Comparison { column: vec![2, 0, 7], comparator, values: all.to_vec() })
             .collect();
         let lent = LentPredicate::new(&comparisons).unwrap();
-        assert_eq!(received_predicate(&Borrowed::shared(&lent)).unwrap(), comparisons);
+        assert_eq!(decode_predicate(&Borrowed::shared(&lent)).unwrap(), comparisons);
 
         struct Future;
         impl PredicateCalls for Future {
@@ -161,7 +161,7 @@ mod tests {
                 Ok((&[1], if index == 0 { 77 } else { 0 }))
             }
         }
-        let known = received_predicate(&Borrowed::shared(&Future)).unwrap();
+        let known = decode_predicate(&Borrowed::shared(&Future)).unwrap();
         let equal =
             |value| Comparison { column: vec![1], comparator: Comparator::Equal, values: vec![value] };
         assert_eq!(known, [equal(ComparedValue::Int(-2))]);
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn paths_that_lie_about_their_length_are_refused() {
         let paths = vec![vec![0], vec![3, 1, 4]];
-        assert_eq!(received_paths(&sent_paths(&paths).unwrap()).unwrap(), paths);
+        assert_eq!(decode_paths(&encode_paths(&paths).unwrap()).unwrap(), paths);
         for wrong in [&[0_u32][..], &[2, 1], &[u32::MAX, 1], &[1, 1, 3]] {
-            assert!(received_paths(wrong).is_err(), "{wrong:?}");
+            assert!(decode_paths(wrong).is_err(), "{wrong:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::faults::PluginObject;
 use super::known;
 use super::loss_sink::{LentLossSink, RemoteLossSink};
-use super::predicate::{LentPredicate, received_paths, received_predicate, sent_paths};
+use super::predicate::{LentPredicate, decode_paths, decode_predicate, encode_paths};
 use super::stream::{LentStream, RemoteStream, Tickets};
 use crate::records::c_data::{schema_from_abi, schema_to_abi, stream_to_abi};
 use crate::records::{Batched, RecordSet, ScanRequest, Skipped, Split};
@@ -48,15 +48,15 @@ impl RecordSetCalls for LentRecordSet {
         predicate: Borrowed<'_, PredicateTable>,
     ) -> Result<(ArrowArrayStream, u64), Failure> {
         let wanted = ScanRequest {
-            columns: scan.is_projected.then(|| received_paths(scan.columns)).transpose()?,
+            columns: scan.is_projected.then(|| decode_paths(scan.columns)).transpose()?,
             first_row: scan.first_row,
             limit: known(scan.limit),
-            predicate: received_predicate(&predicate)?,
+            predicate: decode_predicate(&predicate)?,
             rows: usize::try_from(scan.rows).unwrap_or(usize::MAX),
             bytes: scan.bytes,
         };
         let stream = self.set.scan(scan.split as usize, &wanted)?;
-        let ticket = self.tickets.draw();
+        let ticket = self.tickets.issue();
         let lent = LentStream::new(stream, self.tickets.clone(), ticket);
         Ok((stream_to_abi(Box::new(lent)), ticket))
     }
@@ -87,9 +87,9 @@ impl RecordSetCalls for LentRecordSet {
 }
 
 #[derive(Default)]
-struct CollectedSplits(Vec<Split>);
+struct SplitCollector(Vec<Split>);
 
-impl SplitSinkCalls for CollectedSplits {
+impl SplitSinkCalls for SplitCollector {
     fn split(&mut self, split: SplitFacts<'_>) -> Result<(), Failure> {
         let SplitFacts { file, offset, bytes, records } = split;
         self.0.push(Split { file: file.to_owned(), offset, bytes, records: known(records) });
@@ -98,9 +98,9 @@ impl SplitSinkCalls for CollectedSplits {
 }
 
 #[derive(Default)]
-struct CollectedSkipped(Vec<Skipped>);
+struct SkippedCollector(Vec<Skipped>);
 
-impl SkippedSinkCalls for CollectedSkipped {
+impl SkippedSinkCalls for SkippedCollector {
     fn skipped(&mut self, skipped: SkippedFacts<'_>) -> Result<(), Failure> {
         let SkippedFacts { file, record, offset, why } = skipped;
         self.0.push(Skipped { file: file.to_owned(), record: known(record), offset, why: why.to_owned() });
@@ -118,7 +118,7 @@ impl RemoteRecordSet {
     pub(super) fn new(object: Arc<PluginObject<RecordSetTable>>) -> Result<Self> {
         let schema =
             schema_from_abi(object.result(object.schema())?).map_err(|e| object.attribute_error(e))?;
-        let mut splits = CollectedSplits::default();
+        let mut splits = SplitCollector::default();
         object.result(object.splits(Borrowed::sink(&mut splits)))?;
         Ok(Self { object, schema, splits: splits.0 })
     }
@@ -135,7 +135,7 @@ impl RecordSet for RemoteRecordSet {
 
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
         let split = u32::try_from(split).map_err(|_| Error::plugin("no such split"))?;
-        let columns = scan.columns.as_deref().map(sent_paths).transpose()?;
+        let columns = scan.columns.as_deref().map(encode_paths).transpose()?;
         let predicate = LentPredicate::new(&scan.predicate)?;
         let facts = ScanFacts {
             split,
@@ -158,7 +158,7 @@ impl RecordSet for RemoteRecordSet {
     }
 
     fn skipped(&self) -> Vec<Skipped> {
-        let mut skipped = CollectedSkipped::default();
+        let mut skipped = SkippedCollector::default();
         self.object.record_fault(self.object.skipped(Borrowed::sink(&mut skipped)));
         skipped.0
     }

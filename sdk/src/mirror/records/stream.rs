@@ -20,7 +20,7 @@ pub(super) struct Tickets {
 }
 
 impl Tickets {
-    pub(super) fn draw(&self) -> u64 {
+    pub(super) fn issue(&self) -> u64 {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last += 1;
         *last

@@ -162,19 +162,19 @@ pub(super) fn extremes<'a, T: Copy + Ord + 'a>(values: impl IntoIterator<Item = 
     let mut values = values.into_iter().filter(|values| !values.is_empty()).peekable();
     let first = values.peek()?[0];
     // The loop uses eight lanes, so that no comparison waits for the previous comparison.
-    let (mut min, mut greatest) = ([first; 8], [first; 8]);
+    let (mut min, mut max) = ([first; 8], [first; 8]);
     for values in values {
         let (eights, rest) = values.as_chunks::<8>();
         for eight in eights {
             for lane in 0..8 {
                 min[lane] = min[lane].min(eight[lane]);
-                greatest[lane] = greatest[lane].max(eight[lane]);
+                max[lane] = max[lane].max(eight[lane]);
             }
         }
         for &value in rest {
             min[0] = min[0].min(value);
-            greatest[0] = greatest[0].max(value);
+            max[0] = max[0].max(value);
         }
     }
-    Some((min.into_iter().min()?, greatest.into_iter().max()?))
+    Some((min.into_iter().min()?, max.into_iter().max()?))
 }

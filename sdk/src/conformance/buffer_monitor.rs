@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// the stack.
 const SMALL: u64 = 64 << 10;
 
-pub(super) struct Watched {
+pub(super) struct BufferMonitor {
     source: MemorySource,
     too_long: AtomicBool,
 }
 
-impl Watched {
+impl BufferMonitor {
     pub(super) fn new(source: MemorySource) -> Self {
         Self { source, too_long: AtomicBool::new(false) }
     }
@@ -25,7 +25,7 @@ impl Watched {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl Source for Watched {
+impl Source for BufferMonitor {
     fn entry(&self) -> &Entry {
         self.source.entry()
     }

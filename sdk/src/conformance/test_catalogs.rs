@@ -35,7 +35,7 @@ impl TestCatalog {
         source: &'a MemorySource,
         context: &'a MemoryContext,
     ) -> Result<MemoryView<'a>> {
-        MemoryView::filled("made", source, context, |catalog| {
+        MemoryView::build_with_decoder("made", source, context, |catalog| {
             (self.fill)(catalog)?;
             Ok(Box::new(Decoder))
         })
