@@ -42,7 +42,7 @@ pub(crate) fn read_bundle(
     }
     let mut key_map = KeyMap::default();
     key_map.object_graph = graph_bytes;
-    let mut reading = BundleReading {
+    let mut reader = BundleReader {
         source,
         context,
         options,
@@ -52,16 +52,16 @@ pub(crate) fn read_bundle(
         left_out: vec![0; graph.as_ref().map_or(0, |graph| graph.optimizers().len())],
         key_map,
     };
-    let entries: Vec<&BundleEntry> = index.entries.iter().filter(|entry| reading.is_tensor(entry)).collect();
-    let mut placer = TensorAdder::new(&index, source, context.limits());
-    for tensor in reading.name(&entries)? {
-        reading.place(&tensor, &entries, &mut placer, catalog)?;
+    let entries: Vec<&BundleEntry> = index.entries.iter().filter(|entry| reader.is_tensor(entry)).collect();
+    let mut adder = TensorAdder::new(&index, source, context.limits());
+    for tensor in reader.name(&entries)? {
+        reader.add(&tensor, &entries, &mut adder, catalog)?;
     }
-    reading.finish(catalog)?;
-    Ok(placer.into_string_tensors())
+    reader.finish(catalog)?;
+    Ok(adder.into_string_tensors())
 }
 
-struct BundleReading<'a> {
+struct BundleReader<'a> {
     source: &'a dyn Source,
     context: &'a dyn Context,
     options: &'a ReadOptions,
@@ -74,7 +74,7 @@ struct BundleReading<'a> {
     key_map: KeyMap,
 }
 
-impl BundleReading<'_> {
+impl BundleReader<'_> {
     fn is_shown(&self) -> bool {
         self.context.purpose().has(Purpose::SHOW)
     }
@@ -100,23 +100,23 @@ impl BundleReading<'_> {
         })
     }
 
-    fn place(
+    fn add(
         &mut self,
         tensor: &NamedTensor,
         entries: &[&BundleEntry],
-        placer: &mut TensorAdder<'_>,
+        adder: &mut TensorAdder<'_>,
         catalog: &mut dyn CatalogSink,
     ) -> Result<()> {
-        if let Some(optimizer) = tensor.optimizer.filter(|_| self.leaves_out_optimizers()) {
+        if let Some(optimizer) = tensor.optimizer.filter(|_| self.excludes_optimizers()) {
             self.left_out[optimizer] += 1;
             return Ok(());
         }
         let [first, ..] = &*tensor.keys else { return Ok(()) };
         let entry = entries[*first];
-        if self.goes_into_metadata(entry)? {
+        if self.add_to_metadata(entry)? {
             return Ok(());
         }
-        let Some(id) = placer.place(catalog, &tensor.name, entry)? else { return Ok(()) };
+        let Some(id) = adder.add(catalog, &tensor.name, entry)? else { return Ok(()) };
         self.key_map.add(&tensor.name, tensor.keys.iter().map(|&place| &*entries[place].key));
         if self.is_shown() {
             let names = [("full_name", &tensor.full_name), ("path", &tensor.path)];
@@ -132,7 +132,7 @@ impl BundleReading<'_> {
         Ok(())
     }
 
-    fn leaves_out_optimizers(&self) -> bool {
+    fn excludes_optimizers(&self) -> bool {
         match self.options.state {
             Some(state) => state == State::Model,
             None => self.context.purpose().has(Purpose::FLAT),
@@ -141,7 +141,7 @@ impl BundleReading<'_> {
 
     /// Stores a string that describes an object, such as its configuration, as metadata. Other
     /// formats do not treat such a string as a tensor. Returns whether the entry was stored.
-    fn goes_into_metadata(&mut self, entry: &BundleEntry) -> Result<bool> {
+    fn add_to_metadata(&mut self, entry: &BundleEntry) -> Result<bool> {
         let keeps_keys = self.is_shown() || self.context.purpose().has(Purpose::COPY);
         let describes =
             self.graph.and_then(|graph| graph.find(&entry.key)).is_some_and(|v| v.describes_object());

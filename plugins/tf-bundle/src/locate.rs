@@ -40,7 +40,7 @@ pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, 
         Entry::File(name) => of_file(source, name)?,
         Entry::Prefix(prefix) => match of_prefix(source, prefix)? {
             Some(checkpoint) => checkpoint,
-            None => return Err(no_such_prefix(source, prefix)?),
+            None => return Err(prefix_not_found_error(source, prefix)?),
         },
     };
     Ok((checkpoint, None))
@@ -230,7 +230,7 @@ fn several(found: &[(String, Checkpoint)]) -> Error {
 /// Returns the error for a prefix that matches no checkpoint. The error lists the folder's
 /// checkpoints. The error is a usage error if the prefix starts with the name of a checkpoint, or
 /// if such a name starts with the prefix.
-fn no_such_prefix(source: &dyn Source, prefix: &str) -> Result<Error> {
+fn prefix_not_found_error(source: &dyn Source, prefix: &str) -> Result<Error> {
     let found = candidates(source)?;
     if found.is_empty() {
         return Ok(not_found_error(prefix));

@@ -7,7 +7,7 @@ use tensorferry_sdk::{ErrorKind, FileId, Limits, Result, Source};
 
 /// Number of decompressed bytes to examine for codec detection. They always include the start of
 /// the first record, even in a long snappy block.
-const LOOK: usize = 16;
+const SNIFF_LEN: usize = 16;
 
 /// The compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl<S: Deref<Target: Source> + Clone + Send> SharedSource for S {}
 
 /// The result of examining the start of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sniffed {
+pub(crate) struct DetectedCodec {
     /// The codec. If no codec is recognized, the file is read as uncompressed, and the error refers
     /// to its first record length.
     pub(crate) codec: Codec,
@@ -61,8 +61,8 @@ pub(crate) struct Sniffed {
 }
 
 /// Detects the codec of a file.
-pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) -> Result<Sniffed> {
-    let starts = |codec: Codec| match codec.window(source, file, limits).at(0, LOOK) {
+pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) -> Result<DetectedCodec> {
+    let starts = |codec: Codec| match codec.window(source, file, limits).at(0, SNIFF_LEN) {
         Ok(bytes) => Ok(Start { is_sound: true, is_header: length(bytes).is_some() }),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
         Err(_) => Ok(Start { is_sound: false, is_header: false }),
@@ -71,11 +71,11 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
     // bytes from a file that may have a different format.
     let first = first_bytes(&**source, file)?;
     if length(&first).is_some() {
-        return Ok(Sniffed { codec: Codec::None, is_certain: true });
+        return Ok(DetectedCodec { codec: Codec::None, is_certain: true });
     }
     for codec in Codec::COMPRESSED {
         if starts(codec)?.is_header {
-            return Ok(Sniffed { codec, is_certain: true });
+            return Ok(DetectedCodec { codec, is_certain: true });
         }
     }
     let codec = match magic(first) {
@@ -84,7 +84,7 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
         Codec::Gzip => Codec::Gzip,
         _ => Codec::None,
     };
-    Ok(Sniffed { codec, is_certain: false })
+    Ok(DetectedCodec { codec, is_certain: false })
 }
 
 /// Guesses the codec from the first bytes of a file. Snappy is not detected, because it has no

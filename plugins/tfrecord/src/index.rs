@@ -48,45 +48,45 @@ pub(crate) struct IndexSegment {
 /// The index next to a file, if it exists.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AdjacentIndex {
-    Nothing,
+    Missing,
     /// The name of an index that is invalid or does not match the file.
-    Unfit(String),
+    Mismatched(String),
     /// The file, divided into segments of about the requested length.
-    Stretches(Vec<IndexSegment>),
+    Segments(Vec<IndexSegment>),
 }
 
 /// Looks for an index next to a file, and uses it to divide the file into segments.
 pub(crate) fn find_adjacent(
     source: &dyn Source,
     file: FileId,
-    about: u64,
+    target_len: u64,
     limits: &Limits,
 ) -> Result<AdjacentIndex> {
     let name = source.name(file).to_owned();
     let names = INDEX_SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
     let Some(index) = source.first_of(names)? else {
-        return Ok(AdjacentIndex::Nothing);
+        return Ok(AdjacentIndex::Missing);
     };
     let id = source.open(&index)?;
     if source.len(id) > limits.header_bytes {
-        return Ok(AdjacentIndex::Unfit(index));
+        return Ok(AdjacentIndex::Mismatched(index));
     }
     let text = source.read_vec(id, 0, source.len(id), limits)?;
-    let Some(stretches) = stretches(&text, source.len(file), about) else {
-        return Ok(AdjacentIndex::Unfit(index));
+    let Some(segments) = parse_segments(&text, source.len(file), target_len) else {
+        return Ok(AdjacentIndex::Mismatched(index));
     };
-    for stretch in &stretches {
-        if !starts_a_record(source, file, stretch.start)? {
-            return Ok(AdjacentIndex::Unfit(index));
+    for segment in &segments {
+        if !starts_a_record(source, file, segment.start)? {
+            return Ok(AdjacentIndex::Mismatched(index));
         }
     }
-    Ok(AdjacentIndex::Stretches(stretches))
+    Ok(AdjacentIndex::Segments(segments))
 }
 
 /// Divides a file of `len` bytes at record boundaries. Returns `None` unless the index covers the
 /// file without gaps.
-fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<IndexSegment>> {
-    let mut stretches: Vec<IndexSegment> = Vec::new();
+fn parse_segments(text: &[u8], len: u64, target_len: u64) -> Option<Vec<IndexSegment>> {
+    let mut segments: Vec<IndexSegment> = Vec::new();
     let mut last = IndexSegment { start: 0, end: 0, first: 0, records: 0 };
     for line in text.split(|&byte| byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -98,16 +98,16 @@ fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<IndexSegment>> {
         if offset != last.end || whole < OVERHEAD {
             return None;
         }
-        if last.end - last.start >= about {
-            stretches.push(last);
+        if last.end - last.start >= target_len {
+            segments.push(last);
             last = IndexSegment { start: offset, first: last.first + last.records, records: 0, ..last };
         }
         last.end = offset.checked_add(whole)?;
         last.records += 1;
     }
     let is_whole = last.end == len;
-    stretches.push(last);
-    is_whole.then_some(stretches)
+    segments.push(last);
+    is_whole.then_some(segments)
 }
 
 /// Returns whether `offset` is the position of a length with a valid checksum.
@@ -150,12 +150,12 @@ mod tests {
             IndexSegment { start: 0, end: 35, first: 0, records: 2 },
             IndexSegment { start: 35, end: 56, first: 2, records: 1 },
         ];
-        assert_eq!(adjacent_with(&lines.text), AdjacentIndex::Stretches(expected));
+        assert_eq!(adjacent_with(&lines.text), AdjacentIndex::Segments(expected));
     }
 
     #[test]
     fn an_index_that_does_not_fit_is_not_used() {
-        let unfit = AdjacentIndex::Unfit("f.idx".into());
+        let mismatched = AdjacentIndex::Mismatched("f.idx".into());
         for index in [
             &b"0 19\n19 16\n"[..],
             b"0 19\n19 16\n35 22\n",
@@ -166,7 +166,7 @@ mod tests {
             b"",
             b"PK\x03\x04",
         ] {
-            assert_eq!(adjacent_with(index), unfit, "{:?}", String::from_utf8_lossy(index));
+            assert_eq!(adjacent_with(index), mismatched, "{:?}", String::from_utf8_lossy(index));
         }
     }
 }

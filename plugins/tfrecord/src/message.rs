@@ -298,7 +298,7 @@ pub(crate) enum Fit {
     /// The record does not match.
     No,
     /// The record has features, but also fields that are not part of the message type.
-    WithOthers,
+    UnknownFields,
     /// The record has no unknown fields.
     Exact,
 }
@@ -335,8 +335,8 @@ pub(crate) fn fit(record: &[u8], message: MessageKind) -> Result<Fit, WireError>
     })?;
     // A record without features does not indicate a type. A SequenceExample without feature lists
     // looks like an Example.
-    let is_told = features > 0 && (message == MessageKind::Example || has_lists);
-    Ok(if fit == Fit::WithOthers && !is_told { Fit::No } else { fit })
+    let has_type = features > 0 && (message == MessageKind::Example || has_lists);
+    Ok(if fit == Fit::UnknownFields && !has_type { Fit::No } else { fit })
 }
 
 /// Compares a message with a type whose fields have the numbers 1 to `max` and contain messages.
@@ -347,7 +347,7 @@ fn only_messages(message: &[u8], max: u32) -> Result<Fit, WireError> {
         fit = fit.min(match value {
             Value::Len(_) if number <= max => Fit::Exact,
             _ if number <= max => Fit::No,
-            _ => Fit::WithOthers,
+            _ => Fit::UnknownFields,
         });
     }
     Ok(fit)

@@ -16,9 +16,9 @@ pub(crate) struct Profile {
     message: MessageKind,
     /// Whether to validate each record before adding it, so that a damaged record has no effect on
     /// the profile.
-    is_careful: bool,
-    most_columns: u64,
-    most_name: u64,
+    is_validating: bool,
+    max_columns: u64,
+    max_name_len: u64,
     keys: Keys,
     features: Vec<FeatureProfile>,
 }
@@ -60,12 +60,12 @@ struct FeatureSummary {
 }
 
 impl Profile {
-    pub(crate) fn new(message: MessageKind, is_careful: bool, limits: &Limits) -> Self {
+    pub(crate) fn new(message: MessageKind, is_validating: bool, limits: &Limits) -> Self {
         Self {
             message,
-            is_careful,
-            most_columns: limits.columns,
-            most_name: limits.name_bytes,
+            is_validating,
+            max_columns: limits.columns,
+            max_name_len: limits.name_bytes,
             keys: Keys::default(),
             features: Vec::new(),
         }
@@ -168,11 +168,11 @@ impl Profile {
 
     #[cold]
     fn add(&mut self, part: Part, key: &[u8]) -> Result<usize, RecordError> {
-        if key.len() as u64 > self.most_name {
+        if key.len() as u64 > self.max_name_len {
             let error = Error::limit("a feature's name is too long")
                 .hint("raise the limit with --limit name_bytes=N");
             return Err(RecordError::Error(
-                error.expected(format!("at most {}", self.most_name)).found(key.len()),
+                error.expected(format!("at most {}", self.max_name_len)).found(key.len()),
             ));
         }
         if std::str::from_utf8(key).is_err() {
@@ -183,10 +183,10 @@ impl Profile {
 
     /// Adds a feature whose name has been checked.
     fn add_checked(&mut self, part: Part, key: &[u8]) -> Result<usize> {
-        if self.features.len() as u64 >= self.most_columns {
+        if self.features.len() as u64 >= self.max_columns {
             return Err(Error::limit("too many columns")
                 .hint("raise the limit with --limit columns=N")
-                .expected(format!("at most {}", self.most_columns)));
+                .expected(format!("at most {}", self.max_columns)));
         }
         self.features.push(FeatureProfile::NEW);
         Ok(self.keys.add(part, key))
@@ -206,7 +206,7 @@ impl Tally for Profile {
     const DATA: bool = true;
 
     fn record(&mut self, number: u64, offset: u64, data: &[u8], _whole: u64) -> Result<(), RecordError> {
-        if self.is_careful {
+        if self.is_validating {
             validate(data, self.message)?;
         }
         let place = RecordPosition { file: 0, record: number, offset };
@@ -216,13 +216,13 @@ impl Tally for Profile {
             let feature = self.feature(part, entry.key)?;
             feature.begin(number);
             if part == Part::Features {
-                return Ok(feature.see(entry.value, place)?);
+                return Ok(feature.add(entry.value, place)?);
             }
             let mut steps = 0_u64;
             entry.value.each::<RecordError>(|list| {
                 Pieces::fields(1, list).each(|step| {
                     steps += 1;
-                    Ok(feature.see(Pieces::one(step), place)?)
+                    Ok(feature.add(Pieces::one(step), place)?)
                 })
             })?;
             if steps == 0 {
@@ -275,7 +275,7 @@ impl FeatureProfile {
 
     /// Adds a feature of a record to the summary.
     #[inline]
-    fn see(&mut self, feature: Pieces<'_>, place: RecordPosition) -> Result<(), WireError> {
+    fn add(&mut self, feature: Pieces<'_>, place: RecordPosition) -> Result<(), WireError> {
         let mut seen: Option<Kind> = None;
         let mut values = 0;
         feature.each(|piece| {

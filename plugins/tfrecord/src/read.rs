@@ -47,7 +47,7 @@ impl RecordReader for TfRecordReader {
         let options = &self.options;
         let files = files::open(&source, options.files.as_deref(), options.codec, context)?;
         let policy = FaultPolicy::new(options.skip, options.allows_tail);
-        let opening = Opening {
+        let request = OpenRequest {
             options,
             source: &source,
             files: &files,
@@ -55,12 +55,12 @@ impl RecordReader for TfRecordReader {
             checks: self.checks(context.limits()),
             context,
         };
-        let Opened { mut table, pieces, are_checked } = opening.open()?;
+        let OpenResult { mut table, pieces, are_checked } = request.open()?;
         table.losses.drain(..).try_for_each(|loss| losses.loss(loss))?;
         // Verified records are not verified again, because the host ensures that the files do not
         // change between reads.
         let are_right = are_checked && policy.skipped().is_empty();
-        let checks = Checks { data: options.checksums && !are_right, ..opening.checks };
+        let checks = Checks { data: options.checksums && !are_right, ..request.checks };
         Ok(Box::new(TfRecordSet::new(source, files, table, pieces, policy, checks, context.limits().clone())))
     }
 
@@ -137,7 +137,7 @@ pub(crate) struct Decoding {
     pub(crate) is_guess: bool,
 }
 
-struct Opened {
+struct OpenResult {
     table: Table,
     pieces: Vec<Piece>,
     /// Whether all checksums have been verified.
@@ -145,7 +145,7 @@ struct Opened {
 }
 
 /// The data that is required to open an input.
-struct Opening<'a> {
+struct OpenRequest<'a> {
     options: &'a ReadOptions,
     source: &'a Arc<dyn Source>,
     files: &'a [InputFile],
@@ -154,8 +154,8 @@ struct Opening<'a> {
     context: &'a dyn Context,
 }
 
-impl Opening<'_> {
-    fn open(&self) -> Result<Opened> {
+impl OpenRequest<'_> {
+    fn open(&self) -> Result<OpenResult> {
         let file =
             self.options.schema.as_ref().map(|path| schema_file::read(path, self.context)).transpose()?;
         let message = match (self.options.decode, &file) {
@@ -164,7 +164,7 @@ impl Opening<'_> {
             (_, Some(SchemaFile { message, .. })) => *message,
             (Decode::Auto, None) => match self.guess_message()? {
                 MessageGuess::Message(message) => Some(message),
-                MessageGuess::WithOthers(message) => {
+                MessageGuess::UnknownFields(message) => {
                     self.context.note(
                         "a record has fields that tf.train.Example does not have; they are skipped, as in TensorFlow \
                          (-i decode=raw reads the records as bytes)",
@@ -179,18 +179,18 @@ impl Opening<'_> {
             // Individual records can be displayed even if they contradict each other or if later
             // records are damaged.
             let table = Table { shown: message, ..Table::raw() };
-            return Ok(Opened { table, pieces: pieces::undivided(self.files), are_checked: false });
+            return Ok(OpenResult { table, pieces: pieces::undivided(self.files), are_checked: false });
         }
-        let Some(message) = message else { return self.divided(Table::raw()) };
+        let Some(message) = message else { return self.open_divided(Table::raw()) };
         match (file, self.options.infer) {
-            (Some(file), _) => self.divided(Table::decoded(message, file.columns, false, Vec::new())),
+            (Some(file), _) => self.open_divided(Table::decoded(message, file.columns, false, Vec::new())),
             (None, Some(max)) => {
                 let profile = self.profile_of_first(message, max)?;
-                self.divided(self.table_of(&profile, message)?)
+                self.open_divided(self.table_of(&profile, message)?)
             }
-            (None, None) => match self.guessed(message)? {
+            (None, None) => match self.open_guessed(message)? {
                 Some(opened) => Ok(opened),
-                None => self.profiled(message),
+                None => self.open_profiled(message),
             },
         }
     }
@@ -213,14 +213,14 @@ impl Opening<'_> {
     }
 
     /// Divides an input into splits. The schema must not depend on all records.
-    fn divided(&self, table: Table) -> Result<Opened> {
+    fn open_divided(&self, table: Table) -> Result<OpenResult> {
         let pieces = pieces::divide(self)?;
-        Ok(Opened { table, pieces, are_checked: false })
+        Ok(OpenResult { table, pieces, are_checked: false })
     }
 
     /// Reads all records. Their profile determines the schema, and their positions determine the
     /// splits.
-    fn profiled(&self, message: MessageKind) -> Result<Opened> {
+    fn open_profiled(&self, message: MessageKind) -> Result<OpenResult> {
         let new = || Profile::new(message, self.policy.skips(), self.context.limits());
         let mut profile = new();
         let mut pieces = pieces::PieceBuilder::default();
@@ -231,7 +231,7 @@ impl Opening<'_> {
             Ok(())
         })?;
         let table = self.table_of(&profile, message)?;
-        Ok(Opened { table, pieces: pieces.finish(), are_checked: true })
+        Ok(OpenResult { table, pieces: pieces.finish(), are_checked: true })
     }
 
     /// Returns the profile of the first `max` records.
@@ -253,7 +253,7 @@ impl Opening<'_> {
                             Err(RecordError::Error(error)) => {
                                 return Err(error.file(&file.name).offset(offset));
                             }
-                            Err(refusal) => Some(crate::scan::refused(refusal, offset, offset + whole)),
+                            Err(refusal) => Some(crate::scan::record_fault(refusal, offset, offset + whole)),
                         }
                     }
                     Err(fault) => Some(fault),

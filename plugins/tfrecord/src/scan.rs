@@ -26,7 +26,7 @@ use tensorferry_sdk::{Context, Error, Result, Source};
 /// and short enough for all threads to finish at about the same time.
 pub(crate) const UNIT: u64 = 4 << 20;
 /// Maximum number of results per thread that are kept for the exact walk.
-const AHEAD: usize = 4;
+const MAX_RESULTS_PER_THREAD: usize = 4;
 
 /// Collects results from records.
 pub(crate) trait Tally: Send {
@@ -42,14 +42,14 @@ pub(crate) trait Tally: Send {
 #[derive(Debug)]
 pub(crate) enum RecordError {
     /// The record is damaged.
-    Broken(WireError),
+    Wire(WireError),
     /// The record exceeds a limit of this run.
     Error(Error),
 }
 
 impl From<WireError> for RecordError {
     fn from(broken: WireError) -> Self {
-        Self::Broken(broken)
+        Self::Wire(broken)
     }
 }
 
@@ -124,9 +124,9 @@ impl Scan<'_> {
         let mut done = 0;
         // If there is only one thread or one unit, only the exact walk runs.
         let threads = if self.threads < 2 || units.len() < 2 { 0 } else { self.threads.min(units.len()) };
-        let ahead = Attempts::new(units.len(), AHEAD * threads);
+        let ahead = Attempts::new(units.len(), MAX_RESULTS_PER_THREAD * threads);
         std::thread::scope(|scope| {
-            let _stop = ahead.until_dropped();
+            let _stop = ahead.stop_guard();
             for _ in 0..threads {
                 scope.spawn(|| self.attempt(&units, &ahead, &new));
             }
@@ -293,7 +293,7 @@ fn step<T: Tally, W: crate::bytes::Window>(
         let whole = walk.offset() - offset;
         return match tally.record(number, offset, &[], whole) {
             Ok(()) => Ok(true),
-            Err(refusal) => Err(refused(refusal, offset, offset + whole)),
+            Err(refusal) => Err(record_fault(refusal, offset, offset + whole)),
         };
     }
     let Some(data) = walk.next()? else { return Ok(false) };
@@ -302,14 +302,14 @@ fn step<T: Tally, W: crate::bytes::Window>(
         Ok(()) => Ok(true),
         Err(refusal) => {
             walk.go_to(offset);
-            Err(refused(refusal, offset, offset + whole))
+            Err(record_fault(refusal, offset, offset + whole))
         }
     }
 }
 
-pub(crate) fn refused(refusal: RecordError, offset: u64, next: u64) -> Fault {
+pub(crate) fn record_fault(refusal: RecordError, offset: u64, next: u64) -> Fault {
     let kind = match refusal {
-        RecordError::Broken(broken) => FaultKind::Message { why: message_broken(broken), next },
+        RecordError::Wire(broken) => FaultKind::Message { why: message_broken(broken), next },
         RecordError::Error(error) => FaultKind::Stream(error),
     };
     Fault { offset, kind }

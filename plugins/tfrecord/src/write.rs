@@ -26,7 +26,7 @@ use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter, ShardFiles
 use tensorferry_sdk::{ByteSink, Context, LossSink, Result, Target};
 
 /// Number of bytes of uncompressed frames per write.
-const PUSH: usize = 1 << 20;
+const MIN_WRITE_LEN: usize = 1 << 20;
 
 pub(crate) struct TfRecordWriter {
     pub(crate) options: WriteOptions,
@@ -92,7 +92,7 @@ impl RecordPlan for TfRecordPlan {
                 record.clear();
                 encoder.append(row, &mut record, &mut lost, &mut shapes)?;
                 frame::append(&mut frames, &record);
-                if is_plain && frames.len() >= PUSH {
+                if is_plain && frames.len() >= MIN_WRITE_LEN {
                     output.write(&frames)?;
                     frames.clear();
                 }

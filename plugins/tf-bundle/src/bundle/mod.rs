@@ -20,23 +20,23 @@
 mod content;
 mod entry;
 mod index;
-mod place;
 mod runs;
 mod shards;
 mod slices;
 mod string_tensor;
 mod strings;
+mod tensor_adder;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use entry::{BundleEntry, shape_of};
 pub(crate) use index::BundleIndex;
-pub(crate) use place::TensorAdder;
 pub(crate) use runs::Runs;
 pub(crate) use shards::{DATA_INFIX, data_file, has_data_files};
 pub(crate) use slices::region as slice_region;
 pub(crate) use string_tensor::StringTensors;
 pub(crate) use strings::append_length;
+pub(crate) use tensor_adder::TensorAdder;
 
 pub(crate) const INDEX_SUFFIX: &str = ".index";
 /// The key of the object graph in TensorFlow 2 checkpoints. Its value is a scalar string.

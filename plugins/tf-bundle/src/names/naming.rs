@@ -90,7 +90,7 @@ pub(crate) fn name(
     });
     let mut tensors: Vec<NamedTensor> = each.collect();
     if matches!(scheme, Scheme::Auto | Scheme::Full) {
-        let firsts = firsts_of_full_names(&tensors);
+        let firsts = first_by_full_name(&tensors);
         if let Some(graph) = graph {
             tie(&mut tensors, variables, graph, same)?;
         }
@@ -101,20 +101,20 @@ pub(crate) fn name(
     }
     match scheme {
         Scheme::Auto => Ok(tensors),
-        Scheme::Key => force(tensors, variables, "key", |_| None),
-        Scheme::Full => {
-            force(tensors, variables, "full", |tensor| tensor.full_name.as_ref().or(tensor.path.as_ref()))
-        }
+        Scheme::Key => assign_unique_names(tensors, variables, "key", |_| None),
+        Scheme::Full => assign_unique_names(tensors, variables, "full", |tensor| {
+            tensor.full_name.as_ref().or(tensor.path.as_ref())
+        }),
         Scheme::Path if graph.is_none() => {
             Err(Error::usage("names=path needs an object graph, but the checkpoint has none")
                 .hint("pass -i names=auto, names=full or names=key"))
         }
-        Scheme::Path => force(tensors, variables, "path", |tensor| tensor.path.as_ref()),
+        Scheme::Path => assign_unique_names(tensors, variables, "path", |tensor| tensor.path.as_ref()),
     }
 }
 
 /// Returns, for each tensor, the index of the first tensor with the same full name.
-fn firsts_of_full_names<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
+fn first_by_full_name<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
     let mut firsts: HashMap<&str, usize> = HashMap::with_capacity(tensors.len());
     let first = |(place, tensor): (usize, &'a NamedTensor)| match &tensor.full_name {
         Some(name) => *firsts.entry(name).or_insert(place),
@@ -197,7 +197,7 @@ fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable])
 }
 
 /// Assigns each tensor the name that the scheme requires, or its key if it has no such name.
-fn force(
+fn assign_unique_names(
     mut tensors: Vec<NamedTensor>,
     variables: &[Variable],
     scheme: &str,

@@ -20,7 +20,7 @@ use tensorferry_proto::trackable_object_graph::TrackableObject;
 
 /// The list in which a Keras 3 optimizer stores the variables that it trains. These variables
 /// belong to the model.
-pub(super) const TRAINED: &str = "_trainable_variables";
+pub(super) const TRAINABLE_LIST: &str = "_trainable_variables";
 
 /// Typical names of optimizer state.
 const WORDS: [&str; 14] = [
@@ -43,7 +43,7 @@ const WORDS: [&str; 14] = [
 /// Returns, for each object, whether it is an optimizer. The caller must already have checked that
 /// all references are in range.
 pub(super) fn optimizers(nodes: &[TrackableObject]) -> Vec<bool> {
-    let mut found: Vec<bool> = nodes.iter().map(|node| is_one_by_itself(node, nodes)).collect();
+    let mut found: Vec<bool> = nodes.iter().map(|node| has_optimizer_state(node, nodes)).collect();
     let called: Vec<usize> = nodes
         .iter()
         .flat_map(|node| &node.children)
@@ -65,7 +65,7 @@ fn is_called_optimizer(name: &str) -> bool {
     name == "optimizer" || name.ends_with("_optimizer")
 }
 
-fn is_one_by_itself(node: &TrackableObject, nodes: &[TrackableObject]) -> bool {
+fn has_optimizer_state(node: &TrackableObject, nodes: &[TrackableObject]) -> bool {
     if !node.slot_variables.is_empty() {
         return true;
     }

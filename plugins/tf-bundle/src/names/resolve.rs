@@ -118,7 +118,7 @@ impl<'a> ReferenceCheckpoint<'a> {
         if let Some(path) = value.and_then(|value| value.path(key)) {
             self.by_path.entry(path).or_insert(place);
         }
-        let full_name = value.and_then(given_name);
+        let full_name = value.and_then(saved_name);
         self.full_names.push(full_name);
         if let Some(full_name) = full_name.filter(|_| self.is_complete && has_ordinal(key))
             && let Some(pattern) = pattern(key)
@@ -163,7 +163,7 @@ impl<'a> ReferenceCheckpoint<'a> {
         let theirs: Vec<&str> = found.iter().filter_map(|&at| self.full_names[at]).collect();
         let full_name = match self.origin {
             Origin::Same => return Match::Keys(found),
-            Origin::Graph(graph) => own_keys.iter().find_map(|key| given_name(graph.find(key)?)),
+            Origin::Graph(graph) => own_keys.iter().find_map(|key| saved_name(graph.find(key)?)),
             Origin::Unknown => None,
         };
         let Some(full_name) = full_name else {
@@ -202,7 +202,7 @@ impl<'a> ReferenceCheckpoint<'a> {
 }
 
 /// Returns the full name of a value's variable, unless it is TensorFlow's default name.
-fn given_name<'a>(value: &SavedValue<'a>) -> Option<&'a str> {
+fn saved_name<'a>(value: &SavedValue<'a>) -> Option<&'a str> {
     value.full_name.filter(|&name| name != UNNAMED)
 }
 

@@ -13,7 +13,7 @@
 //! The root itself is never treated as an optimizer, because a user who saves only an optimizer
 //! needs its content.
 
-use super::optimizer::{TRAINED, optimizers};
+use super::optimizer::{TRAINABLE_LIST, optimizers};
 use super::path::{OPTIMIZER_SLOT, push_name};
 use std::collections::VecDeque;
 use tensorferry_proto::trackable_object_graph::TrackableObject;
@@ -82,7 +82,7 @@ pub(super) fn walk(nodes: &[TrackableObject]) -> Result<GraphWalk<'_>> {
     }
     let mut trained = Vec::new();
     walk.spread(nodes, inside, |edge| {
-        let is_trained = is_optimizer[edge.from] && edge.name == TRAINED;
+        let is_trained = is_optimizer[edge.from] && edge.name == TRAINABLE_LIST;
         if is_trained {
             trained.push(edge);
         }

@@ -41,7 +41,7 @@ impl TensorReader for SavedModelReader {
             let fingerprint = fingerprint::read(source, &document, context.limits())?;
             outline::describe(catalog, source, &document, &graphs.tags, &graph, fingerprint.as_ref())?;
         } else if !purpose.has(Purpose::COMPARE) {
-            lose_graph(catalog, &document, &graph)?;
+            report_lost_graph(catalog, &document, &graph)?;
         }
         let prefix = document.sibling(VARIABLES);
         if !source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {
@@ -88,7 +88,7 @@ fn note_missing_assets(
     Ok(())
 }
 
-fn lose_graph(catalog: &mut dyn CatalogSink, document: &Document, graph: &MetaGraph) -> Result<()> {
+fn report_lost_graph(catalog: &mut dyn CatalogSink, document: &Document, graph: &MetaGraph) -> Result<()> {
     let what = format!("{}: graph", document.name());
     let why = format!(
         "{} nodes, {} functions: dropped, because only variables are converted; -o like= writes variables into a SavedModel",

@@ -15,7 +15,9 @@ use crate::document::Document;
 use crate::names::key_map::KeyMap;
 use crate::options::{MissingValues, Sharding, WriteOptions};
 use crate::side_entry::{SIDE_ENTRY_KEY, other_metadata};
-use crate::write::{Entry, Prefix, Template, Writable, entries_of_tensors, plan_bundle, writable};
+use crate::write::{
+    Entry, Prefix, Template, WritableTensor, entries_of_tensors, plan_bundle, writable_tensors,
+};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{
@@ -70,14 +72,14 @@ impl TensorWriter for SavedModelWriter {
         let template =
             Template::bundle(&self.like, Arc::clone(&source), &prefix, context).map_err(in_like)?;
 
-        let tensors = writable(catalog, layout)?;
+        let tensors = writable_tensors(catalog, layout)?;
         let entries = substitute(&template, self.missing, &tensors, catalog, layout, context)?;
         for (key, _) in other_metadata(catalog) {
             layout.loss(Loss::new(LossKind::Metadata, key, "a SavedModel cannot store it"))?;
         }
         let prefix = Prefix(VARIABLES.to_owned());
         let variables = plan_bundle(entries, &prefix, self.sharding, catalog, layout)?;
-        carry_files(&self.like, &*source, &document, layout, context)?;
+        copy_files(&self.like, &*source, &document, layout, context)?;
         Ok(Box::new(variables))
     }
 }
@@ -87,7 +89,7 @@ impl TensorWriter for SavedModelWriter {
 fn substitute(
     template: &Template,
     missing: MissingValues,
-    tensors: &[Writable],
+    tensors: &[WritableTensor],
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
@@ -116,13 +118,13 @@ fn substitute(
         [OBJECT_GRAPH_KEY, SIDE_ENTRY_KEY].into_iter().filter_map(|key| template.index.find(key.as_bytes())),
     );
     for entry in kept {
-        entries.push(template.carry(entry, context)?);
+        entries.push(template.copy_entry(entry, context)?);
     }
     Ok(entries)
 }
 
 /// Plans copies of all template files except the fingerprint and the files of the variables.
-fn carry_files(
+fn copy_files(
     like: &str,
     source: &dyn Source,
     document: &Document,

@@ -18,10 +18,10 @@ use tensorferry_sdk::{ByteSink, Error, Result, crc32c, crc32c_append};
 const BLOCK_BYTES: usize = 256 << 10;
 /// Number of keys from one complete key of a data block to the next complete key. Each key after a
 /// complete key shares a prefix with the previous key.
-const KEYS_OF_A_DATA_RUN: usize = 16;
+const DATA_RESTART_INTERVAL: usize = 16;
 /// Number of keys from one complete key of the index block to the next complete key. All keys of
 /// the index block are complete.
-const KEYS_OF_AN_INDEX_RUN: usize = 1;
+const INDEX_RESTART_INTERVAL: usize = 1;
 /// Number of bytes in the footer before its magic bytes.
 const HANDLES_LEN: usize = 40;
 
@@ -40,8 +40,8 @@ impl<'a> TableWriter<'a> {
         Self {
             output,
             offset: 0,
-            data: BlockBuilder::new(KEYS_OF_A_DATA_RUN),
-            index: BlockBuilder::new(KEYS_OF_AN_INDEX_RUN),
+            data: BlockBuilder::new(DATA_RESTART_INTERVAL),
+            index: BlockBuilder::new(INDEX_RESTART_INTERVAL),
             last_key: None,
             unnamed: None,
         }
@@ -70,7 +70,7 @@ impl<'a> TableWriter<'a> {
 
     pub(crate) fn finish(mut self) -> Result<()> {
         self.end_block()?;
-        let metaindex = self.write_block(&BlockBuilder::new(KEYS_OF_A_DATA_RUN).take())?;
+        let metaindex = self.write_block(&BlockBuilder::new(DATA_RESTART_INTERVAL).take())?;
         if let (Some(handle), Some(last)) = (self.unnamed.take(), &self.last_key) {
             self.index.add(&successor(last), &handle.encode())?;
         }
@@ -115,17 +115,17 @@ impl Handle {
 struct BlockBuilder {
     entries: Vec<u8>,
     restarts: Vec<u32>,
-    keys_of_a_run: usize,
+    restart_interval: usize,
     keys_in_this_run: usize,
     last_key: Vec<u8>,
 }
 
 impl BlockBuilder {
-    fn new(keys_of_a_run: usize) -> Self {
+    fn new(restart_interval: usize) -> Self {
         Self {
             entries: Vec::new(),
             restarts: vec![0],
-            keys_of_a_run,
+            restart_interval,
             keys_in_this_run: 0,
             last_key: Vec::new(),
         }
@@ -142,7 +142,7 @@ impl BlockBuilder {
 
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let mut shared = 0;
-        if self.keys_in_this_run < self.keys_of_a_run {
+        if self.keys_in_this_run < self.restart_interval {
             shared = self.last_key.iter().zip(key).take_while(|(a, b)| a == b).count();
         } else {
             self.restarts.push(length(self.entries.len())?);
@@ -167,7 +167,7 @@ impl BlockBuilder {
         }
         let count = u32::try_from(self.restarts.len()).unwrap_or(u32::MAX);
         block.extend_from_slice(&count.to_le_bytes());
-        *self = Self::new(self.keys_of_a_run);
+        *self = Self::new(self.restart_interval);
         block
     }
 }

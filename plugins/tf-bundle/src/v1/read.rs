@@ -28,7 +28,7 @@ pub(crate) fn read_v1(
     for name in files {
         context.check_cancelled()?;
         let table = Table::open(source, source.open(name)?, context.limits())?;
-        let mut reading = FileReading {
+        let mut reader = FileReader {
             file: name,
             number: storages.tables.len(),
             limits: context.limits(),
@@ -38,9 +38,9 @@ pub(crate) fn read_v1(
         };
         table.for_each(source, &mut |key, value, place| {
             context.check_cancelled()?;
-            reading.entry(key, value, place)
+            reader.entry(key, value, place)
         })?;
-        for key in reading.finish()? {
+        for key in reader.finish()? {
             let why = "the checkpoint does not list this slice";
             catalog.loss(Loss::new(LossKind::Tensor, key, why))?;
         }
@@ -62,7 +62,7 @@ struct SlicedTensor {
 }
 
 /// A file that is being read.
-struct FileReading<'a> {
+struct FileReader<'a> {
     file: &'a str,
     number: usize,
     limits: &'a Limits,
@@ -78,7 +78,7 @@ struct ListedSlice {
     text: String,
 }
 
-impl FileReading<'_> {
+impl FileReader<'_> {
     fn entry(&mut self, key: &[u8], value: &[u8], place: ValuePosition) -> Result<()> {
         if key.is_empty() {
             let (file, limits) = (self.file, self.limits);

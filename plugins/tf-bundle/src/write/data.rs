@@ -71,30 +71,30 @@ pub(super) fn lay_out(
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
 ) -> Result<DataFiles> {
-    let mut stretches = DataSegments::new(catalog);
+    let mut segments = DataSegments::new(catalog);
     let mut of_entries = Vec::with_capacity(entries.len());
     for entry in &entries {
-        of_entries.push(stretches.of(entry, layout)?);
+        of_entries.push(segments.of(entry, layout)?);
     }
-    let stretches = stretches.all;
+    let segments = segments.all;
 
     let (strings, copied): (Vec<usize>, Vec<usize>) =
-        (0..stretches.len()).partition(|&number| matches!(stretches[number], DataSegment::Strings(_)));
-    let lengths: Vec<u64> = copied.iter().map(|&number| stretches[number].copied_len(catalog)).collect();
+        (0..segments.len()).partition(|&number| matches!(segments[number], DataSegment::Strings(_)));
+    let lengths: Vec<u64> = copied.iter().map(|&number| segments[number].copied_len(catalog)).collect();
     let runs = split(&lengths, sharding);
     let count = (runs.len() + usize::from(!strings.is_empty())).max(1);
     let path = |shard: usize| prefix.data_file(shard, count);
 
-    let mut places = vec![DataPosition::Empty; stretches.len()];
+    let mut places = vec![DataPosition::Empty; segments.len()];
     for (shard, run) in runs.into_iter().enumerate() {
         let file = layout.file(&path(shard), Role::Data)?;
         for &number in &copied[run] {
-            places[number] = stretches[number].copy_into(file, shard, catalog, layout)?;
+            places[number] = segments[number].copy_into(file, shard, catalog, layout)?;
         }
     }
     let mut tensors = Vec::with_capacity(strings.len());
     for &number in &strings {
-        if let DataSegment::Strings(tensor) = stretches[number] {
+        if let DataSegment::Strings(tensor) = segments[number] {
             places[number] = DataPosition::Strings(tensors.len());
             tensors.push(tensor);
         }
@@ -102,16 +102,16 @@ pub(super) fn lay_out(
     let strings = if !tensors.is_empty() {
         StringsFile::plan(&path(count - 1), count - 1, tensors, layout)?
     } else {
-        if stretches.is_empty() {
+        if segments.is_empty() {
             layout.file(&path(0), Role::Data)?;
         }
         StringsFile::default()
     };
-    let entries = entries.into_iter().zip(of_entries).map(|(entry, stretch)| PositionedEntry {
+    let entries = entries.into_iter().zip(of_entries).map(|(entry, segment)| PositionedEntry {
         key: entry.key,
         dtype: entry.dtype,
         shape: entry.shape,
-        place: stretch.map_or(DataPosition::Empty, |number| places[number]),
+        place: segment.map_or(DataPosition::Empty, |number| places[number]),
     });
     Ok(DataFiles { count, entries: entries.collect(), strings })
 }
@@ -125,7 +125,7 @@ enum DataSegment {
     /// A string tensor that is encoded into the strings file.
     Strings(TensorId),
     /// Bytes that are copied from another bundle.
-    Carried(CopiedBytes),
+    Copied(CopiedBytes),
 }
 
 impl DataSegment {
@@ -133,7 +133,7 @@ impl DataSegment {
         match self {
             Self::Tensor(tensor) => catalog.tensor(*tensor).bytes,
             Self::Encoded { bytes, .. } => bytes.len() as u64,
-            Self::Carried(CopiedBytes { from, .. }) => from.range.end - from.range.start,
+            Self::Copied(CopiedBytes { from, .. }) => from.range.end - from.range.start,
             Self::Strings(_) => 0,
         }
     }
@@ -154,7 +154,7 @@ impl DataSegment {
                 let offset = layout.tensor(file, TensorPart::whole(*tensor))?;
                 (offset, Crc::Pending(digest(layout, offset)?))
             }
-            &Self::Carried(CopiedBytes { ref from, crc, is_of_bytes }) => {
+            &Self::Copied(CopiedBytes { ref from, crc, is_of_bytes }) => {
                 let offset = layout.copy(file, from.clone())?;
                 let digest = is_of_bytes.then(|| digest(layout, offset)).transpose()?;
                 (offset, digest.map_or(Crc::Known(crc), |digest| Crc::Expected { crc, digest }))
@@ -181,8 +181,8 @@ impl<'a> DataSegments<'a> {
         Self { catalog, all: Vec::new(), of_tied: HashMap::new(), aliases: HashSet::new(), text_bytes: 0 }
     }
 
-    fn push(&mut self, stretch: DataSegment) -> usize {
-        self.all.push(stretch);
+    fn push(&mut self, segment: DataSegment) -> usize {
+        self.all.push(segment);
         self.all.len() - 1
     }
 
@@ -191,7 +191,7 @@ impl<'a> DataSegments<'a> {
         let tensor = match &entry.value {
             EntryData::Tensor(tensor) => *tensor,
             EntryData::Nothing => return Ok(None),
-            EntryData::Carried(carried) => return Ok(Some(self.push(DataSegment::Carried(carried.clone())))),
+            EntryData::Copied(copied) => return Ok(Some(self.push(DataSegment::Copied(copied.clone())))),
             EntryData::Text(text) => {
                 let mut bytes = Vec::new();
                 let crc = strings::write_scalar(text, &mut bytes)?.crc;
@@ -209,8 +209,8 @@ impl<'a> DataSegments<'a> {
             }
             return Ok(Some(number));
         }
-        let stretch = if is_text { self.strings(tensor, layout)? } else { DataSegment::Tensor(tensor) };
-        let number = self.push(stretch);
+        let segment = if is_text { self.strings(tensor, layout)? } else { DataSegment::Tensor(tensor) };
+        let number = self.push(segment);
         self.of_tied.insert(root, (number, tensor));
         Ok(Some(number))
     }

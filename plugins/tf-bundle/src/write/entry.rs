@@ -21,7 +21,7 @@ pub(crate) enum EntryData {
     /// A single string.
     Text(Vec<u8>),
     /// Unchanged bytes of another bundle's data file.
-    Carried(CopiedBytes),
+    Copied(CopiedBytes),
     /// No elements.
     Nothing,
 }

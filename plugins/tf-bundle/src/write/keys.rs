@@ -10,7 +10,7 @@
 use super::entry::{Entry, EntryData};
 use super::graph::Graph;
 use super::template::Template;
-use super::writable::Writable;
+use super::writable::WritableTensor;
 use crate::bundle::OBJECT_GRAPH_KEY;
 use crate::names::key_map::{KeyMap, OBJECT_GRAPH};
 use crate::names::key_text::key_text;
@@ -53,7 +53,7 @@ enum GraphSource {
 
 /// Returns the entries of the tensors and of the object graph.
 pub(super) fn assign(
-    tensors: &[Writable],
+    tensors: &[WritableTensor],
     options: &WriteOptions,
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
@@ -99,13 +99,13 @@ fn loss(why: &str) -> Loss {
 
 /// Returns an entry for each key of each tensor.
 pub(crate) fn entries_of_tensors(
-    tensors: &[Writable],
+    tensors: &[WritableTensor],
     keys: &[Vec<Vec<u8>>],
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
 ) -> Result<Vec<Entry>> {
     let mut entries = Vec::with_capacity(tensors.len());
-    for (&Writable { tensor, dtype }, keys) in tensors.iter().zip(keys) {
+    for (&WritableTensor { tensor, dtype }, keys) in tensors.iter().zip(keys) {
         let view = catalog.tensor(tensor);
         let is_its_name = matches!(&**keys, [key] if key == view.name.as_bytes());
         for key in keys {
@@ -120,7 +120,7 @@ pub(crate) fn entries_of_tensors(
 }
 
 fn choose(
-    tensors: &[Writable],
+    tensors: &[WritableTensor],
     names: &[&str],
     options: &WriteOptions,
     catalog: &dyn CatalogView,
@@ -128,8 +128,8 @@ fn choose(
     context: &dyn Context,
 ) -> Result<KeyChoice> {
     match options.graph {
-        GraphChoice::Omitted => return Ok(as_named(names, GraphSource::NotNeeded)),
-        GraphChoice::Names => return Ok(spelled(names)),
+        GraphChoice::Omitted => return Ok(from_names(names, GraphSource::NotNeeded)),
+        GraphChoice::Names => return Ok(from_object_paths(names)),
         GraphChoice::Auto => {}
     }
     let (mut map, losses) = KeyMap::from_metadata(&catalog.metadata_texts().into_iter().collect());
@@ -148,7 +148,7 @@ fn choose(
     }
     if let Some(graph) = from_keys(names).filter(|_| !names.is_empty()) {
         let graph = Some(Graph::new(graph));
-        return Ok(KeyChoice { graph, ..as_named(names, GraphSource::Names) });
+        return Ok(KeyChoice { graph, ..from_names(names, GraphSource::Names) });
     }
     let has_none_to_lose = names.is_empty() || context.purpose().has(Purpose::COPY);
     let source = if has_none_to_lose { GraphSource::NotNeeded } else { GraphSource::Missing };
@@ -157,14 +157,14 @@ fn choose(
 }
 
 /// Uses the names of the tensors as their keys.
-fn as_named(names: &[&str], source: GraphSource) -> KeyChoice {
+fn from_names(names: &[&str], source: GraphSource) -> KeyChoice {
     let keys = names.iter().map(|name| vec![name.as_bytes().to_vec()]).collect();
     KeyChoice { keys, graph: None, source, texts: BTreeMap::new(), kept: Vec::new() }
 }
 
 /// Converts names to keys that are object paths, and builds a graph with an object for each part of
 /// a path.
-fn spelled(names: &[&str]) -> KeyChoice {
+fn from_object_paths(names: &[&str]) -> KeyChoice {
     let spell = |name: &&str| {
         if from_keys(&[name]).is_some() {
             return (*name).to_owned();
@@ -178,7 +178,7 @@ fn spelled(names: &[&str]) -> KeyChoice {
     };
     let keys: Vec<String> = names.iter().map(spell).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    KeyChoice { graph: from_keys(&keys).map(Graph::new), ..as_named(&keys, GraphSource::RequestedNames) }
+    KeyChoice { graph: from_keys(&keys).map(Graph::new), ..from_names(&keys, GraphSource::RequestedNames) }
 }
 
 /// Uses the keys that were found. If a tensor has no keys, its name becomes its key.
@@ -216,7 +216,7 @@ fn from_like(
     } else {
         rest.losses().try_for_each(|loss| layout.loss(loss))?;
     }
-    let kept = entries.into_iter().map(|entry| template.carry(entry, context)).collect::<Result<_>>()?;
+    let kept = entries.into_iter().map(|entry| template.copy_entry(entry, context)).collect::<Result<_>>()?;
     Ok(KeyChoice { graph: template.graph, texts, kept, ..found(names, keys, source) })
 }
 

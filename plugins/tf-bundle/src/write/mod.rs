@@ -29,5 +29,5 @@ pub(crate) use files::Prefix;
 pub(crate) use keys::entries_of_tensors;
 pub(crate) use plan::plan_bundle;
 pub(crate) use template::Template;
-pub(crate) use writable::{Writable, writable};
+pub(crate) use writable::{WritableTensor, writable_tensors};
 pub(crate) use writer::BundleWriter;

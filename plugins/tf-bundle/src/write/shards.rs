@@ -8,15 +8,15 @@ use std::ops::Range;
 /// there are no segments.
 pub(super) fn split(lengths: &[u64], sharding: Sharding) -> Vec<Range<usize>> {
     match sharding {
-        Sharding::Whole => into(lengths, 1),
-        Sharding::Count(count) => into(lengths, usize::try_from(count).unwrap_or(usize::MAX)),
-        Sharding::AtMost(max) => at_most(lengths, max),
+        Sharding::Whole => by_count(lengths, 1),
+        Sharding::Count(count) => by_count(lengths, usize::try_from(count).unwrap_or(usize::MAX)),
+        Sharding::AtMost(max) => by_size(lengths, max),
     }
 }
 
 /// Splits segments into `count` runs, or into one run per segment if there are fewer segments. Each
 /// run ends as close as possible to an equal share of the remaining bytes.
-fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
+fn by_count(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
     let count = count.min(lengths.len());
     let mut left: u128 = lengths.iter().map(|&len| u128::from(len)).sum();
     let mut runs = Vec::with_capacity(count);
@@ -44,7 +44,7 @@ fn into(lengths: &[u64], count: usize) -> Vec<Range<usize>> {
 
 /// Starts a new shard before a segment that would make the current shard longer than `max` bytes. A
 /// segment that is longer than `max` gets its own shard.
-fn at_most(lengths: &[u64], max: u64) -> Vec<Range<usize>> {
+fn by_size(lengths: &[u64], max: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0_u64;
     for (index, &len) in lengths.iter().enumerate() {

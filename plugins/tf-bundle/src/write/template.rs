@@ -3,7 +3,7 @@
 
 use super::entry::{CopiedBytes, Entry, EntryData};
 use super::graph::Graph;
-use super::writable::Writable;
+use super::writable::WritableTensor;
 use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, shape_of};
 use crate::dtype;
 use crate::locate::{Checkpoint, find};
@@ -155,7 +155,7 @@ impl Template {
 
     /// Returns an entry for the output. A short string becomes a value in memory, and any other
     /// value becomes unchanged bytes of the template.
-    pub(crate) fn carry(&self, entry: &BundleEntry, context: &dyn Context) -> Result<Entry> {
+    pub(crate) fn copy_entry(&self, entry: &BundleEntry, context: &dyn Context) -> Result<Entry> {
         let is_short = u64::try_from(entry.proto.size).is_ok_and(|size| size <= MAX_TEXT_BYTES);
         if entry.is_string_scalar() && is_short {
             let text = self.index.string_scalar(&*self.source, &entry.key, context)?;
@@ -175,7 +175,7 @@ impl Template {
             };
             let dtype = entry.proto.dtype;
             let is_of_bytes = ![DataType::DtString, DataType::DtVariant].map(i32::from).contains(&dtype);
-            EntryData::Carried(CopiedBytes { from, crc: data.crc, is_of_bytes })
+            EntryData::Copied(CopiedBytes { from, crc: data.crc, is_of_bytes })
         };
         let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
         Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })
@@ -214,7 +214,7 @@ impl Template {
     /// from the names in the template. A tensor with an unknown name has no keys.
     pub(crate) fn resolve(
         &self,
-        tensors: &[Writable],
+        tensors: &[WritableTensor],
         map: &KeyMap,
         catalog: &dyn CatalogView,
         layout: &mut dyn LayoutSink,
@@ -229,7 +229,7 @@ impl Template {
     }
 
     /// Checks that a tensor has the dtype and shape of the template's entry for a key.
-    fn check(&self, key: &[u8], writable: Writable, catalog: &dyn CatalogView) -> Result<()> {
+    fn check(&self, key: &[u8], writable: WritableTensor, catalog: &dyn CatalogView) -> Result<()> {
         let entry = self.index.find(key).ok_or_else(|| Error::plugin("unknown key"))?;
         let tensor = catalog.tensor(writable.tensor);
         let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
@@ -262,9 +262,9 @@ impl Template {
         let own_bytes = map.object_graph.as_deref();
         let other_bytes = own_bytes.filter(|bytes| !is_same(bytes));
         let message = other_bytes.map(|bytes| decode(bytes, context.limits()));
-        let message = unless_broken(message, layout)?;
+        let message = ok_or_report(message, layout)?;
         let own_graph = message.as_ref().map(|message| ObjectGraph::new(message, context.limits()));
-        let own_graph = unless_broken(own_graph, layout)?;
+        let own_graph = ok_or_report(own_graph, layout)?;
         let origin = match &own_graph {
             Some(graph) => Origin::Graph(graph),
             None if own_bytes.is_some_and(is_same) => Origin::Same,
@@ -287,7 +287,7 @@ impl Template {
 }
 
 /// Converts an error in the object graph of the tensors' metadata to a loss.
-fn unless_broken<T>(result: Option<Result<T>>, layout: &mut dyn LayoutSink) -> Result<Option<T>> {
+fn ok_or_report<T>(result: Option<Result<T>>, layout: &mut dyn LayoutSink) -> Result<Option<T>> {
     result.transpose().or_else(|error| {
         layout.loss(Loss::new(LossKind::Metadata, OBJECT_GRAPH, error.to_string()))?;
         Ok(None)

@@ -10,19 +10,22 @@ const MAX_DIMENSIONS: usize = 254;
 
 /// A tensor that a bundle can store, and TensorFlow's number for the tensor's dtype.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Writable {
+pub(crate) struct WritableTensor {
     pub(crate) tensor: TensorId,
     pub(crate) dtype: i32,
 }
 
 /// Returns the tensors that a bundle can store. All other tensors are reported as omitted, with a
 /// reason.
-pub(crate) fn writable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<Writable>> {
+pub(crate) fn writable_tensors(
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+) -> Result<Vec<WritableTensor>> {
     let mut kept = Vec::new();
     for tensor in catalog.tensor_ids() {
         let view = catalog.tensor(tensor);
-        match (dtype::number(view.dtype), why_not(view)) {
-            (Some(dtype), None) => kept.push(Writable { tensor, dtype }),
+        match (dtype::number(view.dtype), unsupported_reason(view)) {
+            (Some(dtype), None) => kept.push(WritableTensor { tensor, dtype }),
             (Some(_), Some(why)) => layout.omit(tensor, why)?,
             (None, _) => {
                 let info = catalog.dtype_info(view.dtype)?;
@@ -34,7 +37,7 @@ pub(crate) fn writable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -
     Ok(kept)
 }
 
-fn why_not(view: TensorView<'_>) -> Option<&'static str> {
+fn unsupported_reason(view: TensorView<'_>) -> Option<&'static str> {
     if let Some(why) = reserved(view.name) {
         return Some(why);
     }

@@ -4,7 +4,7 @@ use super::entry::Entry;
 use super::files::Prefix;
 use super::keys;
 use super::plan::plan_bundle;
-use super::writable::writable;
+use super::writable::writable_tensors;
 use crate::options::WriteOptions;
 use crate::side_entry::{self, SIDE_ENTRY_KEY};
 use crate::state_file;
@@ -25,7 +25,7 @@ impl TensorWriter for BundleWriter {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let prefix = Prefix::of(target)?;
-        let tensors = writable(catalog, layout)?;
+        let tensors = writable_tensors(catalog, layout)?;
         let mut entries = keys::assign(&tensors, &self.options, catalog, layout, context)?;
         if let Some(record) = side_entry::of(catalog) {
             entries.push(Entry::text(SIDE_ENTRY_KEY, record.to_bytes()));

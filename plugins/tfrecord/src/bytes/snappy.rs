@@ -64,7 +64,7 @@ impl<S: Deref<Target: Source>> SnappyDecoder<S> {
 }
 
 impl<S: Deref<Target: Source> + Send> Decoder for SnappyDecoder<S> {
-    fn decode(&mut self, output: &mut Vec<u8>, _most: usize) -> Result<usize> {
+    fn decode(&mut self, output: &mut Vec<u8>, _max: usize) -> Result<usize> {
         loop {
             let start = self.input.position();
             let len = match self.input.array::<4>()? {

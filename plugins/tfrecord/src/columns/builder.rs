@@ -25,9 +25,9 @@ pub(super) struct Builder {
     validity: NullBufferBuilder,
     rows: usize,
     /// The numbers of values and steps before the last row.
-    before: Filled,
+    before: RowLengths,
     /// The numbers of values and steps after the last complete row.
-    whole: Filled,
+    whole: RowLengths,
     /// Number of features without a kind.
     unset: u64,
     /// An array of nulls for batches in which no row has the feature. It is kept for reuse, because
@@ -37,7 +37,7 @@ pub(super) struct Builder {
 
 /// The number of values and the number of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Filled {
+struct RowLengths {
     values: usize,
     steps: usize,
 }
@@ -45,7 +45,7 @@ struct Filled {
 /// The reason why a feature does not fit its column.
 #[derive(Debug)]
 pub(crate) enum FeatureMismatch {
-    Broken(WireError),
+    Wire(WireError),
     /// The feature contradicts the schema.
     Contradiction {
         expected: String,
@@ -63,7 +63,7 @@ pub(crate) enum FeatureMismatch {
 
 impl From<WireError> for FeatureMismatch {
     fn from(broken: WireError) -> Self {
-        Self::Broken(broken)
+        Self::Wire(broken)
     }
 }
 
@@ -78,8 +78,8 @@ impl Builder {
             ends: Vec::new(),
             validity: NullBufferBuilder::new(capacity),
             rows: 0,
-            before: Filled::default(),
-            whole: Filled::default(),
+            before: RowLengths::default(),
+            whole: RowLengths::default(),
             unset: 0,
             absent: None,
         }
@@ -143,8 +143,8 @@ impl Builder {
         self.step_validity.truncate(self.whole.steps);
     }
 
-    fn lengths(&self) -> Filled {
-        Filled { values: self.values.len(), steps: self.step_validity.len() }
+    fn lengths(&self) -> RowLengths {
+        RowLengths { values: self.values.len(), steps: self.step_validity.len() }
     }
 
     /// Appends the values of a feature, and returns their kind.
@@ -189,12 +189,12 @@ impl Builder {
             // takes as long as appending a short list.
             self.ends.push(length(if self.product == 1 { values } else { values / self.product }));
         }
-        self.complete_row(Filled { values, ..self.before });
+        self.complete_row(RowLengths { values, ..self.before });
         Ok(())
     }
 
     #[inline]
-    fn complete_row(&mut self, whole: Filled) {
+    fn complete_row(&mut self, whole: RowLengths) {
         self.validity.append_non_null();
         self.rows += 1;
         self.whole = whole;
@@ -321,7 +321,7 @@ impl Builder {
         self.pad(rows)?;
         // The batches of an input have similar sizes, so the capacities of this batch are reused.
         let mut fresh = Self::new(self.column.clone(), rows);
-        fresh.values = self.values.fresh();
+        fresh.values = self.values.new_empty();
         fresh.ends.reserve(self.ends.len());
         fresh.absent = self.absent.take();
         let Self { column, values, step_ends, mut step_validity, ends, mut validity, unset, .. } =

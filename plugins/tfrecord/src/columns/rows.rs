@@ -36,7 +36,7 @@ pub(crate) struct Rows {
 #[derive(Debug)]
 pub(crate) enum RowError {
     /// The record is damaged.
-    Broken(WireError),
+    Wire(WireError),
     /// The record contradicts the schema. `record` is the record's number and offset, or `None` for
     /// the last pushed record.
     Contradiction { error: Error, record: Option<(u64, u64)> },
@@ -44,7 +44,7 @@ pub(crate) enum RowError {
 
 impl From<WireError> for RowError {
     fn from(broken: WireError) -> Self {
-        Self::Broken(broken)
+        Self::Wire(broken)
     }
 }
 
@@ -209,7 +209,7 @@ fn unknown(key: &[u8]) -> RowError {
 #[cold]
 fn row_error(misfit: FeatureMismatch, column: &str, records: &[(u64, u64)]) -> RowError {
     match misfit {
-        FeatureMismatch::Broken(broken) => RowError::Broken(broken),
+        FeatureMismatch::Wire(broken) => RowError::Wire(broken),
         FeatureMismatch::Contradiction { expected, found } => RowError::Contradiction {
             error: Error::malformed("the record contradicts the schema")
                 .column(column)

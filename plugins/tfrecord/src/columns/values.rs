@@ -23,7 +23,7 @@ impl Values {
 
     /// Returns an empty list of values, with slightly more capacity than this list uses. The
     /// additional capacity avoids a reallocation for a slightly longer batch.
-    pub(super) fn fresh(&self) -> Self {
+    pub(super) fn new_empty(&self) -> Self {
         let room = |len: usize| len + len / 16;
         match self {
             Self::Ints(values) => Self::Ints(Vec::with_capacity(room(values.len()))),

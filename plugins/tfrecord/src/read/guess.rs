@@ -14,8 +14,8 @@
 //! fault, it counts all earlier records of the file by reading the splits that no stream has
 //! completed. Errors are therefore the same as if all records had been read first.
 
-use super::pieces::{ABOUT, Piece, WORTH_DIVIDING};
-use super::{Decoding, Opened, Opening};
+use super::pieces::{MIN_DIVIDED_LEN, Piece, TARGET_PIECE_LEN};
+use super::{Decoding, OpenRequest, OpenResult};
 use crate::codec::Codec;
 use crate::frame::{Frames, OVERHEAD};
 use crate::message::MessageKind;
@@ -26,10 +26,10 @@ use tensorferry_sdk::{Purpose, Result};
 /// Number of records to sample from each split.
 const RECORDS: u64 = 32;
 
-impl Opening<'_> {
+impl OpenRequest<'_> {
     /// Returns a guessed table and pieces. Returns `None` if guessing is not allowed or if the
     /// samples are insufficient.
-    pub(super) fn guessed(&self, message: MessageKind) -> Result<Option<Opened>> {
+    pub(super) fn open_guessed(&self, message: MessageKind) -> Result<Option<OpenResult>> {
         // If damaged records are skipped, the user sees the number of skipped records, so it must
         // be exact.
         if !self.context.purpose().has(Purpose::ONCE) || self.policy.skips() {
@@ -46,7 +46,7 @@ impl Opening<'_> {
         table.losses.clear();
         table.decoding =
             table.decoding.map(|decoding| Decoding { counts_unset: true, is_guess: true, ..decoding });
-        Ok(Some(Opened { table, pieces, are_checked: false }))
+        Ok(Some(OpenResult { table, pieces, are_checked: false }))
     }
 
     /// Returns pieces that start at likely record boundaries, or `None` if a sampled record is
@@ -58,8 +58,8 @@ impl Opening<'_> {
             if !self.sample(&last, profile) {
                 return Ok(None);
             }
-            let can_divide = input.codec == Codec::None && input.len >= WORTH_DIVIDING;
-            let mut place = if can_divide { ABOUT } else { input.len };
+            let can_divide = input.codec == Codec::None && input.len >= MIN_DIVIDED_LEN;
+            let mut place = if can_divide { TARGET_PIECE_LEN } else { input.len };
             while place < input.len {
                 self.context.check_cancelled()?;
                 if let Some(start) = first_record(&**self.source, input.id, place, input.len)? {
@@ -69,7 +69,7 @@ impl Opening<'_> {
                         return Ok(None);
                     }
                 }
-                place += ABOUT;
+                place += TARGET_PIECE_LEN;
             }
             pieces.push(last);
         }

@@ -1,6 +1,6 @@
 //! A piece is the part of a file that one split covers. It starts and ends between records.
 
-use super::Opening;
+use super::OpenRequest;
 use crate::codec::Codec;
 use crate::files::InputFile;
 use crate::frame::Checks;
@@ -10,9 +10,9 @@ use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Split;
 
 /// Approximate length of a piece of an uncompressed file, in bytes.
-pub(super) const ABOUT: u64 = 16 << 20;
+pub(super) const TARGET_PIECE_LEN: u64 = 16 << 20;
 /// Minimum length of a file that is divided, in bytes.
-pub(super) const WORTH_DIVIDING: u64 = 4 * ABOUT;
+pub(super) const MIN_DIVIDED_LEN: u64 = 4 * TARGET_PIECE_LEN;
 
 /// A part of a file.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl PieceBuilder {
         let rows = walked.records - walked.skipped;
         if let Some(last) = self.pieces.last_mut()
             && last.file == walked.file
-            && last.end.is_some_and(|end| end - last.start < ABOUT)
+            && last.end.is_some_and(|end| end - last.start < TARGET_PIECE_LEN)
         {
             last.end = Some(walked.end);
             last.records = last.records.map(|records| records + rows);
@@ -86,26 +86,26 @@ pub(super) fn undivided(files: &[InputFile]) -> Vec<Piece> {
 /// Divides files whose records have not been read. The boundaries come from an index, or from
 /// reading the lengths of all records. If the number of files is sufficient to use all threads, the
 /// files are not divided.
-pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
-    let Opening { files, context, options, source, .. } = opening;
+pub(super) fn divide(request: &OpenRequest<'_>) -> Result<Vec<Piece>> {
+    let OpenRequest { files, context, options, source, .. } = request;
     let is_many = files.len() >= 4 * context.threads();
     let mut all = Vec::new();
     for (file, input) in files.iter().enumerate() {
-        if input.codec != Codec::None || input.len < WORTH_DIVIDING {
+        if input.codec != Codec::None || input.len < MIN_DIVIDED_LEN {
             all.push(Piece::whole(file));
             continue;
         }
         if options.index {
-            match find_adjacent(&***source, input.id, ABOUT, context.limits())? {
-                AdjacentIndex::Nothing => {}
-                AdjacentIndex::Unfit(index) => {
+            match find_adjacent(&***source, input.id, TARGET_PIECE_LEN, context.limits())? {
+                AdjacentIndex::Missing => {}
+                AdjacentIndex::Mismatched(index) => {
                     context.note(&format!("{index:?} does not match {:?} and is ignored", input.name));
                 }
-                AdjacentIndex::Stretches(stretches) => {
+                AdjacentIndex::Segments(segments) => {
                     // An index also counts damaged records that will be skipped. Its number of rows
                     // is therefore used only if no records are skipped.
                     let has_all_rows = options.skip.is_none();
-                    all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch, has_all_rows)));
+                    all.extend(segments.into_iter().map(|segment| of_index(file, segment, has_all_rows)));
                     continue;
                 }
             }
@@ -114,9 +114,9 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
             all.push(Piece::whole(file));
             continue;
         }
-        let checks = Checks { data: false, ..opening.checks };
+        let checks = Checks { data: false, ..request.checks };
         let mut builder = PieceBuilder::default();
-        let scan = Scan { only: Some(file), ..opening.scan(checks) };
+        let scan = Scan { only: Some(file), ..request.scan(checks) };
         scan.run(
             || (),
             |walked| {
@@ -129,7 +129,7 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
     Ok(all)
 }
 
-fn of_index(file: usize, stretch: IndexSegment, has_all_rows: bool) -> Piece {
-    let IndexSegment { start, end, first, records } = stretch;
+fn of_index(file: usize, segment: IndexSegment, has_all_rows: bool) -> Piece {
+    let IndexSegment { start, end, first, records } = segment;
     Piece { file, start, end: Some(end), first, records: Some(records).filter(|_| has_all_rows) }
 }

@@ -2,7 +2,7 @@
 
 use super::Table;
 use super::pieces::Piece;
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::stream::RowStream;
 use crate::files::InputFile;
 use crate::frame::Checks;
@@ -15,7 +15,7 @@ use tensorferry_sdk::records::{Batched, RecordSet, ScanRequest, Skipped, Split, 
 use tensorferry_sdk::{ByteSink, Error, Limits, LossSink, Result, Source};
 
 pub(super) struct TfRecordSet {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     splits: Vec<Split>,
 }
 
@@ -33,7 +33,17 @@ impl TfRecordSet {
         let unset = Mutex::new(vec![0; table.schema.fields().len()]);
         let counted = Mutex::new(vec![None; pieces.len()]);
         Self {
-            shared: Arc::new(Shared { source, files, table, policy, checks, limits, unset, pieces, counted }),
+            shared: Arc::new(SharedState {
+                source,
+                files,
+                table,
+                policy,
+                checks,
+                limits,
+                unset,
+                pieces,
+                counted,
+            }),
             splits,
         }
     }

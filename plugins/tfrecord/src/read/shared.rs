@@ -9,7 +9,7 @@ use crate::policy::FaultPolicy;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Limits, Source};
 
-pub(super) struct Shared {
+pub(super) struct SharedState {
     pub(super) source: Arc<dyn Source>,
     pub(super) files: Vec<InputFile>,
     pub(super) table: Table,
@@ -25,7 +25,7 @@ pub(super) struct Shared {
     pub(super) counted: Mutex<Vec<Option<u64>>>,
 }
 
-impl Shared {
+impl SharedState {
     /// Returns a walk over the records in a piece.
     pub(super) fn walk(&self, piece: &Piece) -> Frames<Box<dyn Window + Send>> {
         let file = &self.files[piece.file];

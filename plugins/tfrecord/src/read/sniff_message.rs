@@ -20,7 +20,7 @@ pub(super) enum MessageGuess {
     NoRecords,
     Message(MessageKind),
     /// The records are messages of this type, and at least one of them has unknown fields.
-    WithOthers(MessageKind),
+    UnknownFields(MessageKind),
     Bytes,
 }
 
@@ -56,10 +56,10 @@ pub(super) fn try_next<W: Window>(walk: &mut Frames<W>, guess: &mut MessageGuess
 impl MessageGuess {
     /// Updates the guess with a record of this type.
     fn and(self, kind: MessageKind, is_exact: bool) -> Self {
-        if is_exact && !matches!(self, Self::WithOthers(_)) {
+        if is_exact && !matches!(self, Self::UnknownFields(_)) {
             Self::Message(kind)
         } else {
-            Self::WithOthers(kind)
+            Self::UnknownFields(kind)
         }
     }
 }

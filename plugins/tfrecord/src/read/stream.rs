@@ -2,7 +2,7 @@
 
 use super::Decoding;
 use super::pieces::Piece;
-use super::shared::Shared;
+use super::shared::SharedState;
 use crate::bytes::Window;
 use crate::columns::{RowError, Rows};
 use crate::frame::{Fault, FaultKind, Frames};
@@ -16,7 +16,7 @@ use tensorferry_sdk::{Error, Result};
 
 /// Decodes the records of a piece.
 pub(super) struct RowStream {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     piece: Piece,
     walk: Frames<Box<dyn Window + Send>>,
     /// The number of the next record in the file.
@@ -24,8 +24,8 @@ pub(super) struct RowStream {
     batch: Batch,
     /// The decoded columns.
     columns: Vec<usize>,
-    most_rows: usize,
-    most_bytes: u64,
+    max_rows: usize,
+    max_bytes: u64,
     /// Number of requested rows that have not been decoded.
     left: u64,
     /// Whether all rows have been returned. Only the error in `failed` may remain.
@@ -43,7 +43,7 @@ impl RowStream {
     /// Opens a stream of at most `limit` rows. The stream starts at the record `first_row` of the
     /// piece, so each earlier record counts as a row.
     pub(super) fn open(
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         piece: Piece,
         request: &Batches,
         first_row: u64,
@@ -68,8 +68,8 @@ impl RowStream {
             shared,
             batch,
             columns,
-            most_rows: request.rows.max(1),
-            most_bytes: request.bytes.max(1),
+            max_rows: request.rows.max(1),
+            max_bytes: request.bytes.max(1),
             left: limit.unwrap_or(u64::MAX),
             ended: false,
             failed: None,
@@ -95,7 +95,7 @@ impl RowStream {
     fn fill(&mut self) -> Result<()> {
         let Self { shared, piece, walk, number, batch, .. } = self;
         let file = &shared.files[piece.file];
-        while batch.len() < self.most_rows && batch.bytes() < self.most_bytes {
+        while batch.len() < self.max_rows && batch.bytes() < self.max_bytes {
             if self.left == 0 {
                 self.ended = true;
                 return Ok(());
@@ -130,7 +130,7 @@ impl RowStream {
                             self.left -= 1;
                             None
                         }
-                        Err(RowError::Broken(broken)) => {
+                        Err(RowError::Wire(broken)) => {
                             let next = walk.offset();
                             let kind = FaultKind::Message { why: message_broken(broken), next };
                             Some(Fault { offset, kind })
@@ -171,7 +171,7 @@ impl RowStream {
                         placed(error, name, number, offset)
                     }
                     RowError::Contradiction { error, record: None } => error.file(name),
-                    RowError::Broken(broken) => Error::malformed(message_broken(broken)).file(name),
+                    RowError::Wire(broken) => Error::malformed(message_broken(broken)).file(name),
                 })
             }),
         }

@@ -34,7 +34,7 @@ impl<A> Attempts<A> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed<'a>(&self, state: MutexGuard<'a, AttemptState<A>>) -> MutexGuard<'a, AttemptState<A>> {
+    fn wait<'a>(&self, state: MutexGuard<'a, AttemptState<A>>) -> MutexGuard<'a, AttemptState<A>> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -47,7 +47,7 @@ impl<A> Attempts<A> {
                 state.next += 1;
                 return Some(Claim { ahead: self, unit: state.next - 1, made: None });
             }
-            state = self.changed(state);
+            state = self.wait(state);
         }
         None
     }
@@ -65,13 +65,13 @@ impl<A> Attempts<A> {
             if let Some(made) = state.made.remove(&unit) {
                 return made;
             }
-            state = self.changed(state);
+            state = self.wait(state);
         }
     }
 
     /// Returns a guard. When the guard is dropped, no more units can be claimed.
-    pub(super) fn until_dropped(&self) -> Stop<'_, A> {
-        Stop(self)
+    pub(super) fn stop_guard(&self) -> StopGuard<'_, A> {
+        StopGuard(self)
     }
 }
 
@@ -90,10 +90,10 @@ impl<A> Drop for Claim<'_, A> {
     }
 }
 
-/// The guard that [`Attempts::until_dropped`] returns.
-pub(super) struct Stop<'a, A>(&'a Attempts<A>);
+/// The guard that [`Attempts::stop_guard`] returns.
+pub(super) struct StopGuard<'a, A>(&'a Attempts<A>);
 
-impl<A> Drop for Stop<'_, A> {
+impl<A> Drop for StopGuard<'_, A> {
     fn drop(&mut self) {
         self.0.state().is_stopped = true;
         self.0.changed.notify_all();

@@ -23,7 +23,7 @@ pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u
         for (index, header) in buffer[..part].windows(HEADER).enumerate() {
             let offset = place + index as u64;
             if let Some(next) = next_of(header, offset, len)
-                && leads_on(source, file, next, len)?
+                && is_record_boundary(source, file, next, len)?
             {
                 return Ok((offset < end).then_some(offset));
             }
@@ -48,7 +48,7 @@ fn next_of(header: &[u8], offset: u64, len: u64) -> Option<u64> {
     if next > len { None } else { length(header).map(|_| next) }
 }
 
-fn leads_on(source: &dyn Source, file: FileId, next: u64, len: u64) -> Result<bool> {
+fn is_record_boundary(source: &dyn Source, file: FileId, next: u64, len: u64) -> Result<bool> {
     if next == len {
         return Ok(true);
     }

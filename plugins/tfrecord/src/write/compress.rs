@@ -72,7 +72,7 @@ impl Compressor {
                 let mut adler = 1;
                 for piece in pieces {
                     let (part, len) =
-                        noted(&piece.note).ok_or_else(|| Error::plugin("invalid note of a piece"))?;
+                        parse_note(&piece.note).ok_or_else(|| Error::plugin("invalid note of a piece"))?;
                     adler = joined(adler, part, len);
                 }
                 Ok([&LAST_BLOCK[..], &adler.to_be_bytes()].concat())
@@ -111,7 +111,7 @@ fn failed(error: impl std::fmt::Display) -> Error {
 }
 
 /// Parses the checksum and the length from the note of a piece.
-fn noted(note: &[u8]) -> Option<(u32, u64)> {
+fn parse_note(note: &[u8]) -> Option<(u32, u64)> {
     let (adler, len) = note.split_first_chunk::<4>()?;
     Some((u32::from_le_bytes(*adler), u64::from_le_bytes(len.try_into().ok()?)))
 }

@@ -6,11 +6,11 @@ use tensorferry_sdk::{Loss, LossKind};
 /// The losses of each feature.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    features: Vec<Lost>,
+    features: Vec<FeatureLosses>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Lost {
+struct FeatureLosses {
     imprecise: u64,
     infinite: u64,
     of: u64,
@@ -18,9 +18,9 @@ struct Lost {
 }
 
 impl Losses {
-    fn of(&mut self, feature: usize) -> &mut Lost {
+    fn of(&mut self, feature: usize) -> &mut FeatureLosses {
         if self.features.len() <= feature {
-            self.features.resize(feature + 1, Lost::default());
+            self.features.resize(feature + 1, FeatureLosses::default());
         }
         &mut self.features[feature]
     }

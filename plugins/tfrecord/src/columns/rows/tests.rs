@@ -54,7 +54,7 @@ fn a_broken_record_costs_what_it_holds() {
         let mut rows = rows(columns);
         shortest(|| {
             for number in 0..2000 {
-                assert!(matches!(rows.push(&broken, number, 0), Err(RowError::Broken(_))));
+                assert!(matches!(rows.push(&broken, number, 0), Err(RowError::Wire(_))));
             }
         })
     };

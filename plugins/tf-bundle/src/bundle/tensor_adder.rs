@@ -22,10 +22,10 @@ pub(crate) struct TensorAdder<'a> {
     strings: HashMap<StringTensor, StorageId>,
     tensors: StringTensors,
     /// Total bytes of all entries whose string lengths have been read. The maximum,
-    /// `most_string_bytes`, is the number of stored bytes plus an allowance. The total can exceed
+    /// `max_string_bytes`, is the number of stored bytes plus an allowance. The total can exceed
     /// this maximum only if entries share bytes.
     string_bytes: u64,
-    most_string_bytes: u64,
+    max_string_bytes: u64,
 }
 
 impl<'a> TensorAdder<'a> {
@@ -37,13 +37,13 @@ impl<'a> TensorAdder<'a> {
             strings: HashMap::new(),
             tensors: StringTensors::default(),
             string_bytes: 0,
-            most_string_bytes: index.data_bytes(source).saturating_add(limits.expanded_bytes),
+            max_string_bytes: index.data_bytes(source).saturating_add(limits.expanded_bytes),
         }
     }
 
     /// Adds an entry to the catalog. If the catalog does not support its dtype, reports a loss and
     /// returns `None`.
-    pub(crate) fn place(
+    pub(crate) fn add(
         &mut self,
         catalog: &mut dyn CatalogSink,
         name: &str,
@@ -63,9 +63,9 @@ impl<'a> TensorAdder<'a> {
             return Ok(None);
         };
         let placed = if dtype == Dtype::STR {
-            self.place_strings(catalog, name, entry)
+            self.add_strings(catalog, name, entry)
         } else {
-            self.place_numbers(catalog, name, entry, dtype)
+            self.add_numbers(catalog, name, entry, dtype)
         };
         placed.map(Some).map_err(|error| error.tensor(entry.name()))
     }
@@ -75,7 +75,7 @@ impl<'a> TensorAdder<'a> {
         self.tensors
     }
 
-    fn place_numbers(
+    fn add_numbers(
         &mut self,
         catalog: &mut dyn CatalogSink,
         name: &str,
@@ -129,7 +129,7 @@ impl<'a> TensorAdder<'a> {
         Ok(Some(storage))
     }
 
-    fn place_strings(
+    fn add_strings(
         &mut self,
         catalog: &mut dyn CatalogSink,
         name: &str,
@@ -160,10 +160,10 @@ impl<'a> TensorAdder<'a> {
         for (region, proto) in regions.into_iter().zip(protos) {
             let range = self.index.data(self.source, proto)?;
             self.string_bytes = self.string_bytes.saturating_add(range.len);
-            if self.string_bytes > self.most_string_bytes {
+            if self.string_bytes > self.max_string_bytes {
                 return Err(Error::limit("string entries share stored bytes too often")
                     .hint("raise the limit with --limit expanded_bytes=N")
-                    .expected(format!("at most {} bytes", self.most_string_bytes))
+                    .expected(format!("at most {} bytes", self.max_string_bytes))
                     .found(self.string_bytes));
             }
             let count = element_count(&region.shape)?;
