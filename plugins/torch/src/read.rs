@@ -1,8 +1,8 @@
 //! Reads a checkpoint: parses its pickle into a graph, and fills a catalog with the graph's tensors
 //! and other values. Functions that the pickle names are never called.
 
+mod catalog_joiner;
 mod exported;
-mod joined;
 mod parts;
 mod script;
 mod shards;

@@ -1,7 +1,7 @@
 //! Writes a checkpoint as one file or several ([`shards`]). Each file is a zip archive or a stream
 //! ([`legacy`]).
 
-mod composed;
+mod composite;
 mod forms;
 mod legacy;
 mod losses;

@@ -2,7 +2,7 @@
 //! no tensor is in two files. The tensors may be inside nested mappings. Mappings that have the
 //! same key in several files are joined into one mapping.
 
-use super::joined::Joined;
+use super::catalog_joiner::CatalogJoiner;
 use super::{CatalogReader, STATE_DICT};
 use std::collections::HashSet;
 use std::mem::take;
@@ -32,8 +32,8 @@ pub(super) fn read(
     let (mut held, mut left_out) = (Vec::new(), Vec::new());
     let Destination { catalog, storages, names, source, context } = &mut reading.to;
     let (source, context) = (*source, *context);
-    let mut joined = Joined::new(&mut **catalog);
-    let to = Destination { catalog: &mut joined, storages, names, source, context };
+    let mut joiner = CatalogJoiner::new(&mut **catalog);
+    let to = Destination { catalog: &mut joiner, storages, names, source, context };
     let mut parts = CatalogReader {
         source: reading.source,
         to,
@@ -59,14 +59,14 @@ pub(super) fn read(
     (reading.globals, reading.origin, reading.metadata) = (globals, origin, metadata);
     if let Some(index) = index {
         let held = held.iter().map(|(name, file)| (name.as_str(), *file)).collect();
-        index.check(&held, &HashSet::new(), &mut joined, context)?;
+        index.check(&held, &HashSet::new(), &mut joiner, context)?;
     }
     for (entries, left_out) in mappings.iter_mut().zip(&left_out) {
-        joined.remove(entries, left_out);
+        joiner.remove(entries, left_out);
     }
     let mappings: Vec<&[NodeId]> = mappings.iter().map(Vec::as_slice).collect();
-    let entries = joined.entries(&mappings)?;
-    joined.node(Node::container(NodeKind::MAP, STATE_DICT, entries))
+    let entries = joiner.entries(&mappings)?;
+    joiner.node(Node::container(NodeKind::MAP, STATE_DICT, entries))
 }
 
 impl CatalogReader<'_, '_> {

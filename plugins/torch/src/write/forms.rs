@@ -1,7 +1,7 @@
 //! Decides how each node of a tree is written, depending on whether torch's `weights_only` loading
 //! accepts it.
 
-use super::composed::Composed;
+use super::composite::CompositeTensor;
 use super::object::Object;
 use super::storages::StoragePlan;
 use super::tree::{Form, StateTree};
@@ -55,7 +55,8 @@ fn form_of(
         },
         NodeKind::ATTRIBUTED => {
             let value = node.children.first().map_or(Form::Refused, |&value| tree.form(value));
-            let parts = Composed::of(tree, node).map(|composed| composed.parts(tree)).unwrap_or_default();
+            let parts =
+                CompositeTensor::of(tree, node).map(|composite| composite.parts(tree)).unwrap_or_default();
             let is_given_up = parts.iter().any(|&part| tree.form(part) == Form::Omitted);
             if is_given_up { Form::Omitted } else { value }
         }

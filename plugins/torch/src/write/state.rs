@@ -5,7 +5,7 @@
 //! reports a loss. If the tree would lose a tensor in this way, or does not contain all tensors,
 //! the writer replaces it with a flat state dict.
 
-use super::composed::Composed;
+use super::composite::CompositeTensor;
 use super::losses::Losses;
 use super::object::{Object, latin1_bytes};
 use super::storages::StoragePlan;
@@ -77,7 +77,7 @@ enum Task {
     Index(usize),
     /// Memoizes the last object that was written, which is the value of this node and is used again
     /// later.
-    Remember(NodeId),
+    Memoize(NodeId),
     Append,
     SetItems,
     Tuple,
@@ -93,7 +93,7 @@ enum Task {
     PerChannel {
         axis: i64,
     },
-    /// Writes a mark before the parts of a composed tensor.
+    /// Writes a mark before the parts of a composite tensor.
     Mark,
     /// Writes the end of a sparse tensor, which follows its size.
     Sparse {
@@ -116,7 +116,7 @@ impl StateWriter<'_> {
                     self.value(id)?;
                 }
                 Task::Index(index) => self.pickle.int(i64::try_from(index).unwrap_or(i64::MAX)),
-                Task::Remember(id) => {
+                Task::Memoize(id) => {
                     let memo = self.pickle.put();
                     self.tree.set_memo(id, memo);
                 }
@@ -135,7 +135,7 @@ impl StateWriter<'_> {
                 }
                 Task::PerChannel { axis } => {
                     self.pickle.int(axis);
-                    self.quantized_ends();
+                    self.end_quantized();
                 }
                 Task::Mark => self.pickle.mark(),
                 Task::Sparse { is_coalesced } => {
@@ -178,7 +178,7 @@ impl StateWriter<'_> {
             }
         }
         if self.tree.is_shared(id) {
-            self.waiting.push(Task::Remember(id));
+            self.waiting.push(Task::Memoize(id));
         }
         match node.kind {
             NodeKind::BOOL | NodeKind::INT | NodeKind::FLOAT | NodeKind::COMPLEX => {
@@ -340,8 +340,8 @@ impl StateWriter<'_> {
             self.waiting.push(Task::Value(value, Some((id, 0))));
             return Ok(());
         }
-        if let Some(composed) = Composed::of(&self.tree, node) {
-            return self.composed(id, value, &inner, composed);
+        if let Some(composite) = CompositeTensor::of(&self.tree, node) {
+            return self.composite(id, value, &inner, composite);
         }
         let name_of = |key| self.tree.node(key).and_then(Node::as_text);
         let is_flag = |&(key, _): &(NodeId, NodeId)| name_of(key) == Some("requires_grad");
@@ -352,24 +352,30 @@ impl StateWriter<'_> {
         self.tensor(id, &inner, flag == Some(true))
     }
 
-    /// Writes a composed tensor.
-    fn composed(&mut self, id: NodeId, elements: NodeId, node: &Node, composed: Composed) -> Result<()> {
-        match composed {
-            Composed::PerTensor { scale, zero_point } => {
+    /// Writes a composite tensor.
+    fn composite(
+        &mut self,
+        id: NodeId,
+        elements: NodeId,
+        node: &Node,
+        composite: CompositeTensor,
+    ) -> Result<()> {
+        match composite {
+            CompositeTensor::PerTensor { scale, zero_point } => {
                 let (scale, zero_point) = (self.number(scale)?, self.number(zero_point)?);
-                self.quantized_begins(node, "per_tensor_affine")?;
+                self.begin_quantized(node, "per_tensor_affine")?;
                 self.pickle.float(f64::from_le_bytes(scale));
                 self.pickle.int(i64::from_le_bytes(zero_point));
-                self.quantized_ends();
+                self.end_quantized();
             }
-            Composed::PerChannel { scales, zero_points, axis } => {
+            CompositeTensor::PerChannel { scales, zero_points, axis } => {
                 let axis = i64::from_le_bytes(self.number(axis)?);
-                self.quantized_begins(node, "per_channel_affine")?;
+                self.begin_quantized(node, "per_channel_affine")?;
                 self.waiting.push(Task::PerChannel { axis });
                 self.waiting.push(Task::Value(zero_points, Some((id, 1))));
                 self.waiting.push(Task::Value(scales, Some((id, 1))));
             }
-            Composed::Sparse { layout, indices, size, shape, is_coalesced } => {
+            CompositeTensor::Sparse { layout, indices, size, shape, is_coalesced } => {
                 // The tensor `shape` has the same values as the size, so it counts as written.
                 if let Some(shape) = shape.and_then(|id| self.tree.node(id)?.as_tensor()) {
                     self.written[shape.0 as usize] = true;
@@ -383,7 +389,7 @@ impl StateWriter<'_> {
                 self.waiting.push(Task::Mark);
                 self.waiting.push(Task::Value(layout, Some((id, 1))));
             }
-            Composed::Nested { attributes } => {
+            CompositeTensor::Nested { attributes } => {
                 let why =
                     "a nested tensor becomes a dict of its parts: torch.load(weights_only=True) refuses it";
                 self.losses.change(&self.tree, id, why);
@@ -410,7 +416,7 @@ impl StateWriter<'_> {
         Ok(bytes)
     }
 
-    fn quantized_begins(&mut self, integers: &Node, scheme: &'static str) -> Result<()> {
+    fn begin_quantized(&mut self, integers: &Node, scheme: &'static str) -> Result<()> {
         self.pickle.global("torch._utils", "_rebuild_qtensor");
         self.pickle.mark();
         if let Some((tensor, place)) =
@@ -424,7 +430,7 @@ impl StateWriter<'_> {
         Ok(())
     }
 
-    fn quantized_ends(&mut self) {
+    fn end_quantized(&mut self) {
         self.pickle.tuple_since_mark();
         // torch sets `requires_grad` only on floating-point and complex tensors.
         self.pickle.bool(false);

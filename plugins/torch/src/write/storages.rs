@@ -8,7 +8,7 @@
 //! are written separately, and a loss of kind `alias` is reported.
 
 use super::FileFormat;
-use super::composed::ComposedTensors;
+use super::composite::CompositeParts;
 use std::collections::HashMap;
 use std::ops::Range;
 use tensorferry_sdk::{
@@ -43,7 +43,7 @@ pub(super) struct StorageRecord {
 enum Content {
     Empty,
     Tensor(TensorId),
-    Stretch { storage: StorageId, offset: u64, swap_unit: u32 },
+    Range { storage: StorageId, offset: u64, swap_unit: u32 },
 }
 
 /// Location of a tensor in the records. All numbers except `key` count torch elements.
@@ -68,7 +68,7 @@ impl StoragePlan {
         context: &dyn Context,
     ) -> Result<Self> {
         let mut carried: Vec<Option<StorableTensor>> = Vec::new();
-        let declared = ComposedTensors::of(catalog)?;
+        let declared = CompositeParts::of(catalog)?;
         for id in catalog.tensor_ids() {
             let view = catalog.tensor(id);
             let planned = match format {
@@ -106,7 +106,7 @@ impl StoragePlan {
             let first = catalog.tied_to(id);
             let view = shared.views.get(&first);
             let (owner, record) = match view {
-                Some(view) => (RecordKey::Stretch(view.stretch), shared.stretches[view.stretch].clone()),
+                Some(view) => (RecordKey::Range(view.range), shared.ranges[view.range].clone()),
                 None => (
                     RecordKey::Tensor(first),
                     StorageRecord::of_tensor(first, catalog.tensor(first).bytes, dtype),
@@ -152,7 +152,7 @@ impl StoragePlan {
 #[derive(PartialEq, Eq, Hash)]
 enum RecordKey {
     Tensor(TensorId),
-    Stretch(usize),
+    Range(usize),
 }
 
 impl StorageRecord {
@@ -171,7 +171,7 @@ impl StorageRecord {
         match self.content {
             Content::Empty => layout.bytes(file, &[]),
             Content::Tensor(tensor) => layout.tensor(file, TensorPart::whole(tensor)),
-            Content::Stretch { storage, offset, swap_unit } => {
+            Content::Range { storage, offset, swap_unit } => {
                 layout.storage(file, storage, offset, self.len, swap_unit)
             }
         }
@@ -215,13 +215,13 @@ fn element_bytes(dtype: &TorchDtype) -> u64 {
 /// Byte ranges in source storages, each shared by several tensors.
 #[derive(Default)]
 struct SharedRanges {
-    stretches: Vec<StorageRecord>,
+    ranges: Vec<StorageRecord>,
     views: HashMap<TensorId, SharedView>,
 }
 
 /// The location of a tensor in a shared range.
 struct SharedView {
-    stretch: usize,
+    range: usize,
     offset: i64,
     strides: Vec<i64>,
 }
@@ -240,7 +240,7 @@ fn shared_ranges(
     carried: &[Option<StorableTensor>],
     layout: &mut dyn LayoutSink,
 ) -> Result<SharedRanges> {
-    let mut reaches = Vec::new();
+    let mut extents = Vec::new();
     for (id, tensor) in catalog.tensor_ids().zip(carried) {
         if tensor.is_none() || catalog.tied_to(id) != id {
             continue;
@@ -248,33 +248,33 @@ fn shared_ranges(
         let view = catalog.tensor(id);
         if let Ok([block]) = <[Block; 1]>::try_from(catalog.blocks(id, 0, 2)?) {
             let bytes = block.extent(catalog.dtype_info(view.dtype)?.element_bytes(), view.bytes);
-            reaches.push(ViewExtent { tensor: id, block, bytes });
+            extents.push(ViewExtent { tensor: id, block, bytes });
         }
     }
-    reaches.sort_by_key(|reach| (reach.block.storage, reach.bytes.start, reach.tensor));
+    extents.sort_by_key(|extent| (extent.block.storage, extent.bytes.start, extent.tensor));
 
     let mut shared = SharedRanges::default();
     let mut first = 0;
-    while first < reaches.len() {
-        let storage = reaches[first].block.storage;
-        let mut end = reaches[first].bytes.end;
+    while first < extents.len() {
+        let storage = extents[first].block.storage;
+        let mut end = extents[first].bytes.end;
         let mut next = first + 1;
-        while next < reaches.len()
-            && reaches[next].block.storage == storage
-            && reaches[next].bytes.start < end
+        while next < extents.len()
+            && extents[next].block.storage == storage
+            && extents[next].bytes.start < end
         {
-            end = end.max(reaches[next].bytes.end);
+            end = end.max(extents[next].bytes.end);
             next += 1;
         }
-        let group = &reaches[first..next];
+        let group = &extents[first..next];
         if group.len() > 1 {
-            let stretch = reaches[first].bytes.start..end;
-            match share(catalog, carried, group, stretch)? {
+            let range = extents[first].bytes.start..end;
+            match share(catalog, carried, group, range)? {
                 Ok((record, views)) => {
-                    let index = shared.stretches.len();
-                    shared.stretches.push(record);
-                    shared.views.extend(group.iter().zip(views).map(|(reach, (offset, strides))| {
-                        (reach.tensor, SharedView { stretch: index, offset, strides })
+                    let index = shared.ranges.len();
+                    shared.ranges.push(record);
+                    shared.views.extend(group.iter().zip(views).map(|(extent, (offset, strides))| {
+                        (extent.tensor, SharedView { range: index, offset, strides })
                     }));
                 }
                 Err(why) => report_unshared(catalog, group, why, layout)?,
@@ -294,16 +294,16 @@ fn share(
     catalog: &dyn CatalogView,
     carried: &[Option<StorableTensor>],
     group: &[ViewExtent],
-    stretch: Range<u64>,
+    range: Range<u64>,
 ) -> Result<Result<Sharing, &'static str>> {
     let storage = group[0].block.storage;
     let big_endian = catalog.storage(storage)?.byte_order == ByteOrder::Big;
     let mut needed = 0_u64;
     let mut carrier: Option<(&TorchDtype, u32)> = None;
     let mut views = Vec::with_capacity(group.len());
-    for reach in group {
-        let view = catalog.tensor(reach.tensor);
-        let Some(StorableTensor { dtype, shape }) = &carried[reach.tensor.0 as usize] else {
+    for extent in group {
+        let view = catalog.tensor(extent.tensor);
+        let Some(StorableTensor { dtype, shape }) = &carried[extent.tensor.0 as usize] else {
             return Ok(Err("one of them is omitted"));
         };
         let swap_unit = if big_endian { catalog.dtype_info(view.dtype)?.swap_unit() } else { 1 };
@@ -316,10 +316,10 @@ fn share(
         if first_unit != swap_unit {
             return Ok(Err("their big-endian bytes are not reversed in the same units"));
         }
-        let Some(strides) = torch_strides(&reach.block, view.dtype, shape) else {
+        let Some(strides) = torch_strides(&extent.block, view.dtype, shape) else {
             return Ok(Err("one of them has a negative stride, which torch does not support"));
         };
-        let offset = reach.block.offset - stretch.start;
+        let offset = extent.block.offset - range.start;
         if !offset.is_multiple_of(dtype.element_bytes.into()) {
             return Ok(Err("one of them does not start at a whole element of the other"));
         }
@@ -329,15 +329,15 @@ fn share(
         needed = needed.saturating_add(view.bytes);
         views.push((offset, strides));
     }
-    let len = stretch.end - stretch.start;
+    let len = range.end - range.start;
     if len > needed.saturating_mul(MAX_SHARED_RANGE_RATIO) {
         return Ok(Err("they are only a small part of the bytes that they span"));
     }
     let swap_unit = carrier.map_or(1, |(_, unit)| unit);
-    if !stretch.start.is_multiple_of(swap_unit.into()) || !len.is_multiple_of(swap_unit.into()) {
+    if !range.start.is_multiple_of(swap_unit.into()) || !len.is_multiple_of(swap_unit.into()) {
         return Ok(Err("their big-endian bytes are not aligned to their unit"));
     }
-    let content = Content::Stretch { storage, offset: stretch.start, swap_unit };
+    let content = Content::Range { storage, offset: range.start, swap_unit };
     let element_bytes = carrier.map_or(1, |(dtype, _)| element_bytes(dtype));
     Ok(Ok((StorageRecord { len, element_bytes, content }, views)))
 }
@@ -364,10 +364,10 @@ fn report_unshared(
     why: &str,
     layout: &mut dyn LayoutSink,
 ) -> Result<()> {
-    let Some(first) = group.iter().map(|reach| reach.tensor).min() else { return Ok(()) };
+    let Some(first) = group.iter().map(|extent| extent.tensor).min() else { return Ok(()) };
     let name = catalog.tensor(first).name;
     let mut others: Vec<TensorId> =
-        group.iter().map(|reach| reach.tensor).filter(|&id| id != first).collect();
+        group.iter().map(|extent| extent.tensor).filter(|&id| id != first).collect();
     others.sort_unstable();
     for id in others {
         let why = format!("it shares bytes with {name:?} but is written separately: {why}");

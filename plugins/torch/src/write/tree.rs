@@ -77,49 +77,49 @@ impl<'a> StateTree<'a> {
 
     /// Returns the node with this ID, or `None` if the node is not reachable.
     pub(super) fn node(&self, id: NodeId) -> Option<&Node> {
-        self.reached(id).map(|reached| &reached.node)
+        self.entry(id).map(|entry| &entry.node)
     }
 
     pub(super) fn form(&self, id: NodeId) -> Form {
-        self.reached(id).map_or(Form::Refused, |reached| reached.form)
+        self.entry(id).map_or(Form::Refused, |entry| entry.form)
     }
 
     /// Sets the form of a node. `holds_tensors` is whether the node is or contains a tensor that
     /// will be written.
     pub(super) fn set_form(&mut self, id: NodeId, form: Form, holds_tensors: bool) {
-        if let Some(reached) = self.reached_mut(id) {
-            (reached.form, reached.holds_tensors) = (form, holds_tensors);
+        if let Some(entry) = self.entry_mut(id) {
+            (entry.form, entry.holds_tensors) = (form, holds_tensors);
         }
     }
 
     /// Returns whether a node is or contains a tensor that will be written. The node's form must
     /// already be set.
     pub(super) fn holds_tensors(&self, id: NodeId) -> bool {
-        self.reached(id).is_some_and(|reached| reached.holds_tensors)
+        self.entry(id).is_some_and(|entry| entry.holds_tensors)
     }
 
     /// Returns whether a node is written once and memoized, because it occurs more than once.
     pub(super) fn is_shared(&self, id: NodeId) -> bool {
         let small = |kind| matches!(kind, NodeKind::NONE | NodeKind::BOOL | NodeKind::FLOAT | NodeKind::TEXT);
-        self.reached(id).is_some_and(|reached| reached.parents > 1 && !small(reached.node.kind))
+        self.entry(id).is_some_and(|entry| entry.parents > 1 && !small(entry.node.kind))
     }
 
     /// Returns the memo ID of a node, or `None` if the node has not been memoized.
     pub(super) fn memo(&self, id: NodeId) -> Option<MemoId> {
-        self.reached(id)?.memo
+        self.entry(id)?.memo
     }
 
     pub(super) fn set_memo(&mut self, id: NodeId, memo: MemoId) {
-        if let Some(reached) = self.reached_mut(id) {
-            reached.memo = Some(memo);
+        if let Some(entry) = self.entry_mut(id) {
+            entry.memo = Some(memo);
         }
     }
 
     /// Sets the step from the parent through which the writer reached a node. A node may have
     /// several parents.
     pub(super) fn set_parent_step(&mut self, id: NodeId, step: Option<Step>) {
-        if let Some(reached) = self.reached_mut(id) {
-            reached.parent = step;
+        if let Some(entry) = self.entry_mut(id) {
+            entry.parent = step;
         }
     }
 
@@ -127,11 +127,11 @@ impl<'a> StateTree<'a> {
     /// dots. Returns `.` for the root.
     pub(super) fn path(&self, id: NodeId) -> String {
         let mut steps = Vec::new();
-        let mut at = self.reached(id);
-        while let Some((parent, index)) = at.and_then(|reached| reached.parent) {
-            at = self.reached(parent);
-            if let Some(reached) = at {
-                steps.extend(self.step(&reached.node, index));
+        let mut at = self.entry(id);
+        while let Some((parent, index)) = at.and_then(|entry| entry.parent) {
+            at = self.entry(parent);
+            if let Some(entry) = at {
+                steps.extend(self.step(&entry.node, index));
             }
         }
         steps.reverse();
@@ -161,11 +161,11 @@ impl<'a> StateTree<'a> {
         if id.0.is_multiple_of(1 << 16) { self.context.check_cancelled() } else { Ok(()) }
     }
 
-    fn reached(&self, id: NodeId) -> Option<&TreeNode> {
+    fn entry(&self, id: NodeId) -> Option<&TreeNode> {
         self.nodes.get(id.0 as usize)?.as_ref()
     }
 
-    fn reached_mut(&mut self, id: NodeId) -> Option<&mut TreeNode> {
+    fn entry_mut(&mut self, id: NodeId) -> Option<&mut TreeNode> {
         self.nodes.get_mut(id.0 as usize)?.as_mut()
     }
 }

@@ -1,4 +1,4 @@
-//! Tests composed tensors, objects of other libraries, and whole modules. The tests read files that
+//! Tests composite tensors, objects of other libraries, and whole modules. The tests read files that
 //! torch wrote (`tests/values/make.py`) with each of the reader's options, and compare the results
 //! exactly.
 

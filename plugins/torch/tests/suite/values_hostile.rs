@@ -1,4 +1,4 @@
-//! Tests handmade composed tensors, arrays and modules, each of which is invalid in one way. Each
+//! Tests handmade composite tensors, arrays and modules, each of which is invalid in one way. Each
 //! must produce a typed error or a loss without a panic, in bounded time and memory.
 
 use std::time::{Duration, Instant};

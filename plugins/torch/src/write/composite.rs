@@ -1,6 +1,6 @@
-//! A composed tensor is a tensor that torch assembles from other tensors. It is quantized (integers
+//! A composite tensor is a tensor that torch assembles from other tensors. It is quantized (integers
 //! and scales), sparse (indices and values) or nested (a buffer and the shapes of its tensors). In
-//! a catalog's tree, the node of a composed tensor contains the tensor with the elements. The other
+//! a catalog's tree, the node of a composite tensor contains the tensor with the elements. The other
 //! tensors are among the attributes of that node.
 //!
 //! Source: `_rebuild_qtensor` and `_rebuild_sparse_tensor` in `torch/_utils.py`.
@@ -10,9 +10,9 @@ use std::collections::HashSet;
 use tensorferry_sdk::{CatalogView, Node, NodeId, NodeKind, Result, TensorId};
 use tensorferry_torch_file::TorchDtype;
 
-/// The parts of a composed tensor, except for its elements.
+/// The parts of a composite tensor, except for its elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Composed {
+pub(super) enum CompositeTensor {
     /// A quantized tensor with one scale and one zero point. Each of the two is a tensor that
     /// contains one number.
     PerTensor { scale: NodeId, zero_point: NodeId },
@@ -38,8 +38,8 @@ pub(super) enum Composed {
 const INDICES: [&[&str]; 3] =
     [&["indices"], &["crow_indices", "col_indices"], &["ccol_indices", "row_indices"]];
 
-impl Composed {
-    /// Returns the parts of a tensor, or `None` if its attributes are not those of a composed
+impl CompositeTensor {
+    /// Returns the parts of a tensor, or `None` if its attributes are not those of a composite
     /// tensor.
     pub(super) fn of(tree: &StateTree<'_>, attributed: &Node) -> Option<Self> {
         let &[_, attributes] = &*attributed.children else { return None };
@@ -87,7 +87,7 @@ impl Composed {
 
 /// Tensors of the catalog that the pickle combines into quantized and sparse tensors.
 #[derive(Debug, Default)]
-pub(super) struct ComposedTensors {
+pub(super) struct CompositeParts {
     /// The integers of quantized tensors. torch loads them together with their scales.
     pub(super) integers: HashSet<TensorId>,
     /// The scales, zero points and axes of quantized tensors.
@@ -96,8 +96,8 @@ pub(super) struct ComposedTensors {
     pub(super) shapes: HashSet<TensorId>,
 }
 
-impl ComposedTensors {
-    /// Finds the tensors that are parts of composed tensors in a catalog's tree.
+impl CompositeParts {
+    /// Finds the tensors that are parts of composite tensors in a catalog's tree.
     pub(super) fn of(catalog: &dyn CatalogView) -> Result<Self> {
         let mut found = Self::default();
         let is_quantized = |id| TorchDtype::of(catalog.tensor(id).dtype).is_some_and(|row| row.quantized);

@@ -12,7 +12,7 @@ use tensorferry_sdk::{
 const MAX_JOINS_PER_NODE: usize = 64;
 
 /// A catalog that remembers the nodes added to it, so that they can be joined.
-pub(super) struct Joined<'c> {
+pub(super) struct CatalogJoiner<'c> {
     catalog: &'c mut dyn CatalogSink,
     nodes: HashMap<NodeId, JoinedNode>,
     /// Maps the content of a node to the first node with that content.
@@ -26,7 +26,7 @@ struct JoinedNode {
     like: NodeId,
 }
 
-impl<'c> Joined<'c> {
+impl<'c> CatalogJoiner<'c> {
     pub(super) fn new(catalog: &'c mut dyn CatalogSink) -> Self {
         Self { catalog, nodes: HashMap::new(), first: HashMap::new(), steps: 0 }
     }
@@ -123,14 +123,14 @@ impl<'c> Joined<'c> {
     }
 }
 
-impl LossSink for Joined<'_> {
+impl LossSink for CatalogJoiner<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
         self.catalog.loss(loss)
     }
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl CatalogSink for Joined<'_> {
+impl CatalogSink for CatalogJoiner<'_> {
     fn node(&mut self, node: Node) -> Result<NodeId> {
         let id = self.catalog.node(node.clone())?;
         let children = node.children.iter().map(|&child| self.first_equal(child)).collect();
