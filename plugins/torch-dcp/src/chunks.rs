@@ -34,7 +34,7 @@ const MAX_READ_RATIO: u64 = 4;
 
 /// Number of bytes allowed in addition to `MAX_READ_RATIO`, so that small files can be read many
 /// times.
-const FREE_BYTES: u64 = 1 << 20;
+const READ_ALLOWANCE_BYTES: u64 = 1 << 20;
 
 impl ReadBudget {
     fn count(&mut self, archive: Extent, file_len: u64) -> Result<()> {
@@ -42,7 +42,7 @@ impl ReadBudget {
             self.bytes_of_files = self.bytes_of_files.saturating_add(file_len);
         }
         self.bytes = self.bytes.saturating_add(archive.len);
-        let max = MAX_READ_RATIO.saturating_mul(self.bytes_of_files).saturating_add(FREE_BYTES);
+        let max = MAX_READ_RATIO.saturating_mul(self.bytes_of_files).saturating_add(READ_ALLOWANCE_BYTES);
         if self.bytes > max {
             return Err(Error::limit("the table refers to the same bytes too many times")
                 .expected(format!("at most {max} bytes in all archives"))

@@ -91,7 +91,7 @@ impl Table {
         let limits = context.limits();
         let extent = Extent::whole(source, source.open(name)?);
         let bytes = extent.read(source, limits)?;
-        let pickle::Evaluated { graph, root, len } = pickle::evaluate(&bytes, 0, limits)?;
+        let pickle::EvaluatedPickle { graph, root, len } = pickle::evaluate(&bytes, 0, limits)?;
         if len < bytes.len() {
             return Err(Error::malformed("there are bytes after the pickle").offset(len as u64));
         }

@@ -109,7 +109,7 @@ pub fn lay_out(
             stored.push(&mut pickle, 0)?;
             let place = archive(layout, file, &pickle.finish(), Some((chunk.tensor, bytes)), &mut plans)?;
             let offsets = numbers(&chunk.offsets, whole.dtype())?;
-            row.chunks.push(Stored { offsets, sizes: stored.shape().to_vec(), place });
+            row.chunks.push(StoredChunk { offsets, sizes: stored.shape().to_vec(), place });
         }
         table.rows.push(row);
     }
@@ -176,12 +176,12 @@ struct Row<'t> {
     name: &'t str,
     dtype: &'static TorchDtype,
     size: Vec<i64>,
-    chunks: Vec<Stored>,
+    chunks: Vec<StoredChunk>,
 }
 
 /// A chunk, measured in torch's elements. `place` is the offset and the length of the archive that
 /// contains the chunk.
-struct Stored {
+struct StoredChunk {
     offsets: Vec<i64>,
     sizes: Vec<i64>,
     place: (u64, u64),

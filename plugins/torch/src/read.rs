@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::archive::{self, Archive};
 use tensorferry_torch_file::{
-    Container, Decoding, Destination, Extent, Flattened, Names, ObjectFile, Storages, flatten,
+    Container, Decoding, Destination, Extent, FlattenedObject, Names, ObjectFile, Storages, flatten,
 };
 
 const STATE_DICT: &str = "collections.OrderedDict";
@@ -111,13 +111,13 @@ impl CatalogReader<'_, '_> {
     }
 
     /// Reads a file that `torch.save` wrote.
-    fn saved_object(&mut self, name: &str) -> Result<Flattened> {
+    fn saved_object(&mut self, name: &str) -> Result<FlattenedObject> {
         let object = self.open(self.extent(name)?)?;
         self.whole(name, &object)
     }
 
     /// Reads an object with all of its tensors, and also reads the side record of the file.
-    fn whole(&mut self, name: &str, object: &ObjectFile) -> Result<Flattened> {
+    fn whole(&mut self, name: &str, object: &ObjectFile) -> Result<FlattenedObject> {
         if let Some(part) = parts::part_of(object).filter(|_| !self.part_is_alone) {
             hub::refuse(name, &part, self.to.context)?;
         }

@@ -58,7 +58,7 @@ impl TextFile {
             return Ok(bytes);
         }
         let max = max_expanded_len(end - start, limits);
-        Ok(Box::new(Bounded { bytes, max, left: max }))
+        Ok(Box::new(BoundedReader { bytes, max, left: max }))
     }
 
     /// Converts the error of a reader. If the error contains an error of the source, returns the
@@ -80,13 +80,13 @@ impl TextFile {
 
 /// A reader that fails after a maximum number of bytes, as a protection against decompression
 /// bombs.
-struct Bounded<R> {
+struct BoundedReader<R> {
     bytes: R,
     max: u64,
     left: u64,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for BoundedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.bytes.read(buffer)?;
         self.left = self.left.checked_sub(len as u64).ok_or_else(|| {

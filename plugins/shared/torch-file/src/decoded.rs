@@ -6,7 +6,7 @@ use crate::lazy::{
 };
 use crate::object_file::ObjectFile;
 use crate::pickle::ValueId;
-use crate::rebuild::{self, Blocked, Layout, Quantized, Rebuilt, Scheme, Sparse};
+use crate::rebuild::{self, Blocked, Layout, Quantized, RebuiltTensor, Scheme, Sparse};
 use crate::storages::{Located, Location, Storages};
 use tensorferry_sdk::{CatalogSink, Context, Dtype, Error, Result, Source, StorageId, element_count};
 
@@ -217,7 +217,7 @@ impl Storages<'_> {
         object: &ObjectFile,
         id: ValueId,
     ) -> Result<Result<TensorPart, String>> {
-        let view = match rebuild::tensor(object.graph(), id)?.map(Rebuilt::into_view) {
+        let view = match rebuild::tensor(object.graph(), id)?.map(RebuiltTensor::into_view) {
             Some(Ok(view)) => view,
             Some(Err(why)) => return Ok(Err(format!("a part of it is lost: {why}"))),
             None => return Ok(Err("a part of it is not a tensor".to_owned())),

@@ -20,7 +20,7 @@
 use crate::Extent;
 use crate::object_file::{ObjectFile, SidePickles};
 use crate::persistent_id::PersistentId;
-use crate::pickle::{self, Evaluated, Graph, ValueId};
+use crate::pickle::{self, EvaluatedPickle, Graph, ValueId};
 use crate::window::{NEAR, Window};
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{Context, Error, Result, Source};
@@ -85,7 +85,7 @@ fn sizes(graph: &Graph) -> Result<HashMap<&str, Size<'_>>> {
 }
 
 /// Returns the storages in the order in which the file contains their bytes.
-fn keys_of<'g>(listed: &Evaluated, sizes: &HashMap<&'g str, Size<'g>>) -> Result<Vec<Size<'g>>> {
+fn keys_of<'g>(listed: &EvaluatedPickle, sizes: &HashMap<&'g str, Size<'g>>) -> Result<Vec<Size<'g>>> {
     let graph = &listed.graph;
     let items = graph.sequence(listed.root);
     let items = items.ok_or_else(|| Error::malformed("the keys of the storages are not a list"))?;

@@ -87,7 +87,7 @@ pub use container::Container;
 pub use decoding::Decoding;
 pub use described::{DescribedStorage, DescribedTensor};
 pub use dtype::TorchDtype;
-pub use flatten::{Destination, Flattened, NEW, flatten};
+pub use flatten::{Destination, FlattenedObject, NEW, flatten};
 pub use lazy::LazyView;
 pub use names::Names;
 pub use object_file::ObjectFile;

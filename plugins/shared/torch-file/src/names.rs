@@ -12,26 +12,26 @@ pub struct Names {
     given: UniqueNames,
     /// The names of tensors that must not be read, and whether the file contains each of these
     /// tensors.
-    left_out: HashMap<String, bool>,
+    excluded: HashMap<String, bool>,
 }
 
 impl Names {
     /// Creates a set of names that excludes the given tensors from reading, because they are read
     /// from a different file of the model.
     #[must_use]
-    pub fn without(left_out: impl IntoIterator<Item = String>) -> Self {
-        Self { left_out: left_out.into_iter().map(|name| (name, false)).collect(), ..Self::default() }
+    pub fn excluding(excluded: impl IntoIterator<Item = String>) -> Self {
+        Self { excluded: excluded.into_iter().map(|name| (name, false)).collect(), ..Self::default() }
     }
 
     /// Returns whether the tensor with this name must not be read. If so, records that the file
     /// contains it.
-    pub(crate) fn leaves_out(&mut self, name: &str) -> bool {
-        self.left_out.get_mut(name).map(|met| *met = true).is_some()
+    pub(crate) fn excludes(&mut self, name: &str) -> bool {
+        self.excluded.get_mut(name).map(|met| *met = true).is_some()
     }
 
     /// Iterates over the names of tensors that the file contains but that were not read.
-    pub fn left_out(&self) -> impl Iterator<Item = &str> {
-        self.left_out.iter().filter(|(_, met)| **met).map(|(name, _)| name.as_str())
+    pub fn excluded(&self) -> impl Iterator<Item = &str> {
+        self.excluded.iter().filter(|(_, met)| **met).map(|(name, _)| name.as_str())
     }
 
     /// Returns an unused name, like [`UniqueNames::take`].

@@ -3,7 +3,7 @@
 
 use crate::archive::{Archive, Record};
 use crate::described::{self, DescribedTensor};
-use crate::pickle::{self, Evaluated, Global, Graph, Value, ValueId};
+use crate::pickle::{self, EvaluatedPickle, Global, Graph, Value, ValueId};
 use crate::{Extent, calls};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl ObjectFile {
         let record = archive.required_record(pickle)?;
         let bytes = archive.bytes(source, record, limits)?;
         let start = record.extent.offset;
-        let Evaluated { graph, root, len } =
+        let EvaluatedPickle { graph, root, len } =
             pickle::evaluate(&bytes, start, limits).map_err(|error| error.file(archive.file_name()))?;
         if len < bytes.len() {
             return Err(archive
@@ -127,7 +127,7 @@ impl ObjectFile {
     /// Creates an object with little-endian storages at known extents of a file.
     pub(crate) fn of_table(
         file_name: &str,
-        object: Evaluated,
+        object: EvaluatedPickle,
         storages: HashMap<Box<str>, Extent>,
         beside: SidePickles,
     ) -> Self {

@@ -25,7 +25,7 @@ pub fn push_plain(
     enums: &[ClassName],
     pickle: &mut PickleWriter,
 ) -> Result<bool> {
-    let copy = Copy { graph, enums };
+    let copy = PlainCopier { graph, enums };
     let mut left = MAX_VALUES;
     if !copy.is_plain(value, MAX_NESTING, &mut left) {
         return Ok(false);
@@ -34,12 +34,12 @@ pub fn push_plain(
     Ok(true)
 }
 
-struct Copy<'g> {
+struct PlainCopier<'g> {
     graph: &'g Graph,
     enums: &'g [ClassName],
 }
 
-impl Copy<'_> {
+impl PlainCopier<'_> {
     fn is_plain(&self, value: ValueId, depth: u32, left: &mut usize) -> bool {
         let (Some(less), Some(depth)) = (left.checked_sub(1), depth.checked_sub(1)) else { return false };
         *left = less;
@@ -132,7 +132,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::pickle::{Evaluated, evaluate};
+    use crate::pickle::{EvaluatedPickle, evaluate};
     use tensorferry_sdk::Limits;
 
     const ENUMS: [ClassName; 1] = [("megatron.core.enums", "ModelType")];
@@ -143,7 +143,7 @@ mod tests {
         let mut pickle = PickleWriter::new();
         write(&mut pickle);
         let before = pickle.finish();
-        let Evaluated { graph, root, .. } = evaluate(&before, 0, &Limits::default()).unwrap();
+        let EvaluatedPickle { graph, root, .. } = evaluate(&before, 0, &Limits::default()).unwrap();
         let mut again = PickleWriter::new();
         let is_plain = push_plain(&graph, root, &ENUMS, &mut again).unwrap();
         (before, is_plain.then(|| again.finish()))

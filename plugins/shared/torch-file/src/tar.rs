@@ -21,7 +21,7 @@ use crate::Extent;
 use crate::described::{DescribedStorage, DescribedTensor};
 use crate::dtype::TorchDtype;
 use crate::object_file::{ObjectFile, SidePickles};
-use crate::pickle::{self, Evaluated, Graph, ValueId};
+use crate::pickle::{self, EvaluatedPickle, Graph, ValueId};
 use members::Members;
 use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Limits, Result, Source};
@@ -32,9 +32,9 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     let members = Members::read(source, file, limits)?;
     let mut beside = SidePickles::default();
     let mut reader = Reader { source, limits, context, beside: &mut beside };
-    let storages = reader.storages(members.need("storages")?)?;
-    let tensors = reader.tensors(members.need("tensors")?)?;
-    let mut object = pickle::take(source, members.need("pickle")?, limits)?.0;
+    let storages = reader.storages(members.required("storages")?)?;
+    let tensors = reader.tensors(members.required("tensors")?)?;
+    let mut object = pickle::take(source, members.required("pickle")?, limits)?.0;
     beside.add_object(&object.graph);
     resolve_keys(&mut object.graph, &storages, &tensors)?;
     let table = storages.roots.values().map(|root| (root.name.as_str().into(), root.extent)).collect();
@@ -95,7 +95,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Evaluates the next pickle of a member, and returns the bytes after it.
-    fn pickle(&mut self, rest: Extent) -> Result<(Evaluated, Extent)> {
+    fn pickle(&mut self, rest: Extent) -> Result<(EvaluatedPickle, Extent)> {
         self.context.check_cancelled()?;
         let (evaluated, rest) = pickle::take(self.source, rest, self.limits)?;
         self.beside.add(&evaluated.graph);
@@ -126,7 +126,7 @@ impl Reader<'_> {
         Ok(StorageTable { roots, parts })
     }
 
-    fn root(&self, id: &Evaluated, rest: Extent) -> Result<(i64, Root, Extent)> {
+    fn root(&self, id: &EvaluatedPickle, rest: Extent) -> Result<(i64, Root, Extent)> {
         let graph = &id.graph;
         let parts = match graph.tuple(id.root) {
             Some(&[key, location, class]) => {
@@ -169,7 +169,7 @@ impl Reader<'_> {
         Ok(tensors)
     }
 
-    fn tensor(&self, id: &Evaluated, rest: Extent) -> Result<(i64, Tensor, Extent)> {
+    fn tensor(&self, id: &EvaluatedPickle, rest: Extent) -> Result<(i64, Tensor, Extent)> {
         let graph = &id.graph;
         let keys = match graph.tuple(id.root) {
             Some(&[key, storage, _class]) => graph.int(key).zip(graph.int(storage)),

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::mem::take;
 use tensorferry_hub::Index;
 use tensorferry_sdk::{CatalogSink, Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
-use tensorferry_torch_file::{Destination, Flattened, Names, flatten};
+use tensorferry_torch_file::{Destination, FlattenedObject, Names, flatten};
 
 /// Reads the files that an index names, and checks the index against the tensors in the files.
 pub(super) fn read_indexed(reading: &mut CatalogReader<'_, '_>, index: &Index) -> Result<NodeId> {
@@ -51,8 +51,8 @@ pub(super) fn read(
                 .expected("a dict of tensors")
         })?;
         held.extend(flat.tensors.into_iter().map(|(name, _)| (name, file)));
-        held.extend(parts.to.names.left_out().map(|name| (name.to_owned(), file)));
-        left_out.push(parts.to.names.left_out().map(str::to_owned).collect::<HashSet<_>>());
+        held.extend(parts.to.names.excluded().map(|name| (name.to_owned(), file)));
+        left_out.push(parts.to.names.excluded().map(str::to_owned).collect::<HashSet<_>>());
         mappings.push(entries);
     }
     let CatalogReader { globals, origin, metadata, .. } = parts;
@@ -72,7 +72,7 @@ pub(super) fn read(
 impl CatalogReader<'_, '_> {
     /// Reads one file of a split model, except for the tensors that the index assigns to a
     /// different file.
-    fn part(&mut self, file: &str, index: Option<&Index>) -> Result<Flattened> {
+    fn part(&mut self, file: &str, index: Option<&Index>) -> Result<FlattenedObject> {
         let object = self.open(self.extent(file)?)?;
         if let Some(archive) = object.archive() {
             self.side_record(file, archive)?;
@@ -82,7 +82,7 @@ impl CatalogReader<'_, '_> {
         let names = keys.filter_map(|(key, _)| graph.text(key));
         // Without an index, the catalog rejects a name that is in two files.
         let left_out = names.filter(|name| index.is_some_and(|index| !index.reads(name, file)));
-        *self.to.names = Names::without(left_out.map(str::to_owned));
+        *self.to.names = Names::excluding(left_out.map(str::to_owned));
         flatten(&object, object.root(), "", &mut self.to)
     }
 }

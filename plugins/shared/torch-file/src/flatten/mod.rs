@@ -79,7 +79,7 @@ pub struct Destination<'c, 'l> {
 
 /// The result of flattening a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flattened {
+pub struct FlattenedObject {
     /// Node of the root.
     pub node: NodeId,
     /// If the root is a plain mapping, alternating nodes of its keys and values.
@@ -96,7 +96,7 @@ pub fn flatten(
     value: ValueId,
     under: &str,
     to: &mut Destination<'_, '_>,
-) -> Result<Flattened> {
+) -> Result<FlattenedObject> {
     let graph = object.graph();
     let mut walk = Walk {
         object,
@@ -119,7 +119,7 @@ pub fn flatten(
     walk.report_wrappers()?;
     walk.report_modules()?;
     walk.report_hidden()?;
-    Ok(Flattened { node, entries: walk.root_entries, tensors: walk.placed.tensors })
+    Ok(FlattenedObject { node, entries: walk.root_entries, tensors: walk.placed.tensors })
 }
 
 struct Walk<'g, 'd, 'c, 'l> {
@@ -277,7 +277,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                     let name = std::mem::take(name);
                     let entry = std::mem::replace(entry, NamedEntry::computed(Dtype::U8, &[0], &[]));
                     self.descend(Some(Segment::Name(name)))?;
-                    return self.made(entry).map(|node| Some(Visit::Node(node)));
+                    return self.computed_tensor(entry).map(|node| Some(Visit::Node(node)));
                 }
                 None => return Ok(None),
             },

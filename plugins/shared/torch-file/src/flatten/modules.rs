@@ -14,7 +14,7 @@ use super::{NamedEntry, Walk};
 use crate::numpy;
 use crate::persistent_id::PersistentId;
 use crate::pickle::{Global, Graph, Value, ValueId};
-use crate::rebuild::{self, Rebuilt};
+use crate::rebuild::{self, RebuiltTensor};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
@@ -406,7 +406,7 @@ struct TensorPlace<'g> {
 
 impl<'g> TensorPlace<'g> {
     fn of(graph: &'g Graph, id: ValueId) -> Result<Option<Self>> {
-        let Some(Rebuilt::View(view)) = rebuild::tensor(graph, id)? else { return Ok(None) };
+        let Some(RebuiltTensor::View(view)) = rebuild::tensor(graph, id)? else { return Ok(None) };
         let Ok(named) = PersistentId::of(graph, view.storage)? else { return Ok(None) };
         Ok(Some(Self { key: named.key, offset: view.offset, size: view.size, stride: view.stride }))
     }

@@ -6,7 +6,9 @@ use super::{Children, Form, NamedEntry, ObjectPart, Visit, Walk};
 use crate::names::PathMark;
 use crate::numpy;
 use crate::pickle::{CallKind, Value, ValueId};
-use crate::rebuild::{self, ChannelNumbers, Content, Quantized, Rebuilt, Scheme, Sparse, Subclass, Wrapper};
+use crate::rebuild::{
+    self, ChannelNumbers, Content, Quantized, RebuiltTensor, Scheme, Sparse, Subclass, Wrapper,
+};
 use crate::storages::{Located, Location};
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
@@ -45,15 +47,15 @@ struct AddedTensor {
 
 impl<'g> Walk<'g, '_, '_, '_> {
     /// Returns the node of a tensor.
-    pub(super) fn tensor(&mut self, id: ValueId, rebuilt: Rebuilt, outside: PathMark) -> Result<Visit> {
+    pub(super) fn tensor(&mut self, id: ValueId, rebuilt: RebuiltTensor, outside: PathMark) -> Result<Visit> {
         let name = self.path.text().to_owned();
-        if self.to.names.leaves_out(&name) {
+        if self.to.names.excludes(&name) {
             self.mark_tensor();
             return self.to.catalog.node(Node::none()).map(Visit::Node);
         }
         let (rebuilt, subclass) = match rebuilt {
-            Rebuilt::Wrapper(wrapper) => return self.wrapper(id, *wrapper, outside),
-            Rebuilt::Subclass(subclass) => {
+            RebuiltTensor::Wrapper(wrapper) => return self.wrapper(id, *wrapper, outside),
+            RebuiltTensor::Subclass(subclass) => {
                 let Subclass { class, tensor, state } = *subclass;
                 (tensor, Some((class, state)))
             }
@@ -167,7 +169,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 
     /// Adds a tensor whose bytes are computed, because the file does not contain it in this form.
-    pub(super) fn made(&mut self, entry: NamedEntry) -> Result<NodeId> {
+    pub(super) fn computed_tensor(&mut self, entry: NamedEntry) -> Result<NodeId> {
         let name = self.path.text().to_owned();
         let (dtype, shape, bytes) = match entry {
             NamedEntry::Computed { dtype, shape, bytes } => (dtype, shape, bytes),
@@ -226,23 +228,23 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 
     /// Adds a tensor and its parts to the catalog. Returns `None` if the tensor is lost.
-    fn describe(&mut self, rebuilt: Rebuilt) -> Result<Option<AddedTensor>> {
+    fn describe(&mut self, rebuilt: RebuiltTensor) -> Result<Option<AddedTensor>> {
         self.to.context.check_cancelled()?;
         let object = self.object;
         let decoding = self.to.storages.chosen_decoding();
         match rebuilt {
-            Rebuilt::View(view) => {
+            RebuiltTensor::View(view) => {
                 let located = self.to.storages.locate(self.to.catalog, object, &view)?;
                 self.placed("", located, view.requires_grad)
             }
-            Rebuilt::Quantized(quantized) => match decoding.dequantize {
+            RebuiltTensor::Quantized(quantized) => match decoding.dequantize {
                 Some(to) => {
                     let located = self.to.storages.dequantized(self.to.catalog, object, &quantized, to)?;
                     self.placed("", located, quantized.view.requires_grad)
                 }
                 None => self.quantized(&quantized),
             },
-            Rebuilt::Sparse(sparse) => {
+            RebuiltTensor::Sparse(sparse) => {
                 if decoding.densify {
                     match self.to.storages.dense(self.to.catalog, object, &sparse)? {
                         Located::Lost(why) => {
@@ -253,7 +255,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 }
                 self.sparse(&sparse)
             }
-            Rebuilt::Nested([(values_name, values), parts @ ..]) => {
+            RebuiltTensor::Nested([(values_name, values), parts @ ..]) => {
                 let Some(node) = self.part_of(values_name, values)? else { return Ok(None) };
                 let layout = self.layout_node("torch.jagged")?;
                 let mut attributes = vec![self.text_node("layout")?, layout];
@@ -262,19 +264,19 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 }
                 Ok(Some(AddedTensor { node, attributes }))
             }
-            Rebuilt::Array(id) => match self.array_tensor(id)? {
+            RebuiltTensor::Array(id) => match self.array_tensor(id)? {
                 Some(tensor) => {
                     let node = self.to.catalog.node(Node::tensor(tensor))?;
                     Ok(Some(AddedTensor { node, attributes: Vec::new() }))
                 }
                 None => Ok(None),
             },
-            Rebuilt::Wrapper(wrapper) => {
+            RebuiltTensor::Wrapper(wrapper) => {
                 self.lost(&format!("it is a {} inside another tensor", wrapper.class))
             }
             // Only a plain tensor can be inside a tensor of a subclass.
-            Rebuilt::Subclass(_) => self.lost("it is a subclass of a subclass"),
-            Rebuilt::Lost(why) => self.lost(&why),
+            RebuiltTensor::Subclass(_) => self.lost("it is a subclass of a subclass"),
+            RebuiltTensor::Lost(why) => self.lost(&why),
         }
     }
 
@@ -392,7 +394,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     ) -> Result<()> {
         let list = match numbers {
             ChannelNumbers::Tensor(id) => {
-                if let Some(Rebuilt::View(view)) = rebuild::tensor(self.graph, *id)? {
+                if let Some(RebuiltTensor::View(view)) = rebuild::tensor(self.graph, *id)? {
                     let count = tensorferry_sdk::element_count(&view.size)?;
                     crate::decoded::check_channels(count, channels)?;
                 }
@@ -461,7 +463,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     /// Adds a part of the current tensor. Returns `None` if the part is lost.
     fn part_of(&mut self, name: &str, id: ValueId) -> Result<Option<NodeId>> {
         let object = self.object;
-        let located = match rebuild::tensor(self.graph, id)?.map(Rebuilt::into_view) {
+        let located = match rebuild::tensor(self.graph, id)?.map(RebuiltTensor::into_view) {
             Some(Ok(view)) => self.to.storages.locate(self.to.catalog, object, &view)?,
             Some(Err(why)) => Located::Lost(why),
             None => Located::Lost("it is a part that is not a plain tensor".to_owned()),

@@ -113,15 +113,15 @@ impl Dense {
     fn geometry(&self) -> Result<Geometry> {
         match &self.indices {
             Indices::Coordinates(indices) => {
-                let &[sparse, values] = &*indices.size else { return Err(self.disagree()) };
+                let &[sparse, values] = &*indices.size else { return Err(self.mismatch_error()) };
                 let sparse = usize::try_from(sparse).unwrap_or(usize::MAX);
                 let (Some((&first, below)), Some((_, dense))) =
                     (self.values.size.split_first(), self.size.split_at_checked(sparse))
                 else {
-                    return Err(self.disagree());
+                    return Err(self.mismatch_error());
                 };
                 if first != values || below != dense {
-                    return Err(self.disagree());
+                    return Err(self.mismatch_error());
                 }
                 let dense = element_count(dense)?;
                 Ok(Geometry {
@@ -138,18 +138,18 @@ impl Dense {
                 let (Some((&starts, batch)), Some((&values, plain_batch))) =
                     (starts.size.split_last(), plain.size.split_last())
                 else {
-                    return Err(self.disagree());
+                    return Err(self.mismatch_error());
                 };
                 let (of_size, of_values) =
                     (self.size.strip_prefix(batch), self.values.size.strip_prefix(batch));
                 let (Some(&[rows, columns, ref dense @ ..]), Some(&[first, ref below @ ..])) =
                     (of_size, of_values)
                 else {
-                    return Err(self.disagree());
+                    return Err(self.mismatch_error());
                 };
                 let (block_rows, block_columns, below) = match *below {
                     [rows, columns, ref below @ ..] if *of_blocks => (rows, columns, below),
-                    _ if *of_blocks => return Err(self.disagree()),
+                    _ if *of_blocks => return Err(self.mismatch_error()),
                     ref below => (1, 1, below),
                 };
                 let fits = plain_batch == batch
@@ -160,11 +160,11 @@ impl Dense {
                     && rows.is_multiple_of(block_rows)
                     && columns.is_multiple_of(block_columns);
                 if !fits {
-                    return Err(self.disagree());
+                    return Err(self.mismatch_error());
                 }
                 let lines = if *by_rows { rows / block_rows } else { columns / block_columns };
                 if starts.checked_sub(1) != Some(lines) {
-                    return Err(self.disagree());
+                    return Err(self.mismatch_error());
                 }
                 let (batches, dense) = (element_count(batch)?, element_count(dense)?);
                 Ok(Geometry { values, batches, rows, columns, block_rows, block_columns, dense })
@@ -172,7 +172,7 @@ impl Dense {
         }
     }
 
-    fn disagree(&self) -> Error {
+    fn mismatch_error(&self) -> Error {
         let parts = match &self.indices {
             Indices::Coordinates(indices) => format!("indices {:?}", indices.size),
             Indices::Compressed(Compressed { starts, plain, .. }) => {
@@ -195,7 +195,7 @@ impl Dense {
         let firsts = match &self.indices {
             _ if total == 0 => Vec::new(),
             Indices::Coordinates(indices) => self.coordinates(indices, shape, source, context)?,
-            Indices::Compressed(compressed) => compressed.places(shape, source, context)?,
+            Indices::Compressed(compressed) => compressed.positions(shape, source, context)?,
         };
         let mut runs: Vec<Run> = Vec::with_capacity(firsts.len() * as_usize(shape.block_rows)?);
         for (first, value) in firsts.into_iter().zip(0_u64..) {
@@ -259,7 +259,7 @@ impl Dense {
         indices.stream(source, context, &mut |bytes| {
             each_index(indices.dtype, bytes, &mut |index| {
                 let len = self.size[dim];
-                places[value] = places[value] * len + inside(index, len)?;
+                places[value] = places[value] * len + check_index(index, len)?;
                 value += 1;
                 if value == places.len() {
                     (dim, value) = (dim + 1, 0);
@@ -274,7 +274,7 @@ impl Dense {
 
 impl Compressed {
     /// Returns, for each value, the index of the first element of the dense tensor that it covers.
-    fn places(&self, shape: Geometry, source: &dyn Source, context: &dyn Context) -> Result<Vec<u64>> {
+    fn positions(&self, shape: Geometry, source: &dyn Source, context: &dyn Context) -> Result<Vec<u64>> {
         let (rows, columns) = (shape.rows / shape.block_rows, shape.columns / shape.block_columns);
         let (lines, others) = if self.by_rows { (rows, columns) } else { (columns, rows) };
         let mut ends = Vec::new();
@@ -298,7 +298,7 @@ impl Compressed {
         let (mut batch, mut line, mut value) = (0_u64, 0_u64, 0_u64);
         self.plain.stream(source, context, &mut |bytes| {
             each_index(self.plain.dtype, bytes, &mut |index| {
-                let other = inside(index, others)?;
+                let other = check_index(index, others)?;
                 while ends[as_usize(batch * (lines + 1) + line + 1)?] <= value {
                     line += 1;
                 }
@@ -326,7 +326,7 @@ fn each_index(dtype: Dtype, bytes: &[u8], take: &mut dyn FnMut(i64) -> Result<()
     }
 }
 
-fn inside(index: i64, len: u64) -> Result<u64> {
+fn check_index(index: i64, len: u64) -> Result<u64> {
     u64::try_from(index).ok().filter(|&index| index < len).ok_or_else(|| {
         Error::malformed("an index of a sparse tensor is out of bounds")
             .expected(format!("0 to {}", len.saturating_sub(1)))

@@ -4,7 +4,7 @@
 use super::graph::{Call, CallKind, Global, Graph, Text, Value, ValueId};
 use super::memo::Memo;
 use super::opcode::{Decoder, Op};
-use super::{Evaluated, literal, renames};
+use super::{EvaluatedPickle, literal, renames};
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, Limits, Result};
 
@@ -18,7 +18,7 @@ const REFERENCES: u64 = 16;
 
 const NEWEST_PROTOCOL: u8 = 5;
 
-pub(super) fn run(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated> {
+pub(super) fn run(bytes: &[u8], base: u64, limits: &Limits) -> Result<EvaluatedPickle> {
     let mut decoder = Decoder::new(bytes, base);
     let mut machine = Machine::new(limits);
     let mut frame: Option<usize> = None;
@@ -47,7 +47,7 @@ pub(super) fn run(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated>
                 return Err(at(Error::malformed("the pickle stops inside a frame")));
             }
             let root = machine.stop().map_err(at)?;
-            return Ok(Evaluated { graph: machine.graph, root, len: decoder.position() });
+            return Ok(EvaluatedPickle { graph: machine.graph, root, len: decoder.position() });
         }
         if let Op::Protocol(version) = op {
             if start != 0 {
@@ -109,7 +109,7 @@ impl<'l> Machine<'l> {
         match op {
             Op::Protocol(_) | Op::Frame(_) | Op::Stop => Ok(()),
             Op::Mark => {
-                bound(self.marks.len(), self.limits)?;
+                check_count(self.marks.len(), self.limits)?;
                 self.marks.push(self.stack.len());
                 Ok(())
             }
@@ -140,12 +140,12 @@ impl<'l> Machine<'l> {
             Op::EmptySet => self.add(Value::Set(Vec::new())),
             Op::List => {
                 let items = self.above_mark()?;
-                self.refer(items.len())?;
+                self.count_references(items.len())?;
                 self.add(Value::List(items))
             }
             Op::Dict => {
                 let items = self.above_mark()?;
-                self.refer(items.len())?;
+                self.count_references(items.len())?;
                 self.add(Value::Dict(pairs(&items)?))
             }
             Op::Tuple => self.mark().and_then(|from| self.add_tuple(from)),
@@ -165,8 +165,8 @@ impl<'l> Machine<'l> {
                 let value = self.memo.get(number);
                 self.push(value.ok_or_else(|| Error::malformed("unknown number in the memo").found(number))?)
             }
-            Op::Put(number) => self.remember(number),
-            Op::Memoize => self.remember(self.memo.len()),
+            Op::Put(number) => self.memoize(number),
+            Op::Memoize => self.memoize(self.memo.len()),
             Op::Global(module, name) => self.named(module, name).and_then(|id| self.push(id)),
             Op::StackGlobal => self.stack_global(),
             Op::Instance(module, name) => {
@@ -222,7 +222,7 @@ impl<'l> Machine<'l> {
     }
 
     fn store(&mut self, value: Value) -> Result<ValueId> {
-        bound(self.graph.len(), self.limits)?;
+        check_count(self.graph.len(), self.limits)?;
         Ok(self.graph.push(value))
     }
 
@@ -233,33 +233,33 @@ impl<'l> Machine<'l> {
 
     /// Creates a tuple of the values on the stack, starting at position `from`.
     fn add_tuple(&mut self, from: usize) -> Result<()> {
-        self.refer(self.stack.len() - from)?;
+        self.count_references(self.stack.len() - from)?;
         let tuple = self.graph.tuple_of(&self.stack[from..]);
         self.stack.truncate(from);
         self.add(tuple.ok_or_else(too_many_items)?)
     }
 
     fn store_tuple(&mut self, items: &[ValueId]) -> Result<ValueId> {
-        self.refer(items.len())?;
+        self.count_references(items.len())?;
         let tuple = self.graph.tuple_of(items);
         self.store(tuple.ok_or_else(too_many_items)?)
     }
 
     fn push(&mut self, id: ValueId) -> Result<()> {
-        bound(self.stack.len(), self.limits)?;
+        check_count(self.stack.len(), self.limits)?;
         self.stack.push(id);
         Ok(())
     }
 
-    fn remember(&mut self, number: u64) -> Result<()> {
-        bound(usize::try_from(self.memo.len()).unwrap_or(usize::MAX), self.limits)?;
+    fn memoize(&mut self, number: u64) -> Result<()> {
+        check_count(usize::try_from(self.memo.len()).unwrap_or(usize::MAX), self.limits)?;
         let value = self.top()?;
         self.memo.put(number, value);
         Ok(())
     }
 
     /// Counts references that are added to containers against the limit.
-    fn refer(&mut self, count: usize) -> Result<()> {
+    fn count_references(&mut self, count: usize) -> Result<()> {
         self.references = self.references.saturating_add(count as u64);
         let max = self.limits.nodes.saturating_mul(REFERENCES);
         if self.references <= max {
@@ -318,7 +318,7 @@ impl<'l> Machine<'l> {
     }
 
     fn append(&mut self, items: &[ValueId]) -> Result<()> {
-        self.refer(items.len())?;
+        self.count_references(items.len())?;
         let target = self.top()?;
         match self.graph.value_mut(target) {
             Value::List(list) => list.extend_from_slice(items),
@@ -329,7 +329,7 @@ impl<'l> Machine<'l> {
     }
 
     fn add_items(&mut self, items: &[ValueId]) -> Result<()> {
-        self.refer(items.len())?;
+        self.count_references(items.len())?;
         let target = self.top()?;
         match self.graph.value_mut(target) {
             Value::Set(set) => set.extend_from_slice(items),
@@ -340,7 +340,7 @@ impl<'l> Machine<'l> {
     }
 
     fn set_items(&mut self, items: &[ValueId]) -> Result<()> {
-        self.refer(items.len())?;
+        self.count_references(items.len())?;
         let pairs = pairs(items)?;
         let target = self.top()?;
         match self.graph.value_mut(target) {
@@ -440,7 +440,7 @@ impl<'l> Machine<'l> {
                 .found(format!("{module:.80?} {name:.80?}")));
         }
         let (module, name) =
-            if self.protocol < 3 { renames::in_python_3(module, name) } else { (module, name) };
+            if self.protocol < 3 { renames::python3_name(module, name) } else { (module, name) };
         let module = match module {
             "__builtin__" => "builtins",
             "copy_reg" => "copyreg",
@@ -464,7 +464,7 @@ fn returns_first_argument(global: &Global) -> bool {
 
 /// Checks the limit that applies to the number of values, stack entries and marks. Each of these
 /// costs at least one byte of input and a few bytes of memory.
-fn bound(len: usize, limits: &Limits) -> Result<()> {
+fn check_count(len: usize, limits: &Limits) -> Result<()> {
     if (len as u64) < limits.nodes.min(u32::MAX.into()) {
         return Ok(());
     }

@@ -44,7 +44,7 @@ use tensorferry_sdk::{Limits, Result};
 
 /// The result of evaluating a pickle.
 #[derive(Debug)]
-pub struct Evaluated {
+pub struct EvaluatedPickle {
     /// All values.
     pub graph: Graph,
     /// The value of the pickle, which remains on the stack at its end.
@@ -57,6 +57,6 @@ pub struct Evaluated {
 /// Evaluates the pickle at the start of `bytes`. `base` is the offset of `bytes` in the file. It is
 /// added to the offsets in errors. Instructions that need an extension registry or external buffers
 /// are not supported.
-pub fn evaluate(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated> {
+pub fn evaluate(bytes: &[u8], base: u64, limits: &Limits) -> Result<EvaluatedPickle> {
     machine::run(bytes, base, limits)
 }

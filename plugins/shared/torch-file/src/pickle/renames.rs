@@ -108,7 +108,7 @@ const MODULES: [(&str, &str); 55] = [
 ];
 
 /// Returns the Python 3 names of a module and of a function or class in it.
-pub(super) fn in_python_3<'n>(module: &'n str, name: &'n str) -> (&'n str, &'n str) {
+pub(super) fn python3_name<'n>(module: &'n str, name: &'n str) -> (&'n str, &'n str) {
     if let Some(&(_, new)) = NAMES.iter().find(|(old, _)| *old == (module, name)) {
         return new;
     }
@@ -134,7 +134,7 @@ mod tests {
             (("exceptions", "ValueError"), ("builtins", "ValueError")),
             (("torch", "FloatStorage"), ("torch", "FloatStorage")),
         ] {
-            assert_eq!(in_python_3(old.0, old.1), new);
+            assert_eq!(python3_name(old.0, old.1), new);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads pickles from a stream, which is a file that contains several consecutive pickles, followed
 //! by other data. To find the end of a pickle, the reader must decode its instructions.
 
-use super::Evaluated;
+use super::EvaluatedPickle;
 use super::opcode::{Decoder, Op};
 use crate::Extent;
 use tensorferry_sdk::{Error, Limits, Result, Source};
@@ -11,7 +11,7 @@ const FIRST_READ: u64 = 4 << 10;
 
 /// Evaluates the pickle at the start of `rest`. Returns the result and the extent of the bytes
 /// after the pickle.
-pub fn take(source: &dyn Source, rest: Extent, limits: &Limits) -> Result<(Evaluated, Extent)> {
+pub fn take(source: &dyn Source, rest: Extent, limits: &Limits) -> Result<(EvaluatedPickle, Extent)> {
     let bytes = read(source, rest, limits)?;
     let evaluated = super::evaluate(&bytes, rest.offset, limits)?;
     Ok((evaluated, rest.after(bytes.len() as u64)))

@@ -27,7 +27,7 @@ use view::Version;
 
 /// The tensor that a call of a rebuild function would create.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Rebuilt {
+pub enum RebuiltTensor {
     /// A tensor that is a view of a storage.
     View(View),
     /// A quantized tensor, which consists of integers with scales.
@@ -47,7 +47,7 @@ pub enum Rebuilt {
     Lost(String),
 }
 
-impl Rebuilt {
+impl RebuiltTensor {
     /// Returns the view, without the class of a subclass. If the tensor is not a view, returns the
     /// reason for the user.
     pub fn into_view(self) -> std::result::Result<View, String> {
@@ -69,14 +69,14 @@ impl Rebuilt {
 pub struct Subclass {
     pub class: String,
     /// The tensor without the subclass.
-    pub tensor: Rebuilt,
+    pub tensor: RebuiltTensor,
     /// The attributes: a dict, or a pair of a dict and a dict of slots. Either dict may be `None`.
     pub state: ValueId,
 }
 
 /// If the value is a call that rebuilds a tensor, returns the tensor. Fails if torch would also
 /// reject the arguments.
-pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
+pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<RebuiltTensor>> {
     let Some((global, call)) = graph.called(id) else { return Ok(None) };
     let (function, arguments) = (Function::of(global), graph.tuple(call.arguments).unwrap_or_default());
     let Some(function) = function.filter(|_| call.keywords.is_none()) else { return Ok(None) };
@@ -85,7 +85,7 @@ pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
         (Function::OldClass, None) if call.kind == CallKind::Function => return Ok(None),
         (Function::OldClass, Some(state)) if !is_changed => return old_class(graph, state),
         (_, None) if !is_changed => {}
-        _ => return Ok(Some(Rebuilt::Lost("the pickle changes it after creating it".to_owned()))),
+        _ => return Ok(Some(RebuiltTensor::Lost("the pickle changes it after creating it".to_owned()))),
     }
     let rebuilt = match function {
         Function::FromType => from_type(graph, arguments)?,
@@ -188,16 +188,16 @@ fn is_old_class(name: &str) -> bool {
 
 /// Parses an object of an old class, whose state (the argument of BUILD) is `(storage, offset,
 /// size, stride)`.
-fn old_class(graph: &Graph, state: ValueId) -> Result<Option<Rebuilt>> {
+fn old_class(graph: &Graph, state: ValueId) -> Result<Option<RebuiltTensor>> {
     let name = "a tensor of torch 0.1";
     let place = graph.tuple(state).and_then(|state| <&[ValueId; 4]>::try_from(state).ok());
     let place = place.ok_or_else(|| wrong_kind(name, "a storage, an offset, a size and a stride"))?;
-    View::at(graph, name, place).map(|view| Some(Rebuilt::View(view)))
+    View::at(graph, name, place).map(|view| Some(RebuiltTensor::View(view)))
 }
 
 /// Parses `_rebuild_from_type_v2(function, type, arguments, state)`, which creates a tensor of a
 /// subclass.
-fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
+fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<RebuiltTensor> {
     let &[function, class, inner, state] = arguments else {
         return Err(wrong_count("_rebuild_from_type_v2", arguments));
     };
@@ -209,25 +209,27 @@ fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
     let tensor = match Function::of(function) {
         Some(Function::Wrapper) => {
             let wrapper = Wrapper::of(graph, class, inner, state)?;
-            return Ok(Rebuilt::Wrapper(Box::new(wrapper)));
+            return Ok(RebuiltTensor::Wrapper(Box::new(wrapper)));
         }
         Some(kind) if !matches!(kind, Function::FromType | Function::OldClass | Function::OnDevice) => {
             plain(graph, kind, inner)?
         }
-        _ => {
-            Rebuilt::Lost(format!("ferry cannot read a {}, which {} rebuilds", class.path(), function.path()))
-        }
+        _ => RebuiltTensor::Lost(format!(
+            "ferry cannot read a {}, which {} rebuilds",
+            class.path(),
+            function.path()
+        )),
     };
     // The function is also called for plain tensors that have attributes.
     let is_plain = class.is("torch._tensor", "Tensor") || class.is("torch", "Tensor");
     let class = if is_plain { String::new() } else { class.path() };
-    Ok(Rebuilt::Subclass(Box::new(Subclass { class, tensor, state })))
+    Ok(RebuiltTensor::Subclass(Box::new(Subclass { class, tensor, state })))
 }
 
 /// Parses `_rebuild_device_tensor_from_*(data, dtype, device, requires_grad)`, which creates a
 /// tensor on a device without storages. The result has the dtype of `data`, even if `dtype` is
 /// different.
-fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
+fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<RebuiltTensor> {
     let name = "a tensor of a device without storages";
     let &[data, _dtype, _device, requires_grad] = arguments else { return Err(wrong_count(name, arguments)) };
     let requires_grad =
@@ -237,31 +239,31 @@ fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
             Some(kind @ Function::View(_)) => {
                 plain(graph, kind, graph.tuple(call.arguments).unwrap_or_default())?
             }
-            _ => Rebuilt::Array(data),
+            _ => RebuiltTensor::Array(data),
         },
         None => return Err(wrong_kind(name, "a tensor or an array")),
     };
     Ok(match inner {
-        Rebuilt::View(view) => Rebuilt::View(View { requires_grad, ..view }),
+        RebuiltTensor::View(view) => RebuiltTensor::View(View { requires_grad, ..view }),
         other => other,
     })
 }
 
 /// Parses a call of a function whose arguments do not include the result of another rebuild
 /// function.
-fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<Rebuilt> {
-    let or_lost = |why| Ok(Rebuilt::Lost(why));
+fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<RebuiltTensor> {
+    let or_lost = |why| Ok(RebuiltTensor::Lost(why));
     match function {
         Function::View(version) => {
-            View::of(graph, version, arguments)?.map_or_else(or_lost, |view| Ok(Rebuilt::View(view)))
+            View::of(graph, version, arguments)?.map_or_else(or_lost, |view| Ok(RebuiltTensor::View(view)))
         }
         Function::Quantized => Quantized::of(graph, arguments)?
-            .map_or_else(or_lost, |quantized| Ok(Rebuilt::Quantized(quantized))),
+            .map_or_else(or_lost, |quantized| Ok(RebuiltTensor::Quantized(quantized))),
         Function::Sparse => {
-            Sparse::of(graph, arguments)?.map_or_else(or_lost, |sparse| Ok(Rebuilt::Sparse(sparse)))
+            Sparse::of(graph, arguments)?.map_or_else(or_lost, |sparse| Ok(RebuiltTensor::Sparse(sparse)))
         }
         Function::Nested => match *arguments {
-            [values, sizes, strides, offsets] => Ok(Rebuilt::Nested([
+            [values, sizes, strides, offsets] => Ok(RebuiltTensor::Nested([
                 ("values", values),
                 ("sizes", sizes),
                 ("strides", strides),

@@ -81,7 +81,7 @@ impl<'a> Members<'a> {
     }
 
     /// Returns the member with this name, or an error if it is missing.
-    pub(super) fn need(&self, name: &str) -> Result<Extent> {
+    pub(super) fn required(&self, name: &str) -> Result<Extent> {
         self.extents.get(name).copied().ok_or_else(|| {
             Error::malformed(format!("the tar archive has no member {name:?}")).file(self.file_name)
         })

@@ -4,7 +4,7 @@
 use tensorferry_sdk::{
     CatalogBuilder, Data, ErrorKind, Limits, MemoryContext, MemorySource, Result, Source, StorageLocation,
 };
-use tensorferry_torch_file::rebuild::{self, Rebuilt};
+use tensorferry_torch_file::rebuild::{self, RebuiltTensor};
 use tensorferry_torch_file::{Extent, Located, ObjectFile, Storages};
 
 fn fixture(case: &str) -> Vec<u8> {
@@ -19,7 +19,7 @@ fn locate(bytes: &[u8], offset: u64, len: u64) -> Result<(u64, u64)> {
     let (context, limits) = (MemoryContext::default(), Limits::default());
     let extent = Extent::within(&source, source.open("chunks")?, offset, len)?;
     let object = ObjectFile::open(&source, extent, &context)?;
-    let Some(Rebuilt::View(view)) = rebuild::tensor(object.graph(), object.root())? else {
+    let Some(RebuiltTensor::View(view)) = rebuild::tensor(object.graph(), object.root())? else {
         panic!("no view")
     };
     let mut storages = Storages::new(&limits);

@@ -3,9 +3,9 @@
 
 use tensorferry_sdk::{ErrorKind, Limits};
 use tensorferry_test_kit::pickle::{call, dict, global, int, list, pickle, text, tuple};
-use tensorferry_torch_file::pickle::{Evaluated, Graph, Value, ValueId, evaluate};
+use tensorferry_torch_file::pickle::{EvaluatedPickle, Graph, Value, ValueId, evaluate};
 
-fn run(bytes: &[u8]) -> Evaluated {
+fn run(bytes: &[u8]) -> EvaluatedPickle {
     evaluate(bytes, 0, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {}", bytes.escape_ascii()))
 }
 
@@ -59,7 +59,7 @@ fn show(graph: &Graph, id: ValueId) -> String {
 }
 
 fn shown(bytes: &[u8]) -> String {
-    let Evaluated { graph, root, len } = run(bytes);
+    let EvaluatedPickle { graph, root, len } = run(bytes);
     assert_eq!(len, bytes.len());
     show(&graph, root)
 }
@@ -284,7 +284,7 @@ fn views_of_python_objects() {
     let twice = dict(&[(text("k"), int(1)), (text("l"), int(2)), (text("k"), int(3))]);
     let bytes = call(&global("_codecs", "encode"), &[text("\u{ff}a"), text("latin1")]);
     let wide = call(&global("_codecs", "encode"), &[text("\u{100}"), text("latin1")]);
-    let Evaluated { graph, root, .. } = run(&pickle(&tuple(&[old, counter, twice, bytes, wide])));
+    let EvaluatedPickle { graph, root, .. } = run(&pickle(&tuple(&[old, counter, twice, bytes, wide])));
     let &[old, counter, twice, bytes, wide] = graph.tuple(root).unwrap() else { panic!("five items") };
     let entries = |id| {
         let entries: Vec<_> = graph.entries(id).unwrap();
