@@ -35,9 +35,9 @@ impl Array {
         len: u64,
         limits: &Limits,
     ) -> Result<Self> {
-        let end = cursor.place() + len;
+        let end = cursor.position() + len;
         let wrong = |cursor: &Cursor<'_>, what: &str| {
-            let error = Error::malformed(format!("an array's {what}")).offset(cursor.place());
+            let error = Error::malformed(format!("an array's {what}")).offset(cursor.position());
             error.expected("a list of shape, dtype name and bytes")
         };
         let marker = cursor.marker()?;
@@ -64,7 +64,7 @@ impl Array {
         let dtype = dtype::parse(&cursor.text(name_len, limits)?).map_err(|error| error.offset(place))?;
         let marker = cursor.marker()?;
         let bytes = cursor.bin_len(marker)?.ok_or_else(|| wrong(cursor, "elements are not bytes"))?;
-        let start = cursor.place();
+        let start = cursor.position();
         if start.checked_add(bytes) != Some(end) {
             let error = Error::malformed("an array's elements and its extension end at different offsets");
             return Err(error.offset(place).expected(end).found(format!("{bytes} bytes at {start}")));

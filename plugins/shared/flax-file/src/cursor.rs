@@ -12,7 +12,7 @@ pub(crate) struct Cursor<'a> {
     source: &'a dyn Source,
     file: FileId,
     len: u64,
-    place: u64,
+    position: u64,
     window: Vec<u8>,
     start: u64,
 }
@@ -20,17 +20,17 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// Creates a cursor at the beginning of a file.
     pub(crate) fn new(source: &'a dyn Source, file: FileId) -> Self {
-        Self { source, file, len: source.len(file), place: 0, window: Vec::new(), start: 0 }
+        Self { source, file, len: source.len(file), position: 0, window: Vec::new(), start: 0 }
     }
 
     /// Returns the offset of the next byte.
-    pub(crate) fn place(&self) -> u64 {
-        self.place
+    pub(crate) fn position(&self) -> u64 {
+        self.position
     }
 
     /// Returns the number of bytes from the cursor to the end of the file.
     pub(crate) fn rest(&self) -> u64 {
-        self.len - self.place
+        self.len - self.position
     }
 
     /// Checks that at least `len` bytes remain in the file. In the error message, `what` describes
@@ -40,14 +40,14 @@ impl<'a> Cursor<'a> {
             return Ok(());
         }
         Err(Error::malformed(format!("{what} reaches past the end of the file"))
-            .offset(self.place)
+            .offset(self.position)
             .expected(format!("at most {} bytes", self.rest()))
             .found(len))
     }
 
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
         self.check_remaining(len, "a value")?;
-        self.place += len;
+        self.position += len;
         Ok(())
     }
 
@@ -55,18 +55,18 @@ impl<'a> Cursor<'a> {
     pub(crate) fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.check_remaining(N as u64, "a value")?;
-        let inside = self.place.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        let inside = self.position.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         let held = inside.and_then(|at| self.window.get(at..at + N));
         if let Some(held) = held {
             bytes.copy_from_slice(held);
         } else {
             let len = WINDOW.min(self.rest());
             self.window.resize(usize::try_from(len).unwrap_or_default(), 0);
-            self.start = self.place;
-            self.source.read_at(self.file, self.place, &mut self.window)?;
+            self.start = self.position;
+            self.source.read_at(self.file, self.position, &mut self.window)?;
             bytes.copy_from_slice(&self.window[..N]);
         }
-        self.place += N as u64;
+        self.position += N as u64;
         Ok(bytes)
     }
 
@@ -87,14 +87,14 @@ impl<'a> Cursor<'a> {
     /// Reads `len` bytes into memory.
     pub(crate) fn vec(&mut self, len: u64, limits: &Limits) -> Result<Vec<u8>> {
         self.check_remaining(len, "a value")?;
-        let bytes = self.source.read_vec(self.file, self.place, len, limits)?;
-        self.place += len;
+        let bytes = self.source.read_vec(self.file, self.position, len, limits)?;
+        self.position += len;
         Ok(bytes)
     }
 
     /// Reads `len` bytes as a UTF-8 string.
     pub(crate) fn text(&mut self, len: u64, limits: &Limits) -> Result<String> {
-        let at = self.place;
+        let at = self.position;
         String::from_utf8(self.vec(len, limits)?).map_err(|error| {
             let at = at + error.utf8_error().valid_up_to() as u64;
             Error::malformed("a text is not UTF-8").offset(at)

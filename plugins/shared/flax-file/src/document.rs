@@ -76,7 +76,7 @@ impl Document {
         let mut walk = Walk { cursor: Cursor::new(source, file), context, items: Vec::new(), held: 0 };
         walk.run(u64::MAX)?;
         if walk.cursor.rest() > 0 {
-            let error = Error::malformed("extra bytes after the value").offset(walk.cursor.place());
+            let error = Error::malformed("extra bytes after the value").offset(walk.cursor.position());
             return Err(error.expected("the file's end").found(format!("{} bytes", walk.cursor.rest())));
         }
         Ok(Self { items: walk.items })
@@ -97,7 +97,7 @@ impl Walk<'_> {
         let limits = self.context.limits();
         let mut open: Vec<OpenContainer> = Vec::new();
         loop {
-            let place = self.cursor.place();
+            let place = self.cursor.position();
             let mut item = match self.value().map_err(|error| at(error, place))? {
                 ItemStart::Item(item) => item,
                 ItemStart::Container { is_map, count } if count > 0 => {
@@ -153,7 +153,7 @@ impl Walk<'_> {
 
     /// Reads a value without children, or the header of a map or list.
     fn value(&mut self) -> Result<ItemStart> {
-        let place = self.cursor.place();
+        let place = self.cursor.position();
         let marker = self.cursor.marker()?;
         if let Some(count) = self.cursor.list_len(marker)? {
             self.cursor.check_remaining(count, "a list (at one byte per item)")?;
@@ -211,7 +211,7 @@ impl Walk<'_> {
         let [kind] = self.cursor.bytes::<1>()?;
         let kind = i8::from_be_bytes([kind]);
         self.cursor.check_remaining(len, "an extension")?;
-        let end = self.cursor.place() + len;
+        let end = self.cursor.position() + len;
         let item = match kind {
             ARRAY | SCALAR => {
                 Item::Array(Array::read(&mut self.cursor, place, kind, len, self.context.limits())?)
@@ -228,7 +228,7 @@ impl Walk<'_> {
                     let (number, _) = self.cursor.float(marker)?.ok_or_else(wrong)?;
                     half.copy_from_slice(&number.to_le_bytes());
                 }
-                if self.cursor.place() != end {
+                if self.cursor.position() != end {
                     return Err(wrong());
                 }
                 Item::Leaf(Node::scalar(NodeKind::COMPLEX, &bytes))
@@ -242,7 +242,7 @@ impl Walk<'_> {
     }
 
     fn key(&mut self) -> Result<Key> {
-        let place = self.cursor.place();
+        let place = self.cursor.position();
         let marker = self.cursor.marker()?;
         if let Some(len) = self.cursor.text_len(marker)? {
             return self.counted_text(len).map(Key::Text);
@@ -265,7 +265,7 @@ impl Walk<'_> {
         self.held = self.held.saturating_add(len);
         let max = self.context.limits().header_bytes;
         if self.held > max {
-            let error = Error::limit("too many bytes of text").offset(self.cursor.place());
+            let error = Error::limit("too many bytes of text").offset(self.cursor.position());
             return Err(error
                 .hint("raise the limit with --limit header_bytes=N")
                 .expected(format!("at most {max}")));

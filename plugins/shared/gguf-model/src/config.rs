@@ -35,8 +35,8 @@ impl Config {
             None => model_type.and_then(Architecture::of_model_type),
         };
         let Some(architecture) = architecture else { return Ok(None) };
-        let heads = needed(&json, "num_attention_heads")?;
-        let width = needed(&json, "hidden_size")?;
+        let heads = required(&json, "num_attention_heads")?;
+        let width = required(&json, "hidden_size")?;
         let kv_heads = number(&json, "num_key_value_heads")?.unwrap_or(heads);
         let vocabulary = number(&json, "vocab_size")?;
         let config = Self { architecture, heads, kv_heads, width, vocabulary, json };
@@ -50,12 +50,12 @@ impl Config {
     }
 
     pub(crate) fn layers(&self) -> Result<u64> {
-        needed(&self.json, "num_hidden_layers")
+        required(&self.json, "num_hidden_layers")
     }
 
     /// Returns `intermediate_size`.
     pub(crate) fn inner(&self) -> Result<u64> {
-        needed(&self.json, "intermediate_size")
+        required(&self.json, "intermediate_size")
     }
 
     /// Returns whether the output layer shares the weight of the embeddings. The setting defaults
@@ -115,7 +115,7 @@ impl Config {
 
     /// Returns the settings that GGUF cannot represent for this architecture. Each item contains
     /// the key in `config.json` and the consequence of losing the setting.
-    pub(crate) fn unheld(&self) -> Result<Vec<(&'static str, String)>> {
+    pub(crate) fn unsupported_settings(&self) -> Result<Vec<(&'static str, String)>> {
         let Some(window) = self.window()? else { return Ok(Vec::new()) };
         let why = format!(
             "llama.cpp's {} attends to all positions: beyond {window} tokens its results differ from the model's",
@@ -143,10 +143,10 @@ impl Config {
     pub(crate) fn add_to(&self, entries: &mut Entries) -> Result<()> {
         let act = self.json.get("hidden_act").and_then(Json::as_str).unwrap_or("silu");
         if act != "silu" {
-            return Err(refused("hidden_act", act).expected("silu"));
+            return Err(unsupported_error("hidden_act", act).expected("silu"));
         }
         if let Some(part) = self.rotary_part()?.filter(|&part| part != 1.0) {
-            return Err(refused("partial_rotary_factor", &part.to_string()).expected(1));
+            return Err(unsupported_error("partial_rotary_factor", &part.to_string()).expected(1));
         }
         let word = self.architecture.gguf;
         let key = |name: &str| format!("{word}.{name}");
@@ -182,7 +182,7 @@ impl Config {
             // Llama 3's scaling factors are written as a tensor instead of metadata.
             "default" | "llama3" => return Ok(()),
             "linear" | "yarn" => {}
-            other => return Err(refused("rope_scaling", other).expected("linear, yarn or llama3")),
+            other => return Err(unsupported_error("rope_scaling", other).expected("linear, yarn or llama3")),
         }
         let factor = float("factor")?.ok_or_else(|| malformed("rope_scaling").expected("a factor"))?;
         entries.text(&key("rope.scaling.type"), kind);
@@ -207,7 +207,7 @@ impl Config {
     }
 }
 
-fn refused(key: &str, value: &str) -> Error {
+fn unsupported_error(key: &str, value: &str) -> Error {
     Error::unsupported(format!("a model whose {key} is {value:?} has no counterpart in GGUF"))
         .file("config.json")
         .hint("pass -o names=keep to write the tensors under their own names")
@@ -226,7 +226,7 @@ fn number(json: &Map<String, Json>, key: &str) -> Result<Option<u64>> {
     }
 }
 
-fn needed(json: &Map<String, Json>, key: &str) -> Result<u64> {
+fn required(json: &Map<String, Json>, key: &str) -> Result<u64> {
     number(json, key)?.ok_or_else(|| malformed(key).expected("a whole number").found("nothing"))
 }
 
@@ -265,7 +265,11 @@ mod tests {
             ("qwen2", json!({"sliding_window": 16, "use_sliding_window": true}), true),
             ("llama", json!({"sliding_window": 16}), false),
         ] {
-            assert_eq!(!config(kind, &more).unheld().unwrap().is_empty(), is_said, "{kind}: {more}");
+            assert_eq!(
+                !config(kind, &more).unsupported_settings().unwrap().is_empty(),
+                is_said,
+                "{kind}: {more}"
+            );
         }
     }
 

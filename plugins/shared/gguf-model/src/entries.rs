@@ -89,11 +89,11 @@ impl MetadataView<'_> {
     }
 
     /// Returns the whole number with this key. Fails if the key is missing.
-    pub(crate) fn needed(&self, key: &str) -> Result<u64> {
-        self.number(key).ok_or_else(|| self.lacks(key, "a whole number"))
+    pub(crate) fn required(&self, key: &str) -> Result<u64> {
+        self.number(key).ok_or_else(|| self.missing_key_error(key, "a whole number"))
     }
 
-    pub(crate) fn lacks(&self, key: &str, expected: &str) -> Error {
+    pub(crate) fn missing_key_error(&self, key: &str, expected: &str) -> Error {
         let found =
             self.0.get(key).map_or("nothing".to_owned(), |value| value.json().chars().take(80).collect());
         Error::malformed(format!("the metadata has no {key}")).expected(expected).found(found)

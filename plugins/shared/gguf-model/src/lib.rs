@@ -76,7 +76,7 @@ impl<'a> HfModel<'a> {
     /// Returns the settings in `config.json` that GGUF cannot represent. Each item contains the key
     /// and the consequence of losing the setting.
     pub fn unsupported_settings(&self) -> Result<Vec<(&'static str, String)>> {
-        self.config.unheld()
+        self.config.unsupported_settings()
     }
 
     /// Returns the recipe that renames the model's tensors and reorders their rows for llama.cpp.

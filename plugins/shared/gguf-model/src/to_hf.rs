@@ -120,11 +120,11 @@ impl Model<'_> {
     /// Returns the number of attention heads, the number of key/value heads, and the width of a
     /// layer's input.
     fn attention(&self) -> Result<(u64, u64, u64)> {
-        let heads = self.read.needed(&(self.key)("attention.head_count"))?;
+        let heads = self.read.required(&(self.key)("attention.head_count"))?;
         let kv_heads = self.read.number(&(self.key)("attention.head_count_kv")).unwrap_or(heads);
-        let width = self.read.needed(&(self.key)("embedding_length"))?;
+        let width = self.read.required(&(self.key)("embedding_length"))?;
         if heads == 0 || kv_heads == 0 {
-            return Err(self.read.lacks(&(self.key)("attention.head_count"), "1 or more"));
+            return Err(self.read.missing_key_error(&(self.key)("attention.head_count"), "1 or more"));
         }
         Ok((heads, kv_heads, width))
     }
@@ -136,7 +136,7 @@ impl Model<'_> {
     fn config(&self, losses: &mut Vec<(&'static str, String)>) -> Result<Json> {
         let (heads, kv_heads, width) = self.attention()?;
         let number = |name: &str| self.read.number(&(self.key)(name));
-        let needed = |name: &str| self.read.needed(&(self.key)(name));
+        let required = |name: &str| self.read.required(&(self.key)(name));
         let tokens = self.read.texts("tokenizer.ggml.tokens").map(|tokens| tokens.len() as u64);
         let head = number("attention.key_length").or(number("rope.dimension_count")).unwrap_or(width / heads);
         let epsilon = self.read.float(&(self.key)("attention.layer_norm_rms_epsilon"));
@@ -147,18 +147,18 @@ impl Model<'_> {
         set("model_type", json!(self.architecture.model_type));
         set("hidden_act", json!("silu"));
         set("hidden_size", json!(width));
-        set("intermediate_size", json!(needed("feed_forward_length")?));
-        set("num_hidden_layers", json!(needed("block_count")?));
+        set("intermediate_size", json!(required("feed_forward_length")?));
+        set("num_hidden_layers", json!(required("block_count")?));
         set("num_attention_heads", json!(heads));
         set("num_key_value_heads", json!(kv_heads));
         if number("attention.key_length").is_some() || head.checked_mul(heads) != Some(width) {
             set("head_dim", json!(head));
         }
-        set("max_position_embeddings", json!(needed("context_length")?));
+        set("max_position_embeddings", json!(required("context_length")?));
         set(
             "rms_norm_eps",
             json!(epsilon.ok_or_else(|| {
-                self.read.lacks(&(self.key)("attention.layer_norm_rms_epsilon"), "a number")
+                self.read.missing_key_error(&(self.key)("attention.layer_norm_rms_epsilon"), "a number")
             })?),
         );
         set("rope_theta", json!(theta));

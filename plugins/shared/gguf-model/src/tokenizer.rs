@@ -100,7 +100,9 @@ pub(crate) fn add_to(
         }
         (None, Some(json)) if json["model"]["type"] != "BPE" => {
             let kind = json["model"]["type"].as_str().unwrap_or("unknown");
-            return Err(refused(&format!("a {kind} tokenizer")).expected("byte-level or sentencepiece BPE"));
+            return Err(
+                unsupported_error(&format!("a {kind} tokenizer")).expected("byte-level or sentencepiece BPE")
+            );
         }
         (None, Some(json)) if fallback::has_byte_fallback(json) => {
             add_scored(entries, &fallback::vocabulary(json, config.vocabulary)?)?;
@@ -157,7 +159,7 @@ fn add_scored(entries: &mut Entries, vocabulary: &Vocabulary) -> Result<()> {
     entries.i32s("tokenizer.ggml.token_type", vocabulary.types.iter().copied())
 }
 
-fn refused(what: &str) -> Error {
+fn unsupported_error(what: &str) -> Error {
     Error::unsupported(format!("llama.cpp does not support {what}")).file("tokenizer.json")
 }
 
@@ -185,12 +187,12 @@ fn added(json: &Json) -> impl Iterator<Item = (u64, &str, bool)> {
 /// the number of actual tokens if the configuration has none.
 fn empty(json: &Json, declared: Option<u64>) -> Result<Vocabulary> {
     let ids = vocab(json)?.map(|(_, id)| id).chain(added(json).map(|(id, ..)| id));
-    let needed = ids.max().map_or(0, |last| last.saturating_add(1));
+    let required = ids.max().map_or(0, |last| last.saturating_add(1));
     match declared {
-        Some(declared) if declared < needed => Err(malformed("a token is beyond the vocabulary")
+        Some(declared) if declared < required => Err(malformed("a token is beyond the vocabulary")
             .expected(format!("IDs below {declared}, the vocab_size of config.json"))
-            .found(needed - 1)),
-        declared => Vocabulary::of(declared.unwrap_or(needed)),
+            .found(required - 1)),
+        declared => Vocabulary::of(declared.unwrap_or(required)),
     }
 }
 

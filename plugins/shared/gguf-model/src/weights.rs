@@ -184,7 +184,7 @@ impl Expected<'_> {
                 if self.needs(module, is_bias) && !found.contains(&weight) {
                     return Err(contradicts("a weight of the model is missing")
                         .tensor(weight.name())
-                        .expected(self.why_needed(weight))
+                        .expected(self.requirement(weight))
                         .found("no such tensor"));
                 }
             }
@@ -203,7 +203,7 @@ impl Expected<'_> {
         }
     }
 
-    fn why_needed(&self, weight: Weight) -> String {
+    fn requirement(&self, weight: Weight) -> String {
         match weight.layer {
             None if weight.module.names[0] == OUTPUT => {
                 "this tensor, because tie_word_embeddings is not true".to_owned()

@@ -141,7 +141,7 @@ fn choose_among(
             }
             ([], []) => return Err(no_model_error(naming, names)),
             ([], files) => return shards(naming, files),
-            (indexes, _) => return Err(several(indexes)),
+            (indexes, _) => return Err(ambiguous_error(indexes)),
         }
     };
     note_others(naming, &choice, &members, source, context)?;
@@ -186,7 +186,7 @@ fn note_others(
     // An index may refer to files whose names are not shard names.
     if stem.is_some() && !others.is_empty() {
         let index = Index::read(source, choice, context.limits())?;
-        others.retain(|name| !index.names(name));
+        others.retain(|name| !index.contains_file(name));
     }
     if let Some(others) = list(others.iter().map(|name| format!("{name:?}"))) {
         context.note(&format!("reading {choice:?}; other files there are not part of it: {others}"));
@@ -200,10 +200,10 @@ fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
         return Err(unjoinable_ranks(files));
     }
     let parsed: Option<Vec<ShardName<'_>>> = files.iter().map(|name| naming.shard(name)).collect();
-    let parsed = parsed.ok_or_else(|| several(files))?;
+    let parsed = parsed.ok_or_else(|| ambiguous_error(files))?;
     let first = parsed[0];
     if parsed.iter().any(|shard| (shard.stem, shard.count) != (first.stem, first.count)) {
-        return Err(several(files));
+        return Err(ambiguous_error(files));
     }
     let numbers: BTreeSet<u64> = parsed.iter().map(|shard| shard.number).collect();
     // If there are N files and a shard is missing, the lowest missing number is at most N + 1. The
@@ -240,7 +240,7 @@ pub fn unjoinable_ranks(names: &[&str]) -> Error {
         .hint("pass one of these files and -i shard=alone to read only its part")
 }
 
-fn several(names: &[&str]) -> Error {
+fn ambiguous_error(names: &[&str]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
     Error::usage("the folder contains several models")
         .found(found.unwrap_or_default())

@@ -83,7 +83,7 @@ impl Index {
     }
 
     /// Returns whether the index refers to this file.
-    pub(crate) fn names(&self, file: &str) -> bool {
+    pub(crate) fn contains_file(&self, file: &str) -> bool {
         self.weight_map.values().any(|named| named == file)
     }
 

@@ -97,7 +97,7 @@ impl<'o> JoinedCatalog<'o> {
 
     /// Adds a tensor that is not split: a single rank contains all of it.
     pub fn whole(&mut self, name: &str, location: &Location) -> Result<()> {
-        let location = self.located(location)?;
+        let location = self.translate(location)?;
         location.add(self.catalog, name).map(drop)
     }
 
@@ -107,10 +107,10 @@ impl<'o> JoinedCatalog<'o> {
         &mut self,
         name: &str,
         parts: &[&Location],
-        joint: JoinRule,
+        rule: JoinRule,
         max: Option<u64>,
     ) -> Result<()> {
-        let dim = joint.dim();
+        let dim = rule.dim();
         let mut shape = whole_shape(parts, dim)?;
         let (dtype, total) = (parts[0].dtype, shape[dim]);
         let width = dtype.info().and_then(|info| info.element_bytes()).map(i64::from);
@@ -119,10 +119,10 @@ impl<'o> JoinedCatalog<'o> {
         shape[dim] = kept;
         let (mut blocks, mut before) = (Vec::new(), 0);
         for part in parts {
-            let part = self.located(part)?;
+            let part = self.translate(part)?;
             let len = part.shape[dim];
             let strides = part.strides.clone().unwrap_or_else(|| row_major_strides(&part.shape));
-            for rows in rows(joint, len, before, total)? {
+            for rows in rows(rule, len, before, total)? {
                 let count = rows.count.min(kept.saturating_sub(rows.to));
                 let Some((storage, start)) = part.start.filter(|_| count > 0) else { continue };
                 let too_far = || Error::malformed("a part's extent does not fit in 64 bits");
@@ -143,7 +143,7 @@ impl<'o> JoinedCatalog<'o> {
     }
 
     /// Converts a location in the collected catalog to a location in the output catalog.
-    fn located(&mut self, location: &Location) -> Result<Location> {
+    fn translate(&mut self, location: &Location) -> Result<Location> {
         let Some((id, offset)) = location.start else { return Ok(location.clone()) };
         let known = self.declared.get(&id).copied();
         let id = match known {
@@ -204,8 +204,8 @@ pub fn describe_location(location: &Location) -> String {
 
 /// Returns the positions of a part's rows in the whole tensor. `len` is the number of rows in the
 /// part, and `before` is the total number of rows in the preceding parts.
-fn rows(joint: JoinRule, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
-    Ok(match joint {
+fn rows(rule: JoinRule, len: u64, before: u64, total: u64) -> Result<Vec<Rows>> {
+    Ok(match rule {
         JoinRule::Along(_) => vec![Rows { from: 0, step: 1, count: len, to: before }],
         JoinRule::Halves => {
             if !len.is_multiple_of(2) {
@@ -246,8 +246,8 @@ mod tests {
 
     use super::*;
 
-    fn origins(joint: JoinRule, shape: &[u64], ranks: u64) -> Vec<Vec<Vec<u64>>> {
-        let cut = |rank| joint.cut(shape, ranks, rank).unwrap();
+    fn origins(rule: JoinRule, shape: &[u64], ranks: u64) -> Vec<Vec<Vec<u64>>> {
+        let cut = |rank| rule.cut(shape, ranks, rank).unwrap();
         (0..ranks).map(|rank| cut(rank).into_iter().map(|region| region.origin).collect()).collect()
     }
 
@@ -255,10 +255,10 @@ mod tests {
     fn a_rank_has_what_joining_takes_from_it() {
         assert_eq!(origins(JoinRule::Along(1), &[3, 4], 2), [[[0, 0]], [[0, 2]]]);
         assert_eq!(origins(JoinRule::Halves, &[8, 1], 2), [[[0, 0], [4, 0]], [[2, 0], [6, 0]]]);
-        for (joint, shape) in
+        for (rule, shape) in
             [(JoinRule::Along(0), [5, 4]), (JoinRule::Halves, [6, 4]), (JoinRule::Along(1), [4, 5])]
         {
-            let error = joint.cut(&shape, 2, 0).unwrap_err();
+            let error = rule.cut(&shape, 2, 0).unwrap_err();
             assert!(error.to_string().contains("cannot be split evenly"), "{error}");
         }
         assert!(JoinRule::Along(1).cut(&[4], 2, 0).is_err());

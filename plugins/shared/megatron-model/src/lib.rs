@@ -7,7 +7,7 @@
 //! | `names.rs` | the layer and expert numbers in a name, and the pipeline stage of a parameter |
 //! | `placement.rs` | [`Placement`]: how the parts of a parameter form the whole |
 //! | `join.rs` | [`JoinRule`]: joins parts as blocks of a tensor, and finds the regions of a part |
-//! | `same.rs` | checks whether copies have the same bytes |
+//! | `compare.rs` | checks whether copies have the same bytes |
 //! | `grid.rs` | the ranks and their folders |
 //! | `split.rs` | [`Part`]: the parts of a whole model that are assigned to each rank |
 //! | `dist_names.rs` | names in a `torch_dist` checkpoint, in both directions |
@@ -17,18 +17,18 @@
 //! Megatron-DeepSpeed.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod dist_names;
 mod grid;
 mod join;
 mod names;
 mod placement;
-mod same;
 mod split;
 
+pub use compare::same_bytes;
 pub use dist_names::{DistName, dist_name, extra_states, halves, is_extra_state, slice_name, stacked_dims};
 pub use grid::{GridSize, Rank};
 pub use join::{JoinRule, JoinedCatalog, describe_location};
 pub use names::{StageOf, expert, is_before_core, is_counted, numbered, stage_of};
 pub use placement::{Placement, fused, is_embedding, is_gated, is_output, placement, second_of_mlp};
-pub use same::same_bytes;
 pub use split::{ModelFacts, OLD_NAME, Part, split};

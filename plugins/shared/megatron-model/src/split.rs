@@ -54,7 +54,7 @@ pub fn split(
         catalog.tensor_ids().map(|id| catalog.tensor(id)).map(|view| (view.name, view.shape)).collect();
     let layers = count_layers(catalog, facts)?;
     check_divides(size, facts, layers)?;
-    let mut splitting = Splitting { size, facts, shapes, layers, ranks: BTreeMap::new() };
+    let mut splitter = Splitter { size, facts, shapes, layers, ranks: BTreeMap::new() };
     for id in catalog.tensor_ids() {
         let view = catalog.tensor(id);
         let embedding = catalog.tensor_ids().find(|&id| is_embedding(catalog.tensor(id).name));
@@ -67,11 +67,11 @@ pub fn split(
                 "the arguments share the output layer with the embedding, but the model has a separate one",
             )
             .expected("untie_embeddings_and_output_weights, or no such tensor")),
-            false => splitting.add(id, view.name, view.shape),
+            false => splitter.add(id, view.name, view.shape),
         };
         added.map_err(|error| error.tensor(view.name))?;
     }
-    Ok(splitting.ranks)
+    Ok(splitter.ranks)
 }
 
 /// Counts the layers of the model. Fails if their numbers are not consecutive, or if the count
@@ -109,7 +109,7 @@ fn check_divides(size: GridSize, facts: &ModelFacts, layers: u64) -> Result<()> 
     })
 }
 
-struct Splitting<'c> {
+struct Splitter<'c> {
     size: GridSize,
     facts: &'c ModelFacts,
     shapes: HashMap<&'c str, &'c [u64]>,
@@ -117,7 +117,7 @@ struct Splitting<'c> {
     ranks: BTreeMap<Rank, Vec<Part>>,
 }
 
-impl Splitting<'_> {
+impl Splitter<'_> {
     fn add(&mut self, id: TensorId, name: &str, shape: &[u64]) -> Result<()> {
         if is_before_core(name) {
             return Err(Error::unsupported(OLD_NAME));
@@ -143,17 +143,17 @@ impl Splitting<'_> {
                 .expected(format!("padded_vocab_size: {declared}"))
                 .found(found));
         }
-        let joint = self.joint(name, shape)?;
-        self.put(id, &local, shape, stage, joint)?;
+        let rule = self.join_rule(name, shape)?;
+        self.put(id, &local, shape, stage, rule)?;
         if is_embedding(name) && last > 0 && self.facts.untied == Some(false) {
-            self.put(id, OUTPUT, shape, last, joint)?;
+            self.put(id, OUTPUT, shape, last, rule)?;
         }
         Ok(())
     }
 
     /// Returns the rule for splitting the tensor. Returns `None` if each rank contains the whole
     /// tensor.
-    fn joint(&self, name: &str, shape: &[u64]) -> Result<Option<JoinRule>> {
+    fn join_rule(&self, name: &str, shape: &[u64]) -> Result<Option<JoinRule>> {
         let along = match placement(name) {
             _ if self.size.tensor == 1 => return Ok(None),
             Placement::Replicated => return Ok(None),
@@ -182,18 +182,18 @@ impl Splitting<'_> {
         name: &str,
         shape: &[u64],
         stage: u64,
-        joint: Option<JoinRule>,
+        rule: Option<JoinRule>,
     ) -> Result<()> {
         for tensor in 0..self.size.tensor {
-            let regions = match joint {
-                Some(joint) => joint.cut(shape, self.size.tensor, tensor)?,
+            let regions = match rule {
+                Some(rule) => rule.cut(shape, self.size.tensor, tensor)?,
                 None => vec![Region::whole(shape)],
             };
             let mut shape = regions.first().map_or_else(Vec::new, |region| region.shape.clone());
             if let (Some(rows), [_, rest @ ..]) = (shape.first_mut(), &*regions) {
                 *rows += rest.iter().map(|region| region.shape[0]).sum::<u64>();
             }
-            let is_copy = name == OUTPUT && self.facts.untied == Some(false) || joint.is_none() && tensor > 0;
+            let is_copy = name == OUTPUT && self.facts.untied == Some(false) || rule.is_none() && tensor > 0;
             let part = Part { name: name.to_owned(), tensor: id, shape, regions, is_copy };
             self.ranks.entry(Rank { stage, expert: 0, tensor }).or_default().push(part);
         }

@@ -59,8 +59,8 @@ pub enum Value {
 enum FieldStart {
     Whole(Value),
     Len(u64),
-    GroupBegins,
-    GroupEnds,
+    GroupStart,
+    GroupEnd,
     Unknown(u32),
 }
 
@@ -105,11 +105,11 @@ impl<'a> Wire<'a> {
         let value = match head {
             FieldStart::Whole(value) => value,
             FieldStart::Len(len) => Value::Bytes(self.content(rest, len)?),
-            FieldStart::GroupBegins => {
+            FieldStart::GroupStart => {
                 self.skip_group(rest, number)?;
                 Value::Group
             }
-            FieldStart::GroupEnds => {
+            FieldStart::GroupEnd => {
                 return Err(self.malformed(at, "the end of a protobuf group without its start"));
             }
             FieldStart::Unknown(other) => {
@@ -128,8 +128,8 @@ impl<'a> Wire<'a> {
                 0 => FieldStart::Whole(Value::Varint(take_exact_varint(bytes)?)),
                 1 => FieldStart::Whole(Value::Fixed64(u64::from_le_bytes(take_array(bytes)?))),
                 2 => FieldStart::Len(take_exact_varint(bytes)?),
-                3 => FieldStart::GroupBegins,
-                4 => FieldStart::GroupEnds,
+                3 => FieldStart::GroupStart,
+                4 => FieldStart::GroupEnd,
                 5 => FieldStart::Whole(Value::Fixed32(u32::from_le_bytes(take_array(bytes)?))),
                 other => FieldStart::Unknown(other),
             };
@@ -158,8 +158,8 @@ impl<'a> Wire<'a> {
                 (_, FieldStart::Len(len)) => {
                     self.content(rest, len)?;
                 }
-                (number, FieldStart::GroupBegins) if open.len() < MAX_GROUP_DEPTH => open.push(number),
-                (number, FieldStart::GroupEnds) if number == innermost => drop(open.pop()),
+                (number, FieldStart::GroupStart) if open.len() < MAX_GROUP_DEPTH => open.push(number),
+                (number, FieldStart::GroupEnd) if number == innermost => drop(open.pop()),
                 _ => return Err(self.malformed(at, "protobuf groups do not match, or are nested too deep")),
             }
         }

@@ -23,8 +23,8 @@ pub struct Member {
 }
 
 /// Whether to continue with the next piece of the content.
-enum Next {
-    Go,
+enum Flow {
+    Continue,
     Stop,
 }
 
@@ -56,7 +56,7 @@ impl Member {
         let mut bytes = Vec::new();
         self.inflate(source, &mut |piece| {
             bytes.extend_from_slice(piece);
-            Ok(if bytes.len() as u64 >= len { Next::Stop } else { Next::Go })
+            Ok(if bytes.len() as u64 >= len { Flow::Stop } else { Flow::Continue })
         })?;
         if (bytes.len() as u64) < len {
             return Err(self.too_short(len, bytes.len() as u64));
@@ -79,7 +79,7 @@ impl Member {
             }
             crc.update(piece);
             output.write(piece)?;
-            Ok(Next::Go)
+            Ok(Flow::Continue)
         })?;
         if len < self.len {
             return Err(self.too_short(self.len, len));
@@ -109,7 +109,7 @@ impl Member {
         self.crc ^ moved.finalize()
     }
 
-    fn each_piece(&self, source: &dyn Source, take: &mut dyn FnMut(&[u8]) -> Result<Next>) -> Result<()> {
+    fn each_piece(&self, source: &dyn Source, take: &mut dyn FnMut(&[u8]) -> Result<Flow>) -> Result<()> {
         if self.method == Method::Deflated {
             return self.inflate(source, take);
         }
@@ -129,7 +129,7 @@ impl Member {
         Ok(&buffer[..len])
     }
 
-    fn inflate(&self, source: &dyn Source, take: &mut dyn FnMut(&[u8]) -> Result<Next>) -> Result<()> {
+    fn inflate(&self, source: &dyn Source, take: &mut dyn FnMut(&[u8]) -> Result<Flow>) -> Result<()> {
         let at = |error: Error, offset: u64| {
             let error = error.context(format!("zip entry {:?}", self.name));
             error.file(source.name(self.stored.file)).offset(self.stored.offset + offset)
@@ -147,7 +147,7 @@ impl Member {
                     .decompress(&input[used..], &mut output, FlushDecompress::None)
                     .map_err(|e| at(Error::malformed(format!("invalid deflate data: {e}")), done))?;
                 let made = usize::try_from(inflater.total_out() - before).unwrap_or(usize::MAX);
-                if made > 0 && matches!(take(&output[..made])?, Next::Stop) {
+                if made > 0 && matches!(take(&output[..made])?, Flow::Stop) {
                     return Ok(());
                 }
                 match status {

@@ -1,7 +1,7 @@
 //! Reads the `tokenizer.json` of a byte-level BPE tokenizer. Each byte is represented by a
 //! character, and merges are ordered.
 
-use super::{NORMAL, added, empty, malformed, merges, refused, splits, vocab};
+use super::{NORMAL, added, empty, malformed, merges, splits, unsupported_error, vocab};
 use crate::entries::Entries;
 use serde_json::Value as Json;
 use tensorferry_sdk::Result;
@@ -17,14 +17,19 @@ pub(super) fn add_to(
         // llama.cpp does not normalize its input, but almost all text is already in this normal
         // form.
         normalizer if normalizer["type"] == "NFC" => {}
-        normalizer => return Err(refused(&format!("the normalizer {}", splits::shown(normalizer)))),
+        normalizer => {
+            return Err(unsupported_error(&format!("the normalizer {}", splits::shown(normalizer))));
+        }
     }
     let pre = match pre {
         Some(pre) => pre,
         None => splits::word_of(json).ok_or_else(|| {
-            refused(&format!("this way of splitting text, {}", splits::shown(&json["pre_tokenizer"])))
-                .expected(format!("one of {}", splits::words()))
-                .hint("pass -o set=tokenizer.ggml.pre=string:WORD with the word for an equivalent split")
+            unsupported_error(&format!(
+                "this way of splitting text, {}",
+                splits::shown(&json["pre_tokenizer"])
+            ))
+            .expected(format!("one of {}", splits::words()))
+            .hint("pass -o set=tokenizer.ggml.pre=string:WORD with the word for an equivalent split")
         })?,
     };
     let mut vocabulary = empty(json, declared)?;

@@ -12,7 +12,7 @@ use tensorferry_torch_file::Location;
 /// Number of bytes of each tensor that are read at a time.
 const CHUNK: u64 = 1 << 20;
 /// Length in bytes above which equal checksums are considered proof that two tensors are equal.
-const LONG: u64 = 16 << 20;
+const MIN_CHECKSUM_LEN: u64 = 16 << 20;
 
 /// The range of bytes that a tensor covers.
 struct TensorExtent<'c> {
@@ -30,17 +30,19 @@ pub fn same_bytes(
     pair: (&Location, &Location),
     context: &dyn Context,
 ) -> Result<bool> {
-    let (Some(a), Some(b)) = (reach(catalog, pair.0)?, reach(catalog, pair.1)?) else { return Ok(true) };
+    let (Some(a), Some(b)) = (tensor_extent(catalog, pair.0)?, tensor_extent(catalog, pair.1)?) else {
+        return Ok(true);
+    };
     if pair.0.strides != pair.1.strides || a.len != b.len || a.storage.byte_order != b.storage.byte_order {
         return Err(Error::unsupported("cannot compare copies with different strides or byte orders"));
     }
     if (a.file, a.offset) == (b.file, b.offset) {
         return Ok(true);
     }
-    let whole = |reach: &TensorExtent<'_>| reach.storage.len == reach.len;
+    let whole = |extent: &TensorExtent<'_>| extent.storage.len == extent.len;
     if let (true, true, Some(first), Some(second)) =
         (whole(&a), whole(&b), &a.storage.digest, &b.storage.digest)
-        && (first != second || a.len > LONG)
+        && (first != second || a.len > MIN_CHECKSUM_LEN)
     {
         return Ok(first == second);
     }
@@ -62,7 +64,7 @@ pub fn same_bytes(
     Ok(true)
 }
 
-fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<TensorExtent<'c>>> {
+fn tensor_extent<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<TensorExtent<'c>>> {
     let Some((id, offset)) = location.start else { return Ok(None) };
     let storage = catalog.storage(id).ok_or_else(|| Error::plugin("unknown storage"))?;
     let StorageLocation::File { file, offset: start } = storage.location else {
@@ -73,8 +75,8 @@ fn reach<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option<TensorE
     // All views are inside their storages, so these numbers cannot overflow.
     let elements = match &location.strides {
         None => element_count(&location.shape)?,
-        Some(strides) => location.shape.iter().zip(strides).fold(1_u64, |reach, (&len, &stride)| {
-            reach.saturating_add(len.saturating_sub(1).saturating_mul(stride.unsigned_abs()))
+        Some(strides) => location.shape.iter().zip(strides).fold(1_u64, |span, (&len, &stride)| {
+            span.saturating_add(len.saturating_sub(1).saturating_mul(stride.unsigned_abs()))
         }),
     };
     let info = location.dtype.info();
