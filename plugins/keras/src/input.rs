@@ -35,7 +35,7 @@ pub(crate) struct Input {
 /// Location of an HDF5 file.
 pub(crate) enum Weights {
     /// A whole file, or a stored member of an archive.
-    At(Extent),
+    Stored(Extent),
     /// A deflated member of an archive.
     Deflated(Member),
 }
@@ -78,7 +78,7 @@ impl Input {
         if has_suffix(&name, MAP_SUFFIX) {
             return shards(source, &name, extent, limits).map_err(|error| error.file(&name));
         }
-        Ok(Self::of(vec![Weights::At(extent)]))
+        Ok(Self::of(vec![Weights::Stored(extent)]))
     }
 
     fn of(weights: Vec<Weights>) -> Self {
@@ -134,7 +134,11 @@ fn folder(source: &dyn Source, limits: &Limits) -> Result<Input> {
         Extent::whole(source, source.open(name)?).read(source, limits).map(Some)
     };
     let weights = Extent::whole(source, source.open(WEIGHTS)?);
-    Ok(Input { config: read(CONFIG)?, metadata: read(METADATA)?, ..Input::of(vec![Weights::At(weights)]) })
+    Ok(Input {
+        config: read(CONFIG)?,
+        metadata: read(METADATA)?,
+        ..Input::of(vec![Weights::Stored(weights)])
+    })
 }
 
 fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input> {
@@ -173,7 +177,7 @@ fn archive(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Input
         }
     }
     let weights = match weights {
-        Some(member) if member.method == Method::Stored => Weights::At(member.stored),
+        Some(member) if member.method == Method::Stored => Weights::Stored(member.stored),
         Some(member) => Weights::Deflated(member),
         None if is_npz => {
             return Err(Error::unsupported("the weights are in model.weights.npz, as pickled objects"));
@@ -232,7 +236,7 @@ fn shards(source: &dyn Source, name: &str, extent: Extent, limits: &Limits) -> R
     }
     let open = |file: &String| {
         let id = source.open(file).map_err(|error| error.context(format!("a shard of {name:?}")))?;
-        Ok(Weights::At(Extent::whole(source, id)))
+        Ok(Weights::Stored(Extent::whole(source, id)))
     };
     let weights = files.iter().map(open).collect::<Result<_>>()?;
     let stem = strip_suffix(name, MAP_SUFFIX).filter(|_| *source.entry() != Entry::Folder);

@@ -57,7 +57,7 @@ impl Template {
         let source = context.open(like)?;
         // Sets of shards cannot be copied, so a user who passes a shard means only that file.
         let input = Input::find(&*source, true, context)?;
-        let [Weights::At(weights)] = &*input.weights else {
+        let [Weights::Stored(weights)] = &*input.weights else {
             return Err(Error::unsupported("-o like= cannot use sharded or compressed weights")
                 .hint("pass a single file of weights, or an archive with uncompressed weights (zip -0)"));
         };
@@ -273,7 +273,7 @@ impl Template {
 
     /// Adds all files of the archive except the weights, the configuration and the metadata.
     fn other_files(&self, layout: &mut dyn LayoutSink, context: &dyn Context) -> Result<()> {
-        let Some(archive) = &self.input.archive else { return self.lose_assets(layout) };
+        let Some(archive) = &self.input.archive else { return self.report_lost_assets(layout) };
         for (index, entry) in archive.entries().iter().enumerate() {
             if ![WEIGHTS, CONFIG, METADATA].contains(&&*entry.name) && !entry.name.ends_with('/') {
                 let file = layout.file(&entry.name, Role::Data)?;
@@ -283,7 +283,7 @@ impl Template {
         Ok(())
     }
 
-    fn lose_assets(&self, layout: &mut dyn LayoutSink) -> Result<()> {
+    fn report_lost_assets(&self, layout: &mut dyn LayoutSink) -> Result<()> {
         let is_folder = *self.source.entry() == Entry::Folder;
         if is_folder && self.source.folders("")?.iter().any(|name| name == ASSETS) {
             let why =
@@ -329,7 +329,7 @@ impl Template {
             zip.bytes(CONFIG, config)?;
             zip.data(WEIGHTS, len, |layout, file| self.weights(file, chosen, layout))?;
             let plan = zip.finish()?;
-            self.lose_assets(layout)?;
+            self.report_lost_assets(layout)?;
             return Ok(ArchivePlan(plan));
         };
         for (index, entry) in archive.entries().iter().enumerate() {

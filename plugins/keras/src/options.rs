@@ -9,7 +9,7 @@ use tensorferry_sdk::{Dtype, Error, OptionSpec, Options, Result, TypedOption};
 pub(crate) enum Opaque {
     Refuse,
     Bytes,
-    Is(Dtype),
+    Dtype(Dtype),
 }
 
 const NAMES: TypedOption<bool> = TypedOption::choice(
@@ -24,9 +24,9 @@ const OPAQUE: TypedOption<Opaque> = TypedOption::choice(
     &[
         ("refuse", Opaque::Refuse),
         ("bytes", Opaque::Bytes),
-        ("bf16", Opaque::Is(Dtype::BF16)),
-        ("f8_e4m3", Opaque::Is(Dtype::F8_E4M3)),
-        ("f8_e5m2", Opaque::Is(Dtype::F8_E5M2)),
+        ("bf16", Opaque::Dtype(Dtype::BF16)),
+        ("f8_e4m3", Opaque::Dtype(Dtype::F8_E4M3)),
+        ("f8_e5m2", Opaque::Dtype(Dtype::F8_E5M2)),
     ],
     "untyped elements: leave them out, read them as bytes, or read them as this dtype",
 );

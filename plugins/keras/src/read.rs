@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 use tensorferry_zip::Extent;
 
 /// Values of the attribute `dtype` that mark elements for which HDF5 has no type.
-const MARKS: &[(&str, Dtype)] =
+const DTYPE_NAMES: &[(&str, Dtype)] =
     &[("bfloat16", Dtype::BF16), ("float8_e4m3fn", Dtype::F8_E4M3), ("float8_e5m2", Dtype::F8_E5M2)];
 /// Allowed number of missing chunks: 16 per existing chunk, plus `entries / 64`.
 const MAX_MISSING_CHUNKS: (u64, u64) = (16, 64);
@@ -119,7 +119,7 @@ impl TensorReader for Reader {
 impl Weights {
     fn extent(&self) -> Option<Extent> {
         match self {
-            Self::At(extent) => Some(*extent),
+            Self::Stored(extent) => Some(*extent),
             Self::Deflated(_) => None,
         }
     }
@@ -159,7 +159,7 @@ enum ReadDataset {
 
 /// Location of a dataset's bytes in the catalog.
 enum StoredData {
-    Nowhere,
+    Empty,
     Whole(StorageId),
     Fill(StorageId),
     Grid { grid: Grid, absent: u64 },
@@ -194,7 +194,7 @@ impl Tensors<'_> {
             }
         };
         let id = match placed {
-            StoredData::Nowhere => self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new())?,
+            StoredData::Empty => self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new())?,
             StoredData::Whole(storage) => self.catalog.tensor(name, dtype, shape, *storage, 0)?,
             StoredData::Grid { grid, absent } => {
                 self.count_absent(*absent)?;
@@ -224,7 +224,7 @@ impl Tensors<'_> {
             Element::Number(dtype, order) => (dtype, order),
             Element::FixedText(_) | Element::VariableText => return self.strings(file, dataset),
             Element::Opaque => match self.opaque(file, &dataset)? {
-                Some(Opaque::Is(dtype)) => (dtype, ByteOrder::Little),
+                Some(Opaque::Dtype(dtype)) => (dtype, ByteOrder::Little),
                 Some(Opaque::Bytes) => {
                     dataset.shape.push(dataset.datatype.width);
                     dataset.datatype.inner.push(dataset.datatype.width);
@@ -250,16 +250,16 @@ impl Tensors<'_> {
             dtype.info().and_then(|info| info.element_bytes()).is_some_and(|bytes| u64::from(bytes) == width)
         };
         if let Some(mark) = dataset.attributes.text(file, "dtype")? {
-            let known = MARKS.iter().find(|(name, dtype)| *name == mark && fits(*dtype));
+            let known = DTYPE_NAMES.iter().find(|(name, dtype)| *name == mark && fits(*dtype));
             if let Some((_, dtype)) = known {
-                return Ok(Some(Opaque::Is(*dtype)));
+                return Ok(Some(Opaque::Dtype(*dtype)));
             }
         }
         if self.bf16 && fits(Dtype::BF16) {
-            return Ok(Some(Opaque::Is(Dtype::BF16)));
+            return Ok(Some(Opaque::Dtype(Dtype::BF16)));
         }
         Ok(match self.options.opaque {
-            Opaque::Is(dtype) if !fits(dtype) => None,
+            Opaque::Dtype(dtype) if !fits(dtype) => None,
             Opaque::Refuse => None,
             declared => Some(declared),
         })
@@ -291,7 +291,7 @@ impl Tensors<'_> {
 
     fn place(&mut self, dataset: &Dataset, dtype: Dtype, order: ByteOrder) -> Result<StoredData> {
         Ok(match &dataset.place {
-            DataLocation::Empty => StoredData::Nowhere,
+            DataLocation::Empty => StoredData::Empty,
             DataLocation::File(extent) => {
                 let storage = self.range(*extent);
                 StoredData::Whole(self.catalog.storage(storage.byte_order(order))?)

@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 };
 
 /// Dtypes that are never used for quantized codes.
-const NEVER_CODES: [Dtype; 7] =
+const NON_CODE_DTYPES: [Dtype; 7] =
     [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::I64, Dtype::BOOL, Dtype::STR];
 
 pub(crate) struct Reader;
@@ -129,7 +129,7 @@ impl ModelReader<'_> {
         let placed = TensorProto::read(wire, &found.message, self.context.limits())
             .and_then(|tensor| Ok((self.place(wire, &name, &found.message, &tensor)?, tensor)));
         let (id, tensor) = placed.map_err(|error| error.tensor(&name))?;
-        if !NEVER_CODES.contains(&tensor.row.dtype) {
+        if !NON_CODE_DTYPES.contains(&tensor.row.dtype) {
             self.narrow.insert(found.name.clone(), id);
         }
         Ok(tensor)

@@ -34,7 +34,7 @@ const MAX_GRAPHS: usize = 32;
 /// Maximum number of path bytes per byte of the model. The path of a tensor contains the names of
 /// all enclosing graphs.
 const PATH_BYTES: u64 = 64;
-const FREE_PATH_BYTES: u64 = 1 << 20;
+const PATH_BYTES_ALLOWANCE: u64 = 1 << 20;
 /// Attributes of a Constant node that contain numbers or strings instead of a tensor.
 const PLAIN_ATTRIBUTES: [&str; 6] =
     ["value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings"];
@@ -133,7 +133,7 @@ impl Walk<'_> {
     /// Counts the bytes of a new path. The file contains the name of a graph only once, but the
     /// path of every tensor in the graph repeats it.
     fn count_path(&mut self, wire: &Wire<'_>, at: u64, path: &str) -> Result<()> {
-        let paid = wire.whole().end.saturating_mul(PATH_BYTES).saturating_add(FREE_PATH_BYTES);
+        let paid = wire.whole().end.saturating_mul(PATH_BYTES).saturating_add(PATH_BYTES_ALLOWANCE);
         let max = self.context.limits().header_bytes.min(paid);
         self.path_bytes = self.path_bytes.saturating_add(path.len() as u64);
         if self.path_bytes <= max {

@@ -31,9 +31,9 @@ const MAX_MODEL_BYTES: u64 = i32::MAX as u64;
 const MIN_EXTERNAL_BYTES: u64 = 1024;
 /// Minimum size in bytes of elements that are aligned to a page. Shorter elements are aligned to a
 /// cache line.
-const LONG: u64 = 1 << 20;
+const MIN_PAGE_ALIGNED_LEN: u64 = 1 << 20;
 const PAGE: u64 = 4096;
-const LINE: u64 = 64;
+const CACHE_LINE: u64 = 64;
 
 pub(crate) struct Writer {
     pub(crate) options: WriteOptions,
@@ -250,7 +250,7 @@ impl Template {
                 continue;
             };
             let content = if goes_out(slot) {
-                let alignment = if slot.tensor.len >= LONG { PAGE } else { LINE };
+                let alignment = if slot.tensor.len >= MIN_PAGE_ALIGNED_LEN { PAGE } else { CACHE_LINE };
                 let offset = end.next_multiple_of(alignment);
                 end = offset.saturating_add(slot.tensor.len);
                 data.push((alignment, elements));

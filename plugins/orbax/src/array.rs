@@ -49,7 +49,7 @@ impl ChunkTotals {
     /// limit.
     const MAX_MISSING: (u64, u64) = (16, 64);
 
-    fn chunk(&mut self, limits: &Limits) -> Result<()> {
+    fn count_chunk(&mut self, limits: &Limits) -> Result<()> {
         self.chunks += 1;
         if self.chunks > limits.entries {
             return Err(Error::limit("too many chunks")
@@ -59,7 +59,7 @@ impl ChunkTotals {
         Ok(())
     }
 
-    fn absent(&mut self, count: u64, limits: &Limits) -> Result<()> {
+    fn count_absent(&mut self, count: u64, limits: &Limits) -> Result<()> {
         self.absent = self.absent.saturating_add(count);
         let (times, share) = Self::MAX_MISSING;
         let max = (limits.entries / share).saturating_add(times.saturating_mul(self.chunks));
@@ -80,7 +80,7 @@ impl ChunkTotals {
         Err(error.expected(format!("at most {}", limits.header_bytes)))
     }
 
-    fn expanded(&mut self, len: u64, stored: u64, limits: &Limits) -> Result<()> {
+    fn count_expanded(&mut self, len: u64, stored: u64, limits: &Limits) -> Result<()> {
         self.expanded = self.expanded.saturating_add(len.saturating_sub(stored));
         let max = limits.expanded_bytes;
         if self.expanded <= max {
@@ -205,7 +205,7 @@ impl<'a> Arrays<'a> {
                 if stores_all {
                     return Err(Error::malformed("a chunk of the array is missing").expected(chunk));
                 }
-                self.counted.absent(1, self.context.limits())?;
+                self.counted.count_absent(1, self.context.limits())?;
                 found.missed += 1;
                 continue;
             };
@@ -244,7 +244,7 @@ impl<'a> Arrays<'a> {
             tile.clone_from(shape);
             vec![None]
         } else {
-            self.counted.absent(absent.saturating_sub(missed), self.context.limits())?;
+            self.counted.count_absent(absent.saturating_sub(missed), self.context.limits())?;
             let mut listed = vec![None; usize::try_from(total).unwrap_or(usize::MAX)];
             for (number, storage) in tiles {
                 if let Some(tile) = usize::try_from(number).ok().and_then(|number| listed.get_mut(number)) {
@@ -280,7 +280,7 @@ impl<'a> Arrays<'a> {
             if number % (1 << 10) == 0 {
                 self.context.check_cancelled()?;
             }
-            self.counted.chunk(self.context.limits())?;
+            self.counted.count_chunk(self.context.limits())?;
             let Some(part) = entry else { continue };
             let place = grid_position(number, &counts);
             let place = place.iter().zip(inner).zip(start);
@@ -309,9 +309,9 @@ impl<'a> Arrays<'a> {
     /// Adds the storage of a chunk to the catalog.
     fn chunk(&mut self, span: &Span, found: &FoundChunks<'_>) -> Result<StorageId> {
         let (encoding, bytes, limits) = (found.encoding, found.tile_bytes, self.context.limits());
-        self.counted.chunk(limits)?;
+        self.counted.count_chunk(limits)?;
         let storage = if encoding.chain != Chain::default() {
-            self.counted.expanded(bytes, span.len(), limits)?;
+            self.counted.count_expanded(bytes, span.len(), limits)?;
             let handle = self.encoded.len() as u64;
             self.encoded.push(Chunk {
                 span: span.clone(),

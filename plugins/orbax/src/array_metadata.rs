@@ -8,7 +8,7 @@
 //! ```
 
 use crate::json::Json;
-use crate::locate::below;
+use crate::locate::subfolders;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use tensorferry_sdk::{Error, Limits, Result, Source};
@@ -25,7 +25,7 @@ pub(crate) fn read(
     limits: &Limits,
 ) -> Result<HashMap<String, Vec<(String, Json)>>> {
     let mut found = HashMap::new();
-    if !below(source, folder.trim_end_matches('/'))?.iter().any(|name| name == FOLDER) {
+    if !subfolders(source, folder.trim_end_matches('/'))?.iter().any(|name| name == FOLDER) {
         return Ok(found);
     }
     for name in source.list(&format!("{folder}{FOLDER}/"))? {

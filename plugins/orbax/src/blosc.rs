@@ -16,7 +16,7 @@ use crate::chunk_io::{SizedSink, SpanReader};
 use std::io::Read;
 use tensorferry_sdk::{Context, Error, Result};
 
-fn wrong(what: &str) -> Error {
+fn malformed(what: &str) -> Error {
     Error::malformed(format!("invalid Blosc data: {what}"))
 }
 
@@ -30,19 +30,19 @@ pub(crate) fn decode(
     let mut bytes = Vec::new();
     // Blosc buffers are shorter than 2 GiB.
     let read = input.take(max.min(1 << 31) + 1).read_to_end(&mut bytes);
-    read.map_err(|error| wrong("read error").found(error))?;
+    read.map_err(|error| malformed("read error").found(error))?;
     if bytes.len() as u64 > max {
         return Err(Error::limit("a Blosc chunk is too long to hold in memory")
             .expected(format!("at most {max} bytes")));
     }
     let word = |at: usize| {
         let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_le_bytes);
-        word.and_then(|word| usize::try_from(word).ok()).ok_or_else(|| wrong("truncated"))
+        word.and_then(|word| usize::try_from(word).ok()).ok_or_else(|| malformed("truncated"))
     };
-    let &[_, _, flags, width, ..] = &*bytes else { return Err(wrong("truncated")) };
+    let &[_, _, flags, width, ..] = &*bytes else { return Err(malformed("truncated")) };
     let (len, block_len, packed) = (word(4)?, word(8)?, word(12)?);
     if packed != bytes.len() {
-        return Err(wrong("wrong total length").expected(packed).found(bytes.len()));
+        return Err(malformed("wrong total length").expected(packed).found(bytes.len()));
     }
     if len as u64 != output.left {
         let error = Error::malformed("the length of a chunk does not match its shape");
@@ -50,10 +50,10 @@ pub(crate) fn decode(
     }
     if flags & 2 != 0 {
         return output
-            .write(bytes.get(16..).filter(|raw| raw.len() == len).ok_or_else(|| wrong("wrong length"))?);
+            .write(bytes.get(16..).filter(|raw| raw.len() == len).ok_or_else(|| malformed("wrong length"))?);
     }
     if block_len == 0 || block_len > len.max(1) || width == 0 || block_len as u64 > max {
-        return Err(wrong("invalid block length").found(block_len));
+        return Err(malformed("invalid block length").found(block_len));
     }
     let width = usize::from(width);
     for block in 0..len.div_ceil(block_len) {
@@ -62,15 +62,15 @@ pub(crate) fn decode(
         let is_split = flags & 16 == 0 && width <= 16 && block_len / width >= 128 && size == block_len;
         let splits = if is_split { width } else { 1 };
         if !size.is_multiple_of(splits) {
-            return Err(wrong("a block cannot be split evenly"));
+            return Err(malformed("a block cannot be split evenly"));
         }
         let mut at = word(16 + 4 * block)?;
         let mut plain = vec![0; size];
         for part in plain.chunks_exact_mut(size / splits) {
             let packed = word(at)?;
             let start = at + 4;
-            let end = start.checked_add(packed).ok_or_else(|| wrong("a part is too long"))?;
-            let from = bytes.get(start..end).ok_or_else(|| wrong("a part extends past the end"))?;
+            let end = start.checked_add(packed).ok_or_else(|| malformed("a part is too long"))?;
+            let from = bytes.get(start..end).ok_or_else(|| malformed("a part extends past the end"))?;
             if from.len() == part.len() {
                 part.copy_from_slice(from);
             } else {
@@ -78,7 +78,7 @@ pub(crate) fn decode(
             }
             at = end;
         }
-        output.write(&unshuffled(&plain, flags, width))?;
+        output.write(&unshuffle(&plain, flags, width))?;
     }
     Ok(())
 }
@@ -87,34 +87,36 @@ pub(crate) fn decode(
 fn unpack(codec: u8, from: &[u8], to: &mut [u8]) -> Result<()> {
     let len = to.len();
     let written = match codec {
-        0 => blosclz(from, to).ok_or_else(|| wrong("blosclz"))?,
-        1 => lz4_flex::block::decompress_into(from, to).map_err(|error| wrong("lz4").found(error))?,
+        0 => blosclz(from, to).ok_or_else(|| malformed("blosclz"))?,
+        1 => lz4_flex::block::decompress_into(from, to).map_err(|error| malformed("lz4").found(error))?,
         2 => {
-            let says = snap::raw::decompress_len(from).map_err(|error| wrong("snappy").found(error))?;
+            let says = snap::raw::decompress_len(from).map_err(|error| malformed("snappy").found(error))?;
             if says != len {
-                return Err(wrong("snappy").expected(len).found(says));
+                return Err(malformed("snappy").expected(len).found(says));
             }
-            snap::raw::Decoder::new().decompress(from, to).map_err(|error| wrong("snappy").found(error))?
+            snap::raw::Decoder::new()
+                .decompress(from, to)
+                .map_err(|error| malformed("snappy").found(error))?
         }
-        3 => filled(&mut flate2::read::ZlibDecoder::new(from), to)?,
+        3 => read_all(&mut flate2::read::ZlibDecoder::new(from), to)?,
         4 => {
             let decoder = zstd::stream::read::Decoder::new(from);
-            filled(&mut decoder.map_err(|error| wrong("zstd").found(error))?, to)?
+            read_all(&mut decoder.map_err(|error| malformed("zstd").found(error))?, to)?
         }
         other => return Err(Error::unsupported("unknown Blosc codec").found(other)),
     };
-    if written == len { Ok(()) } else { Err(wrong("a part is too short").expected(len).found(written)) }
+    if written == len { Ok(()) } else { Err(malformed("a part is too short").expected(len).found(written)) }
 }
 
-fn filled(from: &mut dyn Read, to: &mut [u8]) -> Result<usize> {
-    from.read_exact(to).map_err(|error| wrong("a part").found(error))?;
-    let more = from.read(&mut [0]).map_err(|error| wrong("a part").found(error))?;
-    if more > 0 { Err(wrong("a part is too long")) } else { Ok(to.len()) }
+fn read_all(from: &mut dyn Read, to: &mut [u8]) -> Result<usize> {
+    from.read_exact(to).map_err(|error| malformed("a part").found(error))?;
+    let more = from.read(&mut [0]).map_err(|error| malformed("a part").found(error))?;
+    if more > 0 { Err(malformed("a part is too long")) } else { Ok(to.len()) }
 }
 
 /// Decodes Blosc's variant of FastLZ, which has longer match distances. Returns the decoded length.
 fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
-    const FAR: usize = 8191;
+    const MAX_DISTANCE: usize = 8191;
     let (mut input, mut at) = (from.iter().copied(), 0_usize);
     let mut control = usize::from(input.next()? & 31);
     loop {
@@ -133,7 +135,7 @@ fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
             let low = input.next()?;
             len += 3;
             if low == 255 && distance == 31 << 8 {
-                distance = (usize::from(input.next()?) << 8) + usize::from(input.next()?) + FAR;
+                distance = (usize::from(input.next()?) << 8) + usize::from(input.next()?) + MAX_DISTANCE;
             } else {
                 distance += usize::from(low);
             }
@@ -159,7 +161,7 @@ fn blosclz(from: &[u8], to: &mut [u8]) -> Option<usize> {
 }
 
 /// Reverses the shuffling of bytes or bits.
-fn unshuffled(block: &[u8], flags: u8, width: usize) -> Vec<u8> {
+fn unshuffle(block: &[u8], flags: u8, width: usize) -> Vec<u8> {
     let count = block.len() / width;
     let mut plain = block.to_vec();
     if flags & 1 != 0 && width > 1 {

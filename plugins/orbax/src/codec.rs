@@ -53,7 +53,7 @@ pub(crate) struct Chunk {
 
 impl EncodedStorage for Chunk {
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
-        self.decoded(source, output, context).map_err(|error| {
+        self.decode_chunk(source, output, context).map_err(|error| {
             let error = error.tensor(&*self.array);
             match &self.span {
                 Span::File { file, offset, .. } => error.file(source.name(*file)).offset(*offset),
@@ -64,7 +64,12 @@ impl EncodedStorage for Chunk {
 }
 
 impl Chunk {
-    fn decoded(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+    fn decode_chunk(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
         let mut end = self.span.len();
         for _ in 0..self.chain.checksums {
             end =
@@ -77,7 +82,7 @@ impl Chunk {
             None => copy(&mut input, &mut output, context),
             Some(Compressor::Zstd) => match zstd::stream::read::Decoder::new(&mut input) {
                 Ok(mut decoder) => copy(&mut decoder, &mut output, context),
-                Err(error) => Err(wrong(&error)),
+                Err(error) => Err(decode_error(&error)),
             },
             Some(Compressor::Gzip) => {
                 copy(&mut flate2::read::MultiGzDecoder::new(&mut input), &mut output, context)
@@ -121,7 +126,7 @@ impl Chunk {
 
 const PIECE: usize = 64 << 10;
 
-fn wrong(error: &io::Error) -> Error {
+fn decode_error(error: &io::Error) -> Error {
     Error::malformed("a chunk cannot be decompressed").found(error)
 }
 
@@ -133,7 +138,7 @@ fn copy(from: &mut dyn Read, to: &mut SizedSink<'_>, context: &dyn Context) -> R
             Ok(0) => return Ok(()),
             Ok(len) => to.write(&buffer[..len])?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(wrong(&error)),
+            Err(error) => return Err(decode_error(&error)),
         }
     }
 }

@@ -25,18 +25,18 @@ const PROCESS: &str = "ocdbt.process_";
 const RANDOM_KEYS: [&str; 2] = ["jax_random_key", "np_random_key"];
 
 /// Returns whether the entry is a file that occurs only in trees.
-pub(crate) fn names_a_tree(entry: &Entry) -> bool {
+pub(crate) fn is_tree_name(entry: &Entry) -> bool {
     matches!(entry, Entry::File(name) if [METADATA, MANIFEST].contains(&&**name))
 }
 
 /// Returns whether the entry is a file that the user may pass instead of its folder.
 pub(crate) fn is_tree_file(entry: &Entry) -> bool {
-    names_a_tree(entry) || matches!(entry, Entry::File(name) if name == AGGREGATE)
+    is_tree_name(entry) || matches!(entry, Entry::File(name) if name == AGGREGATE)
 }
 
 /// Returns whether the folder of the source contains folders of zarr arrays.
 pub(crate) fn has_arrays(source: &dyn Source) -> Result<bool> {
-    for name in below(source, "")? {
+    for name in subfolders(source, "")? {
         if is_array(source, &name)? {
             return Ok(true);
         }
@@ -49,7 +49,7 @@ pub(crate) fn is_array(source: &dyn Source, folder: &str) -> Result<bool> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Located {
+pub(crate) enum CheckpointLayout {
     /// The folder and the item name of each tree. A folder name is empty or ends with a slash.
     Trees(Vec<(String, String)>),
     /// A folder of zarr arrays without a tree.
@@ -60,7 +60,7 @@ pub(crate) enum Located {
 }
 
 /// Returns whether a folder with this name contains the store of one process.
-pub(crate) fn is_of_process(name: &str) -> bool {
+pub(crate) fn is_process_folder(name: &str) -> bool {
     name.starts_with(PROCESS)
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn has_uncommitted(source: &dyn Source) -> Result<bool> {
     if is_uncommitted(source, "")? {
         return Ok(true);
     }
-    for name in below(source, "")?.iter().filter(|name| step(name).is_some()) {
+    for name in subfolders(source, "")?.iter().filter(|name| step(name).is_some()) {
         if is_uncommitted(source, &format!("{name}/"))? {
             return Ok(true);
         }
@@ -106,7 +106,7 @@ fn is_tree(source: &dyn Source, folder: &str) -> Result<bool> {
 }
 
 /// Returns the names of the folders inside a folder.
-pub(crate) fn below(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
+pub(crate) fn subfolders(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
     let names = source.folders(folder)?.into_iter();
     Ok(names
         .map(|name| name.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned())
@@ -116,19 +116,19 @@ pub(crate) fn below(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
 /// Parses the step number in a folder's name, which consists of digits or of a prefix and digits.
 fn step(name: &str) -> Option<u64> {
     let start = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    let is_named = (start == 0 || name[..start].ends_with('_')) && !is_of_process(name);
+    let is_named = (start == 0 || name[..start].ends_with('_')) && !is_process_folder(name);
     name[start..].parse().ok().filter(|_| is_named)
 }
 
 /// Finds the trees in the source's folder.
-pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Result<Located> {
+pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Result<CheckpointLayout> {
     if is_uncommitted(source, "")? {
-        return Ok(Located::Nothing { is_unfinished: true });
+        return Ok(CheckpointLayout::Nothing { is_unfinished: true });
     }
     if is_tree(source, "")? {
-        return Ok(Located::Trees(vec![(String::new(), String::new())]));
+        return Ok(CheckpointLayout::Trees(vec![(String::new(), String::new())]));
     }
-    let names = below(source, "")?;
+    let names = subfolders(source, "")?;
     let (unfinished, names): (Vec<String>, Vec<String>) =
         names.into_iter().partition(|name| name.contains(UNFINISHED));
     let mut steps: Vec<(u64, &String)> = names.iter().filter_map(|name| Some((step(name)?, name))).collect();
@@ -148,21 +148,21 @@ pub(crate) fn locate(source: &dyn Source, context: Option<&dyn Context>) -> Resu
             if let (Some(context), false) = (context, steps.is_empty()) {
                 context.note(&format!("reading the latest step {latest:?}; {} earlier steps", steps.len()));
             }
-            return Ok(Located::Trees(trees));
+            return Ok(CheckpointLayout::Trees(trees));
         }
     }
     // Items are not searched here, because an uncommitted step would be read as an item of the run.
     if has_uncommitted {
-        return Ok(Located::Nothing { is_unfinished: true });
+        return Ok(CheckpointLayout::Nothing { is_unfinished: true });
     }
     let trees = items(source, "")?;
     if !trees.is_empty() {
-        return Ok(Located::Trees(trees));
+        return Ok(CheckpointLayout::Trees(trees));
     }
     if has_arrays(source)? {
-        return Ok(Located::Arrays(String::new()));
+        return Ok(CheckpointLayout::Arrays(String::new()));
     }
-    Ok(Located::Nothing { is_unfinished: !unfinished.is_empty() })
+    Ok(CheckpointLayout::Nothing { is_unfinished: !unfinished.is_empty() })
 }
 
 /// Returns the trees of a step. If the step's folder is a tree, the result contains only this tree.
@@ -172,9 +172,9 @@ fn items(source: &dyn Source, folder: &str) -> Result<Vec<(String, String)>> {
         return Ok(vec![(folder.to_owned(), String::new())]);
     }
     let mut trees = Vec::new();
-    for name in below(source, folder.trim_end_matches('/'))? {
+    for name in subfolders(source, folder.trim_end_matches('/'))? {
         let item = format!("{folder}{name}/");
-        if name.contains(UNFINISHED) || is_of_process(&name) {
+        if name.contains(UNFINISHED) || is_process_folder(&name) {
             continue;
         }
         if is_tree(source, &item)? {
@@ -222,19 +222,20 @@ mod tests {
             let found = locate(&MemorySource::folder(files.to_vec()), Some(&context)).unwrap();
             (found, context.notes().len())
         };
-        let tree = |name: &str| Located::Trees(vec![(format!("{name}/default/"), "default".to_owned())]);
+        let tree =
+            |name: &str| CheckpointLayout::Trees(vec![(format!("{name}/default/"), "default".to_owned())]);
         let [one, two] = ["1/default/_METADATA", "2/default/_METADATA"].map(|name| (name, b"{}".to_vec()));
         let begun = ("2/_CHECKPOINT_METADATA", times("null"));
         assert_eq!(of(&[one.clone(), two.clone(), ("2/_CHECKPOINT_METADATA", times("2"))]).0, tree("2"));
         assert_eq!(of(&[one, two.clone(), begun.clone()]), (tree("1"), 1));
-        assert_eq!(of(&[two, begun]).0, Located::Nothing { is_unfinished: true });
+        assert_eq!(of(&[two, begun]).0, CheckpointLayout::Nothing { is_unfinished: true });
         let [step, begun] = ["2/_METADATA", "2/_CHECKPOINT_METADATA"].map(|name| (name, times("null")));
-        assert_eq!(of(&[step, begun]).0, Located::Nothing { is_unfinished: true });
+        assert_eq!(of(&[step, begun]).0, CheckpointLayout::Nothing { is_unfinished: true });
         let whole = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", times("null"))];
-        assert_eq!(of(&whole).0, Located::Nothing { is_unfinished: true });
+        assert_eq!(of(&whole).0, CheckpointLayout::Nothing { is_unfinished: true });
         // In older versions of Orbax, the step's metadata does not contain times.
         let old = [("_METADATA", b"{}".to_vec()), ("_CHECKPOINT_METADATA", b"{}".to_vec())];
-        assert!(matches!(of(&old).0, Located::Trees(_)));
+        assert!(matches!(of(&old).0, CheckpointLayout::Trees(_)));
     }
 
     /// The store of a single process contains only some of the tensors, so ferry does not read it
@@ -246,12 +247,12 @@ mod tests {
             locate(&source, Some(&MemoryContext::default()))
         };
         let stores = ["ocdbt.process_0/manifest.ocdbt", "ocdbt.process_1/manifest.ocdbt"];
-        assert_eq!(of(&stores).unwrap(), Located::Nothing { is_unfinished: true });
-        assert_eq!(of(&stores[1..]).unwrap(), Located::Nothing { is_unfinished: false });
+        assert_eq!(of(&stores).unwrap(), CheckpointLayout::Nothing { is_unfinished: true });
+        assert_eq!(of(&stores[1..]).unwrap(), CheckpointLayout::Nothing { is_unfinished: false });
         let merged = of(&[stores[0], stores[1], "manifest.ocdbt"]).unwrap();
-        assert_eq!(merged, Located::Trees(vec![(String::new(), String::new())]));
+        assert_eq!(merged, CheckpointLayout::Trees(vec![(String::new(), String::new())]));
         let step = of(&["1/_METADATA", "2/ocdbt.process_0/manifest.ocdbt"]).unwrap();
-        assert_eq!(step, Located::Trees(vec![("1/".to_owned(), String::new())]));
+        assert_eq!(step, CheckpointLayout::Trees(vec![("1/".to_owned(), String::new())]));
         let item = of(&["1/params/_METADATA", "1/state/ocdbt.process_0/manifest.ocdbt"]).unwrap_err();
         assert!(item.to_string().contains("never finished"), "{item}");
     }

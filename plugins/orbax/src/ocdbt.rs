@@ -69,17 +69,17 @@ struct Budget {
 
 impl Budget {
     /// Initial budget in bytes, before any bytes are read.
-    const FREE: u64 = 32 << 20;
+    const ALLOWANCE: u64 = 32 << 20;
     /// Number of bytes added to the budget for each byte read.
-    const TIMES: u64 = 256;
+    const MAX_RATIO: u64 = 256;
 
     fn new(limits: &Limits) -> Self {
-        Self { held: 0, max: Self::FREE.min(limits.header_bytes), limit: limits.header_bytes }
+        Self { held: 0, max: Self::ALLOWANCE.min(limits.header_bytes), limit: limits.header_bytes }
     }
 
     /// Increases the budget after `len` bytes have been read.
     fn read(&mut self, len: usize) {
-        self.max = self.max.saturating_add(Self::TIMES.saturating_mul(len as u64)).min(self.limit);
+        self.max = self.max.saturating_add(Self::MAX_RATIO.saturating_mul(len as u64)).min(self.limit);
     }
 
     fn left(&self) -> u64 {
@@ -152,7 +152,7 @@ pub(crate) fn keys(
                 Value::Inline(bytes) => Span::inline(bytes),
                 Value::Indirect(data, offset, len) => {
                     let file = data.open(source, folder)?;
-                    inside(source, file, offset, len)
+                    check_inside(source, file, offset, len)
                         .map_err(|error| error.context(format!("key {key:?}")))?;
                     Span::File { file, offset, len }
                 }
@@ -166,7 +166,7 @@ pub(crate) fn keys(
 }
 
 /// Checks that a range is within its file.
-fn inside(source: &dyn Source, file: FileId, offset: u64, len: u64) -> Result<()> {
+fn check_inside(source: &dyn Source, file: FileId, offset: u64, len: u64) -> Result<()> {
     if offset.checked_add(len).is_some_and(|end| end <= source.len(file)) {
         return Ok(());
     }
@@ -366,7 +366,7 @@ fn file_table(fields: &mut FieldReader<'_>, inherited: &str) -> Result<Vec<Rc<Da
     Ok(files)
 }
 
-fn short() -> Error {
+fn truncated() -> Error {
     Error::malformed("the OCDBT store is truncated")
 }
 
@@ -381,11 +381,11 @@ impl<'a> FieldReader<'a> {
     }
 
     fn slice(&mut self, len: u64) -> Result<&'a [u8]> {
-        self.take(usize::try_from(len).map_err(|_| short())?)
+        self.take(usize::try_from(len).map_err(|_| truncated())?)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        self.take(N)?.try_into().map_err(|_| short())
+        self.take(N)?.try_into().map_err(|_| truncated())
     }
 
     fn byte(&mut self) -> Result<u8> {
@@ -420,7 +420,7 @@ impl<'a> FieldReader<'a> {
 
     fn column(&mut self, count: usize) -> Result<Vec<u64>> {
         if count > self.0.len() {
-            return Err(short());
+            return Err(truncated());
         }
         (0..count).map(|_| self.varint()).collect()
     }

@@ -5,7 +5,9 @@ use crate::aggregate::{self, AGGREGATE, Aggregate};
 use crate::array::{Arrays, prefixed};
 use crate::array_metadata;
 use crate::json::Json;
-use crate::locate::{Located, below, is_array, is_of_process, is_tree_file, locate, not_found_error};
+use crate::locate::{
+    CheckpointLayout, is_array, is_process_folder, is_tree_file, locate, not_found_error, subfolders,
+};
 use crate::metadata::{LeafKind, METADATA, Metadata, STRINGS};
 use crate::span::check_path;
 use crate::store::Store;
@@ -37,7 +39,7 @@ impl TensorReader for Reader {
         let mut tree = Branches(vec![Branch::default()]);
         let mut is_all_model = true;
         match locate(source, Some(context))? {
-            Located::Trees(trees) => {
+            CheckpointLayout::Trees(trees) => {
                 mark_notes_read(source, "")?;
                 for (folder, item) in &trees {
                     mark_read(source, folder)?;
@@ -46,7 +48,7 @@ impl TensorReader for Reader {
                     is_all_model &= read_tree(&mut arrays, folder, item, &mut tree)? && trees.len() == 1;
                 }
             }
-            Located::Arrays(folder) => {
+            CheckpointLayout::Arrays(folder) => {
                 if source.contains(&format!("{folder}{AGGREGATE}"))? {
                     let error = Error::malformed("the file is not the tree of the arrays next to it");
                     return Err(error.file(format!("{folder}{AGGREGATE}")).expected("a map in msgpack"));
@@ -54,12 +56,14 @@ impl TensorReader for Reader {
                 let store = Store::Folder { source, folder };
                 is_all_model = read_arrays(&mut arrays, &store, "", &mut tree)?;
             }
-            Located::Nothing { is_unfinished } => return Err(not_found_error(is_unfinished).file(".")),
+            CheckpointLayout::Nothing { is_unfinished } => {
+                return Err(not_found_error(is_unfinished).file("."));
+            }
         }
         // If the whole tree is one model, the maps in the tree are its modules. If the target
         // format is flat, the names of the arrays are then sufficient, and the tree is omitted.
         if !(is_all_model && context.purpose() == Purpose::FLAT) {
-            let root = tree.grow(arrays.catalog)?;
+            let root = tree.add_nodes(arrays.catalog)?;
             arrays.catalog.root(root)?;
         }
         Ok(Box::new(arrays.encoded))
@@ -71,9 +75,9 @@ impl TensorReader for Reader {
 /// of the folder. These files have no meaning in other formats.
 fn mark_read(source: &dyn Source, folder: &str) -> Result<()> {
     mark_notes_read(source, folder.trim_end_matches('/'))?;
-    for name in below(source, folder.trim_end_matches('/'))? {
+    for name in subfolders(source, folder.trim_end_matches('/'))? {
         let own = format!("{folder}{name}/");
-        let is_process = is_of_process(&name);
+        let is_process = is_process_folder(&name);
         if is_process {
             source.list(&own)?.iter().try_for_each(|name| source.open(name).map(drop))?;
         }
@@ -345,7 +349,7 @@ impl ItemReader<'_> {
             Store::Ocdbt(_) => self.store.arrays(arrays.context)?,
             Store::Folder { source, .. } => {
                 let mut found = Vec::new();
-                for name in below(*source, folder.trim_end_matches('/'))? {
+                for name in subfolders(*source, folder.trim_end_matches('/'))? {
                     if !self.keys.contains(&name) && is_array(*source, &format!("{folder}{name}"))? {
                         found.push(name);
                     }
@@ -407,7 +411,7 @@ impl Branches {
         Ok(())
     }
 
-    fn grow(&self, catalog: &mut dyn CatalogSink) -> Result<NodeId> {
+    fn add_nodes(&self, catalog: &mut dyn CatalogSink) -> Result<NodeId> {
         let mut nodes: Vec<Option<NodeId>> = vec![None; self.0.len()];
         for (place, branch) in self.0.iter().enumerate().rev() {
             let node = |child: Child| match child {

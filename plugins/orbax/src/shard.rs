@@ -51,7 +51,7 @@ impl Index {
         // All chunks of the shard must be within this range.
         let within = if at_start { index_len..shard.len() } else { 0..shard.len() - index_len };
         let mut there = Vec::new();
-        for (offset, len) in places(&entries).flatten() {
+        for (offset, len) in parse_entries(&entries).flatten() {
             let end = offset.checked_add(len).filter(|end| offset >= within.start && *end <= within.end);
             let end = end.ok_or_else(|| {
                 let error = Error::malformed("a chunk extends past the shard or into its index");
@@ -69,12 +69,12 @@ impl Index {
 
     /// Returns the location of each chunk, or `None` for a missing chunk.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = Option<Span>> + '_ {
-        places(&self.entries).map(|place| place.and_then(|(offset, len)| self.shard.part(offset, len)))
+        parse_entries(&self.entries).map(|place| place.and_then(|(offset, len)| self.shard.part(offset, len)))
     }
 }
 
 /// Returns the offset and the length of each chunk, or `None` for a missing chunk.
-fn places(entries: &[u8]) -> impl Iterator<Item = Option<(u64, u64)>> + '_ {
+fn parse_entries(entries: &[u8]) -> impl Iterator<Item = Option<(u64, u64)>> + '_ {
     let (numbers, _) = entries.as_chunks::<8>();
     let (pairs, _) = numbers.as_chunks::<2>();
     pairs.iter().map(|pair| {

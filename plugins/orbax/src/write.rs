@@ -38,7 +38,7 @@ impl TensorWriter for Writer {
                 Error::usage(format!("an Orbax checkpoint is a folder, but the output is the file {name:?}"));
             return Err(error.hint("pass a folder as output, with a slash at its end"));
         }
-        let arrays = representable(catalog, layout)?;
+        let arrays = writable_tensors(catalog, layout)?;
         let ids: Vec<TensorId> = arrays.iter().map(|(id, _)| *id).collect();
         let mut outline = Outline::of(catalog, &ids, context)?;
         outline.losses.drain(..).try_for_each(|loss| layout.loss(loss))?;
@@ -84,7 +84,10 @@ impl TensorWriter for Writer {
 
 /// Returns the arrays that Orbax can store, with their dtypes in zarr. All other arrays are
 /// omitted, with a reason.
-fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<(TensorId, String)>> {
+fn writable_tensors(
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+) -> Result<Vec<(TensorId, String)>> {
     let by_name: HashMap<&str, usize> = catalog
         .tensor_ids()
         .map(|id| catalog.tensor(id))
@@ -112,7 +115,7 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
             layout.omit(id, &format!("{why} ({len} bytes, at most {MAX_FILE_NAME} between slashes)"))?;
             continue;
         }
-        if let Some(other) = in_chunk_of(tensor.name, &by_name) {
+        if let Some(other) = conflicting_array(tensor.name, &by_name) {
             layout.omit(id, &format!("its folder has the path of a chunk of {other:?}; rename it"))?;
             continue;
         }
@@ -123,7 +126,7 @@ fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Resu
 
 /// Returns the array whose chunk file would have the same path as this array's folder, or `None` if
 /// there is no such array.
-fn in_chunk_of<'n>(name: &'n str, ranks: &HashMap<&str, usize>) -> Option<&'n str> {
+fn conflicting_array<'n>(name: &'n str, ranks: &HashMap<&str, usize>) -> Option<&'n str> {
     let outer = name.match_indices('/').map(|(at, _)| (&name[..at], &name[at + 1..]));
     let mut inside = outer.filter(|(outer, rest)| {
         let key = ranks.get(outer).map(|&rank| chunk_key(rank));

@@ -26,7 +26,7 @@ impl FirstError {
 
 /// Calls the `parquet` crate on untrusted bytes. If the call fails or panics, the bytes are
 /// malformed.
-pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
+pub(crate) fn catch_panic<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| match error {
             ParquetError::NYI(why) => Error::unsupported(why),
@@ -35,12 +35,12 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Resu
             }
             other => read_error(&other.to_string()),
         }),
-        Err(payload) => Err(panicked(payload.as_ref())),
+        Err(payload) => Err(panic_error(payload.as_ref())),
     }
 }
 
 /// Converts the payload of a library panic into an error.
-pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
+pub(crate) fn panic_error(payload: &(dyn Any + Send)) -> Error {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
     match read_error(text) {

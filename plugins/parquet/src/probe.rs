@@ -28,7 +28,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
                 _ => otherwise,
             })
         }
-        Entry::Folder => Ok(if partitions::any(source)? { Score::CERTAIN } else { Score::NO }),
+        Entry::Folder => Ok(if partitions::has_partitions(source)? { Score::CERTAIN } else { Score::NO }),
         Entry::Prefix(_) => Score::by_names(source, is_member, Score::LIKELY),
     }
 }

@@ -21,7 +21,7 @@ mod stream;
 mod text;
 mod thrift;
 
-use crate::fault::decoded;
+use crate::fault::catch_panic;
 use crate::options::Int96Unit;
 use crate::{SUFFIXES, logical};
 use file::SourceFile;
@@ -60,7 +60,8 @@ impl RecordReader for Reader {
             let metadata = footer::read(&file, context.limits(), &mut free_values);
             let metadata = metadata.map_err(|error| error.file(name))?;
             let schema = metadata.file_metadata().schema_descr();
-            let schema = decoded(|| logical::without_intervals(schema)).map_err(|error| error.file(name))?;
+            let schema =
+                catch_panic(|| logical::without_intervals(schema)).map_err(|error| error.file(name))?;
             files.push(OpenFile {
                 file,
                 metadata: Arc::new(metadata),

@@ -96,13 +96,13 @@ struct TensorInfo {
 
 impl<'de> Deserialize<'de> for TensorInfo {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(FactsVisitor)
+        deserializer.deserialize_map(TensorInfoVisitor)
     }
 }
 
-struct FactsVisitor;
+struct TensorInfoVisitor;
 
-impl<'de> Visitor<'de> for FactsVisitor {
+impl<'de> Visitor<'de> for TensorInfoVisitor {
     type Value = TensorInfo;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -50,7 +50,9 @@ impl Header {
             return Err(Error::malformed("duplicate tensor name").tensor(twice[0]));
         }
         for tensor in &self.tensors {
-            tensor.check_length().map_err(|e| e.tensor(&*tensor.name).offset(self.in_file(tensor.begin)))?;
+            tensor
+                .check_length()
+                .map_err(|e| e.tensor(&*tensor.name).offset(self.file_offset(tensor.begin)))?;
         }
         let mut end = 0;
         for tensor in &self.tensors {
@@ -59,7 +61,7 @@ impl Header {
                     if tensor.begin < end { "a tensor overlaps" } else { "there is a gap before a tensor" };
                 return Err(Error::malformed(fault)
                     .tensor(&*tensor.name)
-                    .offset(self.in_file(tensor.begin))
+                    .offset(self.file_offset(tensor.begin))
                     .expected(format!("data_offsets from {end}"))
                     .found(tensor.begin));
             }
@@ -72,14 +74,14 @@ impl Header {
                 "there are bytes after the last tensor"
             };
             return Err(Error::malformed(fault)
-                .offset(self.in_file(end.min(self.data_len)))
+                .offset(self.file_offset(end.min(self.data_len)))
                 .expected(format!("{end} bytes of data"))
                 .found(self.data_len));
         }
         Ok(())
     }
 
-    fn in_file(&self, data_offset: u64) -> u64 {
+    fn file_offset(&self, data_offset: u64) -> u64 {
         self.data_offset.saturating_add(data_offset)
     }
 }

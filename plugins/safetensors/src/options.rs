@@ -105,13 +105,13 @@ fn glob(text: &str) -> Result<GlobMatcher> {
 
 impl Framework {
     /// Returns the name of the framework to add to the metadata, or `None` to add nothing. `origin`
-    /// is the format that the tensors come from. `is_said` is true if the metadata already names a
+    /// is the format that the tensors come from. `has_framework` is true if the metadata already names a
     /// framework.
-    pub(crate) fn word(self, origin: &str, is_said: bool) -> Option<&'static str> {
+    pub(crate) fn word(self, origin: &str, has_framework: bool) -> Option<&'static str> {
         match self {
             Self::Named(word) => Some(word),
             Self::Omit => None,
-            Self::Auto if is_said => None,
+            Self::Auto if has_framework => None,
             Self::Auto => match origin {
                 "torch" | "torch-dcp" | "deepspeed" | "megatron" => Some("pt"),
                 "tf-bundle" | "saved-model" | "tf-graph" => Some("tf"),

@@ -28,7 +28,7 @@ impl TensorWriter for Writer {
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
-        let mut tensors = representable(catalog, layout)?;
+        let mut tensors = writable_tensors(catalog, layout)?;
         let mut metadata: BTreeMap<String, String> = catalog.metadata_texts().into_iter().collect();
         let dropped = match &self.options.tied {
             Tied::Keep => BTreeMap::new(),
@@ -39,8 +39,8 @@ impl TensorWriter for Writer {
         };
         tensors.retain(|tensor| !dropped.contains_key(tensor));
         drop_apparent_ties(catalog, &tensors, &mut metadata, layout)?;
-        let is_said = metadata.contains_key(FRAMEWORK_KEY);
-        if let Some(word) = self.options.framework.word(&catalog.origin(), is_said) {
+        let has_framework = metadata.contains_key(FRAMEWORK_KEY);
+        if let Some(word) = self.options.framework.word(&catalog.origin(), has_framework) {
             metadata.insert(FRAMEWORK_KEY.to_owned(), word.to_owned());
         }
         for (&tensor, &kept) in &dropped {
@@ -71,7 +71,7 @@ fn note_unused_prefer(
 
 /// Returns the tensors that safetensors supports. Other tensors are reported as omitted, with a
 /// reason.
-fn representable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<TensorId>> {
+fn writable_tensors(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<TensorId>> {
     let mut tensors = Vec::new();
     for id in catalog.tensor_ids() {
         let tensor = catalog.tensor(id);

@@ -84,7 +84,7 @@ impl ContentHints {
         let Some((key, ending)) = sample else { return };
         self.add_table(path, &base, key, ending);
         // The extension may follow a name with other dots, as in `epoch=3-val.loss=0.2.ckpt`.
-        let is_weights = WEIGHTS.iter().any(|weights| ends_in(ending, weights));
+        let is_weights = WEIGHTS.iter().any(|weights| has_ending(ending, weights));
         if is_weights {
             let (_, count) = self.weights.get_or_insert_with(|| (path.to_owned(), 0));
             *count += 1;
@@ -101,7 +101,7 @@ impl ContentHints {
         let key = key.rsplit('/').next().unwrap_or(key);
         let is_number = key.bytes().all(|byte| byte.is_ascii_digit());
         let ending = uncompressed(ending);
-        let is_table = TABLES.iter().any(|table| ends_in(ending, table));
+        let is_table = TABLES.iter().any(|table| has_ending(ending, table));
         if is_table && !is_number {
             self.table.get_or_insert_with(|| path.to_owned());
         } else {
@@ -126,7 +126,7 @@ impl ContentHints {
 }
 
 /// Returns whether `ending` is equal to `last`, or ends with a dot followed by `last`.
-fn ends_in(ending: &str, last: &str) -> bool {
+fn has_ending(ending: &str, last: &str) -> bool {
     ending.strip_suffix(last).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 

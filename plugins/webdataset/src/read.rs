@@ -21,10 +21,10 @@ use tensorferry_sdk::{
 };
 
 /// Minimum length of a split in bytes.
-const SPLIT: u64 = 8 << 20;
+const MIN_SPLIT_LEN: u64 = 8 << 20;
 /// Number of copies of each column name in memory. Both this plugin and the program that reads the
 /// columns contain copies.
-const COPIES_OF_A_NAME: u64 = 8;
+const COPIES_PER_NAME: u64 = 8;
 
 pub(crate) struct Reader {
     is_typed: bool,
@@ -131,7 +131,7 @@ impl HeaderScan {
         let limits = context.limits();
         let codec = codec_of_file(source.as_ref(), name)?;
         let mut input = Input::open(source, name, codec, limits)?;
-        let max = if codec == Codec::Plain { SPLIT } else { u64::MAX };
+        let max = if codec == Codec::Plain { MIN_SPLIT_LEN } else { u64::MAX };
         let (mut key, mut own): (Option<String>, HashSet<String>) = (None, HashSet::new());
         let (mut start, mut samples) = (0, 0);
         let mut evidence = ContentHints::default();
@@ -255,7 +255,7 @@ impl Members {
                 .found(columns));
         }
         self.bytes += name.len() as u64;
-        let max = limits.header_bytes / COPIES_OF_A_NAME;
+        let max = limits.header_bytes / COPIES_PER_NAME;
         if self.bytes > max {
             let error = Error::limit("the names of columns are too long to hold in memory");
             let expected = format!("at most {max} bytes together");

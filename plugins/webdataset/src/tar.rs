@@ -59,7 +59,7 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
         let size = number(&header[124..136])?;
         match header[156] {
             b'x' => {
-                let records = extra(input, size)?;
+                let records = read_extended_header(input, size)?;
                 for (key, value) in pax(&records)? {
                     match key {
                         "path" => long_name = Some(bounded(value, limits)?),
@@ -74,12 +74,12 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
                     }
                 }
             }
-            b'g' => pax(&extra(input, size)?).map(drop)?,
+            b'g' => pax(&read_extended_header(input, size)?).map(drop)?,
             b'L' => {
-                let bytes = extra(input, size)?;
+                let bytes = read_extended_header(input, size)?;
                 long_name = Some(bounded(text(&bytes)?, limits)?);
             }
-            b'K' => drop(extra(input, size)?),
+            b'K' => drop(read_extended_header(input, size)?),
             b'S' => return Err(Error::unsupported("a sparse member")),
             kind => {
                 let is_file = matches!(kind, 0 | b'0' | b'7');
@@ -143,7 +143,7 @@ fn bounded(name: &str, limits: &Limits) -> Result<String> {
         .found(name.len()))
 }
 
-fn extra(input: &mut Input, size: u64) -> Result<Vec<u8>> {
+fn read_extended_header(input: &mut Input, size: u64) -> Result<Vec<u8>> {
     if size > MAX_PAX_BYTES {
         return Err(Error::malformed("the extended header is too long").expected(MAX_PAX_BYTES).found(size));
     }

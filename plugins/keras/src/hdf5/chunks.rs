@@ -19,7 +19,7 @@ use tensorferry_zip::Extent;
 /// Maximum length of a chunk in bytes. Real chunks are a few megabytes long.
 const MAX_CHUNK: u64 = 256 << 20;
 /// Number of chunks that are always allowed in an implicit index, even if the file is short.
-const FREE_CHUNKS: u64 = 1 << 18;
+const CHUNK_ALLOWANCE: u64 = 1 << 18;
 /// Maximum number of dimensions that HDF5 allows.
 const MAX_RANK: usize = 32;
 
@@ -89,7 +89,7 @@ impl Chunks {
         // does not bound the number of chunks. In real files, each chunk is longer than an address
         // of 8 bytes.
         let max = match index.indexing {
-            Indexing::Implicit => limits.entries.min(FREE_CHUNKS.saturating_add(file.len() / 8)),
+            Indexing::Implicit => limits.entries.min(CHUNK_ALLOWANCE.saturating_add(file.len() / 8)),
             _ => limits.entries,
         };
         self.count = count.filter(|&count| count <= max).ok_or_else(|| {

@@ -71,7 +71,7 @@ impl Dataset {
         let parsed = layout::parse(need(LAYOUT, "a layout")?, file.offset_size, file.length_size);
         let layout = file.parsed(parsed, "a dataset's layout", header.address)?;
         if layout == DataLayout::Virtual {
-            return Err(at(is_virtual()).into());
+            return Err(at(virtual_error()).into());
         }
         let datatype = Datatype::parse(need(DATATYPE, "a datatype")?).map_err(|error| Fault {
             is_datatype: error.kind() == ErrorKind::Unsupported,
@@ -94,7 +94,7 @@ impl Dataset {
             DataLocation::Empty
         } else {
             let of = Elements { header, datatype: &datatype, shape: &shape, outer, bytes, fill };
-            of.place(file, layout, limits)?
+            of.locate(file, layout, limits)?
         };
         Ok(Self { datatype, shape: shape.dims, place, attributes })
     }
@@ -136,7 +136,7 @@ struct Shape {
 }
 
 impl Elements<'_> {
-    fn place(self, file: &File<'_>, layout: DataLayout, limits: &Limits) -> Result<DataLocation> {
+    fn locate(self, file: &File<'_>, layout: DataLayout, limits: &Limits) -> Result<DataLocation> {
         let at = |error: Error| file.at(error, self.header.address);
         let short = |found: u64| {
             at(Error::malformed("the data of a dataset is too short")
@@ -182,7 +182,7 @@ impl Elements<'_> {
                 };
                 chunks.read(file, shape, &index, limits).map(DataLocation::Chunks).map_err(at)
             }
-            DataLayout::Virtual => Err(at(is_virtual())),
+            DataLayout::Virtual => Err(at(virtual_error())),
         }
     }
 
@@ -196,7 +196,7 @@ impl Elements<'_> {
     }
 }
 
-fn is_virtual() -> Error {
+fn virtual_error() -> Error {
     Error::unsupported("a virtual dataset, whose data is in other datasets")
 }
 

@@ -52,7 +52,7 @@ impl TextBudget {
 
 /// An HDF5 file. It may be a range of a larger file, such as a member of an archive.
 pub(crate) struct File<'s> {
-    part: Part<'s>,
+    storage: ExtentStorage<'s>,
     heaps: Mutex<Heaps>,
     pub(crate) held: &'s TextBudget,
     pub(crate) offset_size: u8,
@@ -75,9 +75,9 @@ impl<'s> File<'s> {
                 .file(name)
                 .offset(extent.offset)
         })?;
-        let part = Part::new(source, extent.after(start), limits);
-        let superblock = Superblock::parse_from_storage(&part)
-            .map_err(|fault| part.convert_fault(&fault, "the superblock", 0))?;
+        let storage = ExtentStorage::new(source, extent.after(start), limits);
+        let superblock = Superblock::parse_from_storage(&storage)
+            .map_err(|fault| storage.convert_fault(&fault, "the superblock", 0))?;
         let Superblock { offset_size, length_size, .. } = superblock;
         // Some writers count this length from the start of the file, while other writers count it
         // from the superblock.
@@ -90,20 +90,20 @@ impl<'s> File<'s> {
         }
         let root = match superblock.root_object_header_address {
             Some(root) => Ok(root),
-            None => old_root(&part, superblock.version, offset_size, length_size),
+            None => old_root(&storage, superblock.version, offset_size, length_size),
         };
-        let root = root.map_err(|fault| part.convert_fault(&fault, "the superblock", 0))?;
-        Ok(Self { part, heaps: Mutex::default(), held, offset_size, length_size, root })
+        let root = root.map_err(|fault| storage.convert_fault(&fault, "the superblock", 0))?;
+        Ok(Self { storage, heaps: Mutex::default(), held, offset_size, length_size, root })
     }
 
     /// Reads the bytes at an address.
     pub(crate) fn bytes(&self, address: u64, len: u64, what: &str) -> Result<Vec<u8>> {
-        self.part.read(address, len).map_err(|error| error.context(what))
+        self.storage.read(address, len).map_err(|error| error.context(what))
     }
 
     /// Counts bytes that are copied out of a structure against the read budget.
-    pub(crate) fn copied(&self, address: u64, len: usize) -> Result<()> {
-        self.part.spend(address, len as u64)
+    pub(crate) fn count_copied(&self, address: u64, len: usize) -> Result<()> {
+        self.storage.spend(address, len as u64)
     }
 
     /// Passes the first `len` bytes of the object with this index to `each`. The object is in the
@@ -116,7 +116,7 @@ impl<'s> File<'s> {
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let mut heaps = self.heaps.lock().unwrap_or_else(PoisonError::into_inner);
-        let objects = heaps.objects(&self.part, address, self.offset_size, self.length_size);
+        let objects = heaps.objects(&self.storage, address, self.offset_size, self.length_size);
         let objects = self.parsed(objects, "a global heap", address)?;
         let object = u16::try_from(index).ok().and_then(|index| objects.get(&index));
         let bytes = object.and_then(|object| object.get(..usize::try_from(len).ok()?));
@@ -124,36 +124,36 @@ impl<'s> File<'s> {
             let error = Error::malformed("a string is missing from its global heap");
             self.at(error.expected(format!("{len} bytes, number {index}")), address)
         })?;
-        self.copied(address, bytes.len())?;
+        self.count_copied(address, bytes.len())?;
         each(bytes)
     }
 
     /// Returns the HDF5 address of an extent in this file.
     pub(crate) fn address(&self, extent: Extent) -> u64 {
-        extent.offset.saturating_sub(self.part.extent.offset)
+        extent.offset.saturating_sub(self.storage.extent.offset)
     }
 
     /// Returns the extent of the bytes at an HDF5 address, after checking that they exist.
     pub(crate) fn extent(&self, address: u64, len: u64) -> Result<Extent> {
-        let part = self.part.extent;
-        let start = part.offset.checked_add(address);
+        let whole = self.storage.extent;
+        let start = whole.offset.checked_add(address);
         let start = start.ok_or_else(|| Error::malformed("an address does not fit in 64 bits"))?;
-        part.part(self.part.source, start, len)
+        whole.part(self.storage.source, start, len)
     }
 
     /// Converts an error that `hdf5-reader` returned.
     pub(crate) fn parsed<T>(&self, parsed: Result<T, Fault>, what: &str, address: u64) -> Result<T> {
-        parsed.map_err(|fault| self.part.convert_fault(&fault, what, address))
+        parsed.map_err(|fault| self.storage.convert_fault(&fault, what, address))
     }
 
     /// Returns the bytes of the file as the `Storage` type that `hdf5-reader` reads.
     pub(crate) fn storage(&self) -> &dyn Storage {
-        &self.part
+        &self.storage
     }
 
     /// Returns the length of the file in bytes, counted from the superblock.
     pub(crate) fn len(&self) -> u64 {
-        self.part.extent.len
+        self.storage.extent.len
     }
 
     /// Returns whether an address is the value that means "undefined".
@@ -165,7 +165,7 @@ impl<'s> File<'s> {
 
     /// Adds the file name and an address in the file to an error.
     pub(crate) fn at(&self, error: Error, address: u64) -> Error {
-        self.part.at(error, address)
+        self.storage.at(error, address)
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn find_signature(source: &dyn Source, extent: Extent) -> Result<Opti
 }
 
 /// The bytes of an HDF5 file, starting at its superblock.
-struct Part<'s> {
+struct ExtentStorage<'s> {
     source: &'s dyn Source,
     extent: Extent,
     most_at_once: u64,
@@ -207,7 +207,7 @@ struct Part<'s> {
     failure: Mutex<Option<Error>>,
 }
 
-impl<'s> Part<'s> {
+impl<'s> ExtentStorage<'s> {
     fn new(source: &'s dyn Source, extent: Extent, limits: &Limits) -> Self {
         let left = limits.header_bytes.min(MAX_EXTRA_READS).saturating_add(extent.len.saturating_mul(8));
         Self {
@@ -279,7 +279,7 @@ impl<'s> Part<'s> {
     }
 }
 
-impl Storage for Part<'_> {
+impl Storage for ExtentStorage<'_> {
     fn len(&self) -> u64 {
         self.extent.len
     }

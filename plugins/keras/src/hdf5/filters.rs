@@ -12,7 +12,7 @@ const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
 const LZF: u16 = 32000;
 /// Known filters that ferry does not support, with their names for error messages.
-const OTHERS: &[(u16, &str)] = &[
+const UNSUPPORTED_FILTERS: &[(u16, &str)] = &[
     (4, "szip"),
     (5, "nbit"),
     (6, "scaleoffset"),
@@ -25,7 +25,7 @@ const OTHERS: &[(u16, &str)] = &[
     (32026, "blosc2"),
 ];
 /// Length of a checksum in bytes.
-const SUM: usize = 4;
+const CHECKSUM_LEN: usize = 4;
 
 /// The filters of a dataset, in the order in which they were applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) struct Filters(Vec<u16>);
 impl Filters {
     pub(crate) fn new(ids: Vec<u16>) -> Result<Self> {
         if let Some(id) = ids.iter().find(|id| ![DEFLATE, SHUFFLE, FLETCHER32, LZF].contains(id)) {
-            let name = OTHERS.iter().find(|(known, _)| known == id);
+            let name = UNSUPPORTED_FILTERS.iter().find(|(known, _)| known == id);
             let name = name.map_or(String::new(), |(_, name)| format!(" ({name})"));
             return Err(Error::unsupported(format!("the chunks use the filter {id}{name}"))
                 .expected("deflate, shuffle, fletcher32 or lzf")
@@ -69,12 +69,12 @@ impl Filters {
             // with these checksums.
             let earlier = self.0.iter().take(place).enumerate();
             let sums = earlier.filter(|(at, id)| **id == FLETCHER32 && mask >> at & 1 == 0).count();
-            let max = len + SUM * sums;
+            let max = len + CHECKSUM_LEN * sums;
             bytes = match *id {
                 DEFLATE => inflate(&bytes, max)?,
                 SHUFFLE => unshuffle(&bytes, width),
                 FLETCHER32 => check(bytes)?,
-                _ => unlzf(&bytes, max)?,
+                _ => decompress_lzf(&bytes, max)?,
             };
         }
         if bytes.len() == len {
@@ -109,7 +109,7 @@ impl EncodedStorage for EncodedChunk {
     }
 }
 
-fn longer(max: usize) -> Error {
+fn too_long_error(max: usize) -> Error {
     Error::malformed("a decoded chunk is too long").expected(format!("{max} bytes"))
 }
 
@@ -122,7 +122,7 @@ fn inflate(input: &[u8], max: usize) -> Result<Vec<u8>> {
     let status = inflater.decompress_vec(input, &mut output, FlushDecompress::Finish);
     let status = status.map_err(|error| Error::malformed(format!("invalid deflate data: {error}")))?;
     match status {
-        _ if output.len() > max => Err(longer(max)),
+        _ if output.len() > max => Err(too_long_error(max)),
         Status::StreamEnd => Ok(output),
         _ => Err(Error::malformed("the deflate data of a chunk is truncated")),
     }
@@ -147,7 +147,7 @@ fn unshuffle(input: &[u8], width: usize) -> Vec<u8> {
 }
 
 fn check(mut input: Vec<u8>) -> Result<Vec<u8>> {
-    let Some(len) = input.len().checked_sub(SUM) else {
+    let Some(len) = input.len().checked_sub(CHECKSUM_LEN) else {
         return Err(Error::malformed("a chunk is shorter than its checksum"));
     };
     let sum = input.split_off(len);
@@ -166,7 +166,7 @@ fn check(mut input: Vec<u8>) -> Result<Vec<u8>> {
 /// Decodes LZF data. A byte below 32 starts a run of literals, and the length of the run is the
 /// byte plus one. Any other byte starts a back reference: three bits encode its length, and
 /// thirteen bits encode its distance. Both numbers are stored with an offset.
-fn unlzf(input: &[u8], max: usize) -> Result<Vec<u8>> {
+fn decompress_lzf(input: &[u8], max: usize) -> Result<Vec<u8>> {
     let cut = || Error::malformed("the lzf data of a chunk is truncated");
     let mut output = Vec::with_capacity(max.min(input.len().saturating_mul(128)));
     let mut input = input.iter();
@@ -189,7 +189,7 @@ fn unlzf(input: &[u8], max: usize) -> Result<Vec<u8>> {
             }
         }
         if output.len() > max {
-            return Err(longer(max));
+            return Err(too_long_error(max));
         }
     }
     Ok(output)
@@ -212,11 +212,11 @@ mod tests {
     fn lzf_copies_what_overlaps() {
         // The data contains the literals "ab", followed by a reference that copies six bytes from
         // two bytes back.
-        assert_eq!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 8).unwrap(), b"abababab");
-        assert!(unlzf(&[1, b'a', b'b', 4 << 5, 1], 7).is_err());
-        assert!(unlzf(&[0, b'a', 1 << 5, 1], 99).is_err());
-        assert!(unlzf(&[3, b'a'], 99).is_err());
-        assert!(unlzf(&[7 << 5], 99).is_err());
+        assert_eq!(decompress_lzf(&[1, b'a', b'b', 4 << 5, 1], 8).unwrap(), b"abababab");
+        assert!(decompress_lzf(&[1, b'a', b'b', 4 << 5, 1], 7).is_err());
+        assert!(decompress_lzf(&[0, b'a', 1 << 5, 1], 99).is_err());
+        assert!(decompress_lzf(&[3, b'a'], 99).is_err());
+        assert!(decompress_lzf(&[7 << 5], 99).is_err());
     }
 
     #[test]

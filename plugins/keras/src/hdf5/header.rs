@@ -54,7 +54,7 @@ pub(crate) struct Header {
 
 /// The version of an object header, which determines the layout of its messages.
 #[derive(Clone, Copy)]
-enum Form {
+enum HeaderVersion {
     One,
     Two { has_order: bool },
 }
@@ -91,7 +91,7 @@ impl Header {
 }
 
 fn read(file: &File<'_>, address: u64) -> Result<Vec<Message>> {
-    let (form, first) = first_block(file, address)?;
+    let (version, first) = first_block(file, address)?;
     let mut messages = Vec::new();
     let mut blocks = vec![first];
     let (mut seen, mut total) = (HashSet::from([address]), 0_u64);
@@ -101,7 +101,7 @@ fn read(file: &File<'_>, address: u64) -> Result<Vec<Message>> {
             let error = Error::limit("an object header is too long");
             return Err(file.at(error.expected(format!("at most {MAX_BYTES} bytes")), address));
         }
-        for (at, message) in split(&block, form).map_err(|error| file.at(error, start))? {
+        for (at, message) in split(&block, version).map_err(|error| file.at(error, start))? {
             if message.kind != CONTINUATION {
                 messages.push(message);
                 continue;
@@ -115,13 +115,13 @@ fn read(file: &File<'_>, address: u64) -> Result<Vec<Message>> {
                 let error = Error::malformed("an object header is its own continuation");
                 return Err(file.at(error, next));
             }
-            blocks.push((next, continuation(file, next, len, form)?));
+            blocks.push((next, continuation(file, next, len, version)?));
         }
     }
     Ok(messages)
 }
 
-fn first_block(file: &File<'_>, address: u64) -> Result<(Form, (u64, Vec<u8>))> {
+fn first_block(file: &File<'_>, address: u64) -> Result<(HeaderVersion, (u64, Vec<u8>))> {
     const WHAT: &str = "an object header";
     let wrong = |why: &str| file.at(Error::malformed(format!("an object header {why}")), address);
     let prefix = file.bytes(address, 16.min(file.len().saturating_sub(address)), WHAT)?;
@@ -144,23 +144,23 @@ fn first_block(file: &File<'_>, address: u64) -> Result<(Form, (u64, Vec<u8>))> 
             return Err(wrong("is too long").expected(format!("at most {MAX_BYTES} bytes")).found(size));
         }
         let block = checked(file, address, start + size)?;
-        let form = Form::Two { has_order: flags & 0x04 != 0 };
+        let version = HeaderVersion::Two { has_order: flags & 0x04 != 0 };
         let messages = block.get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
-        return Ok((form, (address + start, messages.to_vec())));
+        return Ok((version, (address + start, messages.to_vec())));
     }
     match *prefix {
         [1, _, _, _, _, _, _, _, a, b, c, d, ..] => {
             let size = u32::from_le_bytes([a, b, c, d]).into();
-            Ok((Form::One, (address + 16, file.bytes(address + 16, size, WHAT)?)))
+            Ok((HeaderVersion::One, (address + 16, file.bytes(address + 16, size, WHAT)?)))
         }
         [version, ..] => Err(wrong("is missing").expected("version 1, or \"OHDR\"").found(version)),
         [] => Err(wrong("is beyond the end of the file")),
     }
 }
 
-fn continuation(file: &File<'_>, address: u64, len: u64, form: Form) -> Result<Vec<u8>> {
+fn continuation(file: &File<'_>, address: u64, len: u64, version: HeaderVersion) -> Result<Vec<u8>> {
     const WHAT: &str = "an object header's continuation";
-    let Form::Two { .. } = form else { return file.bytes(address, len, WHAT) };
+    let HeaderVersion::Two { .. } = version else { return file.bytes(address, len, WHAT) };
     let Some(inner) = len.checked_sub(4).filter(|&inner| inner >= 4) else {
         return Err(file.at(Error::malformed(format!("{WHAT} is too short")), address));
     };
@@ -185,18 +185,18 @@ fn checked(file: &File<'_>, address: u64, len: u64) -> Result<Vec<u8>> {
 }
 
 /// Splits a block into messages. Returns each message with its offset in the block.
-fn split(block: &[u8], form: Form) -> Result<Vec<(u64, Message)>> {
-    let prefix_len = match form {
-        Form::One => 8,
-        Form::Two { has_order: false } => 4,
-        Form::Two { has_order: true } => 6,
+fn split(block: &[u8], version: HeaderVersion) -> Result<Vec<(u64, Message)>> {
+    let prefix_len = match version {
+        HeaderVersion::One => 8,
+        HeaderVersion::Two { has_order: false } => 4,
+        HeaderVersion::Two { has_order: true } => 6,
     };
     let mut found = Vec::new();
     let mut at = 0_usize;
     // If fewer bytes remain than a message prefix contains, they are an unused gap.
     while let Some(prefix) = block.get(at..at + prefix_len) {
-        let (kind, len, flags) = match (form, prefix) {
-            (Form::One, [k0, k1, l0, l1, flags, ..]) => {
+        let (kind, len, flags) = match (version, prefix) {
+            (HeaderVersion::One, [k0, k1, l0, l1, flags, ..]) => {
                 (u16::from_le_bytes([*k0, *k1]), u16::from_le_bytes([*l0, *l1]), *flags)
             }
             (_, [kind, l0, l1, flags, ..]) => (u16::from(*kind), u16::from_le_bytes([*l0, *l1]), *flags),

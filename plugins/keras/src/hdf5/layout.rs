@@ -61,13 +61,13 @@ const SINGLE_IS_FILTERED: u8 = 2;
 pub(crate) fn parse(message: &[u8], offset_size: u8, length_size: u8) -> Result<DataLayout> {
     let mut cursor = Cursor::new(message);
     match cursor.read_u8()? {
-        1 | 2 => old(&mut cursor, offset_size),
-        version @ 3..=5 => new(&mut cursor, version, offset_size, length_size),
+        1 | 2 => parse_v1_v2(&mut cursor, offset_size),
+        version @ 3..=5 => parse_v3_to_v5(&mut cursor, version, offset_size, length_size),
         other => Err(Fault::UnsupportedLayoutVersion(other)),
     }
 }
 
-fn old(cursor: &mut Cursor<'_>, offset_size: u8) -> Result<DataLayout> {
+fn parse_v1_v2(cursor: &mut Cursor<'_>, offset_size: u8) -> Result<DataLayout> {
     let (rank, class) = (cursor.read_u8()?, cursor.read_u8()?);
     cursor.skip(5)?;
     let address = if class == 0 { 0 } else { cursor.read_offset(offset_size)? };
@@ -88,7 +88,12 @@ fn old(cursor: &mut Cursor<'_>, offset_size: u8) -> Result<DataLayout> {
     }
 }
 
-fn new(cursor: &mut Cursor<'_>, version: u8, offset_size: u8, length_size: u8) -> Result<DataLayout> {
+fn parse_v3_to_v5(
+    cursor: &mut Cursor<'_>,
+    version: u8,
+    offset_size: u8,
+    length_size: u8,
+) -> Result<DataLayout> {
     match cursor.read_u8()? {
         0 => {
             let len = cursor.read_u16_le()?;

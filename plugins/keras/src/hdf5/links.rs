@@ -40,7 +40,7 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, T
         old_children(file, table.btree_address, table.heap_address, &mut found)?;
     }
     for message in group.all(LINK) {
-        found.push(linked(file, group.address, message)?);
+        found.push(parse_link(file, group.address, message)?);
     }
     for message in group.all(LINK_INFO) {
         let parsed = link_info::parse(&mut Cursor::new(message), os, ls, message.len());
@@ -48,7 +48,7 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, T
         if !file.is_undefined(info.fractal_heap_address) {
             let heap = (info.fractal_heap_address, info.btree_name_index_address);
             for bytes in heap_objects(file, heap.0, heap.1)? {
-                found.push(linked(file, info.fractal_heap_address, &bytes)?);
+                found.push(parse_link(file, info.fractal_heap_address, &bytes)?);
             }
         }
     }
@@ -68,7 +68,7 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, T
 }
 
 /// Parses a link message. Returns the link's name and its target.
-fn linked(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, Target)> {
+fn parse_link(file: &File<'_>, address: u64, message: &[u8]) -> Result<(String, Target)> {
     let parsed = link::parse(&mut Cursor::new(message), file.offset_size, file.length_size, message.len());
     let LinkMessage { name, target, .. } = file.parsed(parsed, "a link", address)?;
     match target {
@@ -106,7 +106,7 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
                 heap,
             )
         })?;
-        file.copied(heap, text.len())?;
+        file.count_copied(heap, text.len())?;
         Ok(text.to_owned())
     };
     // In real files, the offset of a name has the width of a length. The specification and
@@ -165,7 +165,7 @@ pub(crate) fn heap_objects(file: &File<'_>, heap: u64, tree: u64) -> Result<Vec<
         };
         let object = fractal.get_object_storage_cached(&id, file.storage(), os, ls, &mut cache);
         let object = file.parsed(object, WHAT, heap)?;
-        file.copied(heap, object.len())?;
+        file.count_copied(heap, object.len())?;
         objects.push(object);
     }
     Ok(objects)

@@ -53,7 +53,7 @@ pub(crate) fn walk(
         if path.len() as u64 > limits.name_bytes {
             return Err(file.at(Error::limit("the path of an object is too long"), address));
         }
-        if above.holds(address) {
+        if above.contains(address) {
             continue;
         }
         let header = Header::read(file, address).map_err(named)?;
@@ -65,7 +65,7 @@ pub(crate) fn walk(
                 return Err(named(file.at(error, address)));
             }
             let mut children = children(file, &header).map_err(named)?;
-            children.sort_by(|(a, _), (b, _)| natural(a).cmp(&natural(b)));
+            children.sort_by(|(a, _), (b, _)| natural_key(a).cmp(&natural_key(b)));
             let above = Rc::new(Ancestors { depth: above.depth + 1, address, above: Some(above) });
             for (name, target) in children.into_iter().rev() {
                 let path = if path.is_empty() { name } else { format!("{path}/{name}") };
@@ -102,7 +102,7 @@ struct Ancestors {
 }
 
 impl Ancestors {
-    fn holds(&self, address: u64) -> bool {
+    fn contains(&self, address: u64) -> bool {
         let mut group = Some(self);
         while let Some(Ancestors { depth, address: own, above }) = group {
             if *depth > 0 && *own == address {
@@ -116,7 +116,7 @@ impl Ancestors {
 
 /// Returns the sort key for a name. Numbers precede other names and are compared as numbers, so
 /// that `vars/2` precedes `vars/10`.
-fn natural(name: &str) -> (bool, u64, &str) {
+fn natural_key(name: &str) -> (bool, u64, &str) {
     let number = name.parse().ok();
     (number.is_none(), number.unwrap_or(0), name)
 }

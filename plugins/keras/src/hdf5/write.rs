@@ -14,7 +14,7 @@ use tensorferry_sdk::{Dtype, Error, Result};
 const SUPERBLOCK_LEN: u64 = 48;
 const HEAP_LEN: u64 = 4096;
 const ALIGNMENT: u64 = 64;
-const NOWHERE: u64 = u64::MAX;
+const UNDEFINED_ADDRESS: u64 = u64::MAX;
 /// Maximum length of a link's name in bytes. This limit ensures that a link message fits in 64 KiB.
 pub(crate) const MAX_NAME_BYTES: usize = 60_000;
 
@@ -86,7 +86,7 @@ pub(crate) fn plan(datasets: &[NewDataset<'_>]) -> Result<NewFile> {
     let has_heap = datasets.iter().any(|dataset| dataset.dtype == Dtype::BF16);
     // The length of a header does not depend on addresses, so build the headers with dummy
     // addresses first to measure them.
-    let nowhere = vec![NOWHERE; nodes.len().max(datasets.len())];
+    let nowhere = vec![UNDEFINED_ADDRESS; nodes.len().max(datasets.len())];
     let mut end = SUPERBLOCK_LEN + if has_heap { HEAP_LEN } else { 0 };
     let mut addresses = Vec::with_capacity(nodes.len());
     for node in &nodes {
@@ -122,10 +122,10 @@ pub(crate) fn plan(datasets: &[NewDataset<'_>]) -> Result<NewFile> {
 fn superblock(end: u64, root: u64) -> Vec<u8> {
     let mut bytes = SIGNATURE.to_vec();
     bytes.extend([2, 8, 8, 0]);
-    for number in [0, NOWHERE, end, root] {
+    for number in [0, UNDEFINED_ADDRESS, end, root] {
         bytes.extend(number.to_le_bytes());
     }
-    with_sum(bytes)
+    with_checksum(bytes)
 }
 
 /// Builds a global heap that contains the string "bfloat16". Keras recognizes the attribute `dtype`
@@ -143,7 +143,7 @@ fn heap() -> Vec<u8> {
     bytes
 }
 
-fn with_sum(mut bytes: Vec<u8>) -> Vec<u8> {
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
     let sum = jenkins_lookup3(&bytes);
     bytes.extend(sum.to_le_bytes());
     bytes
@@ -170,12 +170,12 @@ fn header(node: &Node, datasets: &[NewDataset<'_>], addresses: &[u64], offsets: 
             push(3, &datatype(dataset.dtype).unwrap_or_default());
             push(5, &[3, 10]);
             let mut layout = vec![3, 1];
-            let offset = if dataset.len == 0 { NOWHERE } else { offsets[number] };
+            let offset = if dataset.len == 0 { UNDEFINED_ADDRESS } else { offsets[number] };
             layout.extend(offset.to_le_bytes());
             layout.extend(dataset.len.to_le_bytes());
             push(8, &layout);
             if dataset.dtype == Dtype::BF16 {
-                push(12, &mark());
+                push(12, &dtype_attribute());
             }
         }
         None => {
@@ -198,11 +198,11 @@ fn header(node: &Node, datasets: &[NewDataset<'_>], addresses: &[u64], offsets: 
     let mut bytes = b"OHDR\x02\x02".to_vec();
     bytes.extend(u32::try_from(messages.len()).unwrap_or(u32::MAX).to_le_bytes());
     bytes.extend(messages);
-    with_sum(bytes)
+    with_checksum(bytes)
 }
 
 /// Builds the attribute `dtype` with the value `bfloat16`.
-fn mark() -> Vec<u8> {
+fn dtype_attribute() -> Vec<u8> {
     let mut bytes = vec![3, 0, 6, 0, 16, 0, 4, 0, 1];
     bytes.extend(b"dtype\0");
     bytes.extend([0x19, 1, 1, 0, 16, 0, 0, 0, 0x13, 0x10, 0, 0, 1, 0, 0, 0]);

@@ -1,6 +1,6 @@
 //! Reads valid files in forms that h5py and most other programs never write.
 
-use crate::h5::{FIXED, H5, LAYOUT, LINK, NOWHERE, SPACE, TYPE, U8, VARIABLE, link};
+use crate::h5::{FIXED, H5, LAYOUT, LINK, SPACE, TYPE, U8, UNDEFINED_ADDRESS, VARIABLE, link};
 use hdf5_reader::checksum::jenkins_lookup3;
 use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{MemoryView, pairs};
@@ -46,7 +46,9 @@ fn layouts_of_files_before_1_6_3() {
         let mut file = H5::new();
         let chunk = file.put(&[7, 8, 9, 0]).to_le_bytes();
         let key = |offset: u64| [&4_u32.to_le_bytes()[..], &[0; 4], &offset.to_le_bytes(), &[0; 8]].concat();
-        let node = [b"TREE\x01\0\x01\0", &NOWHERE[..], &NOWHERE, &key(0), &chunk, &key(4)].concat();
+        let node =
+            [b"TREE\x01\0\x01\0", &UNDEFINED_ADDRESS[..], &UNDEFINED_ADDRESS, &key(0), &chunk, &key(4)]
+                .concat();
         let tree = file.put(&node).to_le_bytes();
         let layout = [&[version, 2, 2, 0, 0, 0, 0, 0], &tree[..], &dims(&[4, 1])].concat();
         let dataset = file.dataset(U8, 3, layout);
@@ -62,13 +64,13 @@ fn growing(file: &mut H5, index: u8, parameters: &[u8], address: u64) -> u64 {
 
 #[test]
 fn chunks_are_numbered_by_the_grid_of_the_maximum() {
-    let with_sum = |bytes: Vec<u8>| [&bytes[..], &jenkins_lookup3(&bytes).to_le_bytes()].concat();
+    let with_checksum = |bytes: Vec<u8>| [&bytes[..], &jenkins_lookup3(&bytes).to_le_bytes()].concat();
     let mut file = H5::new();
     let chunks: Vec<u64> = (1..=6).map(|byte| file.put(&[byte])).collect();
     let entries = chunks.iter().flat_map(|at| at.to_le_bytes()).collect::<Vec<u8>>();
-    let block = file.put(&with_sum([b"FADB\0\0", &NOWHERE[..], &entries].concat()));
+    let block = file.put(&with_checksum([b"FADB\0\0", &UNDEFINED_ADDRESS[..], &entries].concat()));
     let header = [b"FAHD\0\0\x08\x0a", &6_u64.to_le_bytes()[..], &block.to_le_bytes()].concat();
-    let header = file.put(&with_sum(header));
+    let header = file.put(&with_checksum(header));
     let dataset = growing(&mut file, 3, &[10], header);
     assert_eq!(elements(file_of(file, dataset)), [1, 2, 4, 5], "a fixed array");
 

@@ -2,7 +2,7 @@
 
 use hdf5_reader::checksum::jenkins_lookup3;
 
-pub(crate) const NOWHERE: [u8; 8] = [0xff; 8];
+pub(crate) const UNDEFINED_ADDRESS: [u8; 8] = [0xff; 8];
 /// Types of messages in an object header.
 pub(crate) const SPACE: u16 = 1;
 pub(crate) const TYPE: u16 = 3;

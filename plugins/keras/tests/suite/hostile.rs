@@ -2,7 +2,7 @@
 //! with time and memory in proportion to its actual content.
 
 use crate::common::archive;
-use crate::h5::{FIXED, H5, NOWHERE, U8, VARIABLE, attribute, chunked, link, links};
+use crate::h5::{FIXED, H5, U8, UNDEFINED_ADDRESS, VARIABLE, attribute, chunked, link, links};
 use std::time::{Duration, Instant};
 use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{MemoryView, pairs};
@@ -84,7 +84,7 @@ fn lists_of_lists() -> Vec<u8> {
 /// Builds a dataset with 16 million chunks, all of which are missing.
 fn no_chunk() -> Vec<u8> {
     let mut file = H5::new();
-    let dataset = file.dataset(U8, 16_000_000, chunked(NOWHERE));
+    let dataset = file.dataset(U8, 16_000_000, chunked(UNDEFINED_ADDRESS));
     let root = file.object(&vec![link("w", dataset)]);
     file.end(root)
 }
@@ -95,7 +95,14 @@ fn one_chunk(chunks: u64, names: usize) -> Vec<u8> {
     let mut file = H5::new();
     let chunk = file.put(&[7]);
     let key = |offset: u64| [&1_u32.to_le_bytes()[..], &[0; 4], &offset.to_le_bytes(), &[0; 8]].concat();
-    let node = [b"TREE\x01\0\x01\0", &NOWHERE[..], &NOWHERE, &key(0), &chunk.to_le_bytes(), &key(chunks)];
+    let node = [
+        b"TREE\x01\0\x01\0",
+        &UNDEFINED_ADDRESS[..],
+        &UNDEFINED_ADDRESS,
+        &key(0),
+        &chunk.to_le_bytes(),
+        &key(chunks),
+    ];
     let tree = file.put(&[&node.concat()[..], &[0; 2048]].concat());
     let dataset = file.dataset(U8, chunks, chunked(tree.to_le_bytes()));
     let root = file.object(&links(names, dataset));

@@ -2,7 +2,7 @@
 //! it. The schema is a flatbuffer, and a flatbuffer can refer to the same table or string many
 //! times. A few bytes could therefore expand to gigabytes of fields.
 
-use crate::fault::{decoded, one_line};
+use crate::fault::{catch_panic, one_line};
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::{Message, root_as_message_with_opts};
 use base64::Engine;
@@ -41,7 +41,7 @@ fn schema_of(bytes: &[u8]) -> Result<Schema> {
     let has_prefix = bytes.len() > 8 && bytes.starts_with(&CONTINUATION);
     let message = check_message(if has_prefix { &bytes[8..] } else { bytes })?;
     let none = || ParquetError::General("the message is not an Arrow schema".to_owned());
-    let read = decoded(|| {
+    let read = catch_panic(|| {
         let schema = message.header_as_schema().ok_or_else(none)?;
         match try_fb_to_schema(schema) {
             // The file is valid, but uses a type that this Arrow library does not support.

@@ -253,7 +253,7 @@ impl ChunkBytes {
         Ok(())
     }
 
-    fn pass(&mut self, count: usize) {
+    fn advance(&mut self, count: usize) {
         self.buffer = self.buffer.split_off(count);
         self.at += count as u64;
     }
@@ -264,13 +264,13 @@ impl thrift::Bytes for ChunkBytes {
         self.fill()?;
         let byte = self.buffer.first().copied();
         let byte = byte.ok_or_else(|| Error::malformed("the chunk ends inside a page header"))?;
-        self.pass(1);
+        self.advance(1);
         Ok(byte)
     }
 
     fn skip(&mut self, count: u64) -> Result<()> {
         match usize::try_from(count) {
-            Ok(count) if count <= self.buffer.len() => self.pass(count),
+            Ok(count) if count <= self.buffer.len() => self.advance(count),
             _ => {
                 let to = self.at.checked_add(count).filter(|&to| to <= self.chunk.end);
                 self.at = to.ok_or_else(|| Error::malformed("the chunk ends inside a page header"))?;
@@ -286,7 +286,7 @@ impl Read for ChunkBytes {
         self.fill().map_err(|error| io::Error::other(self.chunk.fail(error)))?;
         let count = buffer.len().min(self.buffer.len());
         buffer[..count].copy_from_slice(&self.buffer[..count]);
-        self.pass(count);
+        self.advance(count);
         Ok(count)
     }
 }

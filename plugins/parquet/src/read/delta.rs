@@ -20,22 +20,22 @@ pub(super) fn check_count(values: &[u8], max: u64) -> Result<()> {
     Deltas::new(values, max).map(drop)
 }
 
-/// Checks that a page of DELTA_BYTE_ARRAY has at most `most_values` values and `most_bytes` decoded
+/// Checks that a page of DELTA_BYTE_ARRAY has at most `max_values` values and `max_bytes` decoded
 /// bytes.
-pub(super) fn check_prefixed(values: &[u8], most_values: u64, most_bytes: u64) -> Result<()> {
-    let mut prefixes = Deltas::new(values, most_values)?;
+pub(super) fn check_prefixed(values: &[u8], max_values: u64, max_bytes: u64) -> Result<()> {
+    let mut prefixes = Deltas::new(values, max_values)?;
     let mut sum: u64 = 0;
     while let Some(prefix) = prefixes.next()? {
         let prefix = u64::try_from(prefix).map_err(|_| Error::malformed("a prefix has a negative length"))?;
         sum = sum.saturating_add(prefix);
     }
-    let mut suffixes = Deltas::new(prefixes.rest(), most_values)?;
+    let mut suffixes = Deltas::new(prefixes.rest(), max_values)?;
     while let Some(suffix) = suffixes.next()? {
         let suffix = u64::try_from(suffix).map_err(|_| Error::malformed("a suffix has a negative length"))?;
         sum = sum.saturating_add(suffix);
     }
-    if sum > most_bytes {
-        let max = format!("at most {most_bytes} bytes");
+    if sum > max_bytes {
+        let max = format!("at most {max_bytes} bytes");
         return Err(Error::limit("a page is too long once its prefixes are expanded")
             .expected(max)
             .found(sum));
@@ -125,7 +125,7 @@ impl<'a> Deltas<'a> {
         let needed = (self.left + 1).saturating_mul(u64::from(width)).div_ceil(8).min(len);
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.bytes.len());
         if (len as u64) < needed {
-            return Err(ends());
+            return Err(truncated());
         }
         self.packed = take(&mut self.bytes, len)?;
         Ok(())
@@ -170,7 +170,7 @@ fn varint(bytes: &mut &[u8]) -> Result<u64> {
     Err(Error::malformed("a number in delta-encoded values is too long"))
 }
 
-fn ends() -> Error {
+fn truncated() -> Error {
     Error::malformed("delta-encoded values end too early")
 }
 

@@ -15,11 +15,11 @@ pub(super) struct Lengths {
 /// dictionary.
 pub(super) fn lengths(pages: &mut dyn PageReader) -> Result<Option<Lengths>, parquet::errors::ParquetError> {
     let Some(Page::DictionaryPage { buf, .. }) = pages.get_next_page()? else { return Ok(None) };
-    Ok(Some(of_plain(&buf).unwrap_or_default()))
+    Ok(Some(plain_lengths(&buf).unwrap_or_default()))
 }
 
 /// Measures values in plain encoding. In this encoding, a length of four bytes precedes each value.
-fn of_plain(mut bytes: &[u8]) -> Result<Lengths> {
+fn plain_lengths(mut bytes: &[u8]) -> Result<Lengths> {
     let (mut count, mut sum, mut longest) = (0, 0, 0);
     while let Some((len, rest)) = bytes.split_first_chunk() {
         let len = u32::from_le_bytes(*len);
@@ -40,8 +40,8 @@ mod tests {
     #[test]
     fn lengths_are_those_of_the_values() {
         let bytes = [&[1, 0, 0, 0, b'a'][..], &[5, 0, 0, 0], b"bcdef"].concat();
-        assert_eq!(of_plain(&bytes).unwrap(), Lengths { mean: 3, longest: 5 });
-        assert!(of_plain(&bytes[..bytes.len() - 1]).is_err());
-        assert_eq!(of_plain(&[]).unwrap(), Lengths::default());
+        assert_eq!(plain_lengths(&bytes).unwrap(), Lengths { mean: 3, longest: 5 });
+        assert!(plain_lengths(&bytes[..bytes.len() - 1]).is_err());
+        assert_eq!(plain_lengths(&[]).unwrap(), Lengths::default());
     }
 }

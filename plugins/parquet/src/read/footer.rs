@@ -3,7 +3,7 @@
 
 use super::claims;
 use super::file::SourceFile;
-use crate::fault::decoded;
+use crate::fault::catch_panic;
 use crate::{ENCRYPTED_MAGIC, MAGIC};
 use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
@@ -77,7 +77,8 @@ fn decode(
         .with_column_stats_policy(statistics)
         .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
         .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
-    let metadata = decoded(|| ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options)));
+    let metadata =
+        catch_panic(|| ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options)));
     let metadata = metadata.map_err(|error| error.context("the footer").offset(footer_at))?;
     Ok((footer_at, metadata))
 }

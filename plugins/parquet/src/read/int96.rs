@@ -7,8 +7,8 @@ use tensorferry_sdk::{Error, Result};
 
 /// The Julian day of 1970-01-01.
 const EPOCH_DAY: i128 = 2_440_588;
-const SECONDS_A_DAY: i128 = 86_400;
-const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
+const SECONDS_PER_DAY: i128 = 86_400;
+const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
 
 /// Units of the timestamps that are read from the INT96 leaves of a file.
 #[derive(Debug, Clone, Default)]
@@ -24,9 +24,9 @@ impl Int96Units {
     pub(super) fn check(&self, leaf: usize, values: &[u8]) -> Result<()> {
         let Some(unit) = self.units.get(leaf).copied().flatten() else { return Ok(()) };
         let a_second = per_second(unit);
-        let step = NANOSECONDS_A_SECOND / a_second;
+        let step = NANOSECONDS_PER_SECOND / a_second;
         for (days, nanoseconds) in times(values) {
-            let count = (days - EPOCH_DAY) * SECONDS_A_DAY * a_second + nanoseconds / step;
+            let count = (days - EPOCH_DAY) * SECONDS_PER_DAY * a_second + nanoseconds / step;
             // Spark counts microseconds since Julian day 0. This count overflows from about the
             // year 287,000 on. Such values have a negative day and a negative time of day. The
             // `parquet` crate's arithmetic overflows in the same way and therefore produces the
@@ -50,7 +50,7 @@ impl Int96Units {
                     "an INT96 time has more digits than the unit in which it is read",
                 )
                 .hint("pass -i int96=ns to read nanoseconds")
-                .found(format!("{} ns after the second", nanoseconds % NANOSECONDS_A_SECOND)));
+                .found(format!("{} ns after the second", nanoseconds % NANOSECONDS_PER_SECOND)));
             }
         }
         Ok(())
@@ -67,7 +67,7 @@ fn per_second(unit: TimeUnit) -> i128 {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
         TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => NANOSECONDS_A_SECOND,
+        TimeUnit::Nanosecond => NANOSECONDS_PER_SECOND,
     }
 }
 

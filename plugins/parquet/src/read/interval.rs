@@ -13,7 +13,7 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef, PrimitiveArray};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, IntervalUnit};
 
 /// Converts a column to the type `to`, which has intervals where `column` has 12 raw bytes.
-pub(super) fn decoded(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+pub(super) fn decode(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
     match (column.data_type(), to) {
         (from, to) if from == to => Ok(column.clone()),
         (DataType::FixedSizeBinary(_), DataType::Interval(unit)) => match unit {
@@ -32,7 +32,7 @@ pub(super) fn decoded(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, Arro
             }
         },
         // The `parquet` crate's arrays have the same nesting as the schema.
-        _ => converted(column, to, &decoded),
+        _ => converted(column, to, &decode),
     }
 }
 

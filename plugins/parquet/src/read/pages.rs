@@ -150,12 +150,12 @@ impl CheckedPages {
             }
         }
         // The `parquet` crate allocates four bytes per claimed value before it decodes any values.
-        let most_values = values.min(self.max / 8);
+        let max_values = values.min(self.max / 8);
         match page.encoding() {
             Encoding::DELTA_BINARY_PACKED | Encoding::DELTA_LENGTH_BYTE_ARRAY => {
-                delta::check_count(&self.values(page)?, most_values)
+                delta::check_count(&self.values(page)?, max_values)
             }
-            Encoding::DELTA_BYTE_ARRAY => delta::check_prefixed(&self.values(page)?, most_values, self.max),
+            Encoding::DELTA_BYTE_ARRAY => delta::check_prefixed(&self.values(page)?, max_values, self.max),
             _ => Ok(()),
         }
     }

@@ -81,7 +81,7 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
 
 /// Returns whether the source contains a Parquet file. Searches the root folder, then its first
 /// partition folder, then the first partition folder inside that folder, and so on.
-pub(crate) fn any(source: &dyn Source) -> Result<bool> {
+pub(crate) fn has_partitions(source: &dyn Source) -> Result<bool> {
     let mut folder = String::new();
     for _ in 0..=MAX_DEPTH {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
@@ -107,12 +107,12 @@ fn is_hidden(path: &str) -> bool {
 /// Parses the key and the value in a folder's name.
 fn partition(path: &str) -> Option<(String, Option<String>)> {
     let (key, value) = base(path).split_once('=').filter(|(key, _)| !key.is_empty())?;
-    let value = (value != NULL).then(|| decoded(value));
-    (!is_hidden(path)).then(|| (decoded(key), value))
+    let value = (value != NULL).then(|| percent_decoded(value));
+    (!is_hidden(path)).then(|| (percent_decoded(key), value))
 }
 
 /// Decodes percent escapes such as `%20`. A string with invalid escapes is returned unchanged.
-fn decoded(text: &str) -> String {
+fn percent_decoded(text: &str) -> String {
     let (bytes, mut plain, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while let Some(&byte) = bytes.get(at) {
         let code = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());

@@ -3,7 +3,7 @@
 use super::int96::{self, Int96Units};
 use super::pages::RowGroupPages;
 use super::{OpenFile, arrow_hint};
-use crate::fault::decoded;
+use crate::fault::catch_panic;
 use crate::logical;
 use crate::nested::{parts, with_parts};
 use crate::options::Int96Unit;
@@ -81,7 +81,7 @@ fn of_file(
     let named = |error: Error| error.context("the schema").file(&name);
     let entries = file.metadata.file_metadata().key_value_metadata();
     let hint = arrow_hint::read(entries).map_err(named)?;
-    let plain = decoded(|| parquet_to_arrow_schema(&file.schema, None)).map_err(named)?;
+    let plain = catch_panic(|| parquet_to_arrow_schema(&file.schema, None)).map_err(named)?;
     let known = like.or(hint.as_ref());
     let wanted = known.unwrap_or(&plain).fields().clone();
     let original = file.metadata.file_metadata().schema_descr_ptr();
@@ -100,7 +100,7 @@ fn of_file(
     } else {
         let text = encode_arrow_schema(&Schema::new(refined));
         let entries = vec![KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), text)];
-        let read = decoded(|| parquet_to_arrow_schema(&file.schema, Some(&entries))).map_err(named)?;
+        let read = catch_panic(|| parquet_to_arrow_schema(&file.schema, Some(&entries))).map_err(named)?;
         read.fields().clone()
     };
     let mut leaves = original.columns().iter().map(|leaf| leaf.self_type_ptr());
@@ -239,7 +239,7 @@ fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Resul
         return Ok(false);
     };
     let group = RowGroupPages::new(file, index, limits.header_bytes);
-    let looked = decoded(|| {
+    let looked = catch_panic(|| {
         let mut pages = group.pages(leaf)?;
         while let Some(page) = pages.get_next_page()? {
             if int96::has_nanoseconds(&pages.plain_values(&page)) {

@@ -97,7 +97,7 @@ fn bounds(
 /// way.
 fn values(statistics: &Statistics, data_type: &DataType) -> (Option<ComparedValue>, Option<ComparedValue>) {
     use DataType as Arrow;
-    fn both<T>(
+    fn min_max<T>(
         min: Option<&T>,
         max: Option<&T>,
         value: impl Fn(&T) -> Option<ComparedValue>,
@@ -107,24 +107,28 @@ fn values(statistics: &Statistics, data_type: &DataType) -> (Option<ComparedValu
     let float = |value: f64| Some(ComparedValue::Float(value)).filter(|_| !value.is_nan());
     match (statistics, data_type) {
         (Statistics::Boolean(of), Arrow::Boolean) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Bool(value)))
+            min_max(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Bool(value)))
         }
         (Statistics::Int32(of), Arrow::Int8 | Arrow::Int16 | Arrow::Int32) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.into())))
+            min_max(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.into())))
         }
         (Statistics::Int32(of), Arrow::UInt8 | Arrow::UInt16 | Arrow::UInt32) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.cast_unsigned().into())))
+            min_max(of.min_opt(), of.max_opt(), |&value| {
+                Some(ComparedValue::Int(value.cast_unsigned().into()))
+            })
         }
         (Statistics::Int64(of), Arrow::Int64) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.into())))
+            min_max(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.into())))
         }
-        (Statistics::Int64(of), Arrow::UInt64) => {
-            both(of.min_opt(), of.max_opt(), |&value| Some(ComparedValue::Int(value.cast_unsigned().into())))
-        }
+        (Statistics::Int64(of), Arrow::UInt64) => min_max(of.min_opt(), of.max_opt(), |&value| {
+            Some(ComparedValue::Int(value.cast_unsigned().into()))
+        }),
         (Statistics::Float(of), Arrow::Float32) => {
-            both(of.min_opt(), of.max_opt(), |&value| float(value.into()))
+            min_max(of.min_opt(), of.max_opt(), |&value| float(value.into()))
         }
-        (Statistics::Double(of), Arrow::Float64) => both(of.min_opt(), of.max_opt(), |&value| float(value)),
+        (Statistics::Double(of), Arrow::Float64) => {
+            min_max(of.min_opt(), of.max_opt(), |&value| float(value))
+        }
         (
             Statistics::ByteArray(of),
             Arrow::Utf8
@@ -133,7 +137,7 @@ fn values(statistics: &Statistics, data_type: &DataType) -> (Option<ComparedValu
             | Arrow::Binary
             | Arrow::LargeBinary
             | Arrow::BinaryView,
-        ) => both(of.min_opt(), of.max_opt(), |value| Some(ComparedValue::Bytes(value.data().to_vec()))),
+        ) => min_max(of.min_opt(), of.max_opt(), |value| Some(ComparedValue::Bytes(value.data().to_vec()))),
         _ => (None, None),
     }
 }

@@ -3,7 +3,7 @@
 use super::dictionary::{self, Lengths};
 use super::pages::RowGroupPages;
 use super::{OpenFile, interval, leaves, text};
-use crate::fault::{decoded, one_line, panicked, read_error};
+use crate::fault::{catch_panic, one_line, panic_error, read_error};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::Type;
@@ -119,7 +119,7 @@ impl Stream {
     ) -> Result<ParquetRecordBatchReader> {
         let descriptor = &self.descriptor;
         let wanted = self.leaves(columns)?;
-        let built = decoded(|| {
+        let built = catch_panic(|| {
             let mask = ProjectionMask::leaves(descriptor, wanted);
             let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(&self.fields))?;
             ParquetRecordBatchReader::try_new_with_row_groups(
@@ -160,7 +160,7 @@ impl Stream {
                     Lengths { mean: width, longest: width }
                 }
                 Type::BYTE_ARRAY if column.dictionary_page_offset().is_some() => {
-                    let read = decoded(|| dictionary::lengths(&mut self.pages.pages(index)?));
+                    let read = catch_panic(|| dictionary::lengths(&mut self.pages.pages(index)?));
                     let read = read.map_err(|error| self.pages.first_error.take().unwrap_or(error))?;
                     read.unwrap_or_default()
                 }
@@ -209,7 +209,7 @@ impl Stream {
             None => Vec::new(),
             Some(reader) => {
                 let next = catch_unwind(AssertUnwindSafe(|| reader.next()))
-                    .map_err(|payload| panicked(payload.as_ref()))?;
+                    .map_err(|payload| panic_error(payload.as_ref()))?;
                 match next {
                     Some(Ok(batch)) => batch.columns().to_vec(),
                     Some(Err(error)) => return Err(read_error(&error.to_string())),
@@ -232,7 +232,7 @@ impl Stream {
         let rows = rows.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let as_read = columns.iter().zip(self.schema.fields());
-        let columns = as_read.map(|(column, field)| interval::decoded(column, field.data_type()));
+        let columns = as_read.map(|(column, field)| interval::decode(column, field.data_type()));
         let columns = columns.collect::<Result<_, _>>();
         let columns = columns.map_err(|error| Error::malformed(one_line(&error.to_string())))?;
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);

@@ -79,7 +79,7 @@ impl Bytes for &[u8] {
     }
 
     fn skip(&mut self, count: u64) -> Result<()> {
-        let count = usize::try_from(count).map_err(|_| cut())?;
+        let count = usize::try_from(count).map_err(|_| truncated())?;
         *self = self.get(count..).ok_or_else(cut)?;
         Ok(())
     }
@@ -225,7 +225,7 @@ fn varint(bytes: &mut impl Bytes) -> Result<u64> {
     Err(malformed("a number is too long"))
 }
 
-fn cut() -> Error {
+fn truncated() -> Error {
     malformed("the data ends too early")
 }
 

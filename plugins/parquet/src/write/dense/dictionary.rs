@@ -139,25 +139,25 @@ impl<T: Integer> NumberDictionary<T> {
             return None;
         }
         let max = MAX_RANGE.min(1024 + 16 * count);
-        let (min, is_there) = match small_numbers(values, max) {
-            Some(is_there) => (T::ZERO, is_there),
+        let (min, is_present) = match small_numbers(values, max) {
+            Some(is_present) => (T::ZERO, is_present),
             None => {
                 let (min, greatest) = extremes(values.iter().copied())?;
                 let range = greatest.distance(min);
                 if range >= max {
                     return None;
                 }
-                let mut is_there = vec![false; range + 1];
-                values.iter().for_each(|values| mark(values, min, &mut is_there));
-                (min, is_there)
+                let mut is_present = vec![false; range + 1];
+                values.iter().for_each(|values| mark_present(values, min, &mut is_present));
+                (min, is_present)
             }
         };
         let mut found = Vec::new();
-        let mut indices = Vec::with_capacity(is_there.len());
-        for (place, is_there) in is_there.into_iter().enumerate() {
+        let mut indices = Vec::with_capacity(is_present.len());
+        for (place, is_present) in is_present.into_iter().enumerate() {
             // The index is less than the range of the numbers, which is at most 2^18.
             indices.push(u32::try_from(found.len()).unwrap_or(u32::MAX));
-            if is_there {
+            if is_present {
                 found.push(min.add(place));
             }
         }
@@ -195,25 +195,25 @@ impl<T: Integer> NumberDictionary<T> {
 /// than `max`. Each run of values is read twice while it is in the cache. The first read combines
 /// the bits of the values with vector instructions to get an upper bound.
 fn small_numbers<T: Integer>(values: &[&[T]], max: usize) -> Option<Vec<bool>> {
-    let mut is_there = vec![false];
+    let mut is_present = vec![false];
     for run in values.iter().flat_map(|values| values.chunks(2048)) {
         let range = run.iter().fold(T::ZERO, |bits, &value| bits | value).distance(T::ZERO);
         if range >= max {
             return None;
         }
-        if range >= is_there.len() {
-            is_there.resize(range + 1, false);
+        if range >= is_present.len() {
+            is_present.resize(range + 1, false);
         }
-        mark(run, T::ZERO, &mut is_there);
+        mark_present(run, T::ZERO, &mut is_present);
     }
-    Some(is_there)
+    Some(is_present)
 }
 
 /// Marks each number at its distance from `min`, which must be less than the length of
-/// `is_there`.
-fn mark<T: Integer>(values: &[T], min: T, is_there: &mut [bool]) {
+/// `is_present`.
+fn mark_present<T: Integer>(values: &[T], min: T, is_present: &mut [bool]) {
     for value in values {
-        is_there[value.distance(min)] = true;
+        is_present[value.distance(min)] = true;
     }
 }
 

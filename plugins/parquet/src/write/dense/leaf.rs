@@ -12,13 +12,13 @@ use tensorferry_sdk::{Error, Result};
 
 pub(super) struct Leaf {
     rows: usize,
-    starts: Starts,
+    starts: RowStarts,
     /// The concatenated values of all rows.
     pub(super) values: Values,
 }
 
 /// Index of the first value in each row.
-enum Starts {
+enum RowStarts {
     /// Every row has this number of values.
     Every(usize),
     /// Offsets of the rows in the list array. The first offset may be greater than 0.
@@ -49,13 +49,13 @@ impl Leaf {
                 }
                 let (first, last) =
                     (usize::try_from(offsets.first()).ok()?, usize::try_from(offsets.last()).ok()?);
-                (Starts::At(offsets.inner().clone()), list.values().slice(first, last - first))
+                (RowStarts::At(offsets.inner().clone()), list.values().slice(first, last - first))
             }
             DataType::FixedSizeList(_, len) => {
                 let len = usize::try_from(*len).ok().filter(|&len| len > 0)?;
-                (Starts::Every(len), array.as_fixed_size_list().values().clone())
+                (RowStarts::Every(len), array.as_fixed_size_list().values().clone())
             }
-            _ => (Starts::Every(1), array.clone()),
+            _ => (RowStarts::Every(1), array.clone()),
         };
         if values.null_count() > 0 {
             return None;
@@ -71,9 +71,9 @@ impl Leaf {
     /// of values.
     pub(super) fn start(&self, row: usize) -> usize {
         match &self.starts {
-            Starts::Every(len) => row * len,
+            RowStarts::Every(len) => row * len,
             // The offsets ascend, because Arrow checked them when the list array was created.
-            Starts::At(offsets) => usize::try_from(offsets[row] - offsets[0]).unwrap_or(0),
+            RowStarts::At(offsets) => usize::try_from(offsets[row] - offsets[0]).unwrap_or(0),
         }
     }
 
