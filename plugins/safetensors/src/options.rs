@@ -105,8 +105,8 @@ fn glob(text: &str) -> Result<GlobMatcher> {
 
 impl Framework {
     /// Returns the name of the framework to add to the metadata, or `None` to add nothing. `origin`
-    /// is the format that the tensors come from. `has_framework` is true if the metadata already names a
-    /// framework.
+    /// is the format that the tensors come from. `has_framework` is true if the metadata already names
+    /// a framework.
     pub(crate) fn word(self, origin: &str, has_framework: bool) -> Option<&'static str> {
         match self {
             Self::Named(word) => Some(word),

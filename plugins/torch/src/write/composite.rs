@@ -1,7 +1,7 @@
-//! A composite tensor is a tensor that torch assembles from other tensors. It is quantized (integers
-//! and scales), sparse (indices and values) or nested (a buffer and the shapes of its tensors). In
-//! a catalog's tree, the node of a composite tensor contains the tensor with the elements. The other
-//! tensors are among the attributes of that node.
+//! A composite tensor is a tensor that torch assembles from other tensors. It is quantized
+//! (integers and scales), sparse (indices and values) or nested (a buffer and the shapes of its
+//! tensors). In a catalog's tree, the node of a composite tensor contains the tensor with the
+//! elements. The other tensors are among the attributes of that node.
 //!
 //! Source: `_rebuild_qtensor` and `_rebuild_sparse_tensor` in `torch/_utils.py`.
 

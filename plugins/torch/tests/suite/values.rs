@@ -1,6 +1,6 @@
-//! Tests composite tensors, objects of other libraries, and whole modules. The tests read files that
-//! torch wrote (`tests/values/make.py`) with each of the reader's options, and compare the results
-//! exactly.
+//! Tests composite tensors, objects of other libraries, and whole modules. The tests read files
+//! that torch wrote (`tests/values/make.py`) with each of the reader's options, and compare the
+//! results exactly.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
