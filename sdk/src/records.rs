@@ -69,7 +69,7 @@ use std::sync::Arc;
 /// The batches of a stream, in order. An error of this crate is wrapped as
 /// [`ArrowError::ExternalError`], and keeps its kind and details across the boundary. See
 /// [`stream_error`].
-pub type Batched = Box<dyn RecordBatchReader + Send>;
+pub type BatchStream = Box<dyn RecordBatchReader + Send>;
 
 /// Creates a stream of batches with this schema. The stream calls `next` until it returns `None` or
 /// an error, and then drops `next`.
@@ -77,7 +77,7 @@ pub type Batched = Box<dyn RecordBatchReader + Send>;
 pub fn batches(
     schema: SchemaRef,
     next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static,
-) -> Batched {
+) -> BatchStream {
     let mut next = Some(next);
     let pull = move || {
         let batch = next.as_mut()?();
@@ -116,7 +116,7 @@ pub trait RecordReader: Send + Sync {
         source: &dyn Source,
         output: &mut dyn ByteSink,
         context: &dyn Context,
-    ) -> Result<Indexed> {
+    ) -> Result<IndexTotals> {
         let _ = (source, output, context);
         Err(crate::Error::unsupported("this format has no index"))
     }
@@ -124,7 +124,7 @@ pub trait RecordReader: Send + Sync {
 
 /// The part of the input that an index covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Indexed {
+pub struct IndexTotals {
     /// Number of records.
     pub records: u64,
     /// Number of bytes of the decompressed input, including framing.
@@ -147,10 +147,10 @@ pub trait RecordSet: Send + Sync {
     /// # Errors
     /// Returns a plugin error if the split or a field does not exist. Either this function or the
     /// stream may return errors in the input.
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched>;
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream>;
 
     /// Returns a stream of all rows of a split, in order and with whole columns.
-    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
+    fn stream(&self, split: usize, batches: &Batches) -> Result<BatchStream> {
         self.scan(split, &batches.clone().into())
     }
 
@@ -168,7 +168,7 @@ pub trait RecordSet: Send + Sync {
 
     /// Returns the records that streams have skipped so far. Streams skip records only if an option
     /// lets them continue after errors.
-    fn skipped(&self) -> Vec<Skipped> {
+    fn skipped(&self) -> Vec<SkippedRecord> {
         Vec::new()
     }
 
@@ -212,7 +212,7 @@ impl Default for Batches {
 
 /// A record that a stream skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedRecord {
     /// File that contains the record.
     pub file: String,
     /// Number of the record in the file, counted from 0, if it is known.

@@ -14,8 +14,8 @@ use tensorferry_sdk::arrow_array::{
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::conformance::{ConformanceReport, Sample, check};
 use tensorferry_sdk::records::{
-    Batched, Batches, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, ScanRequest,
-    Split, narrowed, stream_error,
+    BatchStream, Batches, IndexTotals, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter,
+    ScanRequest, Split, narrowed, stream_error,
 };
 use tensorferry_sdk::{
     ByteSink, Capabilities, Context, Description, Error, Format, Loss, LossKind, LossSink, Options, Purpose,
@@ -211,11 +211,11 @@ impl RecordReader for Ints {
         source: &dyn Source,
         output: &mut dyn ByteSink,
         context: &dyn Context,
-    ) -> Result<Indexed> {
+    ) -> Result<IndexTotals> {
         let (names, bytes) = self.parse(source, context)?;
         output.write(b"index")?;
         let records = (bytes.len() / (CELL * names.len()).max(1)) as u64;
-        Ok(Indexed { records: records + u64::from(self.0 == Fault::MiscountsIndex), bytes: 0 })
+        Ok(IndexTotals { records: records + u64::from(self.0 == Fault::MiscountsIndex), bytes: 0 })
     }
 }
 
@@ -228,7 +228,7 @@ impl RecordSet for Set {
         &self.splits
     }
 
-    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
+    fn stream(&self, split: usize, batches: &Batches) -> Result<BatchStream> {
         let rows = match self.rows.get(split) {
             None if self.fault == Fault::ReadsAnySplit => &self.rows[0],
             other => other.ok_or_else(|| Error::plugin("no such split"))?,
@@ -289,7 +289,7 @@ impl RecordSet for Set {
         Ok(Box::new(RecordBatchIterator::new(given, schema)))
     }
 
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let mut scan = scan.clone();
         if self.fault == Fault::IgnoresFirstRow {
             scan.first_row = 0;

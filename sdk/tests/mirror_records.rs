@@ -11,7 +11,7 @@ use tensorferry_sdk::export::{Exported, Root};
 use tensorferry_sdk::memory::records;
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::records::{
-    Batched, Batches, Comparator, ComparedValue, Comparison, PlacedPiece, RecordPlan, RecordReader,
+    BatchStream, Batches, Comparator, ComparedValue, Comparison, PlacedPiece, RecordPlan, RecordReader,
     RecordSet, RecordWriter, Roll, ScanRequest, Split, WrittenFile, from_stream,
 };
 use tensorferry_sdk::{
@@ -96,7 +96,7 @@ impl RecordSet for Set {
         &self.1
     }
 
-    fn stream(&self, _split: usize, batches: &Batches) -> Result<Batched> {
+    fn stream(&self, _split: usize, batches: &Batches) -> Result<BatchStream> {
         let columns = batches.columns.clone().unwrap_or_else(|| vec![0, 1]);
         let batch = rows().project(&columns).map_err(|e| Error::plugin(e.to_string()))?;
         let schema = batch.schema();
@@ -108,7 +108,7 @@ impl RecordSet for Set {
         Ok(Box::new(RecordBatchIterator::new(batches, schema)))
     }
 
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         self.0.panics_in("scan");
         *ASKED.lock().unwrap_or_else(PoisonError::into_inner) = Some(scan.clone());
         let whole = ScanRequest { predicate: Vec::new(), ..scan.clone() };

@@ -13,8 +13,8 @@ use tensorferry_sdk::export::{Exported, Root};
 use tensorferry_sdk::memory::{self, MemoryView, records};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::records::{
-    Batched, Batches, Group, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, Roll,
-    ScanRequest, Skipped, Split, WrittenFile, from_stream,
+    BatchStream, Batches, Group, IndexTotals, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter,
+    Roll, ScanRequest, SkippedRecord, Split, WrittenFile, from_stream,
 };
 use tensorferry_sdk::{
     ByteSink, Capabilities, CatalogSink, CatalogView, Context, Description, Digests, Dtype, Encoded,
@@ -194,9 +194,9 @@ impl RecordReader for AnyObject {
         Ok(Box::new(Set([split], Dropped("RecordSet.drop"))))
     }
 
-    fn index(&self, _: &dyn Source, _: &mut dyn ByteSink, _: &dyn Context) -> Result<Indexed> {
+    fn index(&self, _: &dyn Source, _: &mut dyn ByteSink, _: &dyn Context) -> Result<IndexTotals> {
         trap("RecordReader.index");
-        Ok(Indexed::default())
+        Ok(IndexTotals::default())
     }
 }
 
@@ -213,7 +213,7 @@ impl RecordSet for Set {
         &self.0
     }
 
-    fn scan(&self, _split: usize, _scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, _split: usize, _scan: &ScanRequest) -> Result<BatchStream> {
         trap("RecordSet.scan");
         Ok(Box::new(Stream(Some(rows()), Dropped("stream.drop"))))
     }
@@ -223,7 +223,7 @@ impl RecordSet for Set {
         Ok(None)
     }
 
-    fn skipped(&self) -> Vec<Skipped> {
+    fn skipped(&self) -> Vec<SkippedRecord> {
         trap("RecordSet.skipped");
         Vec::new()
     }

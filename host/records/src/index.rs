@@ -10,7 +10,7 @@ use tensorferry_core::read::context::ReadContext;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_publish::commit::{CommitOptions, check_free, recover};
 use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, Stage, StagedFile};
-use tensorferry_sdk::records::Indexed;
+use tensorferry_sdk::records::IndexTotals;
 use tensorferry_sdk::{ByteSink, Capabilities, Entry, Error, FileId, Purpose, Result, Source};
 
 /// Creates the index of a source in the file `output`, which must not exist. Some formats do not
@@ -22,7 +22,7 @@ pub fn index(
     output: &Path,
     options: CommitOptions,
     session: &Session,
-) -> Result<Indexed> {
+) -> Result<IndexTotals> {
     if !format.description.capabilities.has(Capabilities::INDEX) {
         let id = &format.description.id;
         return Err(Error::unsupported(format!("format {id} has no index"))

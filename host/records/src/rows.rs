@@ -8,7 +8,7 @@ use tensorferry_core::formats::placeholder::explain;
 use tensorferry_core::formats::registry::RegisteredFormat;
 use tensorferry_core::read::context::{ReadContext, SourceContext};
 use tensorferry_core::read::source::FileSource;
-use tensorferry_sdk::records::{Batches, RecordReader, RecordSet, Skipped, from_stream};
+use tensorferry_sdk::records::{Batches, RecordReader, RecordSet, SkippedRecord, from_stream};
 use tensorferry_sdk::{Error, ErrorKind, Loss, LossKind, Purpose, Result};
 
 pub struct Rows<'a> {
@@ -140,7 +140,7 @@ impl Rows<'_> {
     }
 }
 
-fn left_out(skipped: &Skipped) -> Loss {
+fn left_out(skipped: &SkippedRecord) -> Loss {
     let record = skipped.record.map_or(String::new(), |number| format!(" record {number}"));
     let what = format!("{}{record} at offset {}", skipped.file, skipped.offset);
     Loss::new(LossKind::Record, what, skipped.why.clone()).requested_by_user()

@@ -25,7 +25,7 @@ use tensorferry_records::conversion::on_records;
 use tensorferry_records::rows::{self, Rows};
 use tensorferry_records::schema_file::schema_file;
 use tensorferry_records::steps::{self, RecordAction};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split, batches, from_stream};
+use tensorferry_sdk::records::{BatchStream, Batches, RecordReader, RecordSet, Split, batches, from_stream};
 use tensorferry_sdk::{Context, Error, Loss, Purpose, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::steps::Step;
 
@@ -273,7 +273,7 @@ impl Scan {
         self.reader(splits)
     }
 
-    fn reader(&self, splits: Range<usize>) -> Batched {
+    fn reader(&self, splits: Range<usize>) -> BatchStream {
         let splits = splits.start..splits.end.min(self.splits());
         if !self.steps.is_empty() && splits.start == 0 && splits.end == 1 {
             return ahead::batches(self.clone());
@@ -304,7 +304,7 @@ impl std::fmt::Debug for Scan {
 /// The batches of several splits, in the order of the splits.
 struct Records {
     /// The batches of the current split. This field is dropped before `scan`.
-    current: Option<Batched>,
+    current: Option<BatchStream>,
     scan: Scan,
     splits: Range<usize>,
 }

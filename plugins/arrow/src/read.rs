@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files};
 use tensorferry_sdk::records::{
-    Batched, ExpansionLimit, RecordReader, RecordSet, ScanRequest, Split, difference, narrowed,
+    BatchStream, ExpansionLimit, RecordReader, RecordSet, ScanRequest, Split, difference, narrowed,
 };
 use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, Source, listed};
 
@@ -97,7 +97,7 @@ impl RecordSet for ArrowSet {
     }
 
     /// Skips batches before the first requested row, and decodes only the requested columns.
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let (file, batches) = (self.files[run.0].clone(), run.1.clone());
         let expansion = self.expansion.clone();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tensorferry_row_text::{ColumnLosses, TextFile, uncompressed_name};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files};
-use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, ScanRequest, Split, difference};
+use tensorferry_sdk::records::{BatchStream, RecordReader, RecordSet, ScanRequest, Split, difference};
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 
 pub(crate) struct Reader(pub(crate) ReadOptions);
@@ -151,7 +151,7 @@ impl RecordSet for CsvSet {
     }
 
     /// Parses only the requested fields.
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let rows = Rows::new(run, Some(self.count), &self.limits)?;
         let losses = self.losses.clone();

@@ -22,7 +22,7 @@ use stream::Checks;
 use tensorferry_row_text::ColumnLosses;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::file_name::{self, entry_files};
-use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, ScanRequest, Split};
+use tensorferry_sdk::records::{BatchStream, RecordReader, RecordSet, ScanRequest, Split};
 use tensorferry_sdk::{Context, Error, Limits, LossSink, Result, Source};
 use values_seen::ValuesSeen;
 
@@ -84,7 +84,7 @@ impl RecordSet for JsonlSet {
     }
 
     /// Skips lines before the first requested row, and decodes only the requested keys.
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         // With an inferred schema, a key that is not in the schema would be lost, so it is an
         // error. If only some columns are requested, other keys are ignored.

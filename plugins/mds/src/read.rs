@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use stream::Layout;
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
-use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, ScanRequest, Split, narrowed};
+use tensorferry_sdk::records::{BatchStream, RecordReader, RecordSet, ScanRequest, Split, narrowed};
 use tensorferry_sdk::{
     Context, Entry, Error, Limits, Loss, LossKind, LossSink, Purpose, Result, Severity, Source,
 };
@@ -154,7 +154,7 @@ impl RecordSet for MdsSet {
     }
 
     /// In an uncompressed shard, does not read the samples before the first requested sample.
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let (shard, part) =
             self.parts.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let rows = stream::open(shard, part, &self.schema, &self.layout, scan, &self.limits)?;

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files};
-use tensorferry_sdk::records::{Batched, ExpansionLimit, RecordReader, RecordSet, ScanRequest, Split};
+use tensorferry_sdk::records::{BatchStream, ExpansionLimit, RecordReader, RecordSet, ScanRequest, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
 /// Maximum number of values per byte of a file. A few bytes can encode many values, such as nulls,
@@ -142,7 +142,7 @@ impl RecordSet for ParquetSet {
 
     /// Skips row groups whose statistics exclude all matches, and pages that contain no requested
     /// rows.
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let missing = || Error::plugin(format!("no split {split}"));
         let (file, group) = self.groups.get(split).ok_or_else(missing)?;
         let (own, keys) = self.partitions.divide(scan);

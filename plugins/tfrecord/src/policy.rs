@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use tensorferry_sdk::Result;
-use tensorferry_sdk::records::Skipped;
+use tensorferry_sdk::records::SkippedRecord;
 
 /// The rules for handling faults, and the faults that have been tolerated.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct FaultPolicy {
 
 #[derive(Debug, Default)]
 struct ToleratedFaults {
-    skipped: BTreeMap<(usize, u64), Skipped>,
+    skipped: BTreeMap<(usize, u64), SkippedRecord>,
     /// Number of skipped records, excluding ignored bytes at the end of a file.
     damaged: u64,
 }
@@ -61,7 +61,8 @@ impl FaultPolicy {
         let rest =
             if fault.next().is_none() && !is_tail { "; the rest of this file cannot be read" } else { "" };
         let why = format!("{}{rest}", fault.why());
-        let skipped = Skipped { file: name.to_owned(), record: Some(record), offset: fault.offset, why };
+        let skipped =
+            SkippedRecord { file: name.to_owned(), record: Some(record), offset: fault.offset, why };
         met.skipped.insert((file, fault.offset), skipped);
         Ok(())
     }
@@ -83,7 +84,7 @@ impl FaultPolicy {
     }
 
     /// Returns the faults that have been tolerated so far, by file and offset.
-    pub(crate) fn skipped(&self) -> Vec<Skipped> {
+    pub(crate) fn skipped(&self) -> Vec<SkippedRecord> {
         self.met.lock().unwrap_or_else(PoisonError::into_inner).skipped.values().cloned().collect()
     }
 }

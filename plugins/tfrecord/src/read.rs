@@ -24,7 +24,7 @@ use pieces::Piece;
 use set::TfRecordSet;
 use sniff_message::MessageGuess;
 use std::sync::Arc;
-use tensorferry_sdk::records::{Indexed, RecordReader, RecordSet};
+use tensorferry_sdk::records::{IndexTotals, RecordReader, RecordSet};
 use tensorferry_sdk::{ByteSink, Context, Error, Limits, Loss, LossSink, Purpose, Result, Source};
 
 pub(crate) struct TfRecordReader {
@@ -69,7 +69,7 @@ impl RecordReader for TfRecordReader {
         source: &dyn Source,
         output: &mut dyn ByteSink,
         context: &dyn Context,
-    ) -> Result<Indexed> {
+    ) -> Result<IndexTotals> {
         let name = source.entry().name();
         if name.is_empty() || !source.contains(name)? {
             return Err(Error::usage("only a single file can be indexed").file(name).hint("name a file"));
@@ -97,7 +97,7 @@ impl RecordReader for TfRecordReader {
             threads: context.threads(),
             only: None,
         };
-        let mut indexed = Indexed { records: 0, bytes: 0 };
+        let mut indexed = IndexTotals { records: 0, bytes: 0 };
         scan.run(Lines::default, |walked| {
             indexed.records += walked.records - walked.skipped;
             indexed.bytes += walked.end - walked.start;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_row_text::Codec;
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::file_name::{self, entry_files, has_any_suffix};
-use tensorferry_sdk::records::{Batched, RecordReader, RecordSet, ScanRequest, Split, narrowed};
+use tensorferry_sdk::records::{BatchStream, RecordReader, RecordSet, ScanRequest, Split, narrowed};
 use tensorferry_sdk::{
     Context, Error, Limits, Loss, LossKind, LossSink, Options, Purpose, Result, Severity, Source,
 };
@@ -289,7 +289,7 @@ impl RecordSet for Set {
     }
 
     /// Reads only the headers of skipped samples and unrequested members.
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let of = self.splits.get(split).zip(self.codecs.get(split));
         let (of, codec) = of.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let mut input = Input::open(&self.source, &of.file, *codec, &self.limits)?;

@@ -11,7 +11,7 @@ mod writing;
 use super::rules::Rules;
 use super::{ConformancePart, ConformanceReport, Sample, description};
 use crate::memory::records::{self, OpenedRecords};
-use crate::records::{Batched, from_stream};
+use crate::records::{BatchStream, from_stream};
 use crate::{Capabilities, Context, Result, Side, Source};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -72,7 +72,7 @@ fn count(batches: &[RecordBatch]) -> u64 {
 /// Reads a stream to its end, and checks the schema of each batch.
 fn pull(
     rules: &Rules<'_>,
-    stream: Batched,
+    stream: BatchStream,
     schema: &SchemaRef,
     input: &dyn Fn() -> String,
 ) -> Result<Vec<RecordBatch>> {

@@ -1,6 +1,6 @@
 //! A projection selects columns and struct fields.
 
-use super::Batched;
+use super::BatchStream;
 use crate::{Error, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, StructArray};
@@ -120,7 +120,7 @@ impl Projection {
     ///
     /// # Errors
     /// Returns a plugin error if the stream has different columns.
-    pub fn of_whole_columns(self, stream: Batched) -> Result<Batched> {
+    pub fn of_whole_columns(self, stream: BatchStream) -> Result<BatchStream> {
         if stream.schema().fields().len() != self.wanted.0.len() {
             return Err(Error::plugin("a stream has columns that were not requested"));
         }

@@ -1,7 +1,7 @@
 //! A record set for files whose rows are stored sequentially. The author of a plugin only
 //! implements the decoding of a single row.
 
-use super::{Batched, Batches, FileCursor, RecordSet, RowBuilder, ScanRequest, Split, narrowed};
+use super::{BatchStream, Batches, FileCursor, RecordSet, RowBuilder, ScanRequest, Split, narrowed};
 use crate::{Context, Error, Result, records};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -72,7 +72,7 @@ impl<D: DecodeRow + 'static> RecordSet for RowSet<D> {
         &self.splits
     }
 
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let place = self.splits.get(split).zip(self.places.get(split));
         let (of, &(file, number)) = place.ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let batches = scan.batches();

@@ -1,6 +1,6 @@
 //! A scan selects rows and columns of a split.
 
-use super::{Batched, Batches, Comparison, FieldPath, Projection, batches, from_stream};
+use super::{BatchStream, Batches, Comparison, FieldPath, Projection, batches, from_stream};
 use arrow_schema::SchemaRef;
 
 /// The rows and columns that a stream reads from a split, and the size of its batches.
@@ -65,7 +65,7 @@ impl ScanRequest {
 ///
 /// # Errors
 /// Returns a plugin error if a path does not lead to a field.
-pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &ScanRequest) -> crate::Result<Batched> {
+pub fn narrowed(stream: BatchStream, schema: &SchemaRef, scan: &ScanRequest) -> crate::Result<BatchStream> {
     let rows = sliced(stream, scan.first_row, scan.limit);
     match &scan.columns {
         Some(paths) if paths.iter().any(|path| path.len() > 1) => {
@@ -77,7 +77,7 @@ pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &ScanRequest) -> crat
 
 /// Returns up to `limit` rows of a stream, starting at `first_row`.
 #[must_use]
-pub fn sliced(mut stream: Batched, first_row: u64, limit: Option<u64>) -> Batched {
+pub fn sliced(mut stream: BatchStream, first_row: u64, limit: Option<u64>) -> BatchStream {
     if first_row == 0 && limit.is_none() {
         return stream;
     }

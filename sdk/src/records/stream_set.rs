@@ -10,7 +10,7 @@
 
 use super::c_data::{schema_from_abi, schema_to_abi, stream_to_abi};
 use super::c_import::CStream;
-use super::{Batched, Batches, RecordSet, ScanRequest, Split, from_stream, narrowed};
+use super::{BatchStream, Batches, RecordSet, ScanRequest, Split, from_stream, narrowed};
 use crate::{Error, Result, records};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{Schema, SchemaRef};
@@ -46,7 +46,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
         &self.splits
     }
 
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let batches = scan.batches();
         let of = self.splits.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         let wanted = batches.columns.as_deref().map_or(Ok(self.schema.as_ref().clone()), |columns| {

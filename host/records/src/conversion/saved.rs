@@ -18,7 +18,7 @@ use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::registry::{Formats, holds_records};
 use tensorferry_core::read::input::TensorInput;
 use tensorferry_core::read::source::FileSource;
-use tensorferry_sdk::records::{Batched, from_stream, nulls_in_keys};
+use tensorferry_sdk::records::{BatchStream, from_stream, nulls_in_keys};
 use tensorferry_sdk::{
     CatalogBuilder, Context, Entry, Error, MemorySource, Result, arrow_array, arrow_schema,
 };
@@ -26,7 +26,7 @@ use tensorferry_sdk::{
 /// Writes the batches of a stream to `request`'s output.
 pub fn save_records(
     output: OutputRequest,
-    batches: Batched,
+    batches: BatchStream,
     registry: &Formats,
     session: &Session,
 ) -> Result<Report> {
@@ -60,7 +60,7 @@ pub fn save_records(
 /// A stream that can be read only once.
 struct OneStream {
     schema: SchemaRef,
-    batches: Mutex<Option<Batched>>,
+    batches: Mutex<Option<BatchStream>>,
 }
 
 impl FlowSource for OneStream {
@@ -69,7 +69,7 @@ impl FlowSource for OneStream {
     }
 
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
-        let mut pulled: Option<Batched> = None;
+        let mut pulled: Option<BatchStream> = None;
         let mut rest: Option<RecordBatch> = None;
         Ok(from_fn(self.schema.clone(), move || {
             loop {
@@ -93,7 +93,7 @@ impl FlowSource for OneStream {
 }
 
 impl OneStream {
-    fn take(&self) -> Result<Batched> {
+    fn take(&self) -> Result<BatchStream> {
         let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
         batches.ok_or_else(|| {
             Error::usage("a stream of records can be read only once, but this conversion needs it again")

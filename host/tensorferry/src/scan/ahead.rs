@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use tensorferry_records::flow::Flow;
 use tensorferry_records::rows;
 use tensorferry_records::steps::{self, Origin, RecordAction, make};
-use tensorferry_sdk::records::Batched;
+use tensorferry_sdk::records::BatchStream;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema, records};
 use tensorferry_tensors::steps::Step;
 
@@ -23,7 +23,7 @@ pub(super) fn schema(opened: &OpenedScan, on_records: &[Step<RecordAction>]) -> 
 }
 
 /// Returns all records of a scan after its steps. Reading starts when the first batch is requested.
-pub(super) fn batches(scan: Scan) -> Batched {
+pub(super) fn batches(scan: Scan) -> BatchStream {
     // The ID of the process in which the reading thread runs, and the receiver of that thread's
     // batches.
     let mut running = None;

@@ -2,7 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
-use tensorferry_sdk::records::{Batched, Batches, RecordSet, ScanRequest, Skipped, Split};
+use tensorferry_sdk::records::{BatchStream, Batches, RecordSet, ScanRequest, SkippedRecord, Split};
 use tensorferry_sdk::{ByteSink, Error, LossSink, Result, arrow_schema};
 
 /// Consecutive splits of the record set `set`.
@@ -39,11 +39,11 @@ impl RecordSet for Narrowed {
         &self.splits
     }
 
-    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
+    fn stream(&self, split: usize, batches: &Batches) -> Result<BatchStream> {
         self.set.stream(self.number(split)?, batches)
     }
 
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         self.set.scan(self.number(split)?, scan)
     }
 
@@ -51,7 +51,7 @@ impl RecordSet for Narrowed {
         self.set.json(self.number(split)?, most, output)
     }
 
-    fn skipped(&self) -> Vec<Skipped> {
+    fn skipped(&self) -> Vec<SkippedRecord> {
         self.set.skipped()
     }
 

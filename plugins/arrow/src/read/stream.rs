@@ -4,7 +4,7 @@ use super::{OpenFile, decode, unify};
 use std::ops::Range;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
-use tensorferry_sdk::records::{self, Batched, ExpandedBytes, ScanRequest, nulls_in_keys};
+use tensorferry_sdk::records::{self, BatchStream, ExpandedBytes, ScanRequest, nulls_in_keys};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// A callback that receives the total number of expanded bytes. If it returns an error, the stream
@@ -19,7 +19,7 @@ pub(super) fn open(
     scan: &ScanRequest,
     limits: &Limits,
     count_bytes: CountBytes,
-) -> Result<Batched> {
+) -> Result<BatchStream> {
     let all = || (0..schema.fields().len()).collect();
     let columns: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
     let schema = schema.project(&columns).map_err(|error| Error::plugin(error.to_string()))?;

@@ -15,7 +15,7 @@ use tensorferry_sdk::arrow_array::{
     Array, ArrayRef, NullArray, RecordBatch, RecordBatchOptions, StringArray,
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, SchemaRef};
-use tensorferry_sdk::records::{Batched, ScanRequest, batches, type_text};
+use tensorferry_sdk::records::{BatchStream, ScanRequest, batches, type_text};
 use tensorferry_sdk::{Error, LossKind, Result};
 
 /// Maximum bytes of a batch. The offsets of a string column have 31 bits.
@@ -31,7 +31,7 @@ pub(super) fn open(
     scan: &ScanRequest,
     losses: Option<ColumnLosses>,
     is_guessed: bool,
-) -> Result<Batched> {
+) -> Result<BatchStream> {
     let all = || (0..schema.fields().len()).collect();
     let wanted: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
     let schema = Arc::new(schema.project(&wanted).map_err(|error| Error::plugin(error.to_string()))?);

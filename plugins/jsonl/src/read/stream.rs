@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tensorferry_row_text::ColumnLosses;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
-use tensorferry_sdk::records::{Batched, Projection, ScanRequest, batches};
+use tensorferry_sdk::records::{BatchStream, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Maximum number of rows that are skipped in one step.
@@ -38,7 +38,7 @@ pub(super) fn open(
     scan: &ScanRequest,
     checks: Checks,
     limits: &Limits,
-) -> Result<Batched> {
+) -> Result<BatchStream> {
     let wanted = match &scan.columns {
         None => schema.clone(),
         Some(paths) => Projection::new(schema, paths)?.schema(),

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Batched, ScanRequest, batches};
+use tensorferry_sdk::records::{BatchStream, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Maximum bytes of a batch. The offsets of a column have 31 bits.
@@ -33,7 +33,7 @@ pub(super) fn open(
     layout: &Arc<Layout>,
     scan: &ScanRequest,
     limits: &Limits,
-) -> Result<Batched> {
+) -> Result<BatchStream> {
     let all = || (0..schema.fields().len()).collect();
     let places: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
     let schema = Arc::new(schema.project(&places).map_err(|error| Error::plugin(error.to_string()))?);

@@ -18,7 +18,7 @@ use tensorferry_sdk::arrow_array::{
     ArrayRef, Int32Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, StringArray, new_null_array,
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-use tensorferry_sdk::records::{Batched, Bounds, ComparedValue, Comparison, FieldPath, ScanRequest};
+use tensorferry_sdk::records::{BatchStream, Bounds, ComparedValue, Comparison, FieldPath, ScanRequest};
 use tensorferry_sdk::{Context, Error, Result, Source};
 
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -199,7 +199,12 @@ impl Partitions {
     }
 
     /// Adds the partition columns `keys` to the batches of a file.
-    pub(super) fn add_columns(&self, stream: Batched, file: usize, keys: &[usize]) -> Result<Batched> {
+    pub(super) fn add_columns(
+        &self,
+        stream: BatchStream,
+        file: usize,
+        keys: &[usize],
+    ) -> Result<BatchStream> {
         if keys.is_empty() {
             return Ok(stream);
         }

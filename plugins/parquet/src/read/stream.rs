@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
-use tensorferry_sdk::records::{Batched, ExpandedBytes, FieldPath, Projection, ScanRequest, batches};
+use tensorferry_sdk::records::{BatchStream, ExpandedBytes, FieldPath, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Estimated number of bytes of a null in a batch.
@@ -27,7 +27,7 @@ pub(super) struct RowGroup {
 }
 
 /// Returns a stream without rows.
-pub(super) fn empty(schema: &SchemaRef, scan: &ScanRequest) -> Result<Batched> {
+pub(super) fn empty(schema: &SchemaRef, scan: &ScanRequest) -> Result<BatchStream> {
     Ok(batches(projected(schema, &paths(schema, scan))?, || Ok(None)))
 }
 
@@ -51,7 +51,7 @@ pub(super) fn open(
     scan: &ScanRequest,
     max: u64,
     count_bytes: CountBytes,
-) -> Result<Batched> {
+) -> Result<BatchStream> {
     let columns = paths(schema, scan);
     let schema = projected(schema, &columns)?;
     let rows = u64::try_from(group.file.metadata.row_group(group.index).num_rows()).unwrap_or(0);

@@ -11,7 +11,7 @@ use crate::policy::FaultPolicy;
 use crate::profile::{WITHOUT_KIND, null};
 use arrow_schema::SchemaRef;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::records::{Batched, RecordSet, ScanRequest, Skipped, Split, narrowed};
+use tensorferry_sdk::records::{BatchStream, RecordSet, ScanRequest, SkippedRecord, Split, narrowed};
 use tensorferry_sdk::{ByteSink, Error, Limits, LossSink, Result, Source};
 
 pub(super) struct TfRecordSet {
@@ -64,7 +64,7 @@ impl RecordSet for TfRecordSet {
     }
 
     /// The rows before the requested rows are skipped without decoding.
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let piece = self.piece(split)?.clone();
         let request = scan.batches();
         // If damaged records are skipped, the row number of a record is known only after decoding.
@@ -107,7 +107,7 @@ impl RecordSet for TfRecordSet {
         Ok(Some(shown))
     }
 
-    fn skipped(&self) -> Vec<Skipped> {
+    fn skipped(&self) -> Vec<SkippedRecord> {
         self.shared.policy.skipped()
     }
 

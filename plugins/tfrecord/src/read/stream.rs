@@ -11,7 +11,7 @@ use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
-use tensorferry_sdk::records::{Batched, Batches, batches};
+use tensorferry_sdk::records::{BatchStream, Batches, batches};
 use tensorferry_sdk::{Error, Result};
 
 /// Decodes the records of a piece.
@@ -48,7 +48,7 @@ impl RowStream {
         request: &Batches,
         first_row: u64,
         limit: Option<u64>,
-    ) -> Batched {
+    ) -> BatchStream {
         let all = || (0..shared.table.schema.fields().len()).collect();
         let columns: Vec<usize> = request.columns.clone().unwrap_or_else(all);
         let schema = shared.table.projected(&columns);

@@ -9,7 +9,7 @@ use arrow_array::{Array, RecordBatch};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tensorferry_proto::Example;
-use tensorferry_sdk::records::Indexed;
+use tensorferry_sdk::records::IndexTotals;
 use tensorferry_sdk::{Entry, Format, MemorySource, Side};
 use tensorferry_test_kit::random::Random;
 use tensorferry_tfrecord::TfRecord;
@@ -35,7 +35,7 @@ fn mixed() -> Vec<Vec<u8>> {
     records
 }
 
-fn index(source: &MemorySource, context: &Threaded) -> (Indexed, String) {
+fn index(source: &MemorySource, context: &Threaded) -> (IndexTotals, String) {
     let reader = TfRecord.record_reader(&common::options(Side::Reader, &[])).unwrap();
     let mut text = Vec::new();
     let indexed = reader.index(source, &mut text, context).unwrap();
@@ -63,7 +63,7 @@ fn a_record_that_holds_records_is_one_record() {
     }
     for count in [1, 2, 5] {
         let (indexed, text) = index(&source, &threads(count));
-        assert_eq!(indexed, Indexed { records: records.len() as u64, bytes: bytes.len() as u64 });
+        assert_eq!(indexed, IndexTotals { records: records.len() as u64, bytes: bytes.len() as u64 });
         assert!(text == expected, "the index differs with {count} threads");
     }
 }

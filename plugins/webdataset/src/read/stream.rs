@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_array::builder::{BinaryBuilder, Int64Builder, StringBuilder};
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{DataType, FieldRef, SchemaRef};
-use tensorferry_sdk::records::{Batched, ScanRequest, batches};
+use tensorferry_sdk::records::{BatchStream, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Maximum size of one column in a batch, in bytes. Arrow offsets have only 31 bits for a position.
@@ -25,7 +25,7 @@ pub(super) fn open(
     scan: &ScanRequest,
     zeros: Arc<[AtomicBool]>,
     limits: &Limits,
-) -> Result<Batched> {
+) -> Result<BatchStream> {
     let all = || (0..schema.fields().len()).collect();
     let wanted: Vec<usize> = scan.batches().columns.unwrap_or_else(all);
     let schema = Arc::new(schema.project(&wanted).map_err(|error| Error::plugin(error.to_string()))?);

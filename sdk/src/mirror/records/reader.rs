@@ -6,7 +6,7 @@ use super::super::faults::PluginObject;
 use super::super::source::{LentSource, RemoteSource};
 use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::set::{RemoteRecordSet, lend_record_set};
-use crate::records::{Indexed, RecordReader, RecordSet};
+use crate::records::{IndexTotals, RecordReader, RecordSet};
 use crate::{ByteSink, Context, LossSink, Result, Source};
 use std::sync::Arc;
 use tensorferry_abi::{
@@ -63,11 +63,11 @@ impl RecordReader for RemoteRecordReader {
         source: &dyn Source,
         output: &mut dyn ByteSink,
         context: &dyn Context,
-    ) -> Result<Indexed> {
+    ) -> Result<IndexTotals> {
         let (source, context, mut output) = (LentSource(source), LentContext(context), LentByteSink(output));
         let (source, context) = (Borrowed::shared(&source), Borrowed::shared(&context));
         let indexed = self.0.index(source, Borrowed::sink(&mut output), context);
         let (records, bytes) = self.0.result(indexed)?;
-        Ok(Indexed { records, bytes })
+        Ok(IndexTotals { records, bytes })
     }
 }

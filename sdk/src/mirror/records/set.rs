@@ -7,7 +7,7 @@ use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::predicate::{LentPredicate, decode_paths, decode_predicate, encode_paths};
 use super::stream::{LentStream, RemoteStream, Tickets};
 use crate::records::c_data::{schema_from_abi, schema_to_abi, stream_to_abi};
-use crate::records::{Batched, RecordSet, ScanRequest, Skipped, Split};
+use crate::records::{BatchStream, RecordSet, ScanRequest, SkippedRecord, Split};
 use crate::{ByteSink, Error, LossSink, Result};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
@@ -98,12 +98,17 @@ impl SplitSinkCalls for SplitCollector {
 }
 
 #[derive(Default)]
-struct SkippedCollector(Vec<Skipped>);
+struct SkippedCollector(Vec<SkippedRecord>);
 
 impl SkippedSinkCalls for SkippedCollector {
     fn skipped(&mut self, skipped: SkippedFacts<'_>) -> Result<(), Failure> {
         let SkippedFacts { file, record, offset, why } = skipped;
-        self.0.push(Skipped { file: file.to_owned(), record: known(record), offset, why: why.to_owned() });
+        self.0.push(SkippedRecord {
+            file: file.to_owned(),
+            record: known(record),
+            offset,
+            why: why.to_owned(),
+        });
         Ok(())
     }
 }
@@ -133,7 +138,7 @@ impl RecordSet for RemoteRecordSet {
         &self.splits
     }
 
-    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<Batched> {
+    fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let split = u32::try_from(split).map_err(|_| Error::plugin("no such split"))?;
         let columns = scan.columns.as_deref().map(encode_paths).transpose()?;
         let predicate = LentPredicate::new(&scan.predicate)?;
@@ -157,7 +162,7 @@ impl RecordSet for RemoteRecordSet {
         self.object.result_or(written, UNKNOWN).map(known)
     }
 
-    fn skipped(&self) -> Vec<Skipped> {
+    fn skipped(&self) -> Vec<SkippedRecord> {
         let mut skipped = SkippedCollector::default();
         self.object.record_fault(self.object.skipped(Borrowed::sink(&mut skipped)));
         skipped.0

@@ -4,7 +4,7 @@
 
 use super::super::faults::PluginObject;
 use crate::records::c_import::CStream;
-use crate::records::{Batched, from_stream, stream_error};
+use crate::records::{BatchStream, from_stream, stream_error};
 use crate::{Error, Result};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -39,13 +39,13 @@ impl Tickets {
 /// The stream ends after the first error.
 pub(super) struct LentStream {
     schema: SchemaRef,
-    stream: Option<Batched>,
+    stream: Option<BatchStream>,
     tickets: Arc<Tickets>,
     ticket: u64,
 }
 
 impl LentStream {
-    pub(super) fn new(stream: Batched, tickets: Arc<Tickets>, ticket: u64) -> Self {
+    pub(super) fn new(stream: BatchStream, tickets: Arc<Tickets>, ticket: u64) -> Self {
         Self { schema: stream.schema(), stream: Some(stream), tickets, ticket }
     }
 
