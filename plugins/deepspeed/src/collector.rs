@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Limits, Result, Source};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
-use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
+use tensorferry_torch_file::{Budget, Calls, Extent, Location, ObjectFile, Storages, ViewLocation, rebuild};
 
 /// Maximum number of dimensions of a tensor, as in torch. The limit avoids slow processing of
 /// shapes with a million dimensions.
@@ -71,8 +71,8 @@ impl<'s> Collector<'s> {
         let Some(rebuilt) = rebuild::tensor(graph, parameter(graph, value))? else { return Ok(None) };
         let view = rebuilt.into_view().map_err(lost)?;
         let location = match self.storages.locate(&mut self.catalog, object, &view)? {
-            Located::Lost(why) => return Err(lost(why)),
-            Located::At(location) => location,
+            ViewLocation::Lost(why) => return Err(lost(why)),
+            ViewLocation::Found(location) => location,
         };
         Ok(Some(Location { shape: self.shape(location.shape)?, ..location }))
     }

@@ -4,7 +4,7 @@ use crate::args::Args;
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Result, Source, element_count};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
-use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages, rebuild};
+use tensorferry_torch_file::{Budget, Calls, Extent, Location, ObjectFile, Storages, ViewLocation, rebuild};
 
 /// Maximum number of dimensions of a tensor, as in torch. The limit avoids slow processing of
 /// shapes with a million dimensions.
@@ -154,8 +154,8 @@ impl<'s> RankReader<'s> {
         let Some(rebuilt) = rebuild::tensor(graph, data)? else { return Ok(None) };
         let location =
             match self.storages.locate(&mut self.catalog, object, &rebuilt.into_view().map_err(lost)?)? {
-                Located::Lost(why) => return Err(lost(why)),
-                Located::At(location) => location,
+                ViewLocation::Lost(why) => return Err(lost(why)),
+                ViewLocation::Found(location) => location,
             };
         element_count(&location.shape)?;
         if location.shape.len() > MAX_DIMENSIONS {

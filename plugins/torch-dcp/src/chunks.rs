@@ -5,7 +5,9 @@ use crate::megatron::BlockTensor;
 use crate::table::{ArchiveLocation, Tensor};
 use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source};
-use tensorferry_torch_file::{Calls, Extent, Located, Location, ObjectFile, Storages, TorchDtype, rebuild};
+use tensorferry_torch_file::{
+    Calls, Extent, Location, ObjectFile, Storages, TorchDtype, ViewLocation, rebuild,
+};
 
 /// The files of a checkpoint, along with the storages, globals and calls found in them.
 pub(crate) struct Files<'s, 'l> {
@@ -105,8 +107,10 @@ impl Files<'_, '_> {
             .into_view()
             .map_err(|why| Error::unsupported(format!("a chunk cannot be read: {why}")))?;
         let location = match self.storages.locate(catalog, &object, &view)? {
-            Located::At(location) => location,
-            Located::Lost(why) => return Err(Error::unsupported(format!("a chunk cannot be read: {why}"))),
+            ViewLocation::Found(location) => location,
+            ViewLocation::Lost(why) => {
+                return Err(Error::unsupported(format!("a chunk cannot be read: {why}")));
+            }
         };
         if location.dtype != dtype || location.shape != shape {
             return Err(Error::malformed("a chunk does not match the table")

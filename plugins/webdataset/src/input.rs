@@ -2,7 +2,7 @@
 //! file is decompressed as a stream.
 
 use std::sync::Arc;
-use tensorferry_row_text::{Codec, Decompressed, SourceRead};
+use tensorferry_row_text::{Codec, DecompressedReader, SourceRead};
 use tensorferry_sdk::records::FileCursor;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
@@ -25,7 +25,7 @@ pub(crate) fn codec_of_file(source: &dyn Source, name: &str) -> Result<Codec> {
 /// The bytes of a tar, starting at the current position.
 pub(crate) enum Input {
     Plain(FileCursor),
-    Compressed(Decompressed),
+    Compressed(DecompressedReader),
 }
 
 impl Input {
@@ -37,7 +37,7 @@ impl Input {
         let file = source.open(name)?;
         let len = source.len(file);
         let reader = codec.decompressed(SourceRead::new(source, file, 0, len))?;
-        Ok(Self::Compressed(Decompressed::new(name, "file", reader, len, limits)))
+        Ok(Self::Compressed(DecompressedReader::new(name, "file", reader, len, limits)))
     }
 
     pub(crate) fn file_name(&self) -> &str {

@@ -3,7 +3,7 @@
 use crate::codec::Codec;
 use crate::hash::Verifier;
 use std::sync::Arc;
-use tensorferry_row_text::{self as row_text, SourceRead, damaged, max_expanded_len};
+use tensorferry_row_text::{self as row_text, SourceRead, damage_error, max_expanded_len};
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Maximum number of bytes that are skipped in one step.
@@ -12,7 +12,7 @@ const CHUNK: u64 = 64 << 10;
 const NOUN: &str = "shard";
 
 pub(super) struct Decompressed {
-    input: row_text::Decompressed,
+    input: row_text::DecompressedReader,
     /// Decompressed length according to the index.
     declared: u64,
     header_bytes: u64,
@@ -31,8 +31,8 @@ impl Decompressed {
         let (name, len, header_bytes) = (source.name(file), source.len(file), limits.header_bytes);
         let max = declared.min(max_expanded_len(len, limits));
         let reader = codec.decompressed(SourceRead::new(source, file, 0, len), len, max, header_bytes);
-        let reader = reader.map_err(|error| damaged(NOUN, error).file(name))?;
-        let input = row_text::Decompressed::new(name, NOUN, reader, len, limits);
+        let reader = reader.map_err(|error| damage_error(NOUN, error).file(name))?;
+        let input = row_text::DecompressedReader::new(name, NOUN, reader, len, limits);
         Ok(Self { input, declared, header_bytes, verifier })
     }
 

@@ -19,14 +19,14 @@ pub fn max_expanded_len(len: u64, limits: &Limits) -> u64 {
 /// Converts the error of a codec. If the error contains an error of the source, returns the error
 /// of the source. Otherwise, returns an error that the file is damaged. `noun` describes the file.
 #[must_use]
-pub fn damaged(noun: &str, error: io::Error) -> Error {
+pub fn damage_error(noun: &str, error: io::Error) -> Error {
     error.downcast::<Error>().unwrap_or_else(|codec| {
         Error::malformed(format!("the compressed {noun} is damaged: {}", codec.to_string().escape_debug()))
     })
 }
 
 /// A reader of a compressed file.
-pub struct Decompressed {
+pub struct DecompressedReader {
     name: String,
     noun: &'static str,
     reader: Box<dyn Read + Send>,
@@ -39,7 +39,7 @@ pub struct Decompressed {
     held: usize,
 }
 
-impl Decompressed {
+impl DecompressedReader {
     /// Creates a reader for the decompressed bytes of a file, whose stored length is `len`. In
     /// errors, `noun` describes the file.
     #[must_use]
@@ -90,7 +90,9 @@ impl Decompressed {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(damaged(self.noun, error).file(&self.name).offset(self.offset)),
+                Err(error) => {
+                    return Err(damage_error(self.noun, error).file(&self.name).offset(self.offset));
+                }
             };
             filled += read;
             self.offset += read as u64;

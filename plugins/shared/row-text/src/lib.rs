@@ -15,6 +15,6 @@ mod text_file;
 pub use codec::{Codec, beginning, shard_files, uncompressed_name, with_suffixes};
 pub use column_losses::ColumnLosses;
 pub use compression::{Compression, CompressionOptions};
-pub use decompressed::{Decompressed, SourceRead, damaged, max_expanded_len};
+pub use decompressed::{DecompressedReader, SourceRead, damage_error, max_expanded_len};
 pub use scan_all::scan_all;
 pub use text_file::TextFile;

@@ -7,7 +7,7 @@ use crate::lazy::{
 use crate::object_file::ObjectFile;
 use crate::pickle::ValueId;
 use crate::rebuild::{self, Blocked, Layout, Quantized, RebuiltTensor, Scheme, Sparse};
-use crate::storages::{Located, Location, Storages};
+use crate::storages::{Location, Storages, ViewLocation};
 use tensorferry_sdk::{CatalogSink, Context, Dtype, Error, Result, Source, StorageId, element_count};
 
 /// A tensor that is one of the parts of a composed tensor, such as the indices of a sparse tensor.
@@ -25,17 +25,17 @@ impl Storages<'_> {
         object: &ObjectFile,
         quantized: &Quantized,
         to: Dtype,
-    ) -> Result<Located> {
+    ) -> Result<ViewLocation> {
         let Quantized { view, scheme } = quantized;
         let resolved = match self.resolve(catalog, object, view)? {
             Ok(resolved) => resolved,
-            Err(why) => return Ok(Located::Lost(why)),
+            Err(why) => return Ok(ViewLocation::Lost(why)),
         };
         if !resolved.row.quantized {
-            return Ok(Located::Lost(format!("its dtype {} is not a quantized one", resolved.row.name)));
+            return Ok(ViewLocation::Lost(format!("its dtype {} is not a quantized one", resolved.row.name)));
         }
         if !resolved.has_whole_bytes(view) {
-            return Ok(Located::Lost(format!("it is a strided view of packed {}", resolved.row.name)));
+            return Ok(ViewLocation::Lost(format!("it is a strided view of packed {}", resolved.row.name)));
         }
         let mut from = vec![resolved.storage()];
         let parameters = match scheme {
@@ -47,7 +47,7 @@ impl Storages<'_> {
                 let mut numbers = |numbers| self.numbers(catalog, object, numbers, channels, &mut from);
                 let (scales, zero_points) = match (numbers(scales)?, numbers(zero_points)?) {
                     (Ok(scales), Ok(zero_points)) => (scales, zero_points),
-                    (Err(why), _) | (_, Err(why)) => return Ok(Located::Lost(why)),
+                    (Err(why), _) | (_, Err(why)) => return Ok(ViewLocation::Lost(why)),
                 };
                 let are_floats = match &zero_points {
                     ChannelValues::Stored(view) => matches!(view.dtype, Dtype::F32 | Dtype::F64),
@@ -72,7 +72,7 @@ impl Storages<'_> {
         object: &ObjectFile,
         blocked: &Blocked,
         to: Dtype,
-    ) -> Result<Located> {
+    ) -> Result<ViewLocation> {
         let mut from = Vec::new();
         let mut part = |id| -> Result<Result<TensorPart, String>> {
             let part = self.part(catalog, object, id)?;
@@ -82,20 +82,22 @@ impl Storages<'_> {
         let zero_points = blocked.zero_points.map(&mut part).transpose()?.transpose();
         let (codes, scales, zero_points) = match (part(blocked.codes)?, part(blocked.scales)?, zero_points) {
             (Ok(codes), Ok(scales), Ok(zero_points)) => (codes, scales, zero_points),
-            (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return Ok(Located::Lost(why)),
+            (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => return Ok(ViewLocation::Lost(why)),
         };
         let dtype = codes.view.dtype;
         if !matches!(dtype, Dtype::I8 | Dtype::F8_E4M3 | Dtype::F8_E5M2) || codes.view.size != blocked.size {
-            return Ok(Located::Lost("the dtype or shape of its codes is not one of torchao".to_owned()));
+            return Ok(ViewLocation::Lost(
+                "the dtype or shape of its codes is not one of torchao".to_owned(),
+            ));
         }
         let block = blocked.block.clone().or_else(|| block_of(&blocked.size, &scales.view.size));
         let Some(blocks) = block.and_then(|block| Blocks::new(&blocked.size, &block)) else {
-            return Ok(Located::Lost("its size is not a multiple of its block size".to_owned()));
+            return Ok(ViewLocation::Lost("its size is not a multiple of its block size".to_owned()));
         };
         let count = element_count(&blocks.counts())?;
         for part in [Some(&scales), zero_points.as_ref()].into_iter().flatten() {
             if !ChannelValues::reads(part.view.dtype) {
-                return Ok(Located::Lost(
+                return Ok(ViewLocation::Lost(
                     "the dtype of its scales or zero points is not one of torchao".to_owned(),
                 ));
             }
@@ -117,7 +119,7 @@ impl Storages<'_> {
         shape: Vec<u64>,
         stored: u64,
         from: Vec<StorageId>,
-    ) -> Result<Located> {
+    ) -> Result<ViewLocation> {
         let to = dequantized.to;
         let len = dequantized.elements.checked_mul(if to == Dtype::F32 { 4 } else { 2 });
         let len = len.ok_or_else(|| Error::malformed("the tensor's length does not fit in 64 bits"))?;
@@ -163,12 +165,12 @@ impl Storages<'_> {
         catalog: &mut dyn CatalogSink,
         object: &ObjectFile,
         sparse: &Sparse,
-    ) -> Result<Located> {
+    ) -> Result<ViewLocation> {
         let mut parts = Vec::new();
         for id in sparse.indices.iter().map(|&(_, id)| id).chain([sparse.values]) {
             match self.part(catalog, object, id)? {
                 Ok(part) => parts.push(part),
-                Err(why) => return Ok(Located::Lost(why)),
+                Err(why) => return Ok(ViewLocation::Lost(why)),
             }
         }
         let (from, stored): (Vec<_>, Vec<_>) = parts.iter().map(|part| (part.storage, part.extent)).unzip();
@@ -184,7 +186,7 @@ impl Storages<'_> {
         };
         let dense = Dense { indices, values, size: sparse.size.clone() };
         if let Err(why) = dense.check_dtypes() {
-            return Ok(Located::Lost(why));
+            return Ok(ViewLocation::Lost(why));
         }
         let len = dense.check(self.limits())?;
         let location = Location::without_bytes(dense.values.dtype, sparse.size.clone());

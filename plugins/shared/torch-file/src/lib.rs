@@ -24,7 +24,7 @@
 //!
 //! ```
 //! # use tensorferry_sdk::*;
-//! use tensorferry_torch_file::{Extent, Located, ObjectFile, Storages, rebuild};
+//! use tensorferry_torch_file::{Extent, ViewLocation, ObjectFile, Storages, rebuild};
 //!
 //! // The blocks of the tensor under a key of a saved dict.
 //! fn blocks(
@@ -39,8 +39,8 @@
 //!     let Some(value) = object.graph().entry(object.root(), key) else { return Ok(None) };
 //!     let Some(rebuild::Rebuilt::View(view)) = rebuild::tensor(object.graph(), value)? else { return Ok(None) };
 //!     Ok(match storages.locate(catalog, &object, &view)? {
-//!         Located::At(location) => Some(location.blocks()),
-//!         Located::Lost(_) => None,
+//!         ViewLocation::Found(location) => Some(location.blocks()),
+//!         ViewLocation::Lost(_) => None,
 //!     })
 //! }
 //! ```
@@ -93,7 +93,7 @@ pub use names::Names;
 pub use object_file::ObjectFile;
 pub use pickle_writer::PickleWriter;
 pub use plain_copy::{ClassName, push_plain};
-pub use storages::{Located, Location, Storages};
+pub use storages::{Location, Storages, ViewLocation};
 pub use tensorferry_zip::{Extent, ZipPlan};
 pub use written_archive::WrittenArchive;
 pub use written_tensor::{WholeTensor, WrittenTensor, contiguous_strides};

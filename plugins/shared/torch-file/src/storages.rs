@@ -18,9 +18,9 @@ use tensorferry_sdk::{
 
 /// The result of looking up the location of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Located {
+pub enum ViewLocation {
     /// The location of the view's bytes.
-    At(Location),
+    Found(Location),
     /// The reason why the view cannot be converted.
     Lost(String),
 }
@@ -150,16 +150,16 @@ impl<'l> Storages<'l> {
         catalog: &mut dyn CatalogSink,
         object: &ObjectFile,
         view: &View,
-    ) -> Result<Located> {
+    ) -> Result<ViewLocation> {
         match self.resolve(catalog, object, view)? {
             Ok(resolved) if resolved.row.quantized => {
-                Ok(Located::Lost("it is a quantized tensor without scales".to_owned()))
+                Ok(ViewLocation::Lost("it is a quantized tensor without scales".to_owned()))
             }
             Ok(resolved) if resolved.extent > 0 && (view.conjugate || view.negative) => {
                 self.locate_signs(catalog, &resolved, view)
             }
             Ok(resolved) => Ok(resolved.locate(view)),
-            Err(why) => Ok(Located::Lost(why)),
+            Err(why) => Ok(ViewLocation::Lost(why)),
         }
     }
 
@@ -170,11 +170,13 @@ impl<'l> Storages<'l> {
         catalog: &mut dyn CatalogSink,
         object: &ObjectFile,
         view: &View,
-    ) -> Result<Located> {
+    ) -> Result<ViewLocation> {
         Ok(match self.resolve(catalog, object, view)? {
             Ok(resolved) if resolved.row.quantized => resolved.locate(view),
-            Ok(resolved) => Located::Lost(format!("its dtype {} is not a quantized one", resolved.row.name)),
-            Err(why) => Located::Lost(why),
+            Ok(resolved) => {
+                ViewLocation::Lost(format!("its dtype {} is not a quantized one", resolved.row.name))
+            }
+            Err(why) => ViewLocation::Lost(why),
         })
     }
 
@@ -188,10 +190,10 @@ impl<'l> Storages<'l> {
         len: u64,
         stored: u64,
         from: Vec<StorageId>,
-    ) -> Result<Located> {
-        let at = |id| Ok(Located::At(Location { start: Some((id, 0)), ..location.clone() }));
+    ) -> Result<ViewLocation> {
+        let at = |id| Ok(ViewLocation::Found(Location { start: Some((id, 0)), ..location.clone() }));
         if len == 0 {
-            return Ok(Located::At(location));
+            return Ok(ViewLocation::Found(location));
         }
         let view = LazyView(recipe);
         if let Some(&id) = self.lazy.get(&view) {
@@ -224,12 +226,12 @@ impl<'l> Storages<'l> {
         catalog: &mut dyn CatalogSink,
         resolved: &ResolvedView,
         view: &View,
-    ) -> Result<Located> {
+    ) -> Result<ViewLocation> {
         let signs =
             Signs { stored: resolved.stored_view(view), conjugate: view.conjugate, negative: view.negative };
         let len = match signs.check() {
             Ok(len) => len,
-            Err(why) => return Ok(Located::Lost(why)),
+            Err(why) => return Ok(ViewLocation::Lost(why)),
         };
         let location = Location::without_bytes(resolved.row.dtype, resolved.shape.clone());
         self.add_computed(
@@ -353,24 +355,27 @@ impl ResolvedView {
         self.info.block_elements() == 1 || (from_the_first && is_row_major(&view.size, &view.stride))
     }
 
-    fn locate(self, view: &View) -> Located {
+    fn locate(self, view: &View) -> ViewLocation {
         if self.extent > 0 && !self.has_whole_bytes(view) {
-            return Located::Lost(format!("it is a strided view of packed {}", self.info.name()));
+            return ViewLocation::Lost(format!("it is a strided view of packed {}", self.info.name()));
         }
         let Self { row, info, storage, part, shape, extent, .. } = self;
         let location = Location::without_bytes(row.dtype, shape);
         if extent == 0 {
-            return Located::At(location);
+            return ViewLocation::Found(location);
         }
         let elements = element_count(&location.shape).unwrap_or(0);
         if !elements.is_multiple_of(info.block_elements().into()) {
-            return Located::Lost(format!("{elements} elements of {} do not fill whole bytes", info.name()));
+            return ViewLocation::Lost(format!(
+                "{elements} elements of {} do not fill whole bytes",
+                info.name()
+            ));
         }
         let start = part.offset + view.offset / elements_per_unit(row) * u64::from(row.element_bytes);
         let is_row_major = is_row_major(&view.size, &view.stride);
         let strides = view.stride.iter().map(|&stride| i64::try_from(stride).unwrap_or(i64::MAX)).collect();
         let strides = if is_row_major { None } else { Some(strides) };
-        Located::At(Location { start: Some((storage.id, start)), strides, ..location })
+        ViewLocation::Found(Location { start: Some((storage.id, start)), strides, ..location })
     }
 }
 

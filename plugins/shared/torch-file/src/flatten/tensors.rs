@@ -9,7 +9,7 @@ use crate::pickle::{CallKind, Value, ValueId};
 use crate::rebuild::{
     self, ChannelNumbers, Content, Quantized, RebuiltTensor, Scheme, Sparse, Subclass, Wrapper,
 };
-use crate::storages::{Located, Location};
+use crate::storages::{Location, ViewLocation};
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
     Block, Dtype, Error, Loss, LossKind, Node, NodeId, NodeKind, Region, Result, Severity, Storage,
@@ -247,7 +247,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             RebuiltTensor::Sparse(sparse) => {
                 if decoding.densify {
                     match self.to.storages.dense(self.to.catalog, object, &sparse)? {
-                        Located::Lost(why) => {
+                        ViewLocation::Lost(why) => {
                             self.lose(LossKind::Sparse, &format!("it stays sparse: {why}"))?;
                         }
                         located => return self.placed("", located, false),
@@ -285,7 +285,12 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(None)
     }
 
-    fn placed(&mut self, suffix: &str, located: Located, requires_grad: bool) -> Result<Option<AddedTensor>> {
+    fn placed(
+        &mut self,
+        suffix: &str,
+        located: ViewLocation,
+        requires_grad: bool,
+    ) -> Result<Option<AddedTensor>> {
         let Some(node) = self.place(suffix, located)? else { return Ok(None) };
         let mut attributes = Vec::new();
         if requires_grad {
@@ -296,11 +301,11 @@ impl<'g> Walk<'g, '_, '_, '_> {
 
     /// Adds a tensor whose name is the current path with a suffix. Returns `None` if the tensor is
     /// lost.
-    fn place(&mut self, suffix: &str, located: Located) -> Result<Option<NodeId>> {
+    fn place(&mut self, suffix: &str, located: ViewLocation) -> Result<Option<NodeId>> {
         let wanted = [self.path.text(), suffix].concat();
         let location = match located {
-            Located::At(location) => location,
-            Located::Lost(why) => {
+            ViewLocation::Found(location) => location,
+            ViewLocation::Lost(why) => {
                 self.to.catalog.loss(Loss::new(LossKind::Tensor, wanted, why))?;
                 return Ok(None);
             }
@@ -344,8 +349,10 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let view = &quantized.view;
         let located = self.to.storages.locate_integers(self.to.catalog, object, view)?;
         let located = match located {
-            Located::Lost(why) => Located::Lost(format!("{why}; -i dequantize=f32 reads its values")),
-            at @ Located::At(_) => at,
+            ViewLocation::Lost(why) => {
+                ViewLocation::Lost(format!("{why}; -i dequantize=f32 reads its values"))
+            }
+            at @ ViewLocation::Found(_) => at,
         };
         let Some(AddedTensor { node, mut attributes }) = self.placed("", located, view.requires_grad)? else {
             return Ok(None);
@@ -465,8 +472,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let object = self.object;
         let located = match rebuild::tensor(self.graph, id)?.map(RebuiltTensor::into_view) {
             Some(Ok(view)) => self.to.storages.locate(self.to.catalog, object, &view)?,
-            Some(Err(why)) => Located::Lost(why),
-            None => Located::Lost("it is a part that is not a plain tensor".to_owned()),
+            Some(Err(why)) => ViewLocation::Lost(why),
+            None => ViewLocation::Lost("it is a part that is not a plain tensor".to_owned()),
         };
         self.place(&format!(".{name}"), located)
     }

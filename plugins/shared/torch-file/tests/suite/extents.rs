@@ -5,7 +5,7 @@ use tensorferry_sdk::{
     CatalogBuilder, Data, ErrorKind, Limits, MemoryContext, MemorySource, Result, Source, StorageLocation,
 };
 use tensorferry_torch_file::rebuild::{self, RebuiltTensor};
-use tensorferry_torch_file::{Extent, Located, ObjectFile, Storages};
+use tensorferry_torch_file::{Extent, ObjectFile, Storages, ViewLocation};
 
 fn fixture(case: &str) -> Vec<u8> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/fixtures/torch");
@@ -24,7 +24,9 @@ fn locate(bytes: &[u8], offset: u64, len: u64) -> Result<(u64, u64)> {
     };
     let mut storages = Storages::new(&limits);
     let mut builder = CatalogBuilder::new("test", &source, &limits);
-    let Located::At(location) = storages.locate(&mut builder, &object, &view)? else { panic!("lost") };
+    let ViewLocation::Found(location) = storages.locate(&mut builder, &object, &view)? else {
+        panic!("lost")
+    };
     location.add(&mut builder, "t")?;
     let catalog = builder.finish()?;
     let Data::Whole { storage, offset } = catalog.tensors()[0].data else { panic!("not one whole block") };
