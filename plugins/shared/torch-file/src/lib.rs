@@ -24,7 +24,7 @@
 //!
 //! ```
 //! # use tensorferry_sdk::*;
-//! use tensorferry_torch_file::{Extent, ViewLocation, ObjectFile, Storages, rebuild};
+//! use tensorferry_torch_file::{Extent, ObjectFile, Storages, ViewLocation, rebuild};
 //!
 //! // The blocks of the tensor under a key of a saved dict.
 //! fn blocks(
