@@ -98,7 +98,7 @@ impl SplitSinkCalls for SplitCollector {
 }
 
 #[derive(Default)]
-struct SkippedCollector(Vec<SkippedRecord>);
+struct SkippedCollector(Vec<Skipped>);
 
 impl SkippedSinkCalls for SkippedCollector {
     fn skipped(&mut self, skipped: SkippedFacts<'_>) -> Result<(), Failure> {
@@ -162,7 +162,7 @@ impl RecordSet for RemoteRecordSet {
         self.object.result_or(written, UNKNOWN).map(known)
     }
 
-    fn skipped(&self) -> Vec<SkippedRecord> {
+    fn skipped(&self) -> Vec<Skipped> {
         let mut skipped = SkippedCollector::default();
         self.object.record_fault(self.object.skipped(Borrowed::sink(&mut skipped)));
         skipped.0
