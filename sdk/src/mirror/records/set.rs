@@ -98,7 +98,7 @@ impl SplitSinkCalls for SplitCollector {
 }
 
 #[derive(Default)]
-struct SkippedCollector(Vec<Skipped>);
+struct SkippedCollector(Vec<SkippedRecord>);
 
 impl SkippedSinkCalls for SkippedCollector {
     fn skipped(&mut self, skipped: SkippedFacts<'_>) -> Result<(), Failure> {
@@ -162,7 +162,7 @@ impl RecordSet for RemoteRecordSet {
         self.object.result_or(written, UNKNOWN).map(known)
     }
 
-    fn skipped(&self) -> Vec<Skipped> {
+    fn skipped(&self) -> Vec<SkippedRecord> {
         let mut skipped = SkippedCollector::default();
         self.object.record_fault(self.object.skipped(Borrowed::sink(&mut skipped)));
         skipped.0
