@@ -22,7 +22,7 @@ fn main() {
         exit(NO_PROGRAM);
     };
     match program_of(&module) {
-        // SAFETY: this call is the only one, and this is the only thread.
+        // SAFETY: no other thread exists, and this code runs only once.
         Ok(program) => exit(unsafe { program() }),
         Err(error) => {
             eprintln!("error: {}: {error}: install tensorferry again", module.display());
@@ -45,7 +45,8 @@ fn program_of(module: &Path) -> Result<Program, libloading::Error> {
 /// `_bin/ferry`.
 fn module_of(program: &Path) -> Option<PathBuf> {
     let package = program.parent()?.parent()?;
-    // The first name is for the stable ABI of many Python versions, and the second for one version.
+    // The first name is for the stable ABI, which many Python versions share. The second name is
+    // for a single Python version.
     let modules = ["_native.abi3.so", "_native.so"].map(|name| package.join(name));
     modules.into_iter().find(|module| module.exists())
 }

@@ -21,8 +21,8 @@ pub(crate) fn keep_freed_memory(buffers: u64) {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         let kept = i32::try_from(buffers).unwrap_or(i32::MAX);
-        // SAFETY: `mallopt` only receives two numbers, and no other thread allocates memory yet. It
-        // ignores unknown settings.
+        // SAFETY: `mallopt` only receives two numbers, and no other thread allocates memory yet.
+        // `mallopt` ignores unknown settings.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM);
             libc::mallopt(libc::M_TRIM_THRESHOLD, kept);

@@ -34,7 +34,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     let mut documents = Vec::new();
     let mut code = 0;
     for (input, output) in &outputs {
-        // A separate session for each conversion, so that each counts its own progress.
+        // Each conversion has its own session, so that it counts its own progress.
         let session = session.child(session.threads, session.memory, session.rate);
         match one(command, input, output, &registry.clone().with_session(session)) {
             Ok(report) if command.json => documents.push(report.json()),

@@ -127,7 +127,7 @@ fn table(differences: &[Difference], kind: impl Fn(&Difference) -> &'static str)
     text
 }
 
-/// Returns the description of a difference without its kind and name.
+/// Returns the description of a difference without its kind and its name.
 fn detail(difference: &Difference) -> String {
     let text = difference.to_string();
     let start = format!("{}: {:?}", difference.kind.word(), difference.name);

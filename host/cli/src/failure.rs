@@ -70,7 +70,7 @@ pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
         std::process::exit(i32::from(exit_code(error.kind())));
     }
     match mistake.kind() {
-        // Without this, clap would also list the internal commands.
+        // Without this call, clap would also list the internal commands.
         ErrorKind::MissingSubcommand => drop(mistake.remove(ContextKind::ValidSubcommand)),
         ErrorKind::InvalidSubcommand => name_nearest(&mut mistake),
         ErrorKind::UnknownArgument => name_flag(&mut mistake),

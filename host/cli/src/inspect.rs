@@ -29,8 +29,8 @@ use tensorferry_sdk::{
     Catalog, Entry, Error, ErrorKind, Loss, Purpose, Result, Source, Tensor, TensorId, Value, hex,
 };
 
-/// Maximum number of lines printed without `--all`, including the losses above the text. This is
-/// about one screen.
+/// Maximum number of lines printed without `--all`, including the losses above the text. The number
+/// is about one screen.
 const SCREEN: usize = 48;
 /// Minimum and maximum number of tensors listed without `--all`. The actual number depends on the
 /// number of lines that remain on the screen.

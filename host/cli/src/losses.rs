@@ -8,7 +8,7 @@ use tensorferry_sdk::{Loss, Severity};
 
 /// Maximum number of names in a line.
 const MAX_NAMES: usize = 8;
-/// Maximum number of lines, about one screen.
+/// Maximum number of lines to print, about one screen.
 const MAX_LINES: usize = 40;
 
 static ARE_ALL_SHOWN: AtomicBool = AtomicBool::new(false);
@@ -27,10 +27,11 @@ pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
     }
 }
 
-/// A line that describes losses, as its leading word and the rest of its text.
+/// A line that describes losses, split into its leading word and the rest of the line.
 pub(super) type LossLine = (String, String);
 
-/// Returns the lines for these losses. If `quiet` is true, includes only losses of severity `lost`.
+/// Returns the lines for these losses. If `quiet` is true, includes only losses with the severity
+/// `lost`.
 pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, quiet: bool) -> Vec<LossLine> {
     let losses =
         losses.into_iter().filter(|loss| !quiet || Severity::named(&loss.severity) == Severity::Lost);

@@ -1,4 +1,4 @@
-//! `ferry man`: prints a manual page that is generated from the help texts of the program and its
+//! `ferry man`: prints a manual page that is generated from the help of the program and its
 //! commands.
 
 use super::args::Arguments;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tensorferry_sdk::{Error, Result};
 
-/// A path. If the path is in a temporary folder, the folder is removed when this value is dropped.
+/// The path of an input or output. If the path is in a temporary folder, the folder is removed when
+/// this value is dropped.
 pub(super) struct PipedPath {
     pub(super) path: PathBuf,
     folder: Option<TempDir>,
@@ -47,7 +48,7 @@ fn temporary(name: &str) -> Result<PipedPath> {
 }
 
 impl PipedPath {
-    /// Copies the temporary file to standard output, if there is one.
+    /// Copies the temporary file, if one exists, to standard output.
     pub(super) fn print(&self) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let is_one =

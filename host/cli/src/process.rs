@@ -28,8 +28,8 @@ pub(super) fn prepare(session: &Session) -> Result<()> {
     let watcher = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_some() {
             std::thread::sleep(TO_END);
-            // Exits without running the destructors of libraries, because they might wait for the
-            // call that hangs.
+            // Exits without running the destructors of libraries, because the destructors might
+            // wait for the call that hangs.
             signal_hook::low_level::exit(130);
         }
     });

@@ -228,8 +228,8 @@ fn options(
     })
 }
 
-/// Returns the command that starts a worker process: this program, with the same plugins and
-/// limits.
+/// Returns the command that starts a worker process. The command runs this program with the same
+/// plugins and limits.
 pub(super) fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Result<WorkerCommand> {
     let program = std::env::current_exe().map_err(|e| Error::from(e).context("cannot find this program"))?;
     let folders = arguments.plugin_dir.iter().flat_map(|folder| {

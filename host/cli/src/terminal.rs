@@ -201,8 +201,8 @@ impl Write for TerminalLines {
 }
 
 /// Returns whether a character controls the terminal or changes how other characters look (Unicode
-/// categories Cc, Cf, Zl and Zp). These are control characters, direction marks, invisible
-/// characters, line and paragraph separators, and tags.
+/// categories Cc, Cf, Zl and Zp). Such characters are control characters, direction marks,
+/// invisible characters, line and paragraph separators, and tags.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')

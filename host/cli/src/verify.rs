@@ -35,7 +35,7 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     printer.end()
 }
 
-/// Returns the files below the named folders that no receipt lists. A folder without any receipt is
+/// Returns the files below the named folders that no receipt lists. A folder without receipts is
 /// reported as a whole. Folders in object stores are not searched.
 fn unnamed(outputs: &[PathBuf], receipts: &[PathBuf], session: &Session) -> Vec<PathBuf> {
     let folders: Vec<&PathBuf> = outputs.iter().filter(|path| path.is_dir()).collect();

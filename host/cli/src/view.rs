@@ -1,5 +1,5 @@
 //! `ferry view`: serves a page that shows an input to a browser on the same machine. The page
-//! contains the structure of the input. It requests the values of one tensor at a time.
+//! contains the structure of the input, and requests the values of one tensor at a time.
 
 use super::args::{Inspect, View};
 use super::inspect::{InspectedModel, paged, title};

@@ -26,7 +26,7 @@ pub(super) fn run(
     let done = |listener: &dyn EventListener| {
         work(&plan, source, command.runner, registry, &options, listener, &cancelled)
     };
-    // The process that assigns the pieces reads their results as events.
+    // The process that assigns pieces to this worker reads the pieces' results as events.
     if command.json || source == WorkSource::Given {
         return done(&PieceEvents);
     }

@@ -50,7 +50,7 @@ pub fn compare(
     };
     let found = [found(request.a)?, found(request.b)?];
     // If one side contains tensors, or if the request has a part or a tolerance, records are
-    // compared as the tensors that they convert to.
+    // converted to tensors before the comparison.
     let has_part = *request.part != Part::Whole && !found.iter().any(|found| found.is_split);
     let as_tensors = has_part || request.tolerance.is_some() || request.max_diff.is_some();
     if !as_tensors && found.iter().all(|found| holds_records(&found.format.description)) {
@@ -63,7 +63,7 @@ pub fn compare(
     let (mut a, a_has_part) = open(a, request, dequantize, session, records)?;
     let (mut b, b_has_part) = open(b, request, None, session, records)?;
     if !a_has_part && !b_has_part {
-        // Neither input has the part. This call returns the error for the missing part.
+        // Neither input has the part. This call therefore returns the error for the missing part.
         part::take(a.input.catalog.clone(), request.part, true)?;
     }
     // A format that lacks a packed dtype stores such tensors with a different dtype. The different
@@ -84,7 +84,7 @@ pub fn compare(
     );
     let mut differences = diff(&of_a, &of_b, request.tolerance)?;
     // A format without the capability loses or changes such values. The conversion has already
-    // reported these losses.
+    // reported these values as lost or changed.
     let keep =
         |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
     if keep(Capabilities::ATTRIBUTES) {
@@ -102,7 +102,7 @@ pub fn compare(
     Ok(Found { differences, losses, notes: effects.notes })
 }
 
-/// Collects the properties of an input that steps can use in addition to its tensors. An invalid
+/// Collects the data about an input that steps can use in addition to its tensors. An invalid
 /// configuration counts as an empty one.
 fn facts<'a>(input: &'a TensorInput, session: &'a Session) -> ModelFacts<'a> {
     ModelFacts { config: ModelConfig::read(&input.source).unwrap_or_default(), input, session }

@@ -12,9 +12,9 @@ use tensorferry_tensors::diff::{Difference, MaxDiff, Tolerance};
 pub struct Compared<'a> {
     pub a: &'a Path,
     pub b: &'a Path,
-    /// The value of `--part`. The part is selected in each input that has it.
+    /// The value of `--part`. The part is selected in each input that contains the part.
     pub part: &'a Part,
-    /// The values of `-i`. Each option applies to every input that supports it.
+    /// The values of `-i`. Each option applies to every input whose format supports the option.
     pub options: &'a [(String, String)],
     /// The values of `--step`. The steps are applied to input A before the comparison.
     pub steps: &'a [String],
@@ -24,7 +24,7 @@ pub struct Compared<'a> {
     /// The value of `--max-diff`, which determines the differences that count as a failure. `None`
     /// means all differences.
     pub max_diff: Option<MaxDiff>,
-    /// The rules for losses of the inputs: some kinds of losses are errors.
+    /// The policy for losses on reading the inputs: some kinds of losses are errors.
     pub losses: &'a LossPolicy,
 }
 
@@ -146,7 +146,7 @@ pub enum ColumnDifferenceKind {
 }
 
 impl ColumnDifferenceKind {
-    /// Returns the name of this kind in JSON.
+    /// Returns the name that JSON documents use for this kind of difference.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {

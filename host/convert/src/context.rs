@@ -39,8 +39,8 @@ pub struct ConversionContext<'a> {
     /// The entries of the input that the user named.
     pub scope: Option<Arc<InputScope>>,
     pub target: OutputTarget<'a>,
-    /// Whether quantized weights are decoded to floats. `Some(Some(dtype))` means to this dtype,
-    /// and `Some(None)` to the dtype in the model's configuration.
+    /// Whether quantized weights are decoded to floats. `Some(Some(dtype))` decodes to this dtype,
+    /// and `Some(None)` decodes to the dtype in the model's configuration.
     pub dequantize: Option<Option<Dtype>>,
     /// Stages of interrupted runs that were found at the output's location, collected over all
     /// attempts to write the output.
@@ -115,7 +115,7 @@ impl<'a> ConversionContext<'a> {
         Ok(found.format)
     }
 
-    /// Collects the properties of a model that steps may use in addition to its tensors.
+    /// Collects the data about a model that steps may use in addition to its tensors.
     pub fn facts<'m>(&self, model: &'m InputModel<'_>, steps: &[Step<TensorAction>]) -> Result<ModelFacts<'m>>
     where
         'a: 'm,
@@ -149,8 +149,8 @@ impl<'a> ConversionContext<'a> {
         self.source.in_folder("")
     }
 
-    /// Returns the input's folder as the source of files that are copied along. Links that lead out
-    /// of the folder are not followed.
+    /// Returns the input's folder as the source of the files that are copied to the output. Links
+    /// that lead out of the folder are not followed.
     pub(crate) fn carried_folder(&self) -> FileSource {
         self.source.in_folder("").of_companions()
     }

@@ -3,11 +3,11 @@
 //! no longer contains. Programs that read the folder would mistake these files for parts of the new
 //! output.
 //!
-//! The commit removes an earlier file if ferry wrote it and it has not changed since. Two kinds of
-//! proof are possible. The first is the file's identity, which the caller passes and which is quick
-//! to check. The second is a digest in the earlier output's receipt, which requires that the file
-//! is read. Changed files are kept, and a note names them. In an object store, only identities are
-//! checked, because computing a digest would download the whole object.
+//! The commit removes an earlier file if ferry wrote the file and the file has not changed since.
+//! Two kinds of proof are possible. The first is the file's identity, which the caller passes and
+//! which is quick to check. The second is a digest in the earlier output's receipt, which can be
+//! checked only by reading the file. Changed files are kept, and a note names them. In an object
+//! store, only identities are checked, because computing a digest would download the whole object.
 
 use crate::context::ConversionContext;
 use crate::receipt::digest::hash_path;

@@ -37,7 +37,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Opens and reads an input. Records are read as the tensors that they convert to.
+/// Opens and reads an input. Records are converted to tensors.
 pub fn inspect(
     path: &Path,
     look: Look<'_>,

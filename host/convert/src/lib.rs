@@ -9,8 +9,8 @@
 //!         --plan--> layouts --stage--> written, verified, with a receipt --commit--> report
 //! ```
 //!
-//! Most inputs consist of one model. If a folder contains several models, they pass through the
-//! same stages and are committed together.
+//! Most inputs consist of one model. If a folder contains several models, all of them pass through
+//! the same stages and are committed together.
 
 #![forbid(unsafe_code)]
 
@@ -96,7 +96,7 @@ pub fn save(
 ) -> Result<Report> {
     let started = Instant::now();
     let watch = |_| ();
-    // The tensors are in memory, so no input file is opened or copied along.
+    // The tensors are in memory, so no input file is opened or copied to the output.
     let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
     let context = ConversionContext::of(request, source.reopen(), registry, session, &watch, started)?;
     let target = &context.target.format.description;

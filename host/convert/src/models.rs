@@ -183,8 +183,8 @@ pub(crate) fn is_other_step<'m, 's: 'm>(
 }
 
 /// Returns whether a sub-folder of `root` contains an export of a model in a folder above it. The
-/// formats of exports never match a folder with certainty, because their files also occur next to
-/// other models. Exports are copied unchanged.
+/// formats of exports never match a folder with certainty, because files of the same kinds also
+/// occur next to other models. Exports are copied unchanged.
 pub fn is_export<'m>(
     context: &ConversionContext<'_>,
     root: &FileSource,

@@ -18,13 +18,14 @@ use tensorferry_publish::staging::{OutputFolder, Staging, output_folder};
 use tensorferry_publish::stale::{self, StaleFiles};
 use tensorferry_sdk::{Context, Error, Result, Role};
 
-/// A planned output that can be written: tensors with the files that are copied along, or records.
+/// A planned output that can be written: tensors together with the sidecar files to copy, or
+/// records.
 pub trait PlannedOutput {
-    /// Returns the output's files without the receipt. If the files of a set are named while they
-    /// are written, the set counts as one file until it is written.
+    /// Returns the output's files without the receipt. If a set's files get their names during
+    /// writing, the set counts as one file until it is complete.
     fn files(&self) -> Vec<StagedFile>;
 
-    /// Returns whether files get their names while they are written.
+    /// Returns whether the writer names the files during writing.
     fn is_named_late(&self) -> bool {
         false
     }
@@ -38,14 +39,14 @@ pub trait PlannedOutput {
     /// Returns the number of bytes to copy, as the progress bar counts them.
     fn bytes(&self) -> u64;
 
-    /// Returns the total length of the output, if it is known.
+    /// Returns the total length of the output, if the length is known.
     fn known_len(&self) -> Option<u64>;
 
     /// Writes the files and returns their lengths, in the order of [`files`](Self::files).
     fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>>;
 
     /// Computes the digests of the content that was read, unless the copy has already computed
-    /// them.
+    /// these digests.
     fn digest(&mut self) -> Result<()>;
 
     /// Reads the output back and compares it with the input.
@@ -66,11 +67,11 @@ pub struct StagedOutput<'a> {
     proven: Vec<(String, FileIdentity)>,
 }
 
-/// Writes an output into a stage next to its destination. If the request requires it, also verifies
-/// the output and adds a receipt.
+/// Writes an output into a stage next to its destination. If requested, also verifies the output
+/// and adds a receipt.
 ///
-/// The names of the files are checked before they are written. If the writer names files while it
-/// writes them, the names are checked again afterwards.
+/// The file names are checked before writing starts. If the writer names files during writing, the
+/// names are checked again afterwards.
 pub fn stage<'a>(
     context: &'a ConversionContext<'a>,
     output: &mut dyn PlannedOutput,
@@ -207,8 +208,8 @@ fn refuse_to_replace_inputs(
     })
 }
 
-/// Returns the receipt of an older output, if the new output has no receipt. A file at its path
-/// that is not a receipt belongs to the user.
+/// Returns the receipt of an older output, if the new output has no receipt. A file at the
+/// receipt's path that is not a receipt belongs to the user.
 fn older_receipt(
     context: &ConversionContext<'_>,
     folder: &dyn OutputFolder,

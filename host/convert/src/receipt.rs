@@ -177,7 +177,7 @@ pub struct RecordsRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnRecord {
     pub name: String,
-    /// The type of the values, without any enclosing lists.
+    /// The type of the values, without the lists that enclose them.
     #[serde(rename = "type")]
     pub word: String,
     /// The lengths of the nested lists in each row. `None` for a variable length.

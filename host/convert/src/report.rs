@@ -23,7 +23,8 @@ pub struct Report {
     /// Number of tensors in the output.
     pub tensors: u64,
     pub holds_records: bool,
-    /// Number of records in the output, if it contains records and they have been counted.
+    /// Number of records in the output, if the output contains records and the records have been
+    /// counted.
     pub records: Option<u64>,
     pub bytes: u64,
     /// The time from the start to the commit, in seconds.
@@ -32,7 +33,7 @@ pub struct Report {
     pub verified: Option<u64>,
     /// Losses of the conversion.
     pub losses: Vec<Loss>,
-    /// The outcome for each entry of the input, if it is not a single file.
+    /// The outcome for each entry of the input, if the input is not a single file.
     pub account: Option<Account>,
     /// The output's files and their lengths in bytes. For a dry run, the files that would be
     /// written.

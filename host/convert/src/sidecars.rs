@@ -1,6 +1,6 @@
 //! Sidecars are the files next to the weights of a model folder: configuration, tokenizers, a model
 //! card, sub-folders. If the output is a folder, sidecars are copied along with the model. Each
-//! sidecar that cannot be copied is a loss.
+//! sidecar that cannot be copied is reported as a loss.
 
 use crate::context::ConversionContext;
 use crate::models::{is_entered, is_export, is_other_step};
@@ -31,7 +31,7 @@ use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, LossKind, Result, 
 use tensorferry_tensors::steps::adapt::Adapted;
 use tensorferry_tensors::steps::model_config::OF_QUANTIZATION;
 
-/// The files that are copied along, and the files that are left out.
+/// The sidecars that are copied to the output, and the sidecars that are left out.
 #[derive(Default)]
 pub struct Sidecars {
     names: Vec<String>,
@@ -44,9 +44,9 @@ pub struct Sidecars {
     edited: BTreeMap<String, (Vec<u8>, FileSource)>,
 }
 
-/// Decides which files of an input folder are copied along. A file is copied only if no reader has
-/// read it and the output does not use its name (`is_output`). If the input is a file or a glob,
-/// the files next to it that match `--carry` are copied along.
+/// Decides which files of an input folder are copied to the output. A file is copied only if no
+/// reader has read it and the output does not use its name (`is_output`). If the input is a file or
+/// a glob, the files next to that input that match `--companions` are copied.
 pub fn find(
     context: &ConversionContext<'_>,
     models: &[&InputModel<'_>],
@@ -168,8 +168,8 @@ pub fn find(
                 continue;
             } else if target.target != Target::Folder {
                 let loss = Loss::new(LossKind::Sidecar, &name, "the output is not a folder");
-                // Configuration and training state are not part of a weights file. If they are left
-                // out, this is a note and not a loss.
+                // Configuration and training state are not part of a weights file. If such files
+                // are left out, ferry adds a note and does not report a loss.
                 let is_data = names.format_of(file).is_some() || other_data(file).is_some();
                 let holds_data = is_data && !names_training_state(file);
                 if holds_data { loss } else { loss.severity(Severity::Note) }
@@ -211,8 +211,8 @@ fn is_lasting(error: &Error) -> bool {
     error.kind() == ErrorKind::Io
 }
 
-/// Returns the reason why a local file cannot be copied along, or `None` if it can. Links that lead
-/// out of the folder are followed only for weights.
+/// Returns the reason why a local file cannot be copied to the output, or `None` if the file can be
+/// copied. Links that lead out of the folder are followed only for weights.
 fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) -> Option<String> {
     if entry.is_link && carried.is_local() && !carried.contains(&entry.name).unwrap_or(false) {
         return Some(format!("the entry {LEADS_OUT}"));
@@ -232,15 +232,16 @@ impl<'a> Wanted<'a> {
         Ok(Self { patterns, globs: globs(patterns)?, has_matched: Cell::default() })
     }
 
-    /// Returns whether a file is selected, by its path in the input's folder or by its file name.
+    /// Returns whether a pattern selects a file, by the file's path in the input's folder or by its
+    /// name.
     fn is_match(&self, name: &str) -> bool {
         let is_match = self.globs.is_match(name) || self.globs.is_match(file_of(name));
         self.has_matched.set(self.has_matched.get() || is_match);
         is_match
     }
 
-    /// Returns a note if there are patterns but no file matches any of them, which is often a typing
-    /// error.
+    /// Returns a note if there are patterns but no file matches any pattern, which often means that
+    /// the user mistyped one.
     fn note(&self) -> Option<String> {
         (!self.patterns.is_empty() && !self.has_matched.get())
             .then(|| format!("no file next to the weights matches {:?}", self.patterns.join(",")))
@@ -248,8 +249,8 @@ impl<'a> Wanted<'a> {
 }
 
 /// Files next to a folder's model that are in a different format, such as exports of the model
-/// (GGUF, ONNX) or its arrays. These files are copied along like other files, unless they could be
-/// mistaken for files of the output.
+/// (GGUF, ONNX) or its arrays. These files are copied to the output like other files, unless they
+/// could be mistaken for the output's own files.
 struct Companions<'a> {
     context: &'a ConversionContext<'a>,
     weights: &'a WeightNames,
@@ -274,8 +275,8 @@ impl<'a> Companions<'a> {
 
     /// Returns whether a file is a companion of the folder's model. The file's name must match at
     /// least one format, and all matching formats must accompany a model of a different format. The
-    /// name must not be a name of the output's format. `is_wanted` is whether the file is copied if
-    /// it is a companion.
+    /// name must not be a name of the output's format. `is_wanted` determines whether a companion
+    /// is copied.
     fn is_one(&mut self, file: &str, is_wanted: bool) -> bool {
         let target = &self.context.target.format.description;
         let ids: Vec<&str> = self.weights.built_in(file).collect();
@@ -353,14 +354,14 @@ impl Sidecars {
         Ok(())
     }
 
-    /// Returns the outcome for each entry of the input, if it is not a single file.
+    /// Returns the outcome for each entry of the input, if the input is not a single file.
     #[must_use]
     pub fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }
 
-    /// Returns the names of the input's files that are copied along, relative to the input's
-    /// folder.
+    /// Returns the names of the input's files that are copied to the output, relative to the
+    /// input's folder.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }

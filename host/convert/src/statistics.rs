@@ -126,7 +126,7 @@ fn dtypes(catalog: &Catalog) -> impl Iterator<Item = (&str, &str)> {
     catalog.tensors().iter().map(move |tensor| (tensor.name.as_str(), name(tensor.dtype)))
 }
 
-/// Returns the catalog of the selected part as it is stored. Returns `None` if the whole input is
+/// Returns the stored form of the selected part's catalog. Returns `None` if the whole input is
 /// selected, because the tensors then have the same names as in the input's catalog.
 fn part_of(request: &StatisticsRequest<'_>) -> Result<Option<Catalog>> {
     if *request.part == Part::Whole {

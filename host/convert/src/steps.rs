@@ -1,5 +1,5 @@
 //! Parses the steps of a conversion: steps on tensors, steps on records, and steps that convert
-//! between the two. A recipe is replaced by its steps.
+//! between tensors and records. A recipe is replaced by its steps.
 
 pub mod recipe;
 
@@ -124,8 +124,8 @@ pub fn on_tensors(steps: Vec<AnyStep>) -> Result<Vec<Step<TensorAction>>> {
     steps.into_iter().map(|step| tensor_step(step, ON_RECORDS, BOTH_TENSORS)).collect()
 }
 
-/// Returns the step if it acts on tensors. `on_records` is the error message for a step on records.
-/// `crossing` is the error message for a step that converts between tensors and records.
+/// Returns the step, if the step works on tensors. `on_records` is the error message for a step on
+/// records. `crossing` is the error message for a step that converts between tensors and records.
 pub fn tensor_step(step: AnyStep, on_records: &str, crossing: &str) -> Result<Step<TensorAction>> {
     match step.action {
         StepAction::Tensor(action) => Ok(Step { spec: step.spec, recipe: step.recipe, action }),

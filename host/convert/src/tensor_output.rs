@@ -1,4 +1,4 @@
-//! An output of tensors: all models with their layouts, and the files that are copied along.
+//! A tensor output: all models with their layouts, and the sidecar files to copy.
 
 use crate::context::ConversionContext;
 use crate::publication::PlannedOutput;
@@ -28,7 +28,7 @@ pub(crate) struct TensorOutput<'a> {
 }
 
 impl<'a> TensorOutput<'a> {
-    /// Creates the output of these models, with the files that are copied along.
+    /// Creates the output for these models and for the sidecar files to copy.
     pub(crate) fn new(context: &'a ConversionContext<'a>, models: Vec<PlannedModel<'a>>) -> Result<Self> {
         let inputs: Vec<&InputModel<'_>> = models.iter().map(|model| model.model).collect();
         let is_output = |name: &str| models.iter().any(|model| model.has_file(name));
@@ -65,7 +65,7 @@ impl<'a> TensorOutput<'a> {
     }
 
     /// Returns an error if the output would contain no tensors although the input contains some. An
-    /// output without tensors is allowed if the format can store the tree around them.
+    /// output without tensors is allowed if the format can store the tree of non-tensor state.
     fn check_carried(&self, report: &Report) -> Result<()> {
         let keeps_tree = self.context.target.format.description.capabilities.has(Capabilities::TREE);
         let has_tree = |model: &PlannedModel<'_>| model.selected.catalog.tree().root().is_some();
@@ -104,7 +104,7 @@ impl<'a> TensorOutput<'a> {
     }
 
     /// Releases the writer's plans and closes the storages. Returns every file that was read, with
-    /// its identity at that time.
+    /// the file's identity when it was opened.
     pub(crate) fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let Self { context, models, sidecars } = self;
         let mut inputs: Vec<_> = models.iter().flat_map(|model| model.model.files()).collect();

@@ -25,7 +25,7 @@ use tensorferry_tensors::steps::adapt::{self, Adapted};
 use tensorferry_tensors::steps::{Step, TensorAction, apply};
 use tensorferry_tensors::stored::Stored;
 
-/// A model, and the part of it that is converted.
+/// A model and the part of the model to convert.
 pub struct SelectedModel<'a> {
     pub model: &'a InputModel<'a>,
     /// The tensors, metadata and tree of the selected part, after the steps.
@@ -43,7 +43,7 @@ pub struct PlannedModel<'a> {
     pub planned: Planned,
     /// Digests for the receipt that the copy has computed.
     pub passing: Option<Passing>,
-    /// The digests of the model's tensors, once they have been computed.
+    /// The digests of the model's tensors, once these digests have been computed.
     pub digests: Option<Vec<ContentDigest>>,
 }
 

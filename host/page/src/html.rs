@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
-/// The files of the script, in the order of their dependencies.
+/// The script's source files, in the order of their dependencies.
 const SCRIPTS: [&str; 13] = [
     include_str!("../assets/js/data.js"),
     include_str!("../assets/js/modules.js"),

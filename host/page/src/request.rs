@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const MAX_BYTES: usize = 8 << 10;
 const MAX_HEADERS: usize = 64;
 /// Time limit for receiving the headers. The limit is shorter in tests, because the tests wait
-/// until it is reached.
+/// until the limit is reached.
 const LONGEST: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// An accepted request.

@@ -1,6 +1,6 @@
 //! A server that listens only on this machine's loopback address. Each request must contain the
 //! token from the server's URL. The token has 128 random bits. The server limits the number of
-//! connections, their duration and their bytes.
+//! connections, and each connection's duration and bytes.
 
 use crate::html::{Reach, policy, script};
 use crate::request::{PageRequest, Refusal, is_passing, parse, read_head};

@@ -39,7 +39,7 @@ impl Top {
     }
 }
 
-/// A name below a folder. Links are not followed to find it.
+/// A name below a folder. The lookup of the name does not follow links.
 #[derive(Debug)]
 pub struct Place {
     /// The open folder that contains the name; `None` if that folder does not exist.
@@ -112,7 +112,7 @@ fn follow(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// Opens the folder as [`follow`] does, one path component at a time.
+/// Like [`follow`], but opens one path component at a time.
 fn walk(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
     way.iter().try_fold(top, |folder, name| openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
 }

@@ -135,8 +135,9 @@ pub fn stat(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Calls `tell` with every name in a folder, in any order. Unlike `fs::read_dir`, it does not
-/// allocate memory for each name, because the folder may contain a hundred thousand other files.
+/// Calls `tell` with every name in a folder, in any order. Unlike `fs::read_dir`, this function
+/// does not allocate memory for each name, because the folder may contain a hundred thousand other
+/// files.
 pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Result<()> {
     const BUFFER: usize = 32 << 10;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -191,7 +192,7 @@ pub fn metadata(folder: &OwnedFd) -> io::Result<Metadata> {
     File::from(folder.try_clone()?).metadata()
 }
 
-/// Reopens a folder that was opened only as a path, so that it can be listed or synced.
+/// Reopens a folder that was opened only as a path, so that the folder can be listed or synced.
 pub fn listed(folder: &OwnedFd) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(File::from(openat(folder, ".", flags, Mode::empty())?))

@@ -1,8 +1,8 @@
 //! A layer of `tensorferry`. Its API has no stability promise.
 //!
 //! This layer turns staged files into an output. The layer locks the stage, renames the files into
-//! place, and finishes interrupted commits after a crash. In an object store, it uploads and
-//! completes objects instead.
+//! place, and finishes interrupted commits after a crash. In an object store, this layer uploads
+//! and completes objects instead.
 
 #![forbid(unsafe_code)]
 

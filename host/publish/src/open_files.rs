@@ -18,8 +18,8 @@ pub(crate) const MAX_OPEN: usize = 64;
 #[derive(Debug)]
 pub struct OpenFiles {
     open: Mutex<VecDeque<(usize, Arc<File>)>>,
-    /// Whether files are flushed before they are closed. A write error may first be reported when a
-    /// file is closed, and the result of a close is not checked.
+    /// Whether files are flushed before they are closed. Flushing is needed because a write error
+    /// may first be reported on close, and the result of a close is not checked.
     syncs: bool,
 }
 

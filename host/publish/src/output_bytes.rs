@@ -20,12 +20,12 @@ pub enum OutputBytes {
 /// The properties of an output file that determine how it is written.
 #[derive(Debug, Clone, Default)]
 pub struct FileShape {
-    /// The length of the file in bytes; `None` if it is not known yet.
+    /// The length of the file in bytes; `None` if the length is not known yet.
     pub len: Option<u64>,
     /// Ranges that are written after all other bytes.
     pub late: Vec<Range<u64>>,
-    /// Whether the file's bytes are read back before it is complete, or its name is not known at
-    /// the start. Such a file cannot be uploaded while it is written.
+    /// Whether the file's bytes are read back before the file is complete, or the file's name is
+    /// not known at the start. Such a file cannot be uploaded while it is written.
     pub is_kept: bool,
 }
 

@@ -13,9 +13,9 @@
 //!
 //! If the lock of a stage is free, an interrupted run left the stage behind. The next run with the
 //! same destination finishes the stage's commit or removes the stage (`commit/recover.rs`). The
-//! stage must have a proof that it was created there (`stage/proof.rs`). The lock is a file because
-//! network file systems do not lock folders. On a file system without locks, ferry never changes
-//! the stages of other runs.
+//! stage must have a proof that it was created in its current location (`stage/proof.rs`). The lock
+//! is a file because network file systems do not lock folders. On a file system without locks,
+//! ferry never changes the stages of other runs.
 
 pub mod area;
 mod lock;
@@ -77,10 +77,11 @@ pub enum FileKind {
     Data,
     /// A file in the input's folder that is copied to the output under the same name.
     Sidecar,
-    /// The file through which readers find the other files. The index becomes visible after the
+    /// The index, through which readers find the other files. The index becomes visible after the
     /// other files.
     Index,
-    /// The record of the conversion that wrote the other files. The receipt becomes visible last.
+    /// The receipt, which records the conversion that wrote the other files. The receipt becomes
+    /// visible last.
     Receipt,
 }
 
@@ -134,8 +135,8 @@ impl Stage {
     /// separated by `/`. The umask determines the mode. If `len` is set, the file has this length
     /// from the start, so that several threads can write at any position.
     ///
-    /// If the length exceeds the process's limit (RLIMIT_FSIZE), this is an error only if SIGXFSZ
-    /// is caught or ignored. Otherwise the signal ends the process.
+    /// If the length exceeds the process's limit (RLIMIT_FSIZE), the call returns an error only if
+    /// SIGXFSZ is caught or ignored. Otherwise the signal ends the process.
     pub fn create(&self, relative: &str, len: Option<u64>) -> Result<File> {
         check_relative(relative)?;
         let (path, shown) = (self.path(relative), self.site.shown.join(relative));

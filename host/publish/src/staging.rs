@@ -22,7 +22,7 @@ use tensorferry_sdk::{Entry, Result};
 
 /// The folder of an output, on this machine or in an object store.
 pub trait OutputFolder {
-    /// Returns the destination if it is on this machine, or `None` otherwise.
+    /// Returns the destination's path if the destination is on this machine, or `None` otherwise.
     fn local(&self) -> Option<&Destination>;
 
     /// Returns the path or URL of a name in the folder.
@@ -36,8 +36,8 @@ pub trait OutputFolder {
     /// Checks that an output of these files may be written.
     fn check_free(&self, names: &[&str], force: bool) -> Result<()>;
 
-    /// Calls `see` with names of files in `folder`. These include all names that begin with one of
-    /// the `prefixes`.
+    /// Calls `see` with names of files in `folder`. The names include all names that begin with one
+    /// of the `prefixes`.
     fn each_name(&self, folder: &str, prefixes: &[&str], see: &mut dyn FnMut(&OsStr)) -> Result<()>;
 
     fn is_file(&self, name: &str) -> Result<bool>;
@@ -45,7 +45,7 @@ pub trait OutputFolder {
     /// Returns the identity of a file, or `None` if the file is missing or cannot be examined.
     fn identity(&self, name: &str) -> Option<FileIdentity>;
 
-    /// Returns the bytes of a file, if it is at most `limit` bytes long.
+    /// Returns the bytes of a file, if the file is at most `limit` bytes long.
     fn read_small(&self, name: &str, limit: u64) -> Option<Vec<u8>>;
 
     fn begin(&self, force: bool) -> Result<Box<dyn Staging>>;
@@ -107,7 +107,7 @@ pub trait Staging: Send + Sync {
     /// Waits until the destination has received all bytes.
     fn finish(&self, session: &Session) -> Result<()>;
 
-    /// Makes these files readable, so that they can be compared or hashed. Staged files are already
+    /// Makes these files readable for a comparison or for hashing. Staged files are already
     /// readable. A store does not return an object before it is visible, so this function makes the
     /// objects visible. If a check fails, the objects are removed again.
     fn make_readable(&self, files: &[StagedFile]) -> Result<()>;
@@ -115,7 +115,7 @@ pub trait Staging: Send + Sync {
     /// Returns the files of an output folder, so that they can be read back.
     fn written(&self, folder: &str, entry: Entry, session: &Session) -> Result<FileSource>;
 
-    /// Returns the path of a staged file if it is on this machine.
+    /// Returns the path of a staged file, if the file is on this machine.
     fn local_path(&self, name: &str) -> Option<PathBuf>;
 
     /// Creates a temporary folder for reading the output back.

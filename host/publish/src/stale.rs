@@ -28,8 +28,8 @@ struct Pattern<'a> {
     role: Role,
     /// The glob; `None` if the pattern is the name of one file.
     glob: Option<Glob>,
-    /// The glob. It is compiled when the first name with the pattern's prefix is found, because
-    /// most folders contain no such name.
+    /// The compiled glob. The glob is compiled when the first name with the pattern's prefix is
+    /// found, because most folders contain no such name.
     matcher: OnceCell<GlobMatcher>,
     found: BTreeSet<String>,
 }
@@ -51,7 +51,8 @@ impl<'a> Search<'a> {
     /// Without `force`, stale files are kept.
     ///
     /// Without `force`, returns an error if a file matches a pattern that also matches an output
-    /// file, such as a shard with a different count. Readers would read both files as one set.
+    /// file, such as a shard with a different count. Readers would read the old file and the output
+    /// file as one set.
     pub fn find(
         self,
         more: Option<StagedFile>,

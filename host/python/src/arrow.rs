@@ -14,7 +14,7 @@ use tensorferry_sdk::arrow_schema::Schema;
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// Wraps a stream in a capsule. The capsule releases the stream if no consumer takes ownership of
+/// Wraps a stream in a capsule. If no consumer takes ownership of the stream, the capsule releases
 /// it.
 pub(crate) fn stream<'py>(
     py: Python<'py>,

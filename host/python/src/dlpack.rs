@@ -2,9 +2,9 @@
 //! <https://dmlc.github.io/dlpack/latest/c_api.html> (version 1.1) and the capsules of
 //! <https://data-apis.org/array-api/latest/design_topics/data_interchange.html>.
 //!
-//! This module only reads an imported tensor, and returns it to its producer on drop. An exported
-//! tensor has its own memory, aligned to 64 bytes. That memory has no other users, so consumers may
-//! write to it.
+//! This module only reads an imported tensor, and returns the tensor to its producer on drop. An
+//! exported tensor has its own memory, aligned to 64 bytes. That memory has no other users, so
+//! consumers may write to it.
 #![expect(unsafe_code, reason = "C structures, and memory with other owners")]
 
 use pyo3::exceptions::{PyBufferError, PyTypeError};
@@ -316,7 +316,8 @@ unsafe extern "C" fn unused(capsule: *mut pyo3::ffi::PyObject) {
 }
 
 unsafe extern "C" fn free_versioned(managed: *mut ManagedVersioned) {
-    // SAFETY: according to the protocol, this is called once with what `capsule` created.
+    // SAFETY: according to the protocol, the deleter is called once, with the tensor that `capsule`
+    // created.
     drop(unsafe { Box::from_raw(Box::from_raw(managed).context.cast::<Exported>()) });
 }
 

@@ -25,7 +25,7 @@ impl Mapping {
 #[pymethods]
 impl Mapping {
     /// # Safety
-    /// `view` must be a `Py_buffer` to fill, as Python passes it.
+    /// `view` must be the `Py_buffer` to fill that Python passes.
     unsafe fn __getbuffer__(slf: &Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let mut map = slf.get().map.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (data, len) = (map.as_mut_ptr(), isize::try_from(map.len()).unwrap_or(isize::MAX));

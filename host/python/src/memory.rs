@@ -47,8 +47,8 @@ pub(crate) fn new_bytes<'py>(
     fill: impl FnOnce(&mut [u8]) -> PyResult<()>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let size = ffi::Py_ssize_t::try_from(len)?;
-    // SAFETY: the object is new and unshared, and has `len` bytes. They are uninitialized, as in a
-    // new array of a framework, and `fill` only writes to them.
+    // SAFETY: the object is new and unshared, and has `len` bytes. These bytes are uninitialized,
+    // as in a new array of a framework, and `fill` only writes to them.
     unsafe {
         let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size);
         let bytes = Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>();
@@ -95,7 +95,7 @@ impl Writable {
 }
 
 fn has_buffer(object: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: the pointer is a valid object.
+    // SAFETY: the pointer points to a valid Python object.
     unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) == 1 }
 }
 

@@ -112,7 +112,8 @@ fn set<'py>(py: Python<'py>, items: impl Iterator<Item = Bound<'py, PyAny>>) -> 
     }
 }
 
-/// Sets an entry. A key that is not hashable, such as a list, is replaced by its text.
+/// Sets an entry. A key that is not hashable, such as a list, is replaced by its string
+/// representation.
 fn put(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
     match dict.set_item(key, value) {
         Err(error) if error.is_instance_of::<PyTypeError>(dict.py()) => dict.set_item(key.str()?, value),

@@ -1,5 +1,5 @@
-//! The program `ferry` for the wheel's launcher (`launcher.rs`), which loads this module without
-//! Python.
+//! The entry point of the program `ferry`. The wheel's launcher (`launcher.rs`) loads this module
+//! without Python and calls this entry point.
 #![expect(unsafe_code, reason = "the launcher looks up the symbol")]
 
 use std::ffi::c_int;

@@ -89,7 +89,7 @@ impl Scan {
     }
 
     /// Returns the stretches into which the reader divides the input, regardless of the steps. Each
-    /// has a file, an offset, a number of bytes, and the number of records if it is known.
+    /// stretch has a file, an offset, a number of bytes, and the number of records if it is known.
     fn stretches(&self) -> Vec<(String, u64, u64, Option<u64>)> {
         let stretches = self.scan.stretches().iter();
         stretches.map(|split| (split.file.clone(), split.offset, split.bytes, split.records)).collect()
@@ -100,7 +100,7 @@ impl Scan {
         self.scan.is_row_wise()
     }
 
-    /// Returns the schema before the steps as a schema file, if the reader accepts one.
+    /// Returns the schema before the steps as a schema file, if the reader accepts a schema file.
     fn schema_file(&self) -> Option<String> {
         self.scan.schema_file().map(|file| file.to_string())
     }

@@ -1,5 +1,5 @@
-//! Runs long work on another thread. The calling thread waits without the GIL. At short intervals
-//! it checks for Ctrl-C and reports progress.
+//! Runs long work on another thread. The calling thread waits without the GIL. At short intervals,
+//! the calling thread checks for Ctrl-C and reports progress.
 
 use crate::errors::OrRaise;
 use pyo3::prelude::*;

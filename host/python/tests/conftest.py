@@ -12,8 +12,8 @@ FIXTURES = pathlib.Path(os.environ.get("FERRY_FIXTURES", ROOT / "tests/fixtures"
 
 # The plugin cache of a different build is not valid for this build.
 os.environ.setdefault("XDG_CACHE_HOME", "/nonexistent")
-# A shell's background processes ignore Ctrl-C, and the programs that they start inherit this. The
-# tests need Ctrl-C.
+# A shell's background processes ignore Ctrl-C, and the programs that they start inherit this
+# setting. The tests need Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -11,7 +11,7 @@ from conftest import FIXTURES, cases
 import tensorferry
 
 
-# Cases with damage that only a checksum reveals.
+# Damaged files whose damage only a checksum reveals.
 ONLY_CHECKSUMS = {"torch/bad_zip_bitflip", "tf/bad_data_flip"}
 
 
@@ -117,7 +117,7 @@ def test_every_kind_has_its_exception(tmp_path):
 
 def test_what_is_not_there_is_told_with_what_was_probably_meant(tmp_path):
     numpy.savez(tmp_path / "model.npz", **{"encoder.weight": numpy.zeros(3), "encoder.bias": numpy.zeros(3)})
-    # One of these names is a prefix of the name of the existing file.
+    # One of these names is a prefix of the existing file's name.
     for missing in ("modle.npz", "model.np", "model.npz.bak", "nowhere/model.npz", "mod*.pt"):
         for use in (
             tensorferry.open, tensorferry.inspect, tensorferry.scan, tensorferry.verify,

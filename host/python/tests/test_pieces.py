@@ -120,7 +120,8 @@ def test_a_worker_that_dies_gives_back_what_it_has():
     outcome = run(cluster)
     assert killed == [4, 9] and outcome.done == 200 and outcome.exit_code == 0
     assert {piece for _, piece in cluster.given} == set(range(20)) and len(cluster.given) > 20
-    # One of the killed workers restarted under its own name, and the other was replaced.
+    # One of the killed workers restarted under its own name, and the other killed worker was
+    # replaced.
     assert next(cluster.names) == 4
 
 

@@ -195,7 +195,7 @@ class Ticks:
 
 
 def test_others_run_meanwhile(tmp_path):
-    # The measurement can distinguish a held lock from a released one.
+    # Check that the measurement can distinguish a held lock from a released lock.
     with Ticks() as ticks:
         ctypes.PyDLL(None).usleep(500_000)
     assert ticks.longest_wait() > 0.8

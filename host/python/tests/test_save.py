@@ -118,7 +118,7 @@ def test_lazy_tensors_that_are_one_stay_one(tmp_path, shape, little_memory):
     for path in ("again.pt", "apart.safetensors"):
         found = load_file(tmp_path / path)
         assert found.keys() == given.keys() and all(torch.equal(found[name], given[name]) for name in given)
-    # Either tied tensor is complete without the other.
+    # Each tied tensor is complete without the other tensor.
     with tensorferry.open(tmp_path / "tied.pt") as model:
         tensorferry.save({"only": model["tied"]}, tmp_path / "only.pt")
     assert torch.equal(torch.load(tmp_path / "only.pt")["only"], weight)

@@ -104,7 +104,7 @@ fn of_runs<E: RunEndIndexType>(runs: Option<&RunArray<E>>) -> u64 {
     bytes
 }
 
-/// Returns only the part of the child array that the lists of this array refer to.
+/// Returns only the part of the child array that this array's lists refer to.
 fn shown<O: OffsetSizeTrait>(offsets: &[O], values: &dyn Array) -> ArrayRef {
     let place = |offset: Option<&O>| offset.map_or(0, |offset| offset.as_usize());
     let (first, end) = (place(offsets.first()), place(offsets.last()));

@@ -12,7 +12,7 @@
 //! | strings, bytes | STR; with `strings=bytes`, lists of bytes |
 //!
 //! Lists have one length if the schema fixes the length, or if all lists have the same length,
-//! which must not be 0. The second case is known only after all records are read. If a value in a
+//! which must not be 0. Equal lengths are known only after all records are read. If a value in a
 //! list is missing, the column's lists become values and row splits, whatever their length. If the
 //! target format supports metadata, a metadata entry ([`column_metadata::KEY`]) stores the name,
 //! type and lists of each column. A conversion back to records uses this entry.

@@ -1,6 +1,6 @@
 //! A checksum of the rows of a flow. The checksum is used to compare an output that was read back
-//! with the rows that were sent to the writer. It does not depend on the division of the rows into
-//! batches and files.
+//! with the rows that were sent to the writer. The checksum does not depend on the division of the
+//! rows into batches and files.
 //!
 //! The checksum of a row covers the values of its columns, [flattened](super::encoding) and cast to
 //! the type that was read back. A null has the same encoding as a value of a missing column.
@@ -51,9 +51,9 @@ pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> 
 }
 
 /// Returns whether a loss means that a column's values change when they are written. Values change
-/// if rows are joined or left out, or if the column becomes several columns. They also change if
+/// if rows are joined or left out, or if the column becomes several columns. Values also change if
 /// lists become text, or if decimals lose precision, because decimals may be rounded more than
-/// once. A loss of only the type does not count.
+/// once. A loss that affects only the type does not count.
 fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
     let (sent, found) = (&compared(sent), &compared(found));
     let is_float = leaf_type(sent).is_floating();
@@ -62,10 +62,10 @@ fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
         || (depth(sent) > depth(found) && is_text(leaf_type(found)))
 }
 
-/// Returns the type in which sent values are compared with the values that are read back. This type
-/// is the one that is read back, with these exceptions:
-/// - Floats that are read back in a wider type are compared in the original type. They were written
-///   as text, and the digits of the text distinguish only values of the original type.
+/// Returns the type in which sent values are compared with the values that are read back. Normally,
+/// this type is the type that is read back. The exceptions are:
+/// - Floats that are read back in a wider type are compared in the original type. Such floats were
+///   written as text, and the digits of the text distinguish only values of the original type.
 /// - Numbers that are read back as text are compared as numbers.
 /// - Bytes that are read back as text are not compared, because the reader cannot detect the
 ///   encoding in which they were written.
@@ -139,8 +139,8 @@ pub fn as_json(batch: &RecordBatch, name: &str, nulls: bool) -> Result<RecordBat
     RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![texts]).map_err(|e| Error::plugin(e.to_string()))
 }
 
-/// Returns the checksum of all rows of a flow. If `ordered` is set, it depends on the order of the
-/// rows.
+/// Returns the checksum of all rows of a flow. If `ordered` is set, the checksum depends on the
+/// order of the rows.
 pub fn checksum(flow: &mut dyn Flow, compared: &ComparedTypes, ordered: bool) -> Result<RowsChecksum> {
     let mut checksum = RowsChecksum::default();
     let mut bytes = Vec::new();
@@ -185,7 +185,7 @@ mod tests {
     use arrow_buffer::OffsetBuffer;
 
     /// Returns whether the values that were sent equal the values that were read back, or `None` if
-    /// they are not compared.
+    /// the values are not compared.
     fn is_same(sent: ArrayRef, found: ArrayRef) -> Option<bool> {
         let batch =
             |column: ArrayRef| RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();

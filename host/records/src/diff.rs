@@ -4,9 +4,9 @@
 //! Values of different types can be equal. For example, a 32-bit integer equals a 64-bit integer of
 //! the same value. Text equals the number or time that it denotes, and a list of one value equals
 //! that value. If the two sides have a different number of list levels, the lists are flattened
-//! (see [`encoding`](super::encoding)). The two values are compared in the type of one of them. A
-//! value that this type cannot represent counts as different. A null equals a value of a missing
-//! column.
+//! (see [`encoding`](super::encoding)). Two values are compared in the type of one of the two
+//! sides. A value that this type cannot represent counts as different. A null equals a value of a
+//! missing column.
 
 use super::cast::cast;
 use super::checksum::can_be_cast;
@@ -85,7 +85,7 @@ impl Rest {
 struct ComparedColumn {
     name: String,
     places: [Option<usize>; 2],
-    /// The type in which values are compared; `None` if they cannot be compared.
+    /// The type in which values are compared; `None` if the values cannot be compared.
     compared: Option<DataType>,
     types: [DataType; 2],
     differing: u64,
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Compares two columns in both orders, and checks that the results are the same.
+    /// Compares column A with B and column B with A, and checks that the results are the same.
     fn is_equal(a: &ArrayRef, b: &ArrayRef) -> bool {
         let (a, b) = (rows(vec![("x", a.clone())]), rows(vec![("x", b.clone())]));
         let found = compared(&a, &b).is_equal();

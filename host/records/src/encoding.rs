@@ -90,7 +90,7 @@ pub(crate) fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// Returns whether a type is a text or byte-string type of variable length.
+/// Returns whether a type is a string type or a byte-string type of variable length.
 pub fn is_text(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     matches!(data_type, Binary | LargeBinary | BinaryView | Utf8 | LargeUtf8 | Utf8View)
@@ -115,7 +115,7 @@ enum ValueBytes {
     /// Values of a union: each value's type ID and its index among the values of that type, and the
     /// values of each type.
     Unions(Vec<(i8, usize)>, BTreeMap<i8, Encoded>),
-    /// Values of the null type, all of which are null.
+    /// Values of the null type. All values are null.
     Nothing,
 }
 
@@ -278,9 +278,9 @@ fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRe
     }
 }
 
-/// Returns a mask of the values that a cast changes. A value is changed if casting back does not
-/// restore it. Text never counts as changed, because a value can be written as text in several
-/// ways.
+/// Returns a mask of the values that a cast changes. A value counts as changed if a cast back does
+/// not restore the value. Text never counts as changed, because a value can be written as text in
+/// several ways.
 fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<BooleanBuffer>, ArrowError> {
     let from = &in_known_zones(values.data_type());
     if is_text(from) || from.is_nested() || from.is_null() || from == cast_values.data_type() {

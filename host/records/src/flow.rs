@@ -219,7 +219,7 @@ fn pull(
     let stream = match rows.set.scan(split, &scan) {
         Ok(stream) => stream,
         Err(error) => {
-            // If the receiver has been dropped, no one needs the error.
+            // If the receiver has been dropped, nothing needs the error.
             let _ = send.send(Err(rows.place(error)));
             return;
         }

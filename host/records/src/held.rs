@@ -1,4 +1,5 @@
-//! Losses of metadata of the schema and its columns that a target format for records cannot store.
+//! Reports the metadata of a schema and its columns as lost if the target record format cannot
+//! store the metadata.
 
 use tensorferry_sdk::arrow_schema::{DataType, Field, Metadata, Schema};
 use tensorferry_sdk::{Capabilities, Loss, LossKind};
@@ -25,7 +26,7 @@ pub(crate) fn left_behind(schema: &Schema, capabilities: Capabilities) -> Vec<Lo
     left.into_iter().map(|what| Loss::new(LossKind::Metadata, what, why)).collect()
 }
 
-/// Adds the metadata entries of a column and of the fields within it.
+/// Adds the metadata entries of a column and of the fields in the column.
 fn column(path: &str, field: &Field, left: &mut Vec<String>) {
     entries(path, field.metadata(), left);
     if let DataType::Struct(fields) = field.data_type() {

@@ -66,8 +66,8 @@ fn destination(output: &Path) -> Result<Destination> {
     Ok(Destination { folder, kind: DestinationKind::Beside { name } })
 }
 
-/// A source that reports progress. The bytes are counted as they are read, since sequential reading
-/// reads each byte once.
+/// A source that reports progress. The source counts bytes as they are read, because sequential
+/// reading reads each byte once.
 struct CountedSource<'a> {
     source: &'a FileSource,
     session: &'a Session,

@@ -1,5 +1,6 @@
-//! Writes records as lines of JSON. If the input's format defines a JSON form for its records, that
-//! form is used. Otherwise each record is a plain object, as in a conversion to JSON lines.
+//! Writes records as lines of JSON. If the input's format defines a JSON form for its records, the
+//! module uses that form. Otherwise each record is a plain object, as in a conversion to JSON
+//! lines.
 
 use super::flow::{Flow, batches};
 use super::rows::Rows;

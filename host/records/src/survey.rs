@@ -48,7 +48,7 @@ pub struct ColumnSurvey {
     pub sizes: Spread,
     /// The range of the values, if the values are numbers.
     pub range: ValueRange,
-    /// The results of a close look at the values, if one was requested.
+    /// The results of a close look at the values, if the caller requested a close look.
     pub close: Option<CloseLook>,
 }
 

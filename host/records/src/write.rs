@@ -48,7 +48,7 @@ pub struct RecordsWritten {
     /// The length of each file that the plan writes after the files that contain rows, such as an
     /// index.
     pub sealed: Vec<u64>,
-    /// The losses of values that the writer reported.
+    /// The values that the writer reported as lost.
     pub losses: Vec<Loss>,
     /// The number of rows that are missing from each file, according to the writer's losses.
     pub(crate) lost_rows: Vec<u64>,
@@ -256,8 +256,8 @@ struct WriterState {
 
 struct FileState {
     path: String,
-    /// The open file; `None` after the file is finished and closed. There may be too many rolled
-    /// files to keep all of them open.
+    /// The open file; `None` after the file is finished and closed. Files are closed early, because
+    /// there may be too many rolled files to keep all of them open.
     file: Option<Arc<OutputBytes>>,
     end: u64,
     pieces: Vec<PlacedPiece>,
@@ -454,8 +454,8 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// Encodes a piece again in parts, because the encoded piece is too long. Each part fits in a
-    /// file, unless the part is a single row. This is necessary because the encoded length of rows
-    /// is not known in advance.
+    /// file, unless the part is a single row. Encoding again is necessary because the encoded
+    /// length of rows is not known in advance.
     fn encode_parts(
         &self,
         of: &PieceOutput<'_, '_>,
@@ -584,8 +584,8 @@ impl EncodedPiece {
         self.len > most && rows_of(&self.batches) > 1
     }
 
-    /// Returns the number of rows in a part of about a quarter of `most` bytes. With such small
-    /// parts, files become almost `most` bytes long.
+    /// Returns the number of rows in a part of about a quarter of `most` bytes. Because the parts
+    /// are small, files become almost `most` bytes long.
     fn rows_of_part(&self, most: u64) -> usize {
         let rows = rows_of(&self.batches);
         let parts = (u128::from(self.len) * 4).div_ceil(u128::from(most)).clamp(2, u128::from(rows.max(2)));

@@ -63,7 +63,7 @@ impl Body {
         }
     }
 
-    /// Reads the whole body. Fails if it has more than `most` bytes.
+    /// Reads the whole body. Fails if the body has more than `most` bytes.
     pub(crate) async fn all(mut self, most: usize) -> Result<Bytes, Fault> {
         let mut all = BytesMut::new();
         while let Some(piece) = self.piece().await? {

@@ -21,7 +21,7 @@ struct BudgetState {
     flying: usize,
 }
 
-/// A number of bytes of the budget that are reserved until this value is dropped.
+/// Part of the budget, in bytes, that is reserved until this value is dropped.
 pub(crate) struct Held {
     budget: Arc<Budget>,
     bytes: u64,
@@ -39,8 +39,8 @@ impl Budget {
     }
 
     /// Returns the size of a part. The size is small enough that several parts fit in memory, and
-    /// large enough that 10,000 parts can contain `len` bytes. It is not below the minimum that
-    /// stores accept.
+    /// large enough that 10,000 parts can contain `len` bytes. The size is not below the minimum
+    /// that stores accept.
     pub(crate) fn part_bytes(&self, len: Option<u64>) -> u64 {
         const MIB: u64 = 1 << 20;
         let usual = (self.most / 4 / MIB).clamp(5, 16) * MIB;

@@ -15,8 +15,8 @@ use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 use tokio::runtime::Handle;
 
-/// A source of a file's bytes. It returns only bytes of the file version that was opened. If the
-/// server returns anything else, the source returns a fault.
+/// A source of a file's bytes. The source returns only bytes from the file version that was opened.
+/// If the server returns anything else, the source returns a fault.
 pub(crate) trait Origin: Send + Sync + 'static {
     /// Returns the name of the file for messages to the user.
     fn name(&self) -> &str;
@@ -55,7 +55,7 @@ struct CacheState {
     origins: HashMap<FileId, Arc<dyn Origin>>,
     /// Number of prefetches that are running.
     ahead: usize,
-    /// The errors of failed fetches, for the reads that are waiting for them.
+    /// The errors of failed fetches, for the reads that are waiting for these fetches.
     failed: HashMap<FetchId, Error>,
 }
 

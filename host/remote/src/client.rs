@@ -168,8 +168,8 @@ impl Client {
         }
     }
 
-    /// Sends a request like [`ask`](Self::ask), but without retries. After a temporary failure, it
-    /// is unknown whether the server has processed the request.
+    /// Like [`ask`](Self::ask), but without retries. After a temporary failure, it is unknown
+    /// whether the server has processed the request.
     pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Answer, Fault> {
         let answer = self.once(ask, &Follow::No).await?;
         match busy(&answer) {
@@ -257,9 +257,9 @@ impl Client {
         Ok(tokio::time::timeout(self.rules.answer_time, request).await)
     }
 
-    /// Returns the client to use for a redirect from `first` to `next`. It connects to private
-    /// addresses only if the first host's addresses are private, or if the settings name the target
-    /// host.
+    /// Returns the client to use for a redirect from `first` to `next`. The returned client
+    /// connects to private addresses only if the first host's addresses are private, or if the
+    /// settings name the target host.
     async fn client_for(&self, first: &Url, next: &Url) -> Result<&reqwest::Client, Fault> {
         let host = next.host_str().unwrap_or_default().to_ascii_lowercase();
         if self.rules.redirect_to.contains(&host) || self.is_within_a_site(first).await {
@@ -291,7 +291,8 @@ impl Client {
             return is_within;
         }
         let port = url.port_or_known_default().unwrap_or(443);
-        // If the name cannot be resolved here, a proxy may resolve it, so this is not an error.
+        // If the name cannot be resolved here, a proxy may resolve it, so the failure is not an
+        // error.
         let found = tokio::net::lookup_host((host, port)).await.map(Iterator::collect);
         let found: Vec<SocketAddr> = found.unwrap_or_default();
         let is_within = !found.is_empty() && found.iter().all(|address| !is_public(address.ip()));
@@ -342,7 +343,7 @@ fn build(settings: &Settings, resolver: Option<Arc<PublicOnly>>) -> Result<reqwe
 }
 
 /// Returns `Some` if a response is a temporary failure. The inner value is the wait that the server
-/// requests, if it requests one.
+/// requests, if any.
 fn busy(answer: &Answer) -> Option<Option<Duration>> {
     let is_passing = match answer.status.as_u16() {
         408 | 425 | 429 => true,
@@ -446,8 +447,8 @@ fn certificates(path: &str) -> Result<Vec<reqwest::Certificate>> {
         .map_err(|_| Error::usage("ca-bundle holds no certificates").file(path).expected("PEM"))
 }
 
-/// Extracts the message from the body of an error response. This is the message in JSON or XML, the
-/// title of an HTML page, or the first line of text.
+/// Extracts the message from the body of an error response. The message is a field in JSON or XML,
+/// the title of an HTML page, or the first line of plain text.
 pub(crate) fn words_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) {

@@ -119,7 +119,7 @@ fn with_reason(error: &Error, why: &str) -> Error {
     }
 }
 
-/// Joins the messages of an error and of its causes, without repetitions.
+/// Joins the messages of an error and its causes, without repetitions.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut texts = vec![error.to_string()];
     let mut next = error.source();

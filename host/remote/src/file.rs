@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_core::context::remote::{RemoteFile, RemoteStamp};
 use tensorferry_sdk::{Error, Result};
 
-/// Number of bytes that the first request for a file reads. Most file headers fit in it. The
-/// response also contains the file's length and tag.
+/// Number of bytes that the first request for a file reads. Most file headers fit in this number of
+/// bytes. The response also contains the file's length and tag.
 pub(crate) const START: u64 = 128 << 10;
 
 pub(crate) struct CachedFile {
@@ -18,7 +18,7 @@ pub(crate) struct CachedFile {
     origin: Arc<dyn Origin>,
     id: u64,
     stamp: RemoteStamp,
-    /// The first bytes of the file. They are kept here until they are passed to the cache.
+    /// The first bytes of the file. This field keeps the bytes until they are passed to the cache.
     start: Mutex<Bytes>,
     /// Whether the file has been read beyond the bytes of the first response.
     is_read_on: AtomicBool,
@@ -44,7 +44,8 @@ impl CachedFile {
         })
     }
 
-    /// Returns the resources of this process. On first use, registers the file with their cache.
+    /// Returns the resources of this process. On first use, registers the file with the cache of
+    /// these resources.
     fn process(&self) -> Result<Arc<Process>> {
         let process = self.engine.process()?;
         let start = std::mem::take(&mut *self.start.lock().unwrap_or_else(PoisonError::into_inner));

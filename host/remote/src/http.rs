@@ -46,8 +46,8 @@ impl HttpPlace {
         }
         url.set_fragment(None);
         let headers = headers(engine, &url)?;
-        // The user name and the password are removed from the URL. They are sent in a header
-        // instead, and only to this host.
+        // The user name and the password are removed from the URL. The client sends them in a
+        // header instead, and only to this host.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         let path = decoded(url.path().trim_start_matches('/'));

@@ -22,8 +22,8 @@
 //! # Modules
 //!
 //! - A place (`http.rs`, `hub.rs`, `object.rs`) finds files by name. An `Origin` (`cache.rs`)
-//!   returns ranges of one file. It checks that every response is for the version that was opened.
-//!   A `CachedFile` (`file.rs`) reads an origin through the cache.
+//!   returns ranges of one file. The origin checks that every response is for the version that was
+//!   opened. A `CachedFile` (`file.rs`) reads an origin through the cache.
 //! - `runtime.rs` runs one tokio thread per process. A forked process starts its own thread,
 //!   connections and cache. Calls that wait check ten times per second whether the run was
 //!   canceled.

@@ -1,5 +1,5 @@
-//! Keeps files that were opened to check whether they exist, or that were opened in advance. This
-//! saves a request when the caller opens such a file.
+//! Keeps files that were opened to check whether they exist, or that were opened in advance.
+//! Keeping these files saves a request when the caller opens such a file.
 
 use crate::cache::{Cancelled, LOOK};
 use crate::fault::Fault;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tensorferry_core::context::remote::RemoteFile;
 use tensorferry_sdk::{Error, Result};
 
-/// A file, or `None` if it does not exist.
+/// An opened file, or `None` if the file does not exist.
 pub(crate) type Found = Option<Arc<dyn RemoteFile>>;
 
 /// Time for which a file that was opened here may be used without another check.
@@ -78,7 +78,7 @@ impl Looked {
             if !is_begun.swap(true, Ordering::AcqRel)
                 && let Ok(found) = opening.await
             {
-                // The permit is held until the file is taken. This limits the number of files that
+                // The permit is held until the file is taken, which limits the number of files that
                 // are opened but never taken.
                 drop(send.send((found, turn)));
             }

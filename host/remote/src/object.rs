@@ -90,8 +90,8 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Splits a URL into the bucket and the path in the bucket. Returns `None` if the scheme is not
-    /// one of an object store.
+    /// Splits a URL into the bucket and the path in the bucket. Returns `None` if the scheme does
+    /// not denote an object store.
     pub(crate) fn parse(url: &str) -> Result<Option<(Self, String)>> {
         let Some((scheme, rest)) = url.split_once("://") else { return Ok(None) };
         let scope = match scheme.to_ascii_lowercase().as_str() {

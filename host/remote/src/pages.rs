@@ -22,8 +22,8 @@ const NEAR: u64 = 8 << 20;
 /// Number of bytes that must be read in sequence before prefetching starts.
 const SEQUENCE: u64 = 256 << 10;
 
-/// Number of bytes of pages that are kept after they were read. They may be read again, because
-/// headers are read more than once and several formats examine the same bytes.
+/// Number of bytes of pages that are kept after they were read. Such pages may be read again,
+/// because headers are read more than once and several formats examine the same bytes.
 const KEPT: u64 = 16 << 20;
 
 /// Minimum number of bytes to fetch for a read that finds no page.

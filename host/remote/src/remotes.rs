@@ -46,8 +46,8 @@ impl Remotes {
         Self { engine, places: Mutex::default() }
     }
 
-    /// Returns the place (a server, repository or bucket) that is stored under a key. If it does
-    /// not exist, creates it.
+    /// Returns the place (a server, repository or bucket) that is stored under a key. If the place
+    /// does not exist, creates it.
     fn kept<P: RemotePlace + 'static>(
         &self,
         name: String,

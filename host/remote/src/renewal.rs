@@ -1,5 +1,5 @@
-//! Renews credentials if a store reports that they have expired earlier than expected. Credentials
-//! can be renewed only if new ones can be fetched.
+//! Renews credentials if a store reports that the credentials have expired earlier than expected.
+//! Credentials can be renewed only if new ones can be fetched.
 
 use object_store::aws::AwsCredential;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ struct RenewalState {
 }
 
 /// Minimum time between two renewals. Shortly after a renewal, requests that were signed with the
-/// old credentials may still fail. They must not cause another renewal.
+/// old credentials may still fail. Such failures must not cause another renewal.
 const ONCE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Renewal {

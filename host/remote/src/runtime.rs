@@ -98,8 +98,8 @@ impl Engine {
     }
 
     /// Runs `work` on the transfer thread as soon as a permit is available. `work` receives the
-    /// permit, and releases it by dropping it. The work is optional, so it is skipped if it cannot
-    /// be started.
+    /// permit, and releases the permit by dropping it. The work is optional, so it is skipped if it
+    /// cannot be started.
     pub(crate) fn begin<F: Future<Output = ()> + Send + 'static>(
         &self,
         work: impl FnOnce(Turn) -> F + Send + 'static,
@@ -114,7 +114,7 @@ impl Engine {
     }
 
     /// Runs `work` on the transfer thread and waits for its end, even if the user cancels the run.
-    /// This function is for work that must not be interrupted and always ends.
+    /// Use this function for work that must not be interrupted and that always ends.
     pub(crate) fn see_through<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

@@ -1,5 +1,5 @@
-//! A type for secrets, which no formatter shows. This module also formats URLs without their secret
-//! parts.
+//! A type for secrets. Formatters do not show the secret. This module also formats URLs without
+//! their secret parts.
 
 use reqwest::Url;
 use std::fmt;

@@ -174,8 +174,8 @@ impl Settings {
         self.values.get(&(None, key)).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns the value of a setting for one kind of store. If it is not set, returns the value
-    /// for all stores.
+    /// Returns the value of a setting for one kind of store. If the setting has no value for this
+    /// kind, returns the value for all stores.
     pub(crate) fn scoped(&self, scope: Scope, key: &'static str) -> Option<&str> {
         let own = self.values.get(&(Some(scope), key)).map(String::as_str);
         own.or_else(|| self.text(key)).filter(|value| !value.is_empty())

@@ -71,8 +71,8 @@ impl Version {
         Ok(())
     }
 
-    /// Adds condition headers to a request. A server that supports them refuses to send a different
-    /// version.
+    /// Adds condition headers to a request. A server that supports these headers refuses to send a
+    /// different version.
     pub(crate) fn conditions(&self, headers: &mut HeaderMap) {
         let value = |text: &str| HeaderValue::from_str(text).ok();
         match (&self.etag, &self.modified) {
@@ -98,7 +98,7 @@ pub(crate) fn range_header(range: &Range<u64>) -> HeaderValue {
 }
 
 /// Returns the range that a response contains. Also returns the length of the file, if the response
-/// states it.
+/// contains the length.
 pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)> {
     let text = answer.text("content-range")?.trim().strip_prefix("bytes ")?;
     let (range, len) = text.split_once('/')?;
@@ -125,7 +125,7 @@ pub(crate) fn identity(answer: &Answer, name: &str) -> Result<(), Fault> {
     }
 }
 
-/// Returns the bytes of a range from the response to a request for it. Checks that the response is
+/// Returns the bytes of a range from the response to the range request. Checks that the response is
 /// for this version.
 pub(crate) async fn range_of(
     client: &Client,

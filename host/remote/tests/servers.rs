@@ -1,5 +1,5 @@
-//! Tests reads from and writes to real servers on this machine: moto (S3), nginx, and Azurite.
-//! Another test lets `huggingface_hub` read from this crate's test Hub.
+//! Tests reads from and writes to real servers on this machine: moto (S3), nginx, and Azurite. In
+//! another test, `huggingface_hub` reads from this crate's test Hub.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

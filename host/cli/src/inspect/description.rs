@@ -57,7 +57,7 @@ pub(super) fn tokenizer(found: &Tokenizer) -> String {
     said.join(", ")
 }
 
-/// Describes a pipeline. The descriptions of its models are printed after it.
+/// Describes a pipeline. The descriptions of its models follow the pipeline's description.
 pub(super) fn pipeline(found: &Pipeline) -> String {
     let mut text = format!("{} ({})\n", found.class, found.library);
     for component in &found.components {

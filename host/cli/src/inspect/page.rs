@@ -15,8 +15,8 @@ use tensorferry_sdk::{ErrorKind, Purpose, Result};
 
 /// The content of a page.
 pub(crate) enum Paged {
-    /// The models of the input. If the input is a folder with several models, each model has its
-    /// subfolder.
+    /// The models of the input. If the input is a folder with several models, each model is stored
+    /// with the name of its subfolder.
     Models(Vec<(Option<String>, InspectedModel)>),
     /// The JSON document of a dataset whose records have already been read.
     Records(Value),

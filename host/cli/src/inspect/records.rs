@@ -57,8 +57,8 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
     rows.close()
 }
 
-/// Returns the JSON document of a page. The function can read piped input several times, because it
-/// is in a temporary file.
+/// Returns the JSON document of a page. The function can read piped input several times, because
+/// the input was copied to a temporary file.
 pub(super) fn page(
     command: &Inspect,
     title: &str,
@@ -87,8 +87,8 @@ pub(super) fn page(
     Ok(document)
 }
 
-/// Checks that the patterns match at least one column. The caller does this before any records are
-/// read.
+/// Checks that the patterns match at least one column. The caller checks the patterns before it
+/// reads any records.
 fn check_patterns(wanted: &GlobSet, schema: &Schema) -> Result<()> {
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     if wanted.is_empty() || names.iter().any(|name| wanted.is_match(name)) {
@@ -154,8 +154,8 @@ fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
     record
 }
 
-/// Returns the mean and the standard deviation. For decimals, both are numbers. For times, the mean
-/// is a time and the deviation is a number of seconds.
+/// Returns the mean and the standard deviation. For decimals, the mean and the deviation are
+/// numbers. For times, the mean is a time and the deviation is a number of seconds.
 fn moments(found: &ColumnSurvey, close: &CloseLook) -> Option<(Value, Value)> {
     let (mean, deviation) = (close.mean()?, close.deviation()?);
     let data_type = type_and_shape(found.field.data_type()).0;

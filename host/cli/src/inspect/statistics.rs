@@ -25,8 +25,8 @@ pub(super) fn by_name(statistics: &ModelStatistics) -> HashMap<&str, Value> {
     for tensor in &statistics.tensors {
         all.extend(tensor.parts.iter().map(|part| (part.as_str(), json!({ "part_of": tensor.name }))));
     }
-    // A weight may have the same name as one of its parts. The weights are inserted last, so that
-    // the entry of the weight is the one that remains.
+    // A weight may have the same name as one of its parts. The weights are inserted last, so that a
+    // weight's entry replaces the entry of its part.
     for tensor in &statistics.tensors {
         all.insert(&tensor.name, tensor.json());
     }
@@ -113,7 +113,7 @@ pub(super) fn table(tensors: &[TensorStatistics], most: usize) -> String {
         terminal::columns().saturating_sub(taken).max(MIN_NAME)
     };
     // The names are the most important column. If they do not fit, the shapes and then the dtypes
-    // are omitted, because `inspect` without `--stats` shows both.
+    // are omitted, because `inspect` without `--stats` shows shapes and dtypes.
     let mut words = 2;
     while words > 0 && room_beside(&widths_of(&titles, &rows)) < longest {
         words -= 1;
@@ -150,8 +150,8 @@ fn widths_of(titles: &[String], rows: &[Row]) -> Vec<usize> {
     (0..titles.len()).map(width).collect()
 }
 
-/// Shortens a name to `room` characters. The function keeps both ends of the name, because they
-/// distinguish tensors.
+/// Shortens a name to `room` characters. The function keeps the start and the end of the name,
+/// which distinguish tensors.
 fn shortened(name: &str, room: usize) -> String {
     let count = name.chars().count();
     if count <= room {

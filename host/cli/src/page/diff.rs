@@ -34,8 +34,8 @@ pub(crate) fn differences(shown: ShownDifferences<'_>) -> Value {
             } else if difference[side].is_null()
                 && let Some(difference) = difference.as_object_mut()
             {
-                // The index expression above inserted null for a missing key. Only for these kinds
-                // of differences does null have a meaning.
+                // The index expression above inserted null for a missing key. For the other kinds
+                // of differences, null has no meaning and is removed.
                 let is_pair = matches!(difference["kind"].as_str(), Some("attribute" | "metadata"));
                 if !is_pair {
                     difference.remove(side);

@@ -1,6 +1,6 @@
-//! Lists the content of a model that other formats cannot store, according to the capabilities of
-//! their writers. This module does not plan conversions. `ferry convert --dry-run` reports the
-//! losses of each tensor.
+//! Lists a model's content that other formats cannot store, according to the capabilities of the
+//! formats' writers. This module does not plan conversions. `ferry convert --dry-run` reports what
+//! each tensor loses.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use tensorferry::inspect::part::take;
 use tensorferry::request::Part;
 use tensorferry_sdk::{Capabilities, Catalog, LossKind, listed};
 
-/// Maximum number of names listed for a loss.
+/// Maximum number of names to list in the line for one loss.
 const MAX_NAMED: usize = 6;
 
 /// Returns the losses that a conversion to each other tensor format would cause.
@@ -29,7 +29,7 @@ pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<V
     others.map(|format| line(&format.description)).collect()
 }
 
-/// The content of a model, without the values of its tensors.
+/// A model's content, without the tensor values.
 struct Held {
     state: Vec<String>,
     metadata: Vec<String>,
@@ -98,7 +98,7 @@ impl Held {
     }
 }
 
-/// Formats a loss, as in `metadata: a, b and 4 more`.
+/// Formats the line for one loss, such as `metadata: a, b and 4 more`.
 fn line(what: &str, names: &[String]) -> String {
     let short = |name: &String| name.chars().take(80).collect::<String>();
     format!("{what}: {}", listed(names.iter().map(short), MAX_NAMED))

@@ -201,9 +201,9 @@ fn packed(
     Ok(Some(codes))
 }
 
-/// Returns the range of the color scale. It is symmetric around zero if there are negative numbers.
-/// About 1% of the values may be outside the range. Otherwise, a single outlier could give all
-/// other values the same color.
+/// Returns the range of the color scale. The range is symmetric around zero if there are negative
+/// numbers. About 1% of the values may be outside the range. Otherwise, a single outlier could give
+/// all other values the same color.
 fn bounds(values: &[f64]) -> Option<(f64, f64)> {
     let mut finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     finite.sort_by(f64::total_cmp);

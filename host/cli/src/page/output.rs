@@ -18,8 +18,8 @@ pub(crate) struct PageFile {
 }
 
 impl PageFile {
-    /// Checks whether a page may be written to the path. The caller does this before it reads any
-    /// input.
+    /// Checks whether a page may be written to the path. The caller checks the path before it reads
+    /// any input.
     pub(crate) fn at(path: &Path, force: bool) -> Result<Self> {
         let shown = path.display().to_string();
         let absolute = std::path::absolute(path).map_err(|error| Error::from(error).file(&shown))?;

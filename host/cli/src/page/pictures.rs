@@ -1,6 +1,6 @@
 //! Finds images among the values of a column. An image is a value that starts with the signature of
-//! PNG or JPEG, and its size is read from its header. A browser has to decode the images, so only a
-//! few are kept, and large ones are left out.
+//! PNG or JPEG, and whose size is read from its header. A browser has to decode the images, so only
+//! a few are kept, and large ones are left out.
 //!
 //! A PNG file starts with the signature, the length and name of IHDR, the width and the height, all
 //! big-endian. A JPEG file starts with FF D8, followed by segments with a marker and a length. In a

@@ -1,5 +1,5 @@
-//! Builds the page document of a dataset. It contains a survey of all rows, distributions of the
-//! values in the first rows, and a few rows as a table.
+//! Builds the page document of a dataset. The document contains a survey of all rows, distributions
+//! of the values in the first rows, and a few rows as a table.
 
 use super::sample::{Sample, sample};
 use super::whole;
@@ -28,7 +28,7 @@ pub(crate) struct ShownRecords<'a> {
     pub(crate) losses: &'a [Loss],
 }
 
-/// Returns the document for a page. For this, reads the first rows a second time.
+/// Returns the document for a page. Reads the first rows a second time to create it.
 pub(crate) fn records(title: &str, shown: ShownRecords<'_>, session: &Session) -> Result<Value> {
     let ShownRecords { rows, survey, columns, losses } = shown;
     let is_shown = |name: &str| survey.columns.iter().any(|column| column.field.name() == name);

@@ -174,8 +174,8 @@ type Forms = Vec<(&'static str, String)>;
 
 /// Replaces the placeholders in a template.
 fn replaced(text: &[u8], forms: &Forms) -> Vec<u8> {
-    // The replacement works on bytes, because samples are not text. It needs only one pass, so that
-    // a placeholder inside a name is not replaced again.
+    // The replacement works on bytes, because samples are not text. All placeholders are replaced
+    // in one pass, so that a placeholder inside a name is not replaced again.
     let (mut result, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((&first, others)) = rest.split_first() {
         let form = forms.iter().find(|(from, _)| rest.starts_with(from.as_bytes()));

@@ -20,7 +20,7 @@ const NOT_CONFORMANT: u8 = 1;
 
 /// Tests a library and returns the exit code.
 pub(super) fn run(command: &TestPlugin) -> Result<u8> {
-    // Reports errors in the arguments before it loads any library.
+    // Reports errors in the arguments before loading any library.
     command.samples.iter().try_for_each(|path| sample::load(path).map(drop))?;
     let registry = plugin_folders::look_again(&command.library);
     found::all_usable(&registry, &command.library)?;

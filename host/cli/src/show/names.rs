@@ -11,14 +11,14 @@ const MAX_MATCHED: usize = 16;
 /// Maximum number of suggestions for an unknown name.
 const MAX_SUGGESTED: usize = 5;
 
-/// A tensor, and the index that follows its name in the argument.
+/// A tensor, and the index that follows the tensor's name in the argument.
 pub(super) struct Wanted {
     pub(super) tensor: Tensor,
     pub(super) index: Option<String>,
 }
 
 /// Returns the tensors that the arguments name. If the input has only one tensor, the user need not
-/// name it.
+/// name the tensor.
 pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<Wanted>> {
     let mut tensors = model.tensors();
     if let (1, Some(only)) = (tensors.len(), tensors.next()) {

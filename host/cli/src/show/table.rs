@@ -70,8 +70,8 @@ struct Column {
     lines: Vec<String>,
     is_number: bool,
     width: usize,
-    /// Minimum width of the column. For numbers and times, this is the full width, because they are
-    /// never shortened.
+    /// Minimum width of the column. For numbers and times, the minimum is the full width, because
+    /// such values are never shortened.
     least: usize,
 }
 

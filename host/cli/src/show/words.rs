@@ -74,7 +74,7 @@ struct FloatFormat {
     most: usize,
     left: usize,
     right: usize,
-    /// Number of characters of the exponent, if the format has one.
+    /// Number of characters in the exponent, if the format has an exponent.
     exponent: Option<usize>,
 }
 

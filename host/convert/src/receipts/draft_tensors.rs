@@ -15,7 +15,7 @@ use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{CatalogView, Entry, Error, Result, hex};
 use tensorferry_tensors::content;
 
-/// Drafts the receipt for the tensors and the files that were copied along.
+/// Drafts the receipt for the tensors and the files that were copied to the output.
 pub(crate) fn draft_tensors(
     context: &ConversionContext<'_>,
     models: &[PlannedModel<'_>],

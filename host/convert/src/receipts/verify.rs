@@ -224,8 +224,8 @@ impl Checked {
             of_kind.filter_map(|loss| Some((in_folder(&model.folder, &loss.what)?, loss))).collect()
         };
         let changed = losses_of(LossKind::Attribute);
-        // Digests are computed after readers and steps have rounded values. After that, only losses
-        // of the writer can change the dtype.
+        // Digests are computed after readers and steps have rounded values. After that, the dtype
+        // can change only through losses that the writer reported.
         let mut rounded = losses_of(LossKind::Precision);
         rounded.retain(|_, loss| loss.asked);
         let mut not_compared: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -266,8 +266,8 @@ impl Checked {
     }
 }
 
-/// Returns the subject of a loss relative to the model's folder, or `None` if it is outside that
-/// folder.
+/// Returns the subject of a loss relative to the model's folder, or `None` if the subject is
+/// outside that folder.
 fn in_folder<'a>(folder: &str, what: &'a str) -> Option<&'a str> {
     if folder.is_empty() { Some(what) } else { what.strip_prefix(folder)?.strip_prefix('/') }
 }

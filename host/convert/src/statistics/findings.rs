@@ -1,4 +1,4 @@
-//! Findings are suspicious properties of a model's statistics.
+//! Findings are suspicious values in a model's statistics.
 
 use super::TensorStatistics;
 use rayon::prelude::*;
@@ -29,7 +29,7 @@ const MIN_EQUAL: u64 = 64;
 pub enum FindingKind {
     Nan,
     Infinite,
-    /// Some values are at the limit of their dtype, or beyond it.
+    /// Some values are at or beyond the limit of their dtype.
     Clipped,
     /// All values of a tensor are zero.
     AllZero,
@@ -69,7 +69,7 @@ impl FindingKind {
     }
 }
 
-/// A suspicious property of one tensor, or of several tensors together.
+/// A suspicious observation about one tensor, or about several tensors together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub kind: FindingKind,

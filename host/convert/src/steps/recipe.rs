@@ -78,7 +78,7 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
     BUILT_IN.iter().map(|(name, _)| *name)
 }
 
-/// Returns the recipe with this name or in this file, or `None` if it does not exist.
+/// Returns the recipe with this name or in this file, or `None` if the recipe does not exist.
 pub fn find(name: &str) -> Result<Option<Recipe>> {
     if let Some(path) = name.strip_prefix('@') {
         return read(path).map(Some);

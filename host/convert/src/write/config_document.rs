@@ -1,5 +1,5 @@
-//! A model folder's `config.json` as an editable document. The entries of its main object, and of
-//! configurations for parts of the model (`text_config`), can be changed. The text of all other
+//! A model folder's `config.json` as an editable document. Entries can be changed in the main
+//! object and in configurations for parts of the model (`text_config`). The text of all other
 //! values remains unchanged, so that numbers keep their digits. The document is written with the
 //! input's indentation and separators.
 

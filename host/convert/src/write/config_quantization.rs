@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn keys_go_wherever_they_stand() {
         let keys = ["quantization", "quantization_config", "torch_dtype", "x"];
-        // Test all orders of all combinations of keys, in the main object and in the configuration
-        // for a part of the model.
+        // Test every combination of keys in every order, in the main object and in the
+        // configuration for a part of the model.
         for code in 0..5_usize.pow(4) {
             let chosen: Vec<&str> =
                 (0..4).filter_map(|digit| keys.get(code / 5_usize.pow(digit) % 5)).copied().collect();

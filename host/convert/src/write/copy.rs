@@ -3,7 +3,7 @@
 //!
 //! Encoded segments are written before the copy, by [`encode`](super::encode).
 //!
-//! A window is [`WINDOW_BYTES`] of one output file. Contiguous bytes are read straight into the
+//! A window is [`WINDOW_BYTES`] of one output file. Contiguous bytes are read directly into the
 //! window, so that one write covers many small tensors. Bytes that need a gather are not part of a
 //! window and are written by tiles. Digests that cover such bytes are computed from the file
 //! afterwards.
@@ -128,7 +128,7 @@ pub fn copy(
     Ok(Copied { digests, lens, losses: tally.finish(logical, layout)?, passing: seen })
 }
 
-/// Runs tasks on all threads in the order of their numbers. Reads and writes therefore advance
+/// Runs tasks on all threads in the order of their numbers. Therefore, reads and writes advance
 /// through the files from front to back. Each thread has its own buffers.
 fn in_order(count: usize, each: impl Fn(&mut Buffers, usize) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
@@ -205,7 +205,7 @@ struct TileTask<'a> {
 }
 
 /// All tasks of a copy, by number. A task is created only when it runs, so memory use grows with
-/// the number of files and tensors, but not with their size.
+/// the number of files and tensors, but not with the sizes of files and tensors.
 struct CopyTasks<'a> {
     groups: Vec<TaskGroup<'a>>,
     /// For each group of tasks, the number of its last task plus one.
@@ -480,8 +480,8 @@ impl WindowCopy<'_> {
         Ok(())
     }
 
-    /// Reads bytes of a storage. Only the `owned` bytes count for the digests of the storages and
-    /// for the losses of casts.
+    /// Reads bytes of a storage. Only the `owned` bytes count in the storages' digests and in the
+    /// counts of values that casts changed.
     fn fetch(&self, read: &StorageRead, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
         let stored = self.logical.stored();
         let see = &mut |storage, from, bytes: &[u8]| {

@@ -86,11 +86,12 @@ struct SegmentState {
 
 #[derive(Default)]
 struct SegmentProgress {
-    /// The start of the segment in its file, once it is known.
+    /// The start of the segment in its file, once the start is known.
     begin: Option<u64>,
-    /// The length of the segment, once it is complete.
+    /// The length of the segment, once the segment is complete.
     len: Option<u64>,
-    /// The buffered bytes of the segment, if it is complete but its start is not known yet.
+    /// The buffered bytes of the segment, if the segment is complete but its start is not known
+    /// yet.
     waiting: Vec<Waiting>,
     note: Vec<u8>,
 }
@@ -143,7 +144,7 @@ impl Encoding<'_> {
         &self.layout.encoded()[index]
     }
 
-    /// Adds the file and the tensor to an error if it does not name them.
+    /// Adds the file and the tensor to an error that does not name them.
     fn named(&self, index: usize, error: Error) -> Error {
         let placed = self.placed(index);
         let error = match *placed.encoded.tensors {
@@ -190,8 +191,8 @@ impl Encoding<'_> {
             .found(found)
     }
 
-    /// Sets the start of segment `first` and of the segments after it, as far as their lengths are
-    /// known. Writes the bytes that waited for these starts.
+    /// Sets the start of segment `first`, and the starts of later segments up to the first one
+    /// whose length is unknown. Writes the bytes that waited for these starts.
     fn place_from(&self, first: usize, begin: u64) -> Result<()> {
         let (mut index, mut begin) = (first, begin);
         loop {
@@ -207,7 +208,7 @@ impl Encoding<'_> {
         }
     }
 
-    /// Returns the start of segment `next` if segment `index`, which is before it, ends at `end`.
+    /// Returns the start of segment `next`, given that the earlier segment `index` ends at `end`.
     fn begin_of_next(&self, index: usize, end: u64, next: usize) -> u64 {
         end + (self.placed(next).range.start - self.placed(index).range.end)
     }
@@ -277,7 +278,7 @@ struct SegmentOutput<'a> {
     encoding: &'a Encoding<'a>,
     index: usize,
     promised: Option<u64>,
-    /// The start of the segment in its file, once it is known.
+    /// The start of the segment in its file, once the start is known.
     begin: Option<u64>,
     /// Number of bytes received so far.
     len: u64,
@@ -309,7 +310,7 @@ impl SegmentOutput<'_> {
         Ok(())
     }
 
-    /// Ends the segment. If its start is known, sets the start of the segments after it.
+    /// Ends the segment. If the segment's start is known, sets the starts of the segments after it.
     fn finish(mut self, note: Vec<u8>) -> Result<()> {
         self.flush()?;
         let Self { encoding, index, promised, len, waiting, .. } = self;

@@ -27,8 +27,8 @@ fn usual_name(description: &Description) -> Option<(&str, &str)> {
     parts.into_iter().find(|(name, ending)| !name.is_empty() && ending.starts_with('.'))
 }
 
-/// Returns the common start of the names of a model's files, or `None` if it is the format's usual
-/// name.
+/// Returns the common start of the names of a model's files, or `None` if this start is the
+/// format's usual name.
 fn stem(names: &[&str], description: &Description) -> Option<String> {
     let (usual, ending) = usual_name(description)?;
     let mut stems = names.iter().filter_map(|name| strip_suffix(name, ending));

@@ -11,8 +11,8 @@ const fn overhead(bytes: u64) -> u64 {
 
 /// Checks that `bytes` more bytes fit on the file system on which `folder` is or will be created.
 ///
-/// The size of the whole output counts even if it replaces an existing output, because both exist
-/// until the commit.
+/// The size of the whole output counts even if the output replaces an existing one, because the old
+/// and the new output both exist until the commit.
 pub(crate) fn check_space(folder: &Path, bytes: u64) -> Result<()> {
     let place = nearest_existing(folder);
     let stat = rustix::fs::statvfs(&place).map_err(|error| {

@@ -54,14 +54,14 @@ impl OutputTarget<'_> {
     }
 }
 
-/// The properties of the input that help to determine the format and the kind of the output.
+/// The information about the input that helps to determine the output's format and kind.
 pub trait TargetInput {
     fn entry(&self) -> &Entry;
-    /// Returns whether files of the input's format can have any name. If they can, an output name
-    /// that ends in `.bin`, for example, may mean this format.
+    /// Returns whether the input's format accepts any file name. In that case, an output name that
+    /// ends in `.bin`, for example, may mean this format.
     fn has_any_name(&self) -> bool;
-    /// Returns whether the input consists only of weights, without files that would be copied
-    /// along.
+    /// Returns whether the input consists only of weights, without files that would be copied to
+    /// the output.
     fn is_weights_alone(&self) -> bool;
 }
 
@@ -73,9 +73,9 @@ pub trait TargetInput {
 /// - the format has no file endings of its own
 ///
 /// The second case (an input folder) does not apply if the format writes files with a common prefix
-/// and no files would be copied along. In all other cases, the output is a file. The format is the
-/// one that the user named. If the user named no format, the ending determines it. Built-in formats
-/// take precedence for an ending.
+/// and no files would be copied to the output. In all other cases, the output is a file. The format
+/// is the one that the user named. If the user named no format, the ending determines the format.
+/// Built-in formats take precedence for an ending.
 pub fn resolve<'a>(
     registry: &'a Formats,
     output: &Path,
@@ -138,8 +138,8 @@ fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat
     }
 }
 
-/// Returns whether the ending of `name`, which only one writer has, is sufficient to determine the
-/// format.
+/// Returns whether the ending of `name` determines the format. Only one writer declares this
+/// ending.
 fn says_it(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
     let ends = |suffix: &str| has_suffix(name, suffix);
     let is_loose = || LOOSE.into_iter().any(ends) && has_any_name();

@@ -13,7 +13,7 @@ use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::stored::Stored;
 
 /// Compares `written` with `source` and returns the number of compared tensors. `known` contains
-/// the source's content digests, if they are already computed. A tensor that the writer reports as
+/// the source's content digests, if these are already computed. A tensor that the writer reports as
 /// rounded must exist, but its content may differ. A tensor with an attribute loss may have a
 /// different shape.
 pub fn verify(
@@ -46,7 +46,7 @@ pub fn verify(
         }
         let name = source.tensor(TensorId(id.0)).name;
         // A format that does not store names returns its only tensor under a different name. The
-        // writer reports this as a loss.
+        // writer reports this renaming as a loss.
         let only = (found.len() == 1 && expected_count == 1).then_some(0);
         let own = [name.to_owned()];
         for written_as in layout.names(id).unwrap_or(&own) {

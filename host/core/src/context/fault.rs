@@ -3,9 +3,9 @@
 //!
 //! `STAGE[@N][=KIND]` makes the process fail when it reaches that stage for the N-th time (default:
 //! the first). Without a kind, the process kills itself with SIGKILL, as in a crash. `=stop`
-//! suspends it, as if the machine froze. `=eio` and `=enospc` make the stage return that error
-//! instead. Faults exist only in builds with the feature `faults`; in other builds, stages compile
-//! to nothing.
+//! suspends the process, as if the machine froze. `=eio` and `=enospc` make the stage return that
+//! error instead. Faults exist only in builds with the feature `faults`; in other builds, stages
+//! compile to nothing.
 
 #[cfg(any(test, feature = "faults"))]
 pub use armed::{reach, reached, set};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use tensorferry_sdk::{Loss, Severity};
 
-/// A loss, as serialized to JSON.
+/// A reported loss, as serialized to JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossRecord<'a> {
     pub kind: Cow<'a, str>,

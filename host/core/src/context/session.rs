@@ -37,7 +37,7 @@ pub struct Session {
     /// Total bytes to copy, for all conversions that have started.
     expected: AtomicU64,
     /// The threads, which are started on first use. Sessions with the same number of threads share
-    /// them.
+    /// these threads.
     pool: Arc<ProcessPool>,
     /// The names that output folders contained at the start, if the session serves many jobs.
     folders: Option<Arc<FolderNames>>,
@@ -203,7 +203,7 @@ impl Session {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Discards the notes and the progress of a failed attempt before it is repeated. `noted` is
+    /// Discards the notes and the progress of a failed attempt before the next attempt. `noted` is
     /// the number of notes at the start of the attempt. If there is a rate limit, the bytes that
     /// the attempt copied remain counted.
     pub fn start_over(&self, noted: usize) {
@@ -265,8 +265,9 @@ impl Session {
         self.call.expected.store(total, Ordering::Relaxed);
     }
 
-    /// Returns the progress of the latest long plugin call that reports it (an index, or a scan for
-    /// a schema): bytes processed and total bytes. Returns `(0, 0)` before the first such call.
+    /// Returns the progress of the latest long plugin call that reports progress (an index, or a
+    /// scan for a schema): bytes processed and total bytes. Returns `(0, 0)` before the first such
+    /// call.
     #[must_use]
     pub fn call(&self) -> (u64, u64) {
         (self.call.done.load(Ordering::Relaxed), self.call.expected.load(Ordering::Relaxed))
@@ -278,7 +279,7 @@ impl Session {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Counts copied bytes, and waits if they exceed the rate limit.
+    /// Counts copied bytes, and waits if the copy exceeds the rate limit.
     pub fn count(&self, bytes: u64) {
         let moved = self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if let Some(rate) = self.rate {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use tensorferry_sdk::file_name::{strip_suffix, uncompressed};
 use tensorferry_sdk::{Description, Error, Result};
 
-/// Suffixes that programs add to a file's name while writing it.
+/// Suffixes that programs add to a file's name while they write the file.
 pub(crate) const TEMPORARY: [&str; 2] = [".tmp", ".temp"];
 
 /// The file names that the formats of a registry declare.

@@ -19,7 +19,7 @@ pub(super) struct LazyLibrary {
     formats: OnceLock<Result<Vec<RemoteFormat>, Refusal>>,
     /// Messages for the user that the library produced when it was opened.
     lines: OnceLock<Vec<(Level, String)>>,
-    /// Whether these messages were already reported.
+    /// Whether the messages in `lines` were already reported.
     is_told: AtomicBool,
 }
 

@@ -33,15 +33,15 @@ pub(super) struct Library {
 pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
     // `RTLD_NOW` binds all symbols immediately. A missing symbol is therefore reported here and not
     // during a conversion.
-    // SAFETY: this runs the library's constructors; the caller has checked that its folder is
-    // trusted.
+    // SAFETY: this call runs the library's constructors; the caller has checked that the library's
+    // folder is trusted.
     let library = unsafe { Opened::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
     let library = library.map_err(|e| Refusal::CannotOpen(source_message(&e)))?;
     let manifest = manifest(&library)?;
     let init = manifest.init().ok_or_else(|| Refusal::BadManifest("has no init".to_owned()))?;
     check_twin(&library, &manifest, init)?;
-    // SAFETY: the manifest has this revision, and the tables of a library in Rust were compared
-    // above.
+    // SAFETY: the code above has checked that the manifest has the supported revision, and that a
+    // Rust library's tables match.
     let formats = unsafe { formats_of(init) };
     let (formats, lines) = formats.map_err(|failure| Refusal::by_init(&Error::from(failure)))?;
     std::mem::forget(library);
@@ -51,15 +51,15 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
 
 /// Reads the manifest before any function of the plugin is called.
 fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
-    // SAFETY: this looks up the symbol's address, and does not read through it.
+    // SAFETY: this call looks up the symbol's address, and does not dereference it.
     let symbol = unsafe { library.get::<*const Manifest>(MANIFEST_SYMBOL.as_bytes()) };
     let Ok(symbol) = symbol else {
-        // SAFETY: this looks up the symbol's address, and does not read through it.
+        // SAFETY: this call looks up the symbol's address, and does not dereference it.
         let preview = unsafe { library.get::<*const u8>(PREVIEW_SYMBOL.as_bytes()) };
         return Err(if preview.is_ok() { Refusal::Preview } else { Refusal::NotAPlugin });
     };
-    // SAFETY: a symbol of this name is a manifest, or data whose magic and size show that it is not
-    // one.
+    // SAFETY: a symbol of this name points to a manifest, or to data whose magic and size show that
+    // it is not a manifest.
     let manifest = unsafe { Manifest::read(*symbol) }.map_err(Refusal::BadManifest)?;
     let (found, needs) = (manifest.revision(), manifest.needs());
     if found.0 != REVISION.0 || needs > REVISION {
@@ -71,7 +71,7 @@ fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
 /// Compares the tables of a library in Rust with this program's. A library whose manifest declares
 /// no twin is checked by its manifest and the sizes of its tables.
 fn check_twin(library: &Opened, manifest: &Manifest, init: Init) -> Result<(), Refusal> {
-    // SAFETY: the symbol's name is that of `abi_stable`'s header, which is checked before it is
+    // SAFETY: a symbol of this name is the header of `abi_stable`, which is checked before it is
     // used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()) };
     let header = match (header, manifest.has_twin()) {

@@ -32,7 +32,8 @@ use std::time::{Duration, SystemTime};
 use tensorferry_sdk::hex;
 
 /// Two changes of a file within this time may result in the same timestamps. Most file systems have
-/// a time resolution of a few milliseconds; on some, it is up to seconds.
+/// a time resolution of a few milliseconds; on some file systems, the resolution is up to several
+/// seconds.
 const TICK: Duration = Duration::from_millis(50);
 const COARSE_TICK: Duration = Duration::from_secs(2);
 /// Number of bytes of a library that are hashed at a time.
@@ -170,7 +171,7 @@ impl PluginSearch {
         found
     }
 
-    /// Looks up a library in the cache, and refuses it if it may not be opened.
+    /// Looks up a library in the cache, and refuses the library if it may not be opened.
     fn recall(&self, library: &mut FoundLibrary, cache: Option<&Cache>) {
         let Some(stamp) = library.stamp else { return };
         let entry = cache.and_then(|cache| cache.get(&library.path, &stamp));
@@ -263,7 +264,7 @@ struct FoundLibrary {
     /// The path of the library, with links resolved.
     path: PathBuf,
     built_in: bool,
-    /// The reason why the library is not opened, if it is refused.
+    /// The reason for refusing the library, if it is refused.
     refused: Option<Refusal>,
     /// The stamp of the library's file; `None` if the file does not exist.
     stamp: Option<Stamp>,
@@ -329,8 +330,8 @@ fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Inspection, Refus
     cache.put(&library.path, &Entry::new(&library.path, stamp, sha256.clone(), outcome));
 }
 
-/// Returns whether the file has not changed since its inspection, and every later change will
-/// change its stamp.
+/// Returns true if the file is unchanged since its inspection and every later change will change
+/// the file's stamp.
 fn is_certain(path: &Path, stamp: &Stamp) -> bool {
     let (seconds, nanoseconds) = stamp.changed;
     let tick = if nanoseconds == 0 { COARSE_TICK } else { TICK };

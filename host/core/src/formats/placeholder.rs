@@ -1,5 +1,5 @@
-//! Explains why a file cannot be read, if it does not contain the expected data. For example, it is
-//! a Git LFS pointer, a downloaded web page, empty, an unfinished download, or an archive.
+//! Explains why a file cannot be read if it does not contain the expected data. For example, the
+//! file is empty, a Git LFS pointer, a downloaded web page, an unfinished download, or an archive.
 
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Error, ErrorKind, Source};

@@ -83,7 +83,7 @@ mod dynamic {
 
     impl Inspection {
         /// Returns the descriptions of the plugin's formats, or `None` if the plugin must be opened
-        /// to get them.
+        /// to get the descriptions.
         pub(in crate::formats) fn descriptions(&self) -> Option<Vec<Description>> {
             Some(self.formats.as_ref()?.iter().map(SavedDescription::restore).collect())
         }

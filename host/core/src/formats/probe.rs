@@ -122,7 +122,7 @@ impl<'a> Candidate<'a> {
     fn score(&self, source: &dyn Source, context: &dyn Context) -> Result<u32> {
         Ok(match self.format.probe(source, context)? {
             // If several formats have the same score for the content, the suffix decides between
-            // them.
+            // these formats.
             Some(Score(0)) => 0,
             Some(Score(requested)) => requested.min(Score::CERTAIN.0) + self.suffix,
             None => declared_content(&self.format.description, source) + self.suffix,
@@ -206,7 +206,8 @@ mod tests {
         }
     }
 
-    /// A registry of formats, some of them foreign, and the number of probe calls so far.
+    /// A format registry and the number of probe calls so far. Some of the formats are not built
+    /// in.
     #[derive(Default)]
     struct AskedFormats {
         registry: Formats,
@@ -230,7 +231,8 @@ mod tests {
             Self { registry: self.registry.with_foreign(format), ..self }
         }
 
-        /// Returns the format of a file with this name, the number of probe calls, and the notes.
+        /// Probes a file with this name. Returns its format, the number of probe calls, and the
+        /// notes.
         fn probe(&self, name: &str) -> (Result<String>, usize, Vec<String>) {
             let session = Session::new(1, 1 << 20);
             self.requested.store(0, Ordering::Relaxed);

@@ -45,8 +45,8 @@ impl Refusal {
         Self::InitFailed(error.to_string().replacen(error.kind().label(), "", 1))
     }
 
-    /// Returns whether inspecting the same file again would give the same result. The result may
-    /// change if it depends on the environment, for example after a missing library or a failing
+    /// Returns whether inspecting the same file again would give the same result. A result that
+    /// depends on the environment may change, for example after a missing library or a failing
     /// `init`.
     #[cfg(feature = "dynamic")]
     pub(super) fn is_lasting(&self) -> bool {

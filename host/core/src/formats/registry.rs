@@ -113,7 +113,7 @@ impl RegisteredFormat {
         Ok(made)
     }
 
-    /// Returns whether a record reader or writer accepts these options.
+    /// Returns whether the format's record reader or writer accepts these options.
     pub(crate) fn takes(&self, side: Side, given: &[(String, String)]) -> bool {
         let options = Options::check(&self.description.options, side, given);
         #[cfg(feature = "records")]
@@ -147,8 +147,8 @@ impl RegisteredFormat {
         self.library.as_ref()?.format.faults().cloned()
     }
 
-    /// Reports, at most once, the messages that the plugin produced when its library was opened.
-    /// This call is needed because a format that the user names is never probed.
+    /// Reports, at most once, the messages that the plugin produced when its library was opened. A
+    /// format that the user names needs this call, because it is never probed.
     fn report_messages(&self, context: &dyn Context) {
         #[cfg(feature = "dynamic")]
         if let Some(library) = &self.library {
@@ -179,7 +179,7 @@ impl std::fmt::Debug for RegisteredFormat {
 }
 
 /// Returns whether a format contains only records. If such a format also provides tensors, its
-/// reader makes them from the records.
+/// reader creates the tensors from the records.
 #[must_use]
 pub fn holds_records(description: &Description) -> bool {
     let has = |capability| description.capabilities.has(capability);
@@ -226,7 +226,7 @@ impl Formats {
         self.data_names = Arc::default();
     }
 
-    /// Adds a format as if it came from a foreign library, for tests.
+    /// Adds a format as if it came from a third-party library, for tests.
     #[must_use]
     pub fn with_foreign(mut self, format: Box<dyn Format>) -> Self {
         self.push(RegisteredFormat { built_in: false, ..RegisteredFormat::linked(format) });

@@ -1,4 +1,5 @@
-//! A format's [`Description`] saved as JSON, so that it is known without opening its library.
+//! A format's [`Description`] saved as JSON, so that the description is available without opening
+//! the format's library.
 
 use serde::{Deserialize, Serialize};
 use tensorferry_sdk::{Capabilities, Description, Magic, OptionKind, OptionSpec, Side};
@@ -46,7 +47,7 @@ enum SavedKind {
 
 impl SavedDescription {
     /// Returns `None` if the description contains something that this type cannot save. In that
-    /// case, the library must be opened to get the description, which is slower.
+    /// case, the library must be opened to get the description, which takes longer.
     pub(super) fn of(description: &Description) -> Option<Self> {
         let d = description;
         let saved = Self {

@@ -32,7 +32,7 @@ const MAX_LIBRARIES: usize = 100;
 /// Time limit for opening a library. Opening usually takes milliseconds, but disks may be slow and
 /// machines may be busy.
 const TIME: Duration = Duration::from_secs(10);
-/// How often to check whether the child has exited after it closed its pipe.
+/// Interval for checking whether the child has exited after it closed its pipe.
 const TICK: Duration = Duration::from_millis(2);
 /// Signals that users and systems send to processes that work correctly.
 const ENDED_FROM_OUTSIDE: [i32; 4] = [1, 2, 3, 15];
@@ -93,8 +93,8 @@ impl Scanner {
         let mut process = command.spawn().ok()?;
         let stdout = process.stdout.take()?;
         let (sender, lines) = channel();
-        // The thread ends when the pipe closes. The pipe may stay open if a process that a library
-        // started still uses it.
+        // The thread ends when the pipe closes. The pipe may remain open if a library has started a
+        // process that still uses the pipe.
         let read = move || {
             let lines = BufReader::new(stdout).lines().map_while(std::result::Result::ok);
             lines.map(|line| sender.send(line)).find(std::result::Result::is_err);
@@ -133,8 +133,8 @@ impl ScanProcess {
         Some((found, None))
     }
 
-    /// Returns the refusal that describes how a process ended after it closed its pipe. A library
-    /// may close the pipe without ending the process.
+    /// Returns the refusal for a process that closed its pipe, which describes how the process
+    /// ended. A library may close the pipe without ending the process.
     fn ended(&mut self, time: Duration) -> Refusal {
         let start = Instant::now();
         while start.elapsed() < time {
@@ -230,7 +230,8 @@ mod tests {
         scripted(script).scan(&libraries)
     }
 
-    /// A script that runs each library's name as a command, and then answers `not a plugin` for it.
+    /// A script that runs each library's name as a command, and then answers `not a plugin` for
+    /// that library.
     const RUNS_NAMES: &str =
         r#"echo ready; for library; do eval "$library"; echo '{"Err":"NotAPlugin"}'; done"#;
 

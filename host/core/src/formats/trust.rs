@@ -3,8 +3,9 @@
 //! file, and to every folder above the file or a link.
 //!
 //! A folder that others may write to is safe if it is sticky and does not directly contain the
-//! library. The folder next to `ferry` is safe, because the program trusts it like itself. A file
-//! below that folder is safe if only users who may write to the folder may also write to the file.
+//! library. The folder next to `ferry` is safe, because the program trusts that folder like itself.
+//! A file below that folder is safe if only users who may write to the folder may also write to the
+//! file.
 //!
 //! Plugins come only from named folders, not from a search path like `LD_LIBRARY_PATH`.
 
@@ -98,11 +99,12 @@ impl Trust {
                 }
             });
         }
-        // The path is a folder, and others must not be able to write to it.
+        // The path is a folder, and other users must not be able to write to the folder.
         fault.or_else(|| is_shared.then(|| write_fault(&at))).map_or(Ok(None), Err)
     }
 
-    /// Returns why this file or folder is not safe. `trusted` is a trusted folder above it.
+    /// Returns why this file or folder is not safe. `trusted` is a trusted folder above the file or
+    /// folder.
     fn fault(&self, path: &Path, metadata: &Metadata, trusted: Option<&Metadata>) -> Option<String> {
         let mut writers = metadata.mode() & OTHERS_WRITE;
         // Users who may write to the trusted folder may also write to this entry.

@@ -60,7 +60,7 @@ pub enum EntryClass {
     /// A reader opened the entry.
     Read,
     /// The entry accompanies the data that was read. If the data is a model, the entry is copied
-    /// along with it.
+    /// along with the model.
     Companion,
     /// The user excluded the entry from the files that are copied.
     Excluded,
@@ -164,7 +164,7 @@ impl AccountRecord {
 }
 
 impl Account {
-    /// Returns an account of this many models, without any entries.
+    /// Returns an account without entries for this number of models.
     pub fn of_models(models: u64) -> Self {
         Self { models, ..Self::default() }
     }
@@ -302,8 +302,9 @@ enum ScopeKind {
 }
 
 impl InputScope {
-    /// Returns the scope of a source that the user named. `files` is the value of the option
-    /// `files`. Returns `None` if the user named a single file, or listed files one by one.
+    /// Returns the scope of a source that the user named, which determines the entries in its
+    /// account. `files` is the value of the option `files`. Returns `None` if the user named a
+    /// single file, or listed files one by one.
     pub fn of(source: &FileSource, files: Option<&str>, registry: &Formats) -> Result<Option<Self>> {
         let reach = match (files, source.pattern(), source.entry()) {
             (Some(glob), ..) | (None, Some(glob), _) => ScopeKind::Glob(glob.to_owned()),
@@ -396,7 +397,8 @@ impl InputScope {
             let read: Vec<&str> =
                 entries.iter().map(|entry| &*entry.name).filter(|name| is_read(name)).collect();
             let read_files = ReadFiles::of(read.iter().map(|name| base(name)), &self.names);
-            // `datasets` lists its files in `state.json`, and writes cached results next to them.
+            // `datasets` lists its files in `state.json`, and writes cached results next to these
+            // files.
             let is_saved = entries.iter().any(|entry| base(&entry.name) == STATE);
             let is_cache =
                 |name: &str| is_saved && base(name).starts_with("cache-") && name.ends_with(".arrow");

@@ -1,6 +1,6 @@
-//! Attributes of a flat list of tensors, such as the `_metadata` of a torch state dict, which
-//! contains the version of each module. If a target format has no tree, the attributes are stored
-//! in the metadata, and are restored from the metadata later.
+//! Attributes of a flat list of tensors. For example, the `_metadata` of a torch state dict
+//! contains each module's version. If a target format has no tree, the attributes are stored in the
+//! metadata, and are restored from the metadata later.
 //!
 //! The entry `ferry.attributes` is a JSON document. Null, booleans, integers and strings are
 //! written as JSON values. A plain mapping is an object, and a mapping with a class is `["CLASS",
@@ -75,7 +75,8 @@ pub fn unfold(catalog: Catalog) -> Result<Catalog> {
     catalog.with_metadata(metadata).with_tree(tree)
 }
 
-/// Returns the class and the attributes of the tree's root, if it is a mapping with attributes.
+/// Returns the class and the attributes of the tree's root, if the root is a mapping with
+/// attributes.
 fn of_root(tree: &Tree) -> Option<(String, Value)> {
     let root = tree.get(tree.root()?)?;
     let &[value, attributes] = &*root.children else { return None };

@@ -3,7 +3,7 @@
 //!
 //! The size of an input determines its expansion limits. Every plugin applies the limits, and they
 //! are applied again when a catalog crosses the plugin boundary. Headers and pages are limited by
-//! `--memory`. If the user passes `--memory`, it also limits values, tensors and entries.
+//! `--memory`. If the user passes `--memory`, this option also limits values, tensors and entries.
 
 use crate::context::session::Session;
 use crate::formats::registry::holds_records;
@@ -30,7 +30,7 @@ pub struct ReadContext<'a> {
     /// The entries that the user named, which the account of the input classifies.
     scope: Option<Arc<InputScope>>,
     /// Whether unreadable entries are losses instead of errors, or `None` if the command has no
-    /// option for this.
+    /// option for this choice.
     allows_unreadable: Option<bool>,
     account: OnceLock<Account>,
     /// The additional inputs, each with the path under which it was opened.
@@ -70,14 +70,14 @@ impl<'a> ReadContext<'a> {
     }
 
     /// Sets whether unreadable entries are losses instead of errors. `None` means that the command
-    /// has no option for this.
+    /// has no option for this choice.
     #[must_use]
     pub fn allowing_unreadable(self, allows: Option<bool>) -> Self {
         Self { allows_unreadable: allows, ..self }
     }
 
-    /// Creates the account of an input that has a scope, after its reader has opened the files.
-    /// Returns the losses.
+    /// Creates the account of an input that has a scope, after the input's reader has opened the
+    /// files. Returns the losses that the account reports.
     pub fn take_account(
         &self,
         source: &FileSource,
@@ -90,9 +90,9 @@ impl<'a> ReadContext<'a> {
         Ok(self.account.get_or_init(|| account).losses())
     }
 
-    /// Returns a loss for each requested file that was not read because it is a link that leads out
-    /// of its folder. These files may belong to the input or to additional inputs. Files that the
-    /// account already lists are not included.
+    /// Returns a loss for each requested file that was not read because the file is a link that
+    /// leads out of its folder. These files may belong to the input or to additional inputs. Files
+    /// that the account already lists are not included.
     pub fn unfollowed(&self, source: &FileSource) -> Vec<Loss> {
         let told =
             |name: &String| self.account().is_some_and(|it| it.sample(EntryClass::LeftOut).contains(name));
@@ -114,7 +114,7 @@ impl<'a> ReadContext<'a> {
         self.account.get_or_init(|| account);
     }
 
-    /// Returns the account of the input, or `None` if it has not been created.
+    /// Returns the account of the input, or `None` if the account has not been created.
     #[must_use]
     pub fn account(&self) -> Option<&Account> {
         self.account.get()
@@ -167,9 +167,9 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
     }
 }
 
-/// The number of bytes of tensors and records that are allowed for each byte of an input, in
-/// addition to the limit `expanded_bytes`. This additional amount is at most `MAX_EXPANSION`,
-/// because a sparse file may have any length.
+/// Bytes of tensors and records to allow per byte of an input, in addition to the limit
+/// `expanded_bytes`. This additional amount is at most `MAX_EXPANSION`, because a sparse file may
+/// have any length.
 const EXPANSION: u64 = 1_000;
 const MAX_EXPANSION: u64 = 60 << 30;
 /// The limit `shared_bytes` is at least this many bytes for each byte of an input.

@@ -44,7 +44,7 @@ pub struct FolderEntry {
     pub kind: EntryKind,
     /// Whether the entry is a symbolic link.
     pub is_link: bool,
-    /// The size of a file in bytes, if the listing includes it.
+    /// The size of a file in bytes, if the listing includes the size.
     pub len: Option<u64>,
 }
 
@@ -86,7 +86,8 @@ impl InputFolder {
         self.map_links(|links| links.following(follow))
     }
 
-    /// Marks this file as named by the user. If the file is a link, ferry follows it to any target.
+    /// Marks this file as named by the user. If the file is a link, ferry follows the link to any
+    /// target.
     #[must_use]
     pub(super) fn naming(self, name: &str) -> Self {
         let file = self.local_path(name);
@@ -114,7 +115,7 @@ impl InputFolder {
         Self { place, ..self }
     }
 
-    /// Returns the folder at a local path or a URL. Does not check whether it exists.
+    /// Returns the folder at a local path or a URL. Does not check whether the folder exists.
     pub fn at(path: &Path, session: &Session) -> Result<Self> {
         let around = Self::around_url(path, session)?;
         Ok(around.map_or_else(
@@ -124,8 +125,8 @@ impl InputFolder {
     }
 
     /// Returns the folder that contains a URL's target, and the target's name in that folder. The
-    /// name is empty if the target is the top folder of a place. Returns `None` if this is not a
-    /// URL.
+    /// name is empty if the target is the top folder of a place. Returns `None` if the string is
+    /// not a URL.
     pub(super) fn around_url(url: &Path, session: &Session) -> Result<Option<(Self, String)>> {
         let Some((place, path)) = place_of(url, session)? else { return Ok(None) };
         let tree = RemoteTree::new(place, session.limits.entries);
@@ -280,8 +281,8 @@ impl InputFolder {
     }
 }
 
-/// Returns the place that a URL refers to and the path in that place, or `None` if this is not a
-/// URL.
+/// Returns the place that a URL refers to and the path in that place, or `None` if the string is
+/// not a URL.
 pub fn place_of(url: &Path, session: &Session) -> Result<Option<(Arc<dyn RemotePlace>, String)>> {
     let Some(url) = url.to_str().filter(|text| is_url(text)) else { return Ok(None) };
     let unknown = |why: &str| Error::usage(format!("{why}: {:?}", shown(Path::new(url))));

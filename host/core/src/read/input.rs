@@ -21,7 +21,7 @@ impl Format for InMemory {
     }
 }
 
-/// A source, its catalog and its decoder.
+/// A source, its catalog, and the decoder of the catalog's storages.
 pub struct TensorInput {
     pub source: Arc<FileSource>,
     /// The format that read the source.

@@ -1,5 +1,5 @@
 //! The words in a key: `grad_scaler` and `gradScaler` contain the word `scaler`, but `upscaler`
-//! does not. These words indicate the purpose of a branch of a checkpoint, or of a file next to a
+//! does not. These words indicate the purpose of a checkpoint's branch, or of a file next to a
 //! model.
 
 /// Words for state that is needed only for training: optimizers, schedulers, gradient scalers.

@@ -12,11 +12,11 @@ use tensorferry_sdk::{
     NodeId, Result, Segment, Severity, Side, TensorId,
 };
 
-/// Maximum number of losses of one kind to list. The remaining losses are only counted.
+/// Maximum number of losses to list per kind. The remaining losses are only counted.
 const MAX_LISTED: usize = 200;
 
-/// Returns the losses of writing a tree to a target without a tree: [the values](of_values) in the
-/// tree, and the marks on its tensors.
+/// Returns the losses that occur when a tree is written to a target without a tree: [the
+/// values](of_values) in the tree, and the marks on its tensors.
 #[must_use]
 pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let mut losses = of_values(catalog, folded);
@@ -24,9 +24,8 @@ pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     losses
 }
 
-/// Returns the losses of non-tensor state below the root, for a target without a tree. Each branch
-/// without tensors is one loss. `folded` means that the root's attributes were moved into the
-/// metadata.
+/// Returns a loss for each branch below the root that contains only non-tensor state, for a target
+/// without a tree. `folded` means that the root's attributes were moved into the metadata.
 #[must_use]
 pub fn of_values(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let mut paths = Vec::new();
@@ -42,7 +41,7 @@ pub fn of_values(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     listed(LossKind::State, &paths, "values", "the target holds only tensors")
 }
 
-/// Returns the losses of marks on tensors, for a target without a tree. A mark is an attribute of a
+/// Reports the marks on tensors as losses, for a target without a tree. A mark is an attribute of a
 /// tensor, or a wrapper around the tensor.
 #[must_use]
 pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
@@ -96,7 +95,7 @@ fn listed(kind: LossKind, what: &[String], rest: &str, why: &str) -> Vec<Loss> {
     losses
 }
 
-/// Returns the losses of metadata, for a target without metadata.
+/// Reports the metadata as lost, for a target without metadata.
 #[must_use]
 pub fn of_metadata(catalog: &Catalog) -> Vec<Loss> {
     let lose = |key: &String| Loss::new(LossKind::Metadata, key, "the target has no place for metadata");
@@ -129,7 +128,7 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, description: &Descriptio
     for mut members in written.into_values() {
         members.sort_unstable();
         members.dedup();
-        // A layout must write one member of each tie. That member need not be the first one that
+        // A layout must write one member of each tie. That member need not be the first member that
         // the reader returned.
         let Some((&first, again)) = members.split_first() else { continue };
         for &member in again {
@@ -152,8 +151,8 @@ pub fn of_tie(view: &dyn CatalogView, member: TensorId, first: TensorId, advice:
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LossPolicy {
-    /// `--strict`: refuse loss of data and unrequested changes of representation, unless their kind
-    /// is allowed.
+    /// `--strict`: refuse data loss and unrequested changes of representation, unless their kind is
+    /// allowed.
     pub strict: bool,
     #[serde(serialize_with = "write_kinds", deserialize_with = "read_kinds")]
     pub allowed: Vec<LossKind>,
@@ -172,7 +171,7 @@ fn read_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LossKind
 }
 
 impl LossPolicy {
-    /// Returns whether the policy allows losses of this kind.
+    /// Returns whether the policy allows this kind of loss.
     #[must_use]
     pub fn allows(&self, kind: LossKind) -> bool {
         self.allowed.contains(&kind)

@@ -1,5 +1,5 @@
 //! Marks are the information that a tree records about a tensor in addition to its elements. For
-//! example, a mark shows that the tensor is a parameter, or that it is sparse or quantized.
+//! example, a mark shows that the tensor is a parameter, is sparse, or is quantized.
 
 use crate::read::part::TreeWalk;
 use tensorferry_sdk::{NodeId, NodeKind};
@@ -64,8 +64,8 @@ mod tests {
         Storage,
     };
 
-    /// Returns the losses of a mapping `{"t": ...}`. `mark` receives the nodes of two tensors, and
-    /// returns the node for the key `t`.
+    /// Returns the losses that a mapping `{"t": ...}` causes. `mark` receives the nodes of two
+    /// tensors, and returns the node for the key `t`.
     fn losses(
         mark: impl FnOnce(&mut CatalogBuilder<'_>, NodeId, NodeId) -> NodeId,
     ) -> Vec<(LossKind, Severity, String)> {

@@ -24,7 +24,7 @@ impl InputModel<'_> {
         if self.folder.is_empty() { name.to_owned() } else { format!("{}/{name}", self.folder) }
     }
 
-    /// Converts a loss of this model to a loss of the whole input.
+    /// Converts a loss that this model reported to a loss of the whole input.
     #[must_use]
     pub fn place(&self, loss: &Loss) -> Loss {
         let mut placed = loss.clone();

@@ -105,9 +105,9 @@ fn line(catalog: &Catalog, walk: &TreeWalk<'_>, level: usize, key: &str, node: N
     }
 }
 
-/// Formats a node in one line. The node is a mapping of values, shown as `lr=0.001, betas=[0.9,
-/// 0.999]`, or a list of scalars. For a list of such mappings, the line shows the first item.
-/// Returns `None` for nodes that contain more.
+/// Formats a node in one line. The node is a list of scalars, or a mapping of values, which is
+/// shown as `lr=0.001, betas=[0.9, 0.999]`. For a list of such mappings, the line shows the first
+/// item. Returns `None` for any other node.
 fn in_one_line(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     let node = catalog.tree().get(walk.value(id))?;
     if node.kind == NodeKind::MAP {

@@ -105,7 +105,8 @@ fn pruned(catalog: Catalog, branch: &Branch) -> Result<(Catalog, NodeId)> {
     // Removing the tree from the catalog makes it uniquely owned, so that it can be extended
     // without a copy.
     let catalog = catalog.with_tree(Tree::default())?;
-    // The nodes from the branch to the container itself, through the attributes around it.
+    // The nodes from the branch to the container itself, including the nodes that set attributes on
+    // the container.
     let mut way = vec![branch.node];
     let mut node = node_of(&tree, branch.node)?;
     while let (NodeKind::ATTRIBUTED, Some(&inner)) = (node.kind, node.children.first()) {
@@ -163,7 +164,7 @@ struct Branch {
     left_out: Vec<Loss>,
 }
 
-/// A catalog's tree, with properties of the descendants of each node.
+/// A catalog's tree, with summary data about each node's descendants.
 pub(crate) struct TreeWalk<'a> {
     catalog: &'a Catalog,
     tree: &'a Tree,
@@ -299,8 +300,8 @@ impl<'a> TreeWalk<'a> {
                 children.iter().partition(|(key, child)| self.is_training_state(key, *child));
             let mappings: Vec<&(String, NodeId)> =
                 rest.iter().copied().filter(|(_, child)| self.mapping[child.0 as usize]).collect();
-            // A mapping next to a model is not a model if it has no weights, such as a mapping that
-            // contains a callback's best loss.
+            // A mapping without weights next to a model is not a model. An example is a mapping
+            // that contains a callback's best loss.
             let (others, models): (Vec<_>, Vec<_>) =
                 mappings.iter().copied().partition(|(_, child)| self.holds_no_weights(*child));
             let models = if models.is_empty() { others } else { models };
@@ -350,8 +351,8 @@ impl<'a> TreeWalk<'a> {
         !accompanies || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
     }
 
-    /// Returns whether several mappings within the chosen part are layers of a parameter tree.
-    /// Layers are mappings of which none is a state dict or has a name that is typical of models.
+    /// Returns whether several mappings within the chosen part are layers of a parameter tree. A
+    /// mapping is not a layer if it is a state dict or has a name that is typical of models.
     fn are_layers(&self, models: &[&(String, NodeId)]) -> bool {
         models.len() > 1
             && !models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key))

@@ -70,7 +70,7 @@ impl FilePattern {
     }
 }
 
-/// Expands the braces in a text.
+/// Expands the braces in a pattern.
 fn expand(text: &str, max: u64) -> Result<Vec<String>> {
     let (mut done, mut open) = (Vec::new(), vec![text.to_owned()]);
     while let Some(text) = open.pop() {

@@ -63,7 +63,7 @@ pub struct FoundInput<'r> {
     pub is_split: bool,
     /// The set that the user chose in the folder.
     chosen: Option<ChosenSet>,
-    /// The entries that the user named, if they include more than the files that are read.
+    /// The entries that the user named, if they include entries other than the files that are read.
     pub scope: Option<Arc<InputScope>>,
     /// Whether unreadable entries are losses instead of errors, or `None` if the command has no
     /// option for this.
@@ -223,7 +223,7 @@ fn choose_among<'r>(
         return Ok(all.only(names));
     }
     let listed = match all.source.entry() {
-        // The user did not name this file: it was found in a sub-folder.
+        // The user did not name this file: the search found it in a sub-folder.
         Entry::File(name) if all.source.is_listed() => vec![name.clone()],
         Entry::File(_) => return Ok(all),
         Entry::Folder => all.source.list("")?,

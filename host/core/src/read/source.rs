@@ -101,7 +101,7 @@ enum FilePlace {
     Path(PathBuf, Stamp),
     /// An unnamed temporary file.
     Unnamed(Arc<File>),
-    /// A remote file: its URL, and its reader.
+    /// A remote file, with its URL and its reader.
     Remote(PathBuf, Arc<dyn RemoteFile>),
 }
 
@@ -393,8 +393,8 @@ impl FileSource {
         Ok(entries)
     }
 
-    /// Returns the total size in bytes of the named file, of the files with the named prefix, or of
-    /// the files in the folder.
+    /// Returns the size in bytes of the named file, or the total size of the files with the named
+    /// prefix or in the folder.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let names = match &self.entry {
@@ -405,7 +405,8 @@ impl FileSource {
         names.iter().map(|name| self.folder.len(name)).fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of bytes that were read by position from all files, and resets it.
+    /// Returns the number of bytes that were read by position from all files, and resets this count
+    /// to zero.
     #[must_use]
     pub fn take_read(&self) -> u64 {
         self.read.swap(0, Ordering::Relaxed)
@@ -477,8 +478,8 @@ impl FileSource {
         Ok(())
     }
 
-    /// Checks that the contents of the open files are unchanged. An open file remains valid if a
-    /// different file has replaced it at its path.
+    /// Checks that the contents of the open files are unchanged. If a different file has replaced
+    /// an open file at its path, the open file remains valid.
     pub fn check_content(&self) -> Result<()> {
         let open: Vec<_> = self.state().open.iter().map(|(&id, open)| (id, open.file.clone())).collect();
         for (id, open) in open {

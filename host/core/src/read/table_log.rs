@@ -2,8 +2,8 @@
 //! Older files contain rows that have since been deleted or changed. Reading all files in the
 //! folder would therefore return wrong rows.
 //!
-//! Readers of such files declare the option `table_log`. If its value is `ignore`, the readers read
-//! every file.
+//! Readers of a table's data files declare the option `table_log`. If its value is `ignore`, the
+//! readers read every file.
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;

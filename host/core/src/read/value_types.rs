@@ -78,8 +78,8 @@ pub fn fold(catalog: &mut Catalog) -> Option<Loss> {
     Some(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
 }
 
-/// Restores the values whose types the metadata lists. Also returns whether there were any such
-/// values. A string that is not a valid value of its type remains a string.
+/// Restores the values whose types the metadata lists. Also returns whether any value was restored.
+/// A string that is not a valid value of its type remains a string.
 #[must_use]
 pub fn unfold(catalog: Catalog) -> (Catalog, bool) {
     let types = catalog.metadata().get(KEY).and_then(|value| serde_json::from_str(value.as_text()?).ok());
@@ -146,7 +146,7 @@ impl Type {
     }
 }
 
-/// Returns the type of a value, if it can be represented.
+/// Returns the type of a value, if [`Type`] can represent it.
 fn declared_type(value: &Value) -> Option<Type> {
     // In the list of nodes, children come before their parents.
     let mut types: Vec<(u32, Option<Type>)> = Vec::with_capacity(value.nodes().len());
@@ -197,7 +197,7 @@ fn leaf(node: &Node) -> Option<Type> {
     (restored(&value.json(), &exact).as_ref() == Some(&value)).then_some(exact)
 }
 
-/// Parses a JSON text as a value of this type.
+/// Parses a JSON string as a value of this type.
 fn restored(json: &str, declared: &Type) -> Option<Value> {
     match declared {
         Type::Word(word) => of_word(json, word),

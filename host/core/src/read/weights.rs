@@ -16,7 +16,7 @@ pub const MAX_FOLDERS: usize = 32;
 /// The file names that tensor formats declare.
 pub struct WeightNames(Vec<FormatNames>);
 
-/// Files that contain the name of one step of a training run.
+/// Files that contain the name of one training step, such as the latest one.
 const POINTERS: [&str; 3] = ["latest", "latest_universal", "latest_checkpointed_iteration.txt"];
 
 /// The file names that one format declares.
@@ -44,8 +44,8 @@ impl WeightNames {
         self.0.iter().any(|known| known.names.is_match(file))
     }
 
-    /// Returns whether a file next to a model's weights is also a file of weights. Training state
-    /// does not count as weights (`optimizer.pt`, `training_args.bin`, the folder `optimizer_0`,
+    /// Returns whether a file next to a model's weights is also a weights file. Training state does
+    /// not count as weights (`optimizer.pt`, `training_args.bin`, the folder `optimizer_0`,
     /// DeepSpeed's `latest`).
     pub fn is_match_beside(&self, name: &str) -> bool {
         let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));

@@ -2,14 +2,14 @@
 //!
 //! Before the exchange, everything in the old folder that the output does not replace is
 //! [carried](carry) into the staged folder. Files are hard-linked, so that their bytes are not
-//! copied and they are available at the moment of the exchange. Folders are created again with the
-//! same owner and mode. After the exchange, the old folder is [drained](drain). Files that were
+//! copied and the files are available at the moment of the exchange. Folders are created again with
+//! the same owner and mode. After the exchange, the old folder is [drained](drain). Files that were
 //! added or changed after the carry are moved to the new folder, and the remaining entries are
 //! removed.
 //!
 //! A reader that opens several files by path during the exchange may read some files from the old
-//! folder and some from the new one. A reader avoids this if it opens the folder first and then
-//! opens the files relative to the folder.
+//! folder and some from the new one. A reader that opens the folder first, and then opens the files
+//! relative to the folder, avoids this problem.
 
 use crate::beneath::Top;
 use crate::disk::{At, Disk, adopt, exists, failed, in_the_way, listed, metadata, open_to_owner};
@@ -96,12 +96,13 @@ fn carry_tree(
     Ok(())
 }
 
-/// Empties and removes `old`, which `new` has replaced. If it is interrupted, this function can be
+/// Empties and removes `old`, which `new` has replaced. If this function is interrupted, it can be
 /// called again.
 ///
 /// Entries that are missing in `new` are moved there. An entry that is also in `new` is removed if
-/// both are the same file, or if a file of the `output` replaces the entry. Otherwise the entry was
-/// changed after [`carry`] and before the exchange, and the newer of the two files is kept.
+/// the two entries are the same file, or if a file of the `output` replaces the old entry.
+/// Otherwise the entry was changed after [`carry`] and before the exchange, and the newer of the
+/// two files is kept.
 pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, durable: bool) -> Result<()> {
     let failed = || failed("move the contents of the old folder", &new.path);
     let mut folders = vec![PathBuf::new()];

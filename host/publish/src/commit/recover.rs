@@ -28,7 +28,7 @@ pub struct Recovered {
     pub finished: Vec<PathBuf>,
     /// Number of stages that were removed because there was nothing to finish.
     pub removed: usize,
-    /// Notes about stages that were abandoned or not changed, one sentence each.
+    /// Notes about stages that were abandoned or left unchanged, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -43,8 +43,8 @@ impl Recovered {
     }
 }
 
-/// Finishes or removes the stages of interrupted runs at this destination. If a stage has a
-/// problem, the stage is kept, and a note describes the problem.
+/// Finishes or removes the stages of interrupted runs at this destination. A stage with a problem
+/// is kept, and a note describes the problem.
 pub fn recover(destination: &Destination) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for folder in places(destination)? {
@@ -80,8 +80,8 @@ fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
     let holds_nothing = || proof::is_not_needed(root).map_err(failed("read a staging folder", root));
     // A run writes the proof before its stage contains anything, and removes the proof when the
     // stage is empty again. The proof may be written and removed between two checks. If a stage is
-    // not empty, has no proof, and is then still not empty, no run in this location has left it
-    // behind.
+    // not empty, has no proof, and is then still not empty, no run in this location has left the
+    // stage behind.
     if !holds_nothing()? {
         if proof::is_there(root) || holds_nothing()? {
             return Ok(());

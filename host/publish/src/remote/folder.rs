@@ -107,7 +107,7 @@ impl RemoteFolder {
         Ok(self.entries(folder)?.iter().any(|entry| entry.name == file && entry.len.is_some()))
     }
 
-    /// Returns the identity of a file, or `None` if it is missing or cannot be opened.
+    /// Returns the identity of a file, or `None` if the file is missing or cannot be opened.
     pub fn identity(&self, name: &str) -> Option<FileIdentity> {
         Some(FileIdentity::of_remote(self.place.open(&self.path_of(name)).ok()?.stamp()))
     }

@@ -21,9 +21,9 @@ use tensorferry_sdk::{Context, Error, ErrorKind, Result};
 /// set fails.
 const MAX_PUT_BACK: u64 = 64 << 20;
 
-/// The objects of an output that is being written. If the stage is dropped without a commit, its
-/// uploads are aborted, and the objects that it made visible are removed. The older indexes and
-/// receipts are restored, so that an older set with different names can be found again.
+/// The objects of an output that is being written. If the stage is dropped without a commit, the
+/// stage's uploads are aborted, and the objects that the stage made visible are removed. The older
+/// indexes and receipts are restored, so that an older set with different names can be found again.
 pub struct RemoteStage {
     pub(crate) folder: RemoteFolder,
     force: bool,
@@ -66,8 +66,8 @@ enum StagedObject {
     Kept(File),
     Visible {
         len: u64,
-        /// Whether the object remains if the output fails, for example because it is a sidecar that
-        /// replaced an older one.
+        /// Whether the object remains if the output fails, for example because the object is a
+        /// sidecar that replaced an older sidecar.
         stays: bool,
     },
 }
@@ -182,8 +182,8 @@ impl RemoteStage {
         self.objects().iter().filter_map(of).collect()
     }
 
-    /// Makes the objects of these files visible, if they have been written: first the data, then
-    /// the indexes and receipts one by one. If no data object replaces an older one, the older set
+    /// Makes the objects of those files visible that have been written: first the data, then the
+    /// indexes and receipts one by one. If no data object replaces an older one, the older set
     /// remains complete until its index is replaced. Otherwise the older indexes and receipts are
     /// removed first.
     pub(crate) fn show(&self, files: &[StagedFile]) -> Result<()> {
@@ -289,7 +289,7 @@ impl RemoteStage {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
-    /// Returns the length of an object in bytes, if it is known.
+    /// Returns the length of an object in bytes, if the length is known.
     pub(crate) fn len(&self, name: &str) -> u64 {
         match self.objects().get(name) {
             Some(StagedObject::Upload(upload, _)) => upload.bytes(),

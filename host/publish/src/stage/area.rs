@@ -21,8 +21,8 @@ pub fn in_folder(folder: &Path) -> PathBuf {
 }
 
 /// Returns the name of the user's empty file that a commit renames into the output's folders to
-/// test them. If a run is killed, the file remains until the next test replaces it or the run's
-/// stage is removed.
+/// test whether the rename works. If a run is killed, the file remains until the next test replaces
+/// it or the run's stage is removed.
 pub fn probe() -> String {
     format!("{PREFIX}try-{}", rustix::process::geteuid().as_raw())
 }
@@ -75,8 +75,8 @@ pub(crate) fn stages(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Returns whether the folder belongs to the user. ferry must not follow the record of a different
-/// user, because it would do so with the current user's permissions. In a shared folder, the record
-/// could name the current user's files.
+/// user, because ferry would act with the current user's permissions. In a shared folder, the
+/// record could name the current user's files.
 pub fn is_ours(folder: &Metadata) -> bool {
     folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw()
 }

@@ -29,7 +29,7 @@ const MAX_BYTES: u64 = 1 << 10;
 struct Proof {
     inode: u64,
     changed: (i64, i64),
-    /// The birth time in nanoseconds since 1970, if the file system stores it and the kernel
+    /// The birth time in nanoseconds since 1970, if the file system stores this time and the kernel
     /// reports it.
     born: Option<u128>,
 }
@@ -44,7 +44,7 @@ impl Proof {
         }
     }
 
-    /// Returns whether both proofs describe the same lock. If one of them has no birth time, birth
+    /// Returns whether two proofs describe the same lock. If either proof has no birth time, birth
     /// times are not compared, because clients with different kernels may share a folder.
     fn agrees(&self, other: &Self) -> bool {
         let birth = self.born.zip(other.born).is_none_or(|(own, other)| own == other);

@@ -33,7 +33,8 @@ impl Site {
 }
 
 /// Returns the folder for the stage. If the output folder can be renamed as a whole, also returns
-/// its name in that folder. Links in the part of the path that exists are resolved.
+/// the output folder's name in the stage's folder. Links in the part of the path that exists are
+/// resolved.
 ///
 /// The stage of an output folder is next to it, so that one rename commits the folder. In some
 /// cases, the stage is inside the output folder, and the files are renamed one by one. The output
@@ -49,8 +50,8 @@ fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
         Ok((false, _)) => return Err(in_the_way(given, "not a folder", "one")),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let found = stat(given).map_err(failed("examine the output's folder", given))?;
-            // If this is not a link, it is a folder that another run has just created. The code
-            // below handles that case.
+            // If this entry is not a link, it is a folder that another run has just created. The
+            // code below handles that case.
             if found.is_some_and(|found| found.is_symlink()) {
                 return Err(in_the_way(given, "a dangling symbolic link", "a folder"));
             }
@@ -86,8 +87,8 @@ fn can_be_renamed(folder: &Path, parent: &Path) -> bool {
     !stands_inside && writable && is_on_its_mount()
 }
 
-/// Returns the mount ID of a path, or `None` if the kernel does not report it. A bind mount of the
-/// same device has its own ID.
+/// Returns the mount ID of a path, or `None` if the kernel does not report the ID. A bind mount of
+/// the same device has its own ID.
 fn mount(path: &Path) -> Option<u64> {
     let number = match statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID) {
         Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => Some(found.stx_mnt_id),
@@ -97,8 +98,7 @@ fn mount(path: &Path) -> Option<u64> {
     number.filter(|&number| number != 0)
 }
 
-/// Returns the mount ID as [`mount`] does, for kernels whose `statx` does not report it (before
-/// Linux 5.8).
+/// Like [`mount`], but for kernels whose `statx` does not report the mount ID (before Linux 5.8).
 fn mount_of_open(path: &Path) -> Option<u64> {
     let open = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", open.as_raw_fd())).ok()?;

@@ -1,13 +1,13 @@
-//! The metadata entry [`KEY`] stores properties of columns that tensors cannot express: the order,
-//! types and lists of the columns, and the schema's own hints. The entry is JSON:
+//! The metadata entry [`KEY`] stores information about columns that tensors cannot express: the
+//! order, types and lists of the columns, and the schema's own hints. The entry is JSON:
 //!
 //! ```json
 //! {"metadata": {"ferry.message": "example"},
 //!  "columns": [{"name": "at", "type": "Timestamp(µs)", "nullable": true, "shape": [null, 3]}]}
 //! ```
 //!
-//! The type is that of the innermost values, in the notation of the Rust `arrow` crates. The shape
-//! has one entry per level of lists: the fixed length, or null if the length varies.
+//! The type is the type of the innermost values, in the notation of the Rust `arrow` crates. The
+//! shape has one entry per level of lists: the fixed length, or null if the length varies.
 
 use arrow_schema::{DataType, Metadata};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ const OWN: &str = "ferry.";
 /// Maximum length in bytes of a type's name. The longest part of such a name is a time zone.
 const MAX_TYPE_BYTES: usize = 128;
 
-/// The properties of a schema that the metadata entry stores.
+/// The information about a schema that the metadata entry stores.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnsMetadata {
     /// The hints of the schema itself, rather than of a column.
@@ -32,7 +32,7 @@ pub(crate) struct ColumnsMetadata {
     pub columns: Vec<ColumnMetadata>,
 }
 
-/// The properties of a column that the metadata entry stores.
+/// The information about a column that the metadata entry stores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnMetadata {
     pub name: String,
@@ -50,7 +50,7 @@ pub(crate) struct ColumnMetadata {
 }
 
 impl ColumnsMetadata {
-    /// Returns these properties as the text of the metadata entry.
+    /// Returns the string that the metadata entry contains.
     pub(crate) fn text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| tensorferry_sdk::Error::plugin(e.to_string()))
     }
@@ -61,7 +61,7 @@ impl ColumnsMetadata {
         serde_json::from_str(text).unwrap_or_default()
     }
 
-    /// Returns a map from the name of each column to its position and properties.
+    /// Returns a map from each column's name to the column's position and the information about it.
     #[must_use]
     pub(crate) fn by_name(&self) -> HashMap<&str, (usize, &ColumnMetadata)> {
         self.columns

@@ -37,8 +37,8 @@ pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
             taken.extend(parts);
         }
     }
-    // A tensor that marks the present values of another tensor is not a column, even if it comes
-    // before that tensor.
+    // A tensor that marks the present values of another tensor is not a column, even if the marking
+    // tensor precedes the other tensor.
     let dense = |place: &usize| !taken.contains(place);
     let masks: BTreeSet<usize> = (0..tensors.len())
         .filter(dense)

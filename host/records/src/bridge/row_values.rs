@@ -31,7 +31,7 @@ pub(super) enum ValueLayout {
     /// Contiguous bytes of strings: the tensor with the ends of the strings, and the total number
     /// of bytes.
     Bytes(usize, u64),
-    /// Strings, all of which have this length in bytes.
+    /// Strings that all have this length in bytes.
     FixedBytes(i32),
 }
 
@@ -208,7 +208,7 @@ impl<'a> StringReader<'a> {
     }
 }
 
-/// Converts positions in a tensor to Arrow offsets, the first of which is 0.
+/// Converts positions in a tensor to Arrow offsets, which start at 0.
 pub(super) fn offsets(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
     let first = ends.first().copied().unwrap_or(0);
     let offset = |&end: &u64| {

@@ -11,8 +11,9 @@ use tensorferry_tensors::logical::Logical;
 /// The tensors of a catalog, read by position.
 pub(super) struct TensorWindows<'a> {
     logical: &'a Logical<'a>,
-    /// Tensors that are stored in several pieces. They are copied to a file once, because they are
-    /// read in many windows. Each entry contains the tensor's index and its offset in the file.
+    /// Tensors that are stored in several pieces. Such tensors are copied to a file once, because
+    /// they are read in many windows. Each entry contains the tensor's index and its offset in the
+    /// file.
     held: BTreeMap<usize, u64>,
     file: Option<File>,
     end: u64,

@@ -143,7 +143,7 @@ fn kept(schema: &SchemaRef, paths: &[ColumnPath]) -> ColumnsMetadata {
             nullable: field.is_nullable(),
             shape: path.shape(),
             // The entry stores all metadata of the column, because tensors have no other location
-            // for it. A conversion back to records restores it.
+            // for this metadata. A conversion back to records restores the metadata.
             metadata: field.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         }
     };

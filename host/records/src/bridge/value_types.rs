@@ -4,11 +4,11 @@ use crate::encoding::is_text;
 use arrow_schema::{DataType, IntervalUnit};
 use tensorferry_sdk::{Dtype, arrow_schema};
 
-/// Returns the dtype for a column's values, or `None` if no tensor can store them unchanged.
+/// Returns the dtype for a column's values, or `None` if no tensor can store the values unchanged.
 #[must_use]
 pub(super) fn dtype(leaf: &DataType) -> Option<Dtype> {
     Some(match leaf {
-        // A column of nulls becomes false values, all of which are marked as missing.
+        // A column of nulls becomes false values that are all marked as missing.
         DataType::Boolean | DataType::Null => Dtype::BOOL,
         DataType::Int8 => Dtype::I8,
         DataType::Int16 => Dtype::I16,

@@ -29,7 +29,7 @@ pub(super) fn compare(
     Ok(Found { differences: Differences::Records(found), losses, notes: session.take_notes() })
 }
 
-/// Returns the losses that have been found so far in both inputs.
+/// Returns the losses that the two inputs have reported so far.
 fn check(request: &Compared<'_>, a: &Rows<'_>, b: &Rows<'_>) -> Result<Vec<Loss>> {
     let losses = [a.losses()?, b.losses()?].concat();
     request.losses.check(&losses)?;

@@ -61,8 +61,8 @@ fn records(
 ) -> RecordsRecord {
     let WrittenRecords { format, schema, files, .. } = written;
     let found = hasher.finish();
-    // A loss that names a column means that the column was not written completely. Such a column
-    // does not get a digest.
+    // A reported loss that names a column means that the column was not written completely. Such a
+    // column does not get a digest.
     let is_lost =
         |name: &str| report.losses.iter().any(|loss| loss.what == name && loss.severity != Severity::Note);
     let digest = |of: &FileRows, field: &FieldRef| {

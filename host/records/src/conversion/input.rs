@@ -1,5 +1,5 @@
 //! Records for an output. The records are read from an input or created from tensors, and steps are
-//! applied to them.
+//! applied to the records.
 
 use crate::flow::Flow;
 use crate::rows::Rows;

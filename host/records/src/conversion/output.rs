@@ -82,7 +82,7 @@ struct RecordOutput<'a> {
     /// The plan, which is dropped before the writer that created it.
     plan: Box<dyn RecordPlan>,
     /// The names of the files that contain rows. Rolled files get their final names after they are
-    /// written. Until then, this list contains the name of one of them.
+    /// written. Until then, this list contains the name of one rolled file.
     names: Vec<String>,
     /// Losses that are known from the schema before any row is written.
     planned_losses: Vec<Loss>,
@@ -162,8 +162,8 @@ impl<'a> RecordOutput<'a> {
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
 
-    /// Compares the output as [`compare_back`](Self::compare_back) does, but reads it back with the
-    /// types of `schema`.
+    /// Like [`compare_back`](Self::compare_back), but reads the output back with the types of
+    /// `schema`.
     fn compare_by_schema(
         &self,
         stage: &dyn Staging,
@@ -381,8 +381,8 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn verify(&self, stage: &dyn Staging, report: &mut Report) -> Result<()> {
         let sent = self.input.schema()?;
-        // The input's losses are first in the list. They are skipped, because values that the
-        // reader could not represent were never sent to the writer.
+        // The input's losses are first in the list. These losses are skipped, because values that
+        // the reader could not represent were never sent to the writer.
         let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
         let description = &self.context.target.format.description;
         let told = options::text_options(description, &self.context.request.output.options);

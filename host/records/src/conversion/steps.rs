@@ -61,7 +61,7 @@ pub fn check_row_wise(step: AnyStep) -> Result<()> {
     Err(Error::usage(why).context(step))
 }
 
-/// Returns the step if it works on records. `on_tensors` is the error message for a step on
+/// Returns the step, if the step works on records. `on_tensors` is the error message for a step on
 /// tensors. `crossing` is the error message for a step that converts between tensors and records.
 pub(super) fn record_step(step: AnyStep, on_tensors: &str, crossing: &str) -> Result<Step<RecordAction>> {
     match step.action {

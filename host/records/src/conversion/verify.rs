@@ -15,8 +15,8 @@ use tensorferry_core::read::file_group::files_alone;
 use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Error, LossKind, Purpose, Result, Severity, arrow_schema, hex};
 
-/// Reads the records back, file by file, and compares them. Columns and files with losses are not
-/// compared.
+/// Reads the records back, file by file, and compares them with the receipt. Columns and files with
+/// losses are not compared.
 pub(super) fn rows(
     checked: &mut Checked,
     source: &FileSource,
@@ -103,7 +103,7 @@ fn renamed<'a>(records: &'a RecordsRecord, losses: &'a [LossRecord<'_>]) -> impl
 }
 
 /// Returns whether a loss is about lost records rather than about a column. Older receipts do not
-/// count lost records per file, and record them only as such losses.
+/// count lost records per file, and record such records only as losses.
 fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     losses.iter().any(|loss| {
         loss.kind == LossKind::Record.word()
@@ -113,8 +113,8 @@ fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
 }
 
 /// Returns the settings for hashing a column in its original type. Returns `None` if columns of
-/// this type are not hashed, or if the type that is read back does not allow it. A column that is
-/// missing from the output counts as a column of missing values.
+/// this type are not hashed, or if the type that is read back cannot be hashed as the original
+/// type. A column that is missing from the output counts as a column of missing values.
 fn compared(column: &ColumnRecord, schema: &Schema) -> Option<HashedColumn> {
     let hashed = HashedColumn::new(&column.name, &column.word)?;
     let found = schema.field_with_name(&column.name);

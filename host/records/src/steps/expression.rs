@@ -219,8 +219,8 @@ impl Expression {
     }
 }
 
-/// Returns a column and a list of values, if the parts of an `or` test whether this column equals
-/// one of these values.
+/// Returns a column and a list of values, if each part of an `or` tests whether this column equals
+/// one of the values.
 fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     let mut column = None;
     let mut values = Vec::new();
@@ -423,8 +423,8 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
 
 type Order = Box<dyn Fn(usize, usize) -> Option<Ordering>>;
 
-/// Returns a function that compares values of two columns of one type. It returns `None` if one of
-/// the values is NaN.
+/// Returns a function that compares values of two columns of one type. The returned function
+/// returns `None` if one of the values is NaN.
 fn order(a: &ArrayRef, b: &ArrayRef) -> Result<Order> {
     if let (Some(a), Some(b)) = (a.as_primitive_opt::<Float64Type>(), b.as_primitive_opt::<Float64Type>()) {
         let (a, b) = (a.clone(), b.clone());
@@ -495,7 +495,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// Misspelled operators, and the operators that users mean by them.
+/// Misspelled operators, each with the operator that users mean.
 const TURNED: [(&str, &str); 2] = [("=>", ">="), ("=<", "<=")];
 
 /// Operators and parentheses. Longer operators precede their prefixes.

@@ -1,6 +1,7 @@
 //! Narrowing determines the rows and columns that a reader can leave out because no step needs
 //! them. All steps are still applied to the remaining rows, with one exception. If the reader has
-//! already applied a window or dropped columns, the step does not do so again.
+//! already applied a window or dropped columns, the step does not apply the window or drop the
+//! columns again.
 
 use super::expression::Expression;
 use super::{RecordAction, Upstream};
@@ -95,8 +96,8 @@ impl Narrowing {
         }
         if let Some((place, gone)) = dropped {
             if filtered.iter().any(|path| path.first().is_some_and(|column| gone.contains(column))) {
-                // A filter needs some of the dropped columns, so the reader must read them and the
-                // step must drop them.
+                // A filter needs some of the dropped columns, so the reader must read these columns
+                // and the step must drop them.
                 return narrowing;
             }
             narrowing.dropped = Some(place);

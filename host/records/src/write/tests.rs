@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_publish::stage::{Destination, DestinationKind, Stage};
 use tensorferry_sdk::{ErrorKind, LossSink};
 
-/// A plan with two files. The encoding of a piece consists of its numbers, each repeated a number
-/// of times that depends on its value. The writer returns the count of numbers as the piece's note.
+/// A plan with two files. The encoding of a piece consists of its numbers. Each number is repeated,
+/// and its value determines how often. The writer returns the count of numbers as the piece's note.
 struct Repeated([String; 2]);
 
 /// Returns the encoding of one number of a piece.

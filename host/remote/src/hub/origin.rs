@@ -144,7 +144,7 @@ impl Origin for HubOrigin {
                     continue;
                 }
                 // The content of a file at a commit never changes, but each signed URL may return a
-                // different `ETag` for it.
+                // different `ETag` for the content.
                 let version = Version {
                     len: self.file.len,
                     etag: current.etag.clone(),

@@ -16,8 +16,7 @@ pub(super) struct KnownFile {
     pub(super) len: u64,
     /// The SHA-256 digest of a large (LFS) file, as hexadecimal digits.
     pub(super) sha256: Option<String>,
-    /// Name of the file's blob in git. For a large file, this is the blob that contains the LFS
-    /// pointer.
+    /// Name of the file's blob in git. For a large file, the blob contains the LFS pointer.
     pub(super) oid: String,
 }
 

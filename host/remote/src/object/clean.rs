@@ -1,5 +1,5 @@
-//! Aborts uploads that are unfinished because their run was killed. Until then, the store keeps the
-//! uploaded parts and charges for them.
+//! Aborts uploads that are unfinished because their run was killed. Until an upload is aborted, the
+//! store keeps the uploaded parts and charges for them.
 
 use super::Store;
 use super::manner::Manner;
@@ -97,7 +97,7 @@ fn element(xml: &str, name: &str) -> Option<String> {
     unescaped(text)
 }
 
-/// Decodes XML escapes. Returns `None` if they are invalid.
+/// Decodes XML escapes. Returns `None` if an escape is invalid.
 fn unescaped(text: &str) -> Option<String> {
     let mut parts = text.split('&');
     let mut all = parts.next()?.to_owned();

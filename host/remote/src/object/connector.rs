@@ -1,6 +1,6 @@
-//! The HTTP layer of all object stores, which replaces the HTTP layer of `object_store`. It adds
-//! retries with `Retry-After`, redirects that do not forward secrets, and a minimum rate. It also
-//! limits the size of lists and error responses. Requests for credentials that are sent to the
+//! The HTTP layer of all object stores, which replaces the HTTP layer of `object_store`. This layer
+//! adds retries with `Retry-After`, redirects that do not forward secrets, and a minimum rate. It
+//! also limits the size of lists and error responses. Requests for credentials that are sent to the
 //! machine's metadata address have a short time limit.
 
 use super::listing::readable;
@@ -77,7 +77,7 @@ impl HttpService for Connector {
     }
 }
 
-/// Wraps an error so that `object_store` returns it without a retry.
+/// Wraps an error so that `object_store` returns the error without a retry.
 fn failed(trouble: Trouble) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, trouble)
 }

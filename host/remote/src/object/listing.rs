@@ -60,12 +60,12 @@ const ENTRIES: [(&str, &str); 4] =
     [("Contents", "Key"), ("CommonPrefixes", "Prefix"), ("Blob", "Name"), ("BlobPrefix", "Name")];
 
 /// Removes entries from an XML list if their names are not valid paths. Because of one such name,
-/// `object_store` would reject the whole list. It would also treat `/a` as `a`.
+/// `object_store` would reject the whole list. `object_store` would also treat `/a` as `a`.
 pub(super) fn readable(xml: &[u8]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(xml) else { return xml.to_vec() };
     let next = |entry: &str, from: usize| Some(from + text[from..].find(&format!("<{entry}>"))?);
     // The next position of each kind of element. A position is updated only when the loop has
-    // passed it, so the list is scanned only once for each kind.
+    // passed it, so the list is scanned only once for each kind of element.
     let mut starts = ENTRIES.map(|(entry, _)| next(entry, 0));
     let (mut kept, mut at) = (String::with_capacity(text.len()), 0);
     while let Some((start, kind)) =

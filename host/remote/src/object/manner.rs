@@ -1,5 +1,5 @@
-//! Request options that `object_store` does not support. They are stored in the current task, from
-//! which the [connector](super::connector) reads them when it sends the request.
+//! Request options that `object_store` does not support. The options are stored in the current
+//! task. The [connector](super::connector) reads them from the task when it sends the request.
 
 use object_store::azure::{AzureAuthorizer, AzureCredential};
 use object_store::client::HttpRequest;
@@ -17,8 +17,8 @@ pub(super) struct Manner {
     pub(super) is_tried_once: bool,
     /// A condition that is added to the request, because `object_store` does not support it.
     pub(super) condition: Option<(HeaderName, HeaderValue)>,
-    /// The Azure credential. The request is signed again with it if the signature covers the
-    /// condition.
+    /// The Azure credential. If the signature covers the condition, the request is signed again
+    /// with this credential.
     pub(super) azure: Option<Arc<AzureCredential>>,
 }
 

@@ -21,11 +21,11 @@ pub(super) struct Profile {
 }
 
 /// Time for which keys are used before ferry reads the files again, or runs the credential program
-/// again. This is short enough to renew keys that are valid for an hour.
+/// again. The time is short enough to renew keys that are valid for an hour.
 const GOOD_FOR: Duration = Duration::from_secs(300);
 
 impl Profile {
-    /// Reads a profile. Returns `None` if neither file contains it.
+    /// Reads a profile. Returns `None` if neither file contains the profile.
     pub(super) fn read(settings: &Settings, name: &str) -> Result<Option<Self>> {
         let file = |variable: &str, default: &str| {
             settings.variable(variable).map(PathBuf::from).or_else(|| Some(settings.home()?.join(default)))
@@ -98,7 +98,8 @@ fn section(text: &str, header: &str) -> Option<BTreeMap<String, String>> {
     found
 }
 
-/// The credentials of a profile. They are read again regularly, in case they have changed.
+/// The credentials of a profile. The credentials are read again regularly, in case they have
+/// changed.
 pub(super) struct ProfileCredentials {
     engine: Arc<Engine>,
     name: String,
@@ -116,9 +117,9 @@ impl ProfileCredentials {
         Self { engine: Arc::clone(engine), name: profile.name }
     }
 
-    /// Returns valid keys, and renews them if necessary. Concurrent callers wait for the same
-    /// renewal, even if they use different buckets. The program that prints the keys must not run
-    /// twice at the same time, because it may prompt the user or write a file.
+    /// Returns valid keys, and renews the keys first if necessary. Concurrent callers wait for the
+    /// same renewal, even if they use different buckets. The program that prints the keys must not
+    /// run twice at the same time, because it may prompt the user or write a file.
     async fn keys(&self) -> Result<Arc<AwsCredential>> {
         let mut known = Arc::clone(&self.engine.process()?.keys).lock_owned().await;
         let holds = |since: Instant| since.elapsed() < GOOD_FOR && self.engine.renewal.holds(since);

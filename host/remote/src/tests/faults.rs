@@ -85,8 +85,8 @@ fn a_wrong_length_is_a_cut_body() {
         let reply = Reply::careless(request, &served, "\"a\"");
         let len = reply.body.len();
         match request.number {
-            // One response has a Content-Length that is too long for its body, and the next has one
-            // that is too short.
+            // One response has a Content-Length that is too long for its body, and the next
+            // response has a Content-Length that is too short.
             1 => reply.with("Content-Length", len + 10).in_manner(Manner::Cut(len)),
             2 => reply.with("Content-Length", len / 2),
             _ => reply,

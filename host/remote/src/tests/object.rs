@@ -109,8 +109,8 @@ fn a_large_object_survives_what_stores_do() {
 
 #[test]
 fn an_object_that_is_replaced_is_told() {
-    // Three cases: the object is replaced in a store that ignores conditions, it is replaced in a
-    // store that supports conditions, or it is deleted.
+    // Three cases: the object is replaced in a store that ignores conditions, the object is
+    // replaced in a store that supports conditions, or the object is deleted.
     let other = |request: &crate::testing::server::Request| {
         let mut request = request.clone();
         request.headers.remove("if-match");
@@ -291,7 +291,7 @@ fn files_that_are_opened_in_another_order_than_was_said_are_opened() {
     for (number, path) in paths.iter().enumerate().rev() {
         assert_eq!(place.open(path).unwrap().stamp().len, number as u64);
     }
-    // No object is requested twice, even if its early opening was still waiting for a permit.
+    // No object is requested twice, even if its announced opening was still waiting for a permit.
     assert_eq!(server.requests().len(), 151);
 }
 

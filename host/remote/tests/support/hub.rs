@@ -1,6 +1,6 @@
-//! A test Hub that behaves like the real Hub. It has revisions, paged trees, tokens and gated
-//! repositories, and redirects to signed URLs of files on another host. `huggingface_hub` can read
-//! from it.
+//! A test Hub that behaves like the real Hub. The test Hub has revisions, paged trees, tokens and
+//! gated repositories, and redirects to signed URLs of files on another host. `huggingface_hub` can
+//! read from the test Hub.
 
 use super::server::{Reply, Request, Server};
 use serde_json::{Value, json};
@@ -30,8 +30,8 @@ struct State {
 }
 
 impl Hub {
-    /// Starts a Hub with one repository. It is available as `org/model`, `org/private` and
-    /// `org/gated`, under its old name `org/old`, and as the dataset `org/data`.
+    /// Starts a Hub with one repository. The repository is available as `org/model`, `org/private`
+    /// and `org/gated`, under its old name `org/old`, and as the dataset `org/data`.
     pub(crate) fn start(files: Files) -> Self {
         let signature = Arc::new(AtomicUsize::new(1));
         let state = Arc::new(State {
@@ -72,7 +72,7 @@ fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns a name for a blob. In git it is the SHA-1 digest, but any forty digits work here.
+/// Returns a name for a blob. In git, the name is the SHA-1 digest, but any forty digits work here.
 fn oid(bytes: &[u8]) -> String {
     hex(bytes)[..40].to_owned()
 }

@@ -1,6 +1,6 @@
-//! The process that tests a library against the rules. Before each test, it writes the name of the
-//! next input to its standard output. After all tests, it writes the results. If the process ends
-//! early, the library has caused this.
+//! The process that tests a library against the rules. Before each test, the process writes the
+//! name of the next input to its standard output. After all tests, the process writes the results.
+//! If the process ends early, the library is the cause.
 
 use super::report::{Format, Rule, Violation};
 use super::sample;

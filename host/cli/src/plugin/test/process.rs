@@ -25,8 +25,8 @@ const TICK: Duration = Duration::from_millis(20);
 const ACCEPTED: (&str, &str) = ("B1", "the host accepts the library");
 const COMES_BACK: (&str, &str) = ("B2", "no call ends the process or hangs");
 
-/// Tests each format of a library. If the library ends the test process, it violates a rule, and
-/// the results of the other rules are lost.
+/// Tests each format of a library. If the library ends the test process, the library violates a
+/// rule, and the results of the other rules are lost.
 pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
     let mut process = Process::start(command, None)?;
     let mut last = (String::new(), "opening the library".to_owned());
@@ -61,7 +61,7 @@ pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
     }
 }
 
-/// Runs the suite again until it reaches an input, and saves the files of this input.
+/// Runs the suite again until the suite reaches the given input, and saves that input's files.
 fn kept(command: &TestPlugin, input: &str) -> Option<PathBuf> {
     command.keep.as_ref()?;
     let mut process = Process::start(command, Some(input)).ok()?;
@@ -119,7 +119,7 @@ impl Process {
         }
     }
 
-    /// Returns the memory of the process in bytes, or 0 if the system does not report it.
+    /// Returns the memory of the process in bytes, or 0 if the system does not report this value.
     fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let resident = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
@@ -136,7 +136,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Kills the process first, so that this does not wait for a process that hangs.
+        // Kills the process first, so that the following wait does not block on a process that
+        // hangs.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -5,8 +5,8 @@ use std::path::Path;
 use tensorferry_sdk::conformance::Sample;
 use tensorferry_sdk::{Entry, Error, Result};
 
-/// Maximum size of a sample in bytes. With a larger sample, the test would take minutes, even if it
-/// damaged only some of the bytes.
+/// Maximum size of a sample in bytes. With a larger sample, the test would take minutes, even if
+/// the test damaged only some of the bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Loads a file or a folder. With a file, also loads the files next to it whose names begin with

@@ -24,7 +24,7 @@ impl RecordWriter for Writer {
         let mut columns: Vec<(usize, Column)> = Vec::new();
         for (place, field) in schema.fields().iter().enumerate() {
             let Some(column) = Column::of(field) else {
-                // A column that is missing from the output is a loss, which is reported to the user.
+                // A column that is missing from the output is reported to the user as a loss.
                 let why = format!("a tray holds int64, float64 and text under short names, and not {}", field.data_type());
                 losses.loss(Loss::new(LossKind::Record, field.name(), why))?;
                 continue;

@@ -19,7 +19,7 @@ impl TensorReader for Reader {
             return Err(Error::unsupported("a tray is one file").found(source.entry().name()));
         };
         let file = source.open(path)?;
-        // `read_vec` checks a length against the file and the limits before it allocates.
+        // `read_vec` checks a length against the file and the limits before allocating memory.
         let start = MAGIC.len() as u64;
         let head = source.read_vec(file, 0, start + 8, context.limits())?;
         let (magic, numbers) = head.split_at(MAGIC.len());

@@ -23,7 +23,7 @@ impl TensorWriter for Writer {
                     entries.extend(entry);
                     kept.push(id);
                 }
-                // A tensor that is missing from the output is a loss, which is reported to the user.
+                // A tensor that is missing from the output is reported to the user as a loss.
                 Err(why) => layout.omit(id, why)?,
             }
         }

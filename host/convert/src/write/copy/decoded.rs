@@ -14,7 +14,7 @@ use tensorferry_sdk::{ByteSink, Context, Layout, Result, Storage, StorageId, Sto
 use tensorferry_tensors::stored::{Stored, behind};
 
 /// Minimum size in bytes. Shorter storages are copied in windows, because a separate write for each
-/// storage would cost more than it saves.
+/// storage would cost more time than it saves.
 const SHORTEST: u64 = 256 << 10;
 
 /// An encoded storage, and the location of its decoded bytes in an output file.

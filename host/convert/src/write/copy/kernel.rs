@@ -1,7 +1,7 @@
 //! Copies extents in the kernel. `copy_file_range` moves no bytes on file systems that can share
 //! blocks between files, and on network file systems whose server makes the copy. On other file
-//! systems, it was slower in measurements than reading into a buffer and writing the buffer, so it
-//! is not used there.
+//! systems, `copy_file_range` was slower in measurements than a read and a write with a buffer, so
+//! it is not used there.
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
@@ -14,7 +14,7 @@ use tensorferry_sdk::{Context, Result, StorageId};
 use tensorferry_tensors::stored::Stored;
 
 /// Minimum size in bytes. Shorter extents are copied in windows, because a separate call for each
-/// extent would cost more than it saves.
+/// extent would cost more time than it saves.
 const SHORTEST: u64 = 256 << 10;
 
 /// Magic numbers (`statfs(2)`) of file systems that can share whole blocks: btrfs, xfs, bcachefs,

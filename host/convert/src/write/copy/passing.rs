@@ -1,6 +1,6 @@
 //! Computes digests for a receipt from the bytes in the copy's buffers. These are digests of the
 //! tensors' content and, if the algorithm is BLAKE3, of the input and output files. Bytes that are
-//! not in the buffers, or that are there in a different form, are read afterwards.
+//! not in the buffers, or whose form in the buffers differs, are read afterwards.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -41,7 +41,7 @@ struct ContentParts {
 
 impl Passing {
     /// Returns a state in which no bytes are hashed. `algorithm` is used for the file digests.
-    /// SHA-256 needs the bytes of a file in order, so the copy does not compute it.
+    /// SHA-256 needs the bytes of a file in order, so the copy does not compute SHA-256 digests.
     pub(super) fn new(layout: &Layout, logical: &Logical<'_>, algorithm: Algorithm) -> Result<Self> {
         let contents = logical.tensor_ids().map(|_| OnceLock::new()).collect();
         if algorithm == Algorithm::Sha256 {

@@ -20,8 +20,8 @@ struct ChecksumRange {
     seen: Mutex<SeenSums>,
 }
 
-/// All ranges whose checksums are needed. These are either storages that have a digest, or ranges
-/// of output files for which the layout requests a digest.
+/// All ranges whose checksums are needed. Each range is either a storage that has a digest, or a
+/// range of an output file for which the layout requests a digest.
 pub(super) struct RangeSums {
     wanted: Vec<ChecksumRange>,
     by_owner: HashMap<usize, OwnerRanges>,
@@ -31,14 +31,14 @@ pub(super) struct RangeSums {
 #[derive(Default)]
 struct OwnerRanges {
     indices: Vec<usize>,
-    /// Whether any two ranges overlap. If they do, the ranges may not be sorted by their end.
+    /// Whether any two ranges overlap. Overlapping ranges may not be sorted by their end.
     overlap: bool,
 }
 
 impl RangeSums {
     /// Collects the storages that have a digest and that a tensor uses. Two kinds of storages are
-    /// not included. Decoded storages are checked when they are decoded. Tiles, of which there may
-    /// be millions, are checked when a slab reads the whole tile.
+    /// not included. Decoded storages are checked when they are decoded. Tiles are checked when a
+    /// slab reads the whole tile, because there may be millions of them.
     pub(super) fn of_storages<'s>(
         logical: &Logical<'_>,
         tiled: impl IntoIterator<Item = &'s Slabs<'s>>,
@@ -185,7 +185,8 @@ impl ChecksumRange {
     fn add(&self, from: u64, sum: Checksum) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let SeenSums::Parts(parts) = &mut *seen else { return };
-        // This shortcut applies to most ranges, which are one small tensor in a single window.
+        // This shortcut applies to most ranges, each of which is one small tensor in a single
+        // window.
         let joined = if sum.len() == self.len() { Some(sum) } else { parts.add(from, sum) };
         if let Some(whole) = joined.filter(|joined| joined.len() == self.len()) {
             *seen = SeenSums::Whole(whole);
@@ -212,8 +213,8 @@ enum SeenSums {
 
 /// The checksums of the parts that were added. Each new part is joined with the parts next to it.
 /// Only a few parts remain if the copy advances in a few places at the same time. A part that is
-/// added twice (for two tied tensors) counts once. If it was cut at different positions the second
-/// time, some parts may not join, and the range is read back.
+/// added twice (for two tied tensors) counts once. If such a part was cut at different positions
+/// the second time, some parts may not join, and the range is read back.
 #[derive(Default)]
 struct SummedParts {
     by_start: BTreeMap<u64, Checksum>,
@@ -222,8 +223,8 @@ struct SummedParts {
 }
 
 impl SummedParts {
-    /// Adds a part. Returns the joined part that contains it. Returns `None` if a part that starts
-    /// at the same offset is at least as long.
+    /// Adds a part, and returns the joined part that contains the new part. Returns `None` if a
+    /// part that starts at the same offset is at least as long.
     fn add(&mut self, from: u64, part: Checksum) -> Option<Checksum> {
         let (mut start, mut sum) = (from, part);
         if let Some(before) = self.starts.remove(&from)
@@ -306,7 +307,7 @@ mod tests {
             parts.chunks_mut(turn).for_each(<[_]>::reverse);
             assert_eq!(added(parts.clone()).joined().unwrap().unwrap().digest(), whole, "{turn}");
         }
-        // Each part is added twice: once in the same pieces, and once in different pieces.
+        // Add each part twice: once in the same pieces, and once in different pieces.
         let twice = cut(7).into_iter().zip(cut(7)).flat_map(|(a, b)| [a, b]);
         assert_eq!(added(twice).joined().unwrap().unwrap().digest(), whole);
         let otherwise = cut(10).into_iter().rev().chain(cut(7));

@@ -6,7 +6,7 @@ use tensorferry_tensors::slabs::{DigestPolicy, SlabBuffers, Slabs};
 use tensorferry_tensors::stored::Stored;
 use tensorferry_tensors::tally::CastTally;
 
-/// A tensor that is copied in slabs. Each slab is created when it is copied.
+/// A tensor that is copied in slabs. A slab is created only when it is copied.
 pub(super) struct TiledCopy<'a> {
     pub(super) file: usize,
     /// The offset of the tensor's part in the file.

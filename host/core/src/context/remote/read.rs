@@ -11,10 +11,10 @@ use tensorferry_sdk::{Error, Result};
 /// An object that opens URLs.
 pub trait Remote: Debug + Send + Sync {
     /// Returns the place that a URL refers to, and the path in that place without leading or
-    /// trailing slashes. For example, the place is a bucket and the path is a key. For the Hub, the
-    /// place is a repository at a commit and the path is a file in it. Returns `None` if the URL's
-    /// scheme is unknown. May send requests to find the place, but does not check whether anything
-    /// exists at the path.
+    /// trailing slashes. For an object store, the place is a bucket and the path is a key. For the
+    /// Hub, the place is a repository at a commit, and the path is a file in the repository.
+    /// Returns `None` if the URL's scheme is unknown. May send requests to find the place, but does
+    /// not check whether anything exists at the path.
     fn place(&self, url: &str) -> Result<Option<(Arc<dyn RemotePlace>, String)>>;
 
     /// Returns and clears the user messages that were recorded while files were opened.
@@ -65,8 +65,8 @@ pub trait RemotePlace: Send + Sync {
         Err(read_only(self.url(path)))
     }
 
-    /// Aborts uncommitted uploads below a prefix if they are older than `older_than`. Returns their
-    /// names for display.
+    /// Aborts uncommitted uploads below a prefix that are older than `older_than`. Returns the
+    /// names of the aborted uploads for display.
     fn end_uploads(&self, prefix: &str, older_than: Duration) -> Result<Vec<String>> {
         let _ = older_than;
         Err(read_only(self.url(prefix)))

@@ -9,6 +9,6 @@ pub struct RemoteStamp {
     /// its value. A tag that begins with `sha256:` is the content's own hash in hexadecimal. If a
     /// file is read completely, ferry checks it against this hash.
     pub tag: String,
-    /// The modification time in seconds and nanoseconds, if the place reports it.
+    /// The modification time in seconds and nanoseconds, if the place reports this time.
     pub modified: (i64, i64),
 }

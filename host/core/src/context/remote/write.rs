@@ -6,7 +6,7 @@ use tensorferry_sdk::Result;
 
 #[derive(Debug, Clone, Default)]
 pub struct NewObject {
-    /// The size of the object in bytes, if it is known.
+    /// The size of the object in bytes, if the size is known.
     pub len: Option<u64>,
     /// Ranges whose bytes are known only after all other bytes have been written.
     /// [`write_late`](RemoteUpload::write_late) writes these bytes and replaces any earlier bytes
@@ -25,9 +25,9 @@ pub enum Condition {
     Any,
 }
 
-/// An object that is being written. Several threads may write its bytes in any order, and parts are
-/// uploaded while others are still being written. Nothing is visible before the commit. Dropping an
-/// uncommitted upload leaves nothing behind.
+/// An object that is being written. Several threads may write its bytes in any order. Some parts
+/// are uploaded while other parts are still being written. Nothing is visible before the commit.
+/// Dropping an uncommitted upload leaves nothing behind.
 pub trait RemoteUpload: Send + Sync {
     /// Writes bytes at an offset. Callers write each byte only once. Blocks if bytes arrive faster
     /// than they can be sent. Returns an error if this write or the upload of earlier bytes has
@@ -37,7 +37,7 @@ pub trait RemoteUpload: Send + Sync {
     /// Writes bytes of one of the [late](NewObject::late) ranges.
     fn write_late(&self, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Sets the final length, if it was unknown at the start.
+    /// Sets the final length of the object, if the length was unknown at the start.
     fn ends_at(&self, len: u64) -> Result<()>;
 
     /// Returns the final length, or the number of bytes written so far if the length was unknown at

@@ -34,7 +34,7 @@ const EXPORTED: [&str; 3] = ["openvino_model.bin", "openvino_model.xml", "frozen
 const EXPORT_FOLDERS: [&str; 2] = ["openvino", "coreml"];
 const EXPORT_PACKAGES: [&str; 2] = [".mlpackage", ".mlmodelc"];
 
-/// The files in a folder that its model was read from.
+/// The files in a folder that contain its model.
 #[derive(Debug, Default)]
 pub struct ReadFiles {
     stems: Vec<FileStem>,

@@ -31,7 +31,7 @@ const COMPANIONS: [&str; 14] = [
 /// Files that have companion suffixes but are parts of weights or records.
 const INDEXES: [&str; 4] =
     ["index.json", "state.json", "dataset_info.json", "latest_checkpointed_iteration.txt"];
-/// Substrings of the names of other files that are parts of weights or records.
+/// Substrings in the names of other files that are parts of weights or records.
 const OF_INDEXES: [&str; 2] = [".index.", ".weights.json"];
 /// Folders whose files are used by other programs but not by ferry.
 const ASSETS: [&str; 2] = ["assets", "assets.extra"];

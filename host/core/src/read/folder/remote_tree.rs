@@ -49,7 +49,7 @@ impl RemoteTree {
         if let Some(file) = known.opened.get(path) {
             return Ok(Some(Some(file.stamp().len)));
         }
-        // Listings do not contain the top folder, because it has no name.
+        // Listings do not contain the top folder, because the top folder has no name.
         if let (Some(Ok(listed)), false) = (known.listed.get(folder), path.is_empty()) {
             return Ok(listed.iter().find(|entry| entry.name == name).map(|entry| entry.len));
         }

@@ -106,7 +106,8 @@ fn training_state_beside_plain_tensors_is_left_out() {
     assert_eq!(names(&part), ["scaler", "scaler.mean", "weight"]);
     let what: Vec<&str> = left_out.iter().map(|loss| loss.what.as_str()).collect();
     assert_eq!(what, ["optim", "rng_state"]);
-    // Other values stay in the tree. A target that cannot store them reports a loss.
+    // Other values stay in the tree. A loss is reported for a target that cannot store these
+    // values.
     let walk = TreeWalk::new(&part);
     let keys: Vec<String> = walk.children(part.tree().root().unwrap()).map(|(key, _)| key).collect();
     assert_eq!(keys, ["epoch", "scaler", "scaler.mean", "weight"]);

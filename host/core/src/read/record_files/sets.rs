@@ -19,7 +19,8 @@ const SPLITS: [(&str, &[&str]); 3] = [
     ("validation", &["validation", "valid", "val", "dev"]),
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
-/// Files that list splits. The next constant is the maximum number of bytes to read from one.
+/// Files that list splits. The next constant is the maximum number of bytes to read from such a
+/// file.
 const INFO: &str = "dataset_info.json";
 const DICT: &str = "dataset_dict.json";
 const MAX_INFO: u64 = 16 << 20;
@@ -36,7 +37,7 @@ pub(super) struct Set<'a> {
     pub(super) files: Vec<&'a str>,
 }
 
-/// Returns the error for an input that has several sets, if the user has not chosen one.
+/// Returns the error for an input that has several sets if the user has not chosen a set.
 pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
     let found = sets.iter().map(|set| {
         let name = set.name.as_deref().map_or("others".to_owned(), |name| format!("{name:?}"));
@@ -98,7 +99,8 @@ impl Splits {
         Self { own, folder: source.folder().to_owned() }
     }
 
-    /// Returns the split that a file belongs to, from the name of the file or of a folder above it.
+    /// Returns the split that a file belongs to, based on the name of the file or of a folder that
+    /// contains it.
     pub(super) fn of_path(&self, path: &str) -> Option<String> {
         let own = self.own.iter().find(|name| mentions(path, name).is_some());
         if let Some(own) = own {

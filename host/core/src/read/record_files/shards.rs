@@ -14,8 +14,8 @@ pub(super) fn shard_of(name: &str) -> Option<ShardName<'_>> {
     ShardName::parse_short(name, 4).filter(|shard| ends_well(without_digest(shard.ending).1))
 }
 
-/// Splits off the digest, with its hyphen. Older versions of `datasets` wrote it after the count:
-/// `train-00000-of-00002-1c7f4e6d2a9b0c35.parquet`.
+/// Splits off the digest, with its hyphen. Older versions of `datasets` wrote this digest after the
+/// count: `train-00000-of-00002-1c7f4e6d2a9b0c35.parquet`.
 fn without_digest(ending: &str) -> (&str, &str) {
     let digits =
         ending.strip_prefix('-').map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_hexdigit).count());

@@ -60,7 +60,7 @@ fn data_sets_below(source: &FileSource, registry: &Formats, session: &Session) -
     Ok(found)
 }
 
-/// Returns the files that are record files on their own, with their format. The first one
+/// Returns the files that are record files on their own, with their format. The first file
 /// determines the format, and files in other formats are skipped.
 fn files_alone(source: &FileSource, registry: &Formats, session: &Session) -> Result<Vec<(String, String)>> {
     let mut found: Vec<(String, String)> = Vec::new();

@@ -251,7 +251,7 @@ class RayEngine:
             ready, _ = ray.wait(calls, num_returns=len(calls), timeout=0)
         events: list[Event] = []
         for call in ready:
-            # If another call has already reported the loss of the actor, this call has been
+            # If another call has already reported that the actor was lost, this call has been
             # removed.
             told = self._calls.pop(call, None)
             if told is not None:

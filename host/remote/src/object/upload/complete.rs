@@ -159,8 +159,8 @@ impl Complete {
         done.map(drop).map_err(|error| sending.trouble(&error))
     }
 
-    /// Checks the condition with a separate request and records a note. This is necessary if the
-    /// store does not support conditions for this request.
+    /// Checks the condition with a separate request and records a note. The separate request is
+    /// necessary if the store does not support conditions for the completing request.
     async fn go_without(&mut self, sending: &Sending) -> Result<()> {
         if self.condition == Condition::Any {
             return Ok(());
@@ -218,14 +218,14 @@ impl Sending {
     }
 }
 
-/// Returns the `ETag` in the tag of a stamp. Returns `None` if the tag does not contain one.
+/// Returns the `ETag` in the tag of a stamp. Returns `None` if the tag does not contain an `ETag`.
 fn etag(tag: &str) -> Option<&str> {
     tag.strip_prefix("etag:").filter(|tag| !tag.starts_with("W/"))
 }
 
 /// Computes the tag that S3 assigns to a multipart upload: the MD5 digest of the parts' MD5
 /// digests, and the number of parts. If the tags of the parts are not MD5 digests, only the number
-/// of parts is known. This happens, for example, with encryption.
+/// of parts is known. Tags are not MD5 digests if the store encrypts objects, for example.
 fn tag_of(parts: &[PartId]) -> Tag {
     let end = format!("-{}", parts.len());
     let mut all = Md5::new();

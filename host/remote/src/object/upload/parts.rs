@@ -12,7 +12,7 @@ use tensorferry_sdk::{Error, Result};
 /// Parts of equal size, except for the last part.
 pub(super) struct Parts {
     pub(super) part_bytes: u64,
-    /// The length of the object, once it is known.
+    /// The length of the object, once the length is known.
     pub(super) len: Option<u64>,
     /// End offset of the bytes that have been written so far.
     pub(super) end: u64,
@@ -151,8 +151,8 @@ impl Parts {
         self.open.get(&number).is_some_and(|part| matches!(part.place, PartPlace::Spilled))
     }
 
-    /// Removes a complete part, and returns its bytes and its memory. If the part is in the file,
-    /// the caller must pass `memory` for loading it.
+    /// Removes a complete part, and returns the part's bytes and memory. If the part is in the
+    /// temporary file, the caller must pass `memory` for loading the part.
     pub(super) fn take(&mut self, number: usize, memory: Option<Held>) -> Result<Option<(Vec<u8>, Held)>> {
         let len = self.part_len(number);
         let cut = usize::try_from(len).map_err(|_| Error::limit("a part"))?;
