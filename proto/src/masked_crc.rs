@@ -33,8 +33,8 @@ mod tests {
     #[test]
     fn no_bytes_have_the_masked_checksum_that_tensorflow_writes() {
         assert_eq!(mask(crc32c::crc32c(b"")), 0xa282_ead8);
-        // The expected values are the checksums of "abc" and of its length that TensorFlow wrote in
-        // a TFRecord frame.
+        // TensorFlow wrote a TFRecord frame that contains "abc". The expected values are this
+        // frame's checksums of "abc" and of its length.
         assert_eq!(mask(crc32c::crc32c(b"abc")).to_le_bytes(), [0x6e, 0x57, 0xf1, 0x21]);
         assert_eq!(mask(crc32c::crc32c(&3_u64.to_le_bytes())).to_le_bytes(), [0xb0, 0x99, 0x49, 0x0e]);
     }

@@ -209,10 +209,9 @@ pub fn take_varints(bytes: &[u8], values: &mut Vec<i64>) -> Result<(), WireError
 /// than four bytes, which is rare. Appends nothing if there are fewer than 64 bytes. Returns the
 /// position of the remaining bytes.
 ///
-/// The start of a varint depends on the lengths of the varints before it. The high bits of a block
-/// of 64 bytes mark the ends of all varints in the block. Decoding a varint therefore does not have
-/// to wait for the previous one. This function needs only two thirds of the time of
-/// [`take_any_varints`].
+/// The start of a varint depends on the lengths of the varints before it. In a 64-byte block, the
+/// high bits mark the ends of all varints. Decoding a varint therefore does not have to wait for
+/// the previous varint. This function needs only two thirds of the time of [`take_any_varints`].
 #[inline]
 fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
     let Some(last) = bytes.len().checked_sub(BLOCK) else { return 0 };

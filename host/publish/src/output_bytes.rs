@@ -11,13 +11,13 @@ use tensorferry_sdk::{Error, Result};
 /// An output file that is being written. Several threads may write to it, at any position.
 pub enum OutputBytes {
     Local(File),
-    /// One of many local files, not all of which are open at once.
+    /// One of many local files. Only some of these files are open at the same time.
     Pooled(PooledFile),
     /// An object that is uploaded while it is written.
     Remote(Arc<dyn RemoteUpload>),
 }
 
-/// The properties of an output file that determine how it is written.
+/// The facts about an output file that determine how the file is written.
 #[derive(Debug, Clone, Default)]
 pub struct FileShape {
     /// The length of the file in bytes; `None` if the length is not known yet.

@@ -322,6 +322,7 @@ unsafe extern "C" fn free_versioned(managed: *mut ManagedVersioned) {
 }
 
 unsafe extern "C" fn free_legacy(managed: *mut Managed) {
-    // SAFETY: according to the protocol, this is called once with what `capsule` created.
+    // SAFETY: according to the protocol, the deleter is called once, with the tensor that `capsule`
+    // created.
     drop(unsafe { Box::from_raw(Box::from_raw(managed).context.cast::<Exported>()) });
 }

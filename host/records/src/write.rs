@@ -48,7 +48,7 @@ pub struct RecordsWritten {
     /// The length of each file that the plan writes after the files that contain rows, such as an
     /// index.
     pub sealed: Vec<u64>,
-    /// The values that the writer reported as lost.
+    /// The losses of values, as reported by the writer.
     pub losses: Vec<Loss>,
     /// The number of rows that are missing from each file, according to the writer's losses.
     pub(crate) lost_rows: Vec<u64>,

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// Jobs with fewer input bytes than this are small. They use little CPU time and mostly wait for
-/// disk syncs.
+/// Jobs with fewer input bytes than this are small. Small jobs use little CPU time and mostly wait
+/// for disk syncs.
 const SMALL: u64 = 16 << 20;
 /// Number of small jobs that may run instead of one big job.
 const SMALL_JOBS: usize = 8;
-/// Minimum memory limit of a process. It applies even if the machine has less memory.
+/// Minimum memory limit of a process. This minimum applies even if the machine has less memory.
 const MIN_LIMIT: u64 = 512 << 20;
 
 /// The resources that all jobs of a run share.
@@ -107,7 +107,8 @@ impl Budget {
         Share { threads, memory, rate }
     }
 
-    /// Returns the default memory limit of a job's process: its share of the machine's memory.
+    /// Returns the default memory limit of a job's process, which is the job's share of the
+    /// machine's memory.
     pub(crate) fn limit(&self, places: usize) -> u64 {
         let most = (self.places() / places).max(1) as u64;
         (available().unwrap_or(u64::MAX / 2) / 10 * 8 / most).max(MIN_LIMIT)

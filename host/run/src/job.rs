@@ -22,7 +22,8 @@ pub struct Job {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PlannedWork {
-    /// A digest of everything that determines the output's bytes. It is the same for every attempt.
+    /// A digest of everything that determines the output's bytes. The digest is the same for every
+    /// attempt.
     pub(crate) key: String,
     /// Size of the input in bytes.
     pub(crate) bytes: u64,

@@ -54,8 +54,8 @@ use tensorferry_sdk::{Error, Result};
 pub(crate) struct Journal {
     path: PathBuf,
     log: Log,
-    /// The first line of a piece's journal. The file is created with this line when the first
-    /// record is written.
+    /// The first line of a piece's journal. Writing the first record creates the file with this
+    /// line.
     first: Option<String>,
     state: Mutex<SyncState>,
     synced: Condvar,
@@ -148,7 +148,8 @@ impl Journal {
         Self { path, log, first, state: Mutex::default(), synced: Condvar::new(), _shared: shared }
     }
 
-    /// Reads the journal without locking it. This is for commands that do not change anything.
+    /// Reads the journal without locking it. Commands that do not change anything use this
+    /// function.
     pub(crate) fn read(base: &Path) -> History {
         let mut history = History::default();
         for path in all_of(base) {
@@ -255,7 +256,7 @@ impl Journal {
     }
 }
 
-/// Returns the `NAME` of `NAME.journal.jsonl`. It is also the prefix of the files next to the
+/// Returns the `NAME` of `NAME.journal.jsonl`. `NAME` is also the prefix of the files next to the
 /// journal.
 pub(crate) fn stem(base: &Path) -> String {
     let name = without_ending(base);
@@ -275,7 +276,7 @@ fn folder_of(base: &Path) -> &Path {
     base.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the paths of the journal of a manifest, and of the journals of its shards.
+/// Returns the paths of a manifest's journal and of its shards' journals.
 fn all_of(base: &Path) -> Vec<PathBuf> {
     let stem = format!("{}.", without_ending(base));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -291,7 +292,7 @@ fn all_of(base: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Reads the journal of another run. Returns no bytes if it cannot be read.
+/// Reads the journal of another run. Returns no bytes if the journal cannot be read.
 fn read_whole(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = regular_file::open(path).and_then(|mut file| file.read_to_end(&mut bytes));

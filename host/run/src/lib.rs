@@ -17,7 +17,7 @@
 //! once.
 //!
 //! The modules are listed here in order. Each module uses only the modules before it: [`exit`],
-//! [`hint`], [`human`], [`losses`] and [`template`] (texts for people), `job`, [`report`],
+//! [`hint`], [`human`], [`losses`] and [`template`] (strings for people), `job`, [`report`],
 //! [`manifest`], `budget`, `place`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
 
 #![forbid(unsafe_code)]

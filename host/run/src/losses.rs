@@ -25,7 +25,7 @@ pub fn grouped<'a, T>(
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Returns the text of a cause without its details. These are words that contain digits (numbers
+/// Returns the text of a cause without its details. Details are words that contain digits (numbers
 /// and most dtypes), quoted names, and the text after a colon. As a result, casts from several
 /// dtypes in a model count as one cause.
 fn cause(why: &str) -> String {

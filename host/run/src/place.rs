@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// Reads a file. Returns `None` if it does not exist.
+    /// Reads a file. Returns `None` if the file does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         match self {
             Self::Local(folder) => {
@@ -122,8 +122,8 @@ impl Place {
     }
 }
 
-/// Checks that a file or a folder of a plan is not a link. A link may have been copied along with
-/// the plan, and its target may be anywhere.
+/// Checks that a plan's file or folder is not a link. A link may have been copied along with the
+/// plan, and its target may be anywhere.
 pub(crate) fn check_no_link(path: &Path) -> Result<()> {
     if !path.is_symlink() {
         return Ok(());

@@ -29,7 +29,7 @@ pub(crate) struct WorkerPool<'a> {
     pub(crate) cancelled: &'a AtomicBool,
     pub(crate) fail_fast: bool,
     /// The pool of idle processes. Each thread takes a process from this pool and returns it later.
-    /// If `None`, each thread starts its own process.
+    /// If this field is `None`, each thread starts its own process.
     pub(crate) idle: Option<&'a IdleWorkers>,
     /// For a plan, a function that determines the outcome of a job that failed here, because a
     /// different worker may have completed the job.
@@ -48,12 +48,13 @@ pub(crate) struct QueuedJob<'a> {
     pub(crate) bytes: u64,
     /// Existing files that the job's output may replace.
     pub(crate) owned: Vec<PathBuf>,
-    /// For a plan, the state of the files in `owned` when ferry decided that they may be replaced.
-    /// If the files have changed since then, a different worker has already replaced them.
+    /// For a plan, the state of the files in `owned` when ferry decided that these files may be
+    /// replaced. If the files have changed since then, a different worker has already replaced
+    /// them.
     pub(crate) seen: Vec<StampedFile>,
     /// The files that earlier runs wrote for the job's output, each with its state at that time.
     pub(crate) earlier: Vec<StampedFile>,
-    /// The state of the files in the file group when they were scanned.
+    /// The state of the file group's files at the time of the scan.
     pub(crate) scanned: Vec<StampedFile>,
     /// The reason why the job must not produce an output.
     pub(crate) refused: Option<JobFailure>,

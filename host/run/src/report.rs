@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
 /// Writes the report into a folder. Each file is written atomically. Returns the path of the HTML
-/// page. If no job had to run, the report of the previous run is kept, because it describes how the
-/// outputs were made.
+/// page. If no job had to run, the report of the previous run is kept, because the old report
+/// describes how the outputs were made.
 ///
 /// `check` is the source of the Python program `check.py`, which checks the outputs without using
 /// ferry's code. The caller passes the program, because its code contains the names of formats.

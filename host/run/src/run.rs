@@ -145,9 +145,9 @@ impl Run<'_> {
     }
 
     /// Records in this run's journal that a commit was completed, because the run that made the
-    /// commit could not record this. In a plan, a different worker may have made the commit. In
-    /// that case, the commit itself is also recorded, because the journal of that worker does not
-    /// state that it was completed.
+    /// commit could not record its completion. In a plan, a different worker may have made the
+    /// commit. In that case, the commit itself is also recorded, because that worker's journal does
+    /// not state that the commit was completed.
     fn note_done(&self, index: usize, job: &Job, commit: &Commit) -> Result<()> {
         let output = job.output().to_owned();
         if self.piece.is_some() {

@@ -1,5 +1,5 @@
-//! Links a format into the program, without a plugin. It reads text files with one number per line
-//! as tensors. Run it with `cargo run --example linked_format -- numbers.txt`.
+//! Links a format into the program, without a plugin. The format reads text files with one number
+//! per line as tensors. Run this example with `cargo run --example linked_format -- numbers.txt`.
 
 use tensorferry::{Dtype, Error, Registry, Result};
 use tensorferry_sdk::{

@@ -94,7 +94,7 @@ impl Conversion<'_> {
         self
     }
 
-    /// Sets whether the conversion fails on the first loss of data or unrequested change of
+    /// Sets whether the conversion fails on the first data loss or unrequested change of
     /// representation. Losses of an [allowed](Self::allow) kind do not count.
     pub fn strict(mut self, strict: bool) -> Self {
         self.request.losses.strict = strict;

@@ -87,8 +87,8 @@ impl OpenOptions {
         Self { unchecked: true, ..self }
     }
 
-    /// Sets whether opening fails on a loss of data. Losses of an [allowed](Self::allow) kind do
-    /// not count.
+    /// Sets whether opening fails if data would be lost. Losses of an [allowed](Self::allow) kind
+    /// do not count.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.losses.strict = strict;
@@ -176,7 +176,7 @@ struct OpenedModel {
     losses: Vec<Loss>,
     decoded: Arc<DecodedStorages>,
     by_name: BTreeMap<String, TensorId>,
-    /// For each tensor, the first tensor that it is tied to. Computed on first use.
+    /// For each tensor, the first of its tied tensors. Computed on first use.
     ties: OnceLock<Vec<TensorId>>,
     /// The storages that have been compared with their checksums; `None` if the comparison is
     /// disabled.
@@ -451,8 +451,8 @@ impl Tensor {
     ///
     /// # Safety
     /// The file must not change or shrink during the lifetime of the mapping. If another process
-    /// changes it, reading the mapping is undefined behavior in Rust. If the file shrinks, reading
-    /// past its end terminates the process with SIGBUS.
+    /// changes the file, reading the mapping is undefined behavior in Rust. If the file shrinks,
+    /// reading past its end terminates the process with SIGBUS.
     ///
     /// # Errors
     /// Returns an error if the bytes in the file differ from the bytes that [`read`](Self::read)

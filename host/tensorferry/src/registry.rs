@@ -89,8 +89,8 @@ impl Registry {
     }
 
     /// Returns this registry with a different session, which owns threads, memory, limits and a
-    /// cancel token. With the feature `remote`, if the session's `remote` is not set, it is set to
-    /// one for HTTP servers, object stores and the Hugging Face Hub.
+    /// cancel token. With the feature `remote`, a session without a `remote` gets one for HTTP
+    /// servers, object stores and the Hugging Face Hub.
     #[must_use]
     pub fn with_session(self, session: impl Into<Arc<Session>>) -> Self {
         Self { session: opening_urls(session.into()), ..self }

@@ -167,8 +167,8 @@ impl SaveOptions {
 }
 
 impl Registry {
-    /// Writes tensors to a file or folder, in the format that its name implies. The output is
-    /// complete or absent.
+    /// Writes tensors to a file or folder, in the format that the output's name implies. The output
+    /// is complete or absent.
     ///
     /// # Errors
     /// Returns an error if the output's name does not imply a format, if the output exists, or if
@@ -251,8 +251,8 @@ impl Registry {
     }
 }
 
-/// Adds the model's tree, the losses of its reader, and its metadata entries whose keys are not set
-/// yet.
+/// Adds the model's tree, the losses that its reader reported, and its metadata entries whose keys
+/// are not set yet.
 fn add_state(
     model: &Model,
     ids: &HashMap<String, TensorId>,

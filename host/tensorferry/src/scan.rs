@@ -61,7 +61,7 @@ impl Registry {
     }
 
     /// Opens some of the files of an input that was opened by [`scan_with`](Self::scan_with). Pass
-    /// the `options` of that call, with the format that it detected.
+    /// the `options` of that call, with the format that the call detected.
     ///
     /// # Errors
     /// Returns an error for any reason that [`scan_with`](Self::scan_with) lists.

@@ -1,4 +1,4 @@
-//! Statistics of tensors, and the problems of a model that these statistics show.
+//! Statistics of tensors, and the problems that these statistics reveal in a model.
 
 pub use tensorferry_convert::statistics::{
     Finding, FindingKind, ModelStatistics, StatisticsRequest, TensorStatistics, model_statistics,

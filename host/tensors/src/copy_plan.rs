@@ -17,7 +17,7 @@ const MAX_RUNS: u64 = 1 << 16;
 /// Minimum number of blocks in a storage for which a search for a pattern is worthwhile.
 const MANY_BLOCKS: usize = 16;
 
-/// A copy of some of the bytes of a part of a tensor.
+/// A copy operation for some bytes in a part of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedCopy {
     /// A copy of contiguous bytes in a storage.

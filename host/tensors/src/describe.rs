@@ -75,9 +75,9 @@ pub struct Quantization {
     pub variant: Option<String>,
     /// Number of quantized weights.
     pub weights: u64,
-    /// Number of elements in these weights.
+    /// Number of elements in the quantized weights.
     pub parameters: u64,
-    /// Size of these weights in bytes, including scales and zero points.
+    /// Size of the quantized weights in bytes, including scales and zero points.
     pub bytes: u64,
     /// Bits per element, including the element's share of the scales and zero points.
     #[serde(skip_serializing_if = "Option::is_none")]

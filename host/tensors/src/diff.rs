@@ -156,7 +156,7 @@ impl Difference {
     }
 }
 
-/// Formats a JSON value for a line of text, and shortens it if it is long.
+/// Formats a JSON value for a line of text, and shortens a long value.
 fn shown_value(json: Option<&String>) -> String {
     match json.map(|json| (json, json.char_indices().nth(MAX_SHOWN))) {
         None => "nothing".to_owned(),

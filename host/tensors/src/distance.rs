@@ -20,7 +20,8 @@ use tensorferry_sdk::Dtype;
 const BLOCK: usize = 1024;
 /// Number of parallel lanes in a loop.
 const LANES: usize = 8;
-/// A factor slightly below one. It differs from one by more than the rounding error of a product.
+/// A factor slightly below one. The factor differs from one by more than the rounding error of a
+/// product.
 const ALMOST: f64 = 1.0 - 4.0 * f64::EPSILON;
 
 /// The accepted difference between two numbers: |a - b| <= atol + rtol × |b|.
@@ -35,7 +36,7 @@ pub struct Tolerance {
 /// The distance between two tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Distance {
-    /// Elements that differ by more than the tolerance, if there is one.
+    /// Number of elements that differ, by more than the tolerance if a tolerance was set.
     pub elements: u64,
     /// Total number of elements.
     pub of: u64,
@@ -47,7 +48,7 @@ pub struct Distance {
     pub absolute: Option<Largest>,
     /// The largest relative difference.
     pub relative: Option<Largest>,
-    /// The cosine of the angle between the two tensors; `None` if one of them is zero.
+    /// The cosine of the angle between the two tensors; `None` if one of the tensors is zero.
     pub cosine: Option<f64>,
 }
 

@@ -10,7 +10,7 @@ pub enum Elements {
     Bool(Vec<bool>),
     /// Integers, or bits without a numeric meaning.
     Integer(Vec<i128>),
-    /// Floats, each of which F64 can represent exactly.
+    /// Floats that F64 can represent exactly.
     Float(Vec<f64>, Precision),
     /// Pairs of a real and an imaginary part.
     Complex(Vec<(f64, f64)>, Precision),
@@ -23,7 +23,8 @@ pub enum Elements {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     Double,
-    /// The precision of F32. It also applies to floats of 8 bits or fewer, which are shown exactly.
+    /// The precision of F32. This precision also applies to floats of 8 bits or fewer, which are
+    /// shown exactly.
     Single,
     Half,
     Brain,
@@ -45,8 +46,8 @@ impl Precision {
 
 /// Converts a number to an F32 whose last bit is set if the conversion dropped any bits. The result
 /// can therefore be rounded again to fewer bits. The conversion from F64 in the crate `half` is not
-/// used, because it uses only 20 bits of the mantissa. It treats numbers near the midpoint between
-/// two floats as the midpoint itself.
+/// used, because that conversion uses only 20 bits of the mantissa. It treats numbers near the
+/// midpoint between two floats as the midpoint itself.
 fn to_odd(value: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "the cut off part is checked below")]
     let nearest = value as f32;
@@ -76,8 +77,8 @@ impl Elements {
     }
 }
 
-/// Returns whether individual values can be decoded from a dtype's bytes. This is not possible for
-/// block dtypes that a format defines.
+/// Returns whether individual values can be decoded from a dtype's bytes. Values of block dtypes
+/// that a format defines cannot be decoded individually.
 #[must_use]
 pub fn has_values(dtype: Dtype) -> bool {
     dtype == Dtype::STR || bits(dtype).is_some() || decode(dtype, &[]).is_some()
@@ -174,7 +175,7 @@ pub fn texts(mut bytes: &[u8]) -> Vec<&[u8]> {
     texts
 }
 
-/// Decodes floats to F64, which can represent each of them exactly.
+/// Decodes floats to F64, which can represent each float exactly.
 fn doubles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f64>> {
     let width = dtype.info()?.element_bytes()? as usize;
     let mut wide = vec![0; bytes.len() / width * size_of::<f64>()];

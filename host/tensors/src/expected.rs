@@ -9,7 +9,7 @@ use tensorferry_sdk::{Catalog, Error, Result};
 
 pub(crate) type Expected = BTreeMap<String, ExpectedTensor>;
 
-/// The expected properties of one tensor. Properties that the file does not specify are not
+/// The expected dtype and shape of one tensor. A value that the file does not specify is not
 /// compared.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ExpectedTensor {

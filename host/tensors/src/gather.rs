@@ -66,7 +66,7 @@ impl StridedCopy {
     }
 
     /// Merges dimensions that are contiguous on both sides, and merges the fastest dimensions with
-    /// the run if they are contiguous.
+    /// the run if these dimensions are contiguous.
     fn folded(mut self) -> Self {
         let mut dims = std::mem::take(&mut self.dims);
         dims.retain(|dim| dim.len != 1);
@@ -206,7 +206,7 @@ impl StridedCopy {
     }
 }
 
-/// The positions of a tile's source bytes in the buffer into which they were read.
+/// The positions of a tile's source bytes in the read buffer.
 struct Buffered {
     /// For each dimension, the distance in bytes from one index to the next.
     strides: Vec<i64>,
@@ -309,8 +309,8 @@ impl Tile<'_> {
         buffer.resize(size(slots * best_extent), 0);
 
         let mut strides = vec![0_i64; dims.len()];
-        // The lowest byte of the bytes that one read covers. If a stride is negative, this byte is
-        // at the last index of the dimension.
+        // The lowest byte that one read covers. If a stride is negative, this byte is at the last
+        // index of the dimension.
         let mut first = 0_i64;
         for &d in inner {
             strides[d] = dims[d].from;

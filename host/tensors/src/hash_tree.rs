@@ -146,7 +146,7 @@ struct Rest<'a, R> {
     known: &'a Subtrees,
     session: &'a Session,
     read: R,
-    /// One buffer for each thread that has read bytes.
+    /// Read buffers, one for each thread that has read bytes.
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 

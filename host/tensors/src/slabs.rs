@@ -1,5 +1,5 @@
 //! A tensor with many tiles is copied in boxes, which are called slabs. A slab contains as many
-//! whole tiles as fit in the memory budget. It is extended along the fastest axes of the
+//! whole tiles as fit in the memory budget. A slab is extended along the fastest axes of the
 //! destination first, so that the written runs are long. Slabs are also used for tensors whose rows
 //! are split into adjacent pieces, such as weights that are split by columns. The rows are
 //! assembled in the slab and written together. Each slab is created when it is needed, so that
@@ -185,7 +185,7 @@ impl<'a> Slabs<'a> {
                 }
             }
         }
-        // A storage that was not read in one piece is checked now.
+        // If a storage was not read in one piece, the code below checks it.
         stored.check_digests(&unchecked.into_iter().collect::<Vec<_>>())?;
         Ok(lost)
     }

@@ -29,7 +29,7 @@ use tensorferry_sdk::{
 /// temporary files.
 pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
 
-/// The storages of an input's catalog, or of a part of that catalog.
+/// The storages of an input's catalog or of a part of the catalog.
 pub struct Stored<'a> {
     input: &'a TensorInput,
     session: &'a Session,
@@ -48,8 +48,8 @@ pub struct DecodedStorages {
     pieces: RecentPieces,
 }
 
-/// Maximum length in bytes of a piece. A piece is an encoded part of a joined storage that is
-/// decoded when it is read, and kept only for a short time.
+/// Maximum length in bytes of a piece. A piece is an encoded part of a joined storage. Reading the
+/// piece decodes it, and the decoded bytes are kept only for a short time.
 pub const MAX_PIECE: u64 = 4 << 20;
 
 /// A value that is computed on first use, or the error that occurred. If the computation was

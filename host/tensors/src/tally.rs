@@ -1,7 +1,7 @@
 //! Counts the values that casts change, separately for each tensor. The copy counts the changes in
 //! the bytes that it writes. For some bytes, the copy cannot determine the tensor that contains
 //! them (storages with several views, streamed files). Such tensors are read once more. Each
-//! element of the output is counted once, even if it is read several times.
+//! element of the output is counted once, even if the element is read several times.
 
 use crate::cast::{CastLosses, ReadObserver};
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};

@@ -20,7 +20,7 @@ static int32_t push(FerryByteSink output, const Buffer *buffer, FerryErrorSink e
   return output.table->write(output.self, bytes, err);
 }
 
-/* A column that is missing from the output is a loss, which is reported to the user. */
+/* A column that is missing from the output is reported to the user as a loss. */
 static int32_t lose(FerryLossSink losses, const struct ArrowSchema *column, const char *name, FerryErrorSink err) {
   char why[200];
   snprintf(why, sizeof why, "a tray holds int64, float64 and text under short names, and not Arrow's %s%.100s",

@@ -137,7 +137,7 @@ pub(super) fn finish(set: &Set, at: &Move<'_>) -> Result<()> {
     let (data, indexes) = set.files.split_at(set.files.partition_point(|file| !file.index));
     rename_all(data, "file-renamed", set, at)?;
     // Old receipts are removed first. Otherwise `ferry verify` would check the new files against an
-    // old receipt and report damage.
+    // old receipt and report them as damaged.
     remove_old(&set.old_receipts, "old-receipt-removed", at)?;
     rename_all(indexes, "index-renamed", set, at)?;
     remove_old(&set.stale, "stale-removed", at)

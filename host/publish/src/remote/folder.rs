@@ -28,8 +28,8 @@ impl RemoteFolder {
     /// Returns the folder of a destination in a store, or `None` if the destination is on this
     /// machine.
     pub fn of(destination: &Destination, session: &Session) -> Result<Option<Self>> {
-        // Some stores support only files, so the URL of the file to be written is used instead of
-        // the URL of its folder.
+        // Some stores support only files, so the file's own URL is used instead of its folder's
+        // URL.
         let url = match &destination.kind {
             DestinationKind::Beside { name } => destination.folder.join(name),
             DestinationKind::Folder => destination.folder.clone(),

@@ -38,7 +38,7 @@ class Model(Mapping):  # type: ignore[type-arg]
         """Returns the tensor with this name.
 
         Raises:
-            TensorNotFoundError: There is no such tensor. This is also a `KeyError`.
+            TensorNotFoundError: There is no such tensor. This exception is also a `KeyError`.
         """
         found = self._tensors.get(name)
         return Tensor(self, found if found is not None else self._raw.tensor(name))

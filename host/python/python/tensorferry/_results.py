@@ -188,8 +188,8 @@ class StateObject:
     """An object in a checkpoint's state that only its own format can interpret. Its code is never run.
 
     Attributes:
-        kind: Its class or function, such as `"torch.optim.adam.Adam"`.
-        parts: The values that it is made of.
+        kind: The class or function of the object, such as `"torch.optim.adam.Adam"`.
+        parts: The values that the object is made of.
     """
 
     __slots__ = ("kind", "parts")

@@ -1,5 +1,5 @@
-//! The state of an input, determined without opening a file. It consists of an approximate size,
-//! which distinguishes big jobs from small jobs, and a digest of the identities of the files.
+//! The state of an input, determined without opening a file. The state consists of an approximate
+//! size, which distinguishes big jobs from small jobs, and a digest of the files' identities.
 
 use std::path::Path;
 use tensorferry::Session;
@@ -40,8 +40,8 @@ impl InputStamp {
         stamp
     }
 
-    /// Returns a digest that depends on the files' names, lengths and modification times. It is the
-    /// same on every machine, because it does not include inodes.
+    /// Returns a digest that depends on the files' names, lengths and modification times. The
+    /// digest is the same on every machine, because it does not include inodes.
     pub(crate) fn digest(&self) -> blake3::Hash {
         self.hasher.finalize()
     }

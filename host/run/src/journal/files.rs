@@ -1,5 +1,5 @@
-//! A stamped file is the state of a file when a run read or wrote it. It is later compared with the
-//! disk.
+//! A stamped file is the state of a file when a run read or wrote it. A later run compares this
+//! state with the disk.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -80,7 +80,8 @@ impl StampedFile {
     }
 }
 
-/// Returns the identity of the file at an output's path or URL, or `None` if it does not exist.
+/// Returns the identity of the file at an output's path or URL, or `None` if the file does not
+/// exist.
 pub(crate) fn output_identity(
     path: &Path,
     session: &Session,

@@ -81,8 +81,8 @@ impl OutputHistory {
         }
     }
 
-    /// Returns the files that were written for the output and became visible. A file that was
-    /// written several times is returned in each of its states.
+    /// Returns the files that were written for the output and became visible. If a file was written
+    /// several times, the result contains the file once for each state.
     pub(crate) fn written(&self) -> Vec<StampedFile> {
         let stamped =
             |path: &PathBuf, identity: &FileIdentity| StampedFile { path: path.clone(), identity: *identity };

@@ -1,5 +1,5 @@
 //! The storage of a journal. Normally this is a file to which lines are appended. If a plan is in a
-//! store, it is a sequence of objects.
+//! store, the journal is a sequence of objects.
 
 use crate::place::Place;
 use std::fs::{File, OpenOptions};
@@ -23,7 +23,7 @@ enum Target {
     /// A file that already exists.
     File,
     /// A file with this name in the folder of a piece, or objects whose names start with this name.
-    /// The first record creates it.
+    /// Writing the first record creates the file or object.
     Piece { place: Place, name: String },
 }
 

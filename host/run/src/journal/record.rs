@@ -39,8 +39,8 @@ pub(crate) enum Record {
         request: Box<Request>,
         made: Box<OutputRecord>,
     },
-    /// Objects of the output are about to become visible. This happens before the commit if the
-    /// objects have to be read for a comparison. Only their lengths are known at this point.
+    /// Objects of the output are about to become visible. Objects become visible before the commit
+    /// if they have to be read for a comparison. Only their lengths are known at this point.
     Visible { output: String, outputs: Vec<StampedFile> },
     /// The output is visible. If the output is in a store, `outputs` are its objects, whose
     /// identities are not known earlier.
@@ -94,7 +94,7 @@ impl Record {
         }
     }
 
-    /// Parses a line. Returns `None` if its checksum is wrong.
+    /// Parses a line. Returns `None` if the line's checksum is wrong.
     pub(super) fn from_line(line: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(line).ok()?;
         let start = text.len().checked_sub(SUM.len() + SUM_DIGITS + "\"}".len())?;

@@ -21,7 +21,7 @@ pub(crate) struct GroupScan {
 
 impl GroupScan {
     /// Returns the key of a job's scan, which depends on the files and on the options for reading
-    /// them. Returns `None` if the job is not for a file group.
+    /// them. Returns `None` if the job's input is not a file group.
     pub(crate) fn key(job: &Job) -> Option<String> {
         let input = &job.request.input;
         let group = input.file_group.as_ref()?;

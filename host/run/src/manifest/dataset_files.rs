@@ -49,8 +49,8 @@ fn visit(
     Ok(())
 }
 
-/// Selects the files whose names match a record format. An index of a file that is next to it is
-/// not selected.
+/// Selects the files whose names match a record format. An index next to the file that it describes
+/// is not selected.
 pub(super) fn records(files: &BTreeSet<String>, names: &NamePatterns) -> Vec<InputPath> {
     let is_index = |path: &str| {
         let of = path.rsplit_once('.').map(|(of, _)| of);

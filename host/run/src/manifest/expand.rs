@@ -93,8 +93,9 @@ struct Expansion<'a> {
     datasets: BTreeSet<String>,
 }
 
-/// The names and outputs of the jobs that have been created so far. They are used to find
-/// duplicates. They are stored as digests, so that those of a million jobs fit in memory.
+/// The names and outputs of the jobs that have been created so far. The names and outputs are used
+/// to find duplicates. Both are stored as digests, so that the digests of a million jobs fit in
+/// memory.
 #[derive(Default)]
 struct Seen {
     names: HashSet<Digest>,
@@ -226,7 +227,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Passes a job to `take`. `at` is the position of the manifest key that contains its output.
+    /// Passes a job to `take`. `at` is the position of the manifest key that contains the job's
+    /// output.
     fn push(&mut self, job: Job, at: &Range<usize>) {
         self.check_unique(&job, at);
         self.jobs += 1;

@@ -9,7 +9,7 @@ pub(super) struct InputPath {
     /// The path relative to the root, with `/` between components. For a set of shards, this is the
     /// path of the first shard.
     pub(super) path: String,
-    /// The path without the ending that identifies the format. It is the value of `{path}`.
+    /// The path without the ending that identifies the format. This path is the value of `{path}`.
     pub(super) bare: String,
     pub(super) is_folder: bool,
     pub(super) is_root: bool,
@@ -66,7 +66,7 @@ impl InputPath {
         self.set.as_deref().unwrap_or(&self.path)
     }
 
-    /// Returns whether the globs match the path of the input, or the path of one of its members.
+    /// Returns whether the globs match the input's path or a member's path.
     pub(super) fn matches(&self, glob: &GlobSet) -> bool {
         glob.is_match(&self.path) || self.members.iter().any(|member| glob.is_match(member))
     }

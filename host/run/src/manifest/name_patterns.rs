@@ -24,8 +24,8 @@ pub(super) struct NamePatterns {
 
 /// The parts of an index's name.
 pub(super) struct IndexName<'n> {
-    /// The start of the names of the shards. For a variant, it includes the name of the variant, as
-    /// in `model.fp16`.
+    /// The start of the names of the shards. For a variant, this start includes the variant's name,
+    /// as in `model.fp16`.
     pub(super) stem: String,
     /// The ending of the names of the shards.
     pub(super) ending: &'n str,
@@ -99,9 +99,9 @@ impl NamePatterns {
     }
 }
 
-/// Returns the file endings of a format for which shards are read together. These are the endings
-/// for which the format declares an index. A format without an index, but with the option `shard`,
-/// has all of its endings in the result.
+/// Returns the file endings of a format for which shards are read together. The result contains the
+/// endings for which the format declares an index. If a format has no index but has the option
+/// `shard`, the result contains all of its endings.
 fn endings_of_sets(description: &Description) -> Vec<String> {
     let Description { suffixes, members, options, .. } = description;
     let has_index = |suffix: &String| {

@@ -1,6 +1,6 @@
 //! Excludes the files that ferry itself writes next to data: receipts, journals, reports and plans.
-//! They are not inputs. Staging folders need no rule here, because they are hidden, and hidden
-//! files are always skipped.
+//! Such files are not inputs. Staging folders need no rule here, because they are hidden, and
+//! hidden files are always skipped.
 
 use super::folder_names::FolderNames;
 use tensorferry::places::InputFolder;

@@ -23,8 +23,7 @@ pub(super) struct Search<'a> {
     pub(super) passed_over: Vec<PassedOver>,
     /// The outputs that have a receipt, as the paths of the receipts without their ending.
     pub(super) receipts: HashSet<String>,
-    /// Folders that contain the files of a table and the log of the table, each with the kind of
-    /// log.
+    /// Folders that contain a table's data files and its log, each with the kind of log.
     pub(super) tables: Vec<(String, &'static TableLog)>,
 }
 
@@ -51,7 +50,7 @@ pub(super) enum Why {
     NoFile,
     /// A link that leads out of the root.
     LeadsOut,
-    /// An entry whose name is not UTF-8. It may be a folder.
+    /// An entry whose name is not UTF-8. The entry may be a folder.
     Unnameable,
     /// A folder that the current user has no permission to read.
     Unreadable,

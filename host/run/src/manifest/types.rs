@@ -76,7 +76,7 @@ pub(super) struct Settings {
     pub(super) output_options: Option<OptionTexts>,
     /// Part of a checkpoint: `auto` (the model), `.` (everything), or a path.
     pub(super) part: Option<String>,
-    /// Steps, in order: texts as for `--step`, or tables such as `{ step = "rename", arg = "^a", to = "b" }`.
+    /// Steps, in order: strings as for `--step`, or tables such as `{ step = "rename", arg = "^a", to = "b" }`.
     pub(super) steps: Option<Vec<Placed<StepText>>>,
     /// Read the output back and compare every value before publishing it.
     pub(super) verify: Option<bool>,
@@ -155,7 +155,7 @@ pub(super) struct JobKeys {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ZooEntry")]
 pub(super) struct ZooKeys {
-    /// Prefix of its jobs' names. Default: the name of the root.
+    /// Prefix of the jobs' names. Default: the name of the root.
     pub(super) name: Option<String>,
     /// The folder of the models, as a path or URL.
     pub(super) root: Placed<String>,
@@ -179,8 +179,8 @@ pub(super) struct ZooKeys {
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Take")]
 pub(super) enum ModelDetection {
-    /// A folder is a model if it has a `config.json` or is in a folder format. Otherwise each file
-    /// or set of files is a model.
+    /// A folder is a model if it has a `config.json` or is in a folder format. Otherwise, each file
+    /// or set of files in the folder is a model.
     #[default]
     Auto,
     /// Every folder with weights in it is a model.
@@ -196,7 +196,7 @@ pub(super) struct RuleKeys {
     /// Glob of the models that the rule applies to.
     #[serde(rename = "match")]
     pub(super) matches: Placed<String>,
-    /// Output template for these models. Default: that of the zoo.
+    /// Output template for these models. Default: the zoo's output template.
     pub(super) output: Option<Placed<String>>,
 }
 
@@ -204,7 +204,7 @@ pub(super) struct RuleKeys {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "DatasetEntry")]
 pub(super) struct DatasetKeys {
-    /// Name of the dataset, and prefix of its jobs' names. Default: the name of the root.
+    /// Name of the dataset, and prefix of the jobs' names. Default: the name of the root.
     pub(super) name: Option<String>,
     /// The folder of the files, as a path or URL.
     pub(super) root: Placed<String>,

@@ -24,7 +24,7 @@ use tensorferry_sdk::{Result, ShardName, ShardTag};
 /// Files that libraries use to load a model. If a folder contains one of these files next to
 /// weights, the folder is a model.
 const MARKS: [&str; 2] = ["config.json", "adapter_config.json"];
-/// Marks a folder as a model with weights in its sub-folders.
+/// The file that marks a folder as a model with weights in its sub-folders.
 const MARK_OF_PARTS: &str = "model_index.json";
 /// Returns all models in the search's root and its sub-folders, sorted by path.
 pub(super) fn find(
@@ -153,8 +153,8 @@ impl<'n> Among<'n> {
     }
 }
 
-/// Returns the name of the map file that lists a Keras shard. For example, this is `m.weights.json`
-/// for the file `m_00003.weights.h5`.
+/// Returns the name of the map file that lists a Keras shard. For example, the map of
+/// `m_00003.weights.h5` is `m.weights.json`.
 fn map_of(name: &str) -> Option<String> {
     let (stem, rest) = name.rsplit_once('_')?;
     let (number, ending) = rest.split_once('.')?;
@@ -163,8 +163,8 @@ fn map_of(name: &str) -> Option<String> {
     Some(format!("{stem}.{ending}.json"))
 }
 
-/// An index, and the sets of shards that match it. A set is identified by the stem and the count in
-/// the names of its shards.
+/// An index, and the sets of shards that match it. The stem and the count in the shard names
+/// identify a set.
 struct IndexedSets<'n> {
     index: &'n str,
     sets: BTreeSet<(&'n str, u64)>,
@@ -175,8 +175,8 @@ struct IndexedSets<'n> {
 struct SetName<'n> {
     stem: &'n str,
     ending: &'n str,
-    /// The name without the number of the shard. It distinguishes sets that have equal counts but
-    /// format the numbers differently.
+    /// The name without the number of the shard. This name distinguishes sets that have equal
+    /// counts but format the numbers differently.
     pattern: String,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! If a lease has not been touched for some time, another worker takes over the piece. The time is
 //! measured with the clock of the file system. If the first worker is only slow or frozen, two
-//! workers may run the same piece. This does no harm, because the outputs of the piece become
-//! visible only once. Leases are not locks: they only avoid duplicate work.
+//! workers may run the same piece. Running a piece twice does no harm, because the outputs of the
+//! piece become visible only once. Leases are not locks: they only avoid duplicate work.
 
 use crate::journal::this_host;
 use crate::place::check_no_link;
@@ -21,7 +21,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::{Error, Result};
 
-/// Time after which a lease expires if it is not touched.
+/// Time after its last touch when a lease expires.
 const LEASE: Duration = Duration::from_secs(60);
 /// Interval at which a lease is touched.
 const TOUCH: Duration = Duration::from_secs(10);
@@ -137,8 +137,8 @@ impl Leases {
         }
     }
 
-    /// Returns the current time of the clock that timestamps the leases. The clock of this machine
-    /// may differ from that clock.
+    /// Returns the current time of the clock that timestamps the leases. This machine's clock may
+    /// differ from the clock that timestamps the leases.
     fn now(&self) -> Result<SystemTime> {
         let path = self.folder.join(format!(".now-{}", self.worker));
         // A killed worker with the same name may have left this file.

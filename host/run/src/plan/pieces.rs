@@ -21,7 +21,7 @@ pub(super) const FOLDER: &str = "pieces";
 const BATCH: usize = 1024;
 /// Name prefix of plans that are not complete yet.
 const UNFINISHED: &str = ".ferry-plan-";
-/// An unfinished plan that is younger than this is not removed, because it may not be locked yet.
+/// Minimum age of an unfinished plan to remove. A younger plan may not be locked yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// A line in the file of a piece. It contains a job and all data that a worker needs to run the
@@ -49,8 +49,8 @@ pub(crate) struct PlannedJob {
 pub(crate) struct PieceWriter<'a> {
     registry: &'a Registry,
     folder: TempDir,
-    /// A lock that is held while the plan is being made. With this lock, other processes can
-    /// distinguish an abandoned plan from a plan in progress.
+    /// A lock that is held while the plan is being made. The lock shows other processes that the
+    /// plan is in progress and not abandoned.
     _lock: Option<File>,
     target: Place,
     piece_jobs: usize,
@@ -65,8 +65,8 @@ pub(crate) struct PieceWriter<'a> {
 }
 
 impl<'a> PieceWriter<'a> {
-    /// Starts a plan at `place`. A piece has at most `piece_jobs` jobs. If it has more than one
-    /// job, it has at most `piece_bytes` bytes of input.
+    /// Starts a plan at `place`. A piece has at most `piece_jobs` jobs. A piece with more than one
+    /// job has at most `piece_bytes` bytes of input.
     pub(crate) fn new(
         registry: &'a Registry,
         place: &Path,
@@ -140,8 +140,8 @@ impl<'a> PieceWriter<'a> {
         if self.waiting.len() < BATCH { Ok(()) } else { self.look() }
     }
 
-    /// Examines the inputs of waiting jobs. Many inputs are examined in parallel, because each of
-    /// them may be in a store.
+    /// Examines the inputs of waiting jobs. Many inputs are examined in parallel, because inputs
+    /// may be in a store.
     fn look(&mut self) -> Result<()> {
         let mut jobs = std::mem::take(&mut self.waiting);
         let (registry, memory) = (self.registry, self.header.memory);

@@ -1,5 +1,5 @@
-//! Renders `report.html`, which is a summary of the run for people. The page is a single file. It
-//! works without a network, and also with scripts disabled.
+//! Renders `report.html`, which is a summary of the run for people. The page is a single file, and
+//! works without a network and with scripts disabled.
 //!
 //! The page shows strings from files, and these strings may be hostile. Therefore, each string is
 //! escaped. The content security policy of the page permits only the page's own script and style.
@@ -25,8 +25,7 @@ const SCRIPT: &str = include_str!("html/script.js");
 
 /// Maximum number of failures that are shown at first. The user can expand the list.
 const MAX_FAILURES: usize = 12;
-/// Maximum number of groups of losses that are shown. The table of jobs lists the losses of each
-/// job.
+/// Maximum number of loss groups to show. The job table lists each job's losses.
 const MAX_LOSSES: usize = 100;
 /// Maximum number of names that are shown for a group of losses.
 const MAX_NAMED: usize = 3;
@@ -82,8 +81,8 @@ fn head(page: &mut String, summary: &Summary) {
     );
 }
 
-/// Returns the maximum number of concurrent small jobs as text. Returns an empty string unless it
-/// is higher than the maximum number of other jobs.
+/// Returns the maximum number of concurrent small jobs as text. Returns an empty string unless this
+/// number is higher than the maximum number of other jobs.
 fn small_jobs(budget: &BudgetSummary) -> String {
     let more = budget.small_jobs > budget.jobs;
     if more { format!(" (or {} small ones)", budget.small_jobs) } else { String::new() }

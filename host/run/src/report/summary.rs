@@ -49,14 +49,14 @@ pub struct Totals {
     pub cancelled: u64,
     /// Jobs that this run did not select.
     pub left_out: u64,
-    /// Input size of the jobs that this run completed.
+    /// Total input size, in bytes, of the jobs that this run completed.
     pub bytes_in: u64,
-    /// Output size of the jobs that this run completed.
+    /// Total output size, in bytes, of the jobs that this run completed.
     pub bytes_out: u64,
-    /// Number of tensors that these jobs wrote.
+    /// Number of tensors that the completed jobs wrote.
     pub tensors: u64,
     pub records: u64,
-    /// Number of losses that these jobs reported.
+    /// Number of losses that the completed jobs reported.
     pub losses: u64,
 }
 
@@ -66,7 +66,7 @@ pub struct Totals {
 pub struct BudgetSummary {
     /// Maximum number of concurrent jobs.
     pub jobs: u64,
-    /// Maximum number of concurrent jobs if all of them are small.
+    /// Maximum number of concurrent jobs if all jobs are small.
     pub small_jobs: u64,
     /// Total number of threads of all jobs.
     pub threads: u64,
@@ -84,7 +84,7 @@ pub struct JobSummary {
     pub input: String,
     /// The path or URL of the output.
     pub output: String,
-    /// The input's format, if it is known.
+    /// The input's format, if the format is known.
     pub from: Option<String>,
     pub to: Option<String>,
     pub state: JobState,
@@ -216,7 +216,7 @@ impl JobFailure {
 }
 
 impl Totals {
-    /// Returns the sums over these jobs.
+    /// Returns the totals of these jobs.
     #[must_use]
     pub fn of(jobs: &[JobSummary]) -> Self {
         let mut totals = Self::default();

@@ -14,7 +14,7 @@ pub(super) enum Decision<'h> {
     /// The job must run, for this reason.
     Run(String),
     /// The job's output was made by this commit and is up to date. If the completion of the commit
-    /// is not recorded, its run was killed before it could record the completion.
+    /// is not recorded, the run was killed before it could record the completion.
     Unchanged(&'h Commit),
 }
 
@@ -32,7 +32,7 @@ impl Decision<'_> {
 }
 
 /// Decides whether a job must run. If `may_finish` is true, first completes a commit that was
-/// started but not completed. This changes files on the disk.
+/// started but not completed, which changes files on the disk.
 pub(super) fn decide<'h>(
     job: &Job,
     history: &'h History,
@@ -41,7 +41,7 @@ pub(super) fn decide<'h>(
 ) -> Decision<'h> {
     let known = history.of(job.output());
     let mut reason = None;
-    // Several machines may have started the same job. The disk shows which of them has completed
+    // Several machines may have started the same job. The disk shows which machine has completed
     // the job.
     for commit in known.into_iter().flat_map(OutputHistory::commits) {
         if !commit.done && may_finish {

@@ -17,7 +17,7 @@ pub struct Only {
     globs: GlobSet,
 }
 
-/// Records which patterns have matched at least one of the jobs that have been checked so far.
+/// Records which patterns have matched at least one job so far.
 pub(crate) struct OnlyCheck<'o> {
     only: Option<&'o Only>,
     is_matched: Vec<bool>,

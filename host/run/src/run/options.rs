@@ -38,7 +38,7 @@ pub struct RunOutcome {
     pub summary: Summary,
     pub exit_code: u8,
     pub notes: Vec<String>,
-    /// If the run ended early because its journal could not be written, the error.
+    /// The error if the run ended early because its journal could not be written.
     pub error: Option<Error>,
 }
 

@@ -39,9 +39,9 @@ pub(super) struct DatasetSchemas {
     /// The groups that cannot be converted.
     pub(super) failures: HashMap<usize, JobFailure>,
     /// Groups whose records contradict the records of other groups. ferry still reads these groups
-    /// with the common schema, so that the reader reports where they differ.
+    /// with the common schema, so that the reader reports where the records differ.
     pub(super) refused: HashMap<usize, JobFailure>,
-    /// For each of the other groups, the state of its files when they were scanned.
+    /// For each of the other groups, the state of the group's files at the time of the scan.
     pub(super) scanned: HashMap<usize, Vec<StampedFile>>,
 }
 

@@ -1,5 +1,5 @@
-//! A shard is one of N parts of a manifest's jobs or of a plan's pieces. The shard of a job depends
-//! only on the output of the job. The shard of a piece depends only on the number of the piece.
+//! A shard is one of N parts of a manifest's jobs or of a plan's pieces. A job's shard depends only
+//! on the job's output. A piece's shard depends only on the piece's number.
 
 use std::env::var;
 use tensorferry_sdk::{Error, Result};

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
 /// The idle processes, and a thread that starts new processes. A process ends when the thread that
-/// started it ends. The threads of a pool end when the pool ends, so processes that they start
-/// cannot be reused.
+/// started it ends. The threads of a pool end when the pool ends, so processes that the pool's
+/// threads start cannot be reused.
 pub(crate) struct IdleWorkers {
     idle: Mutex<Vec<WorkerProcess>>,
     starts: Sender<Sender<Result<WorkerProcess>>>,

@@ -85,13 +85,13 @@ fn convert_input(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> R
     Ok(WorkerEvent::Done { summary, files: report.files, outputs })
 }
 
-/// Returns the files that earlier runs wrote. If a file has not changed since then, it is returned
-/// with its current identity.
+/// Returns the files that earlier runs wrote. An unchanged file is returned with its current
+/// identity.
 fn earlier(task: &WorkerTask, session: &Session) -> Vec<(PathBuf, FileIdentity)> {
     let mut files: BTreeMap<&Path, FileIdentity> = BTreeMap::new();
     for file in &task.earlier {
-        // Objects in a store are not examined here, because this is rarely necessary. For objects,
-        // the recorded identity is returned.
+        // Objects in a store are not examined here, because such a check is rarely necessary. For
+        // objects, the recorded identity is returned.
         if file.path.to_str().is_some_and(is_url) {
             files.insert(&file.path, file.identity);
         } else if file.check_output(session).is_ok() {
@@ -114,8 +114,8 @@ fn ask(pipe: &RunnerPipe, event: &WorkerEvent) -> Result<()> {
     }
 }
 
-/// If an error reports that a file must not be overwritten, replaces its hint with a hint for
-/// manifests.
+/// If an error reports that a file must not be overwritten, replaces the error's hint with a hint
+/// for manifests.
 fn advised(error: Error, force: Force) -> Error {
     let path = error.message().strip_suffix(USE_FORCE).filter(|_| error.kind() == ErrorKind::Usage);
     let (what, hint) = in_the_way(force);

@@ -32,7 +32,7 @@ const TICK: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_secs(5);
 /// Part of the message that Rust's allocator prints when memory is exhausted.
 const OUT_OF_MEMORY: &str = "memory allocation of";
-/// Number of bytes of a process's last output that are kept. They are used to determine why the
+/// Number of bytes of a process's last output that are kept. These bytes help to determine why the
 /// process crashed.
 const TAIL: usize = 4096;
 
@@ -78,8 +78,8 @@ pub struct WorkerCommand {
     pub program: PathBuf,
     /// Arguments that come before the argument `job`.
     pub arguments: Vec<OsString>,
-    /// The settings for stores. They are passed in environment variables, because some of them are
-    /// secret.
+    /// The settings for stores. The settings are passed in environment variables, because some
+    /// settings are secret.
     pub stores: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct WorkerTask {
     pub(crate) job: Job,
     /// Whether to only scan the job's file group.
     pub(crate) scan_only: bool,
-    /// The state of the file group's files when they were scanned.
+    /// The state of the file group's files at the time of the scan.
     pub(crate) scanned: Vec<StampedFile>,
     /// The reason why the job must not produce an output. This reason is reported unless the
     /// conversion fails with a different error.
@@ -21,7 +21,8 @@ pub(crate) struct WorkerTask {
     pub(crate) dry_run: bool,
     /// Files of the output that earlier runs have written and that may be replaced.
     pub(crate) owned: Vec<PathBuf>,
-    /// For a plan, the state of the files in `owned` when ferry decided that they may be replaced.
+    /// For a plan, the state of the files in `owned` when ferry decided that these files may be
+    /// replaced.
     pub(crate) seen: Vec<StampedFile>,
     /// The files that earlier runs wrote for this output, each with its state at that time.
     pub(crate) earlier: Vec<StampedFile>,

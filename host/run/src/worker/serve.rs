@@ -1,5 +1,5 @@
-//! The code that runs in a worker process. It receives tasks from the runner and performs them. The
-//! worker ends when the runner ends.
+//! The code that runs in a worker process. The worker receives tasks from the runner and performs
+//! them. The worker ends when the runner ends.
 
 use super::perform::perform;
 use super::pipe::RunnerPipe;

@@ -1,5 +1,5 @@
-//! Determines from the receipt of an existing output whether a job would write the same output.
-//! This is necessary if the journal does not contain the output. For example, the journal was lost,
+//! Determines from the receipt of an existing output whether a job would write the same output. The
+//! receipt is needed if the journal does not contain the output. For example, the journal was lost,
 //! a folder was moved, or a different plan of the same manifest wrote the output.
 //!
 //! Settings and lengths are compared first, because this is quick. Files are read only if the
@@ -21,11 +21,11 @@ use tensorferry_sdk::{Context, Result, Side, check_name};
 
 /// The relation of an existing output to a job.
 pub(super) enum Standing {
-    /// The relation was not determined. Either the receipt is not sufficient for this, or the
-    /// journal already contains the output.
+    /// The relation was not determined. Either the receipt is not sufficient to determine the
+    /// relation, or the journal already contains the output.
     Unknown,
     /// ferry wrote the output from a different input or with different settings, and the output is
-    /// unchanged. It may be replaced.
+    /// unchanged. The output may be replaced.
     Own(Vec<StampedFile>),
     /// The output is the same as the output that the job would write.
     Made(Box<OutputRecord>),
@@ -94,14 +94,15 @@ impl FoundInput {
         if is_url(input) || !has_settings(job, receipt, registry) {
             return None;
         }
-        // The folder may have been moved, but the input's path relative to it has not changed.
+        // The folder may have been moved, but the input's path relative to the folder has not
+        // changed.
         let way = Path::new(&receipt.input.path).strip_prefix(&receipt.input.folder).ok()?;
         let folder = Path::new(input).ancestors().nth(way.components().count())?;
         let found = Self { folder: folder.to_owned() };
         if !Path::new(input).ends_with(way) {
             return None;
         }
-        // If the input folder contains new files, these may belong to the input.
+        // If the input folder contains new files, these files may belong to the input.
         let without = outputs.iter().map(|file| &*file.path).collect();
         let names = names_below(Path::new(input), &without, session).unwrap_or_default();
         let is_known = |name: &PathBuf| {
@@ -136,7 +137,7 @@ fn has_settings(job: &Job, receipt: &Receipt, registry: &Registry) -> bool {
         None => true,
     };
     // The receipt of a dataset's output does not contain the origin of the schema. No receipt
-    // contains the globs of the sidecar files that are copied along.
+    // contains the globs that select the sidecar files to copy.
     input.file_group.is_none()
         && input.companions.is_none()
         && receipt.input.additional_inputs.is_empty()

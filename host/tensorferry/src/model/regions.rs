@@ -82,8 +82,8 @@ impl Tensor {
 }
 
 impl Model {
-    /// Fills one buffer for each of several tensors of this model, as [`Tensor::read_into`] does
-    /// for one. The tensors are distributed over the session's threads.
+    /// Reads several tensors of this model, each into its own buffer, as [`Tensor::read_into`] does
+    /// for one tensor. The tensors are distributed over the session's threads.
     ///
     /// # Errors
     /// Returns an error if a tensor is from a different model, or if the input cannot be read. Also

@@ -1,5 +1,5 @@
-//! Reads the records of a scan ahead. A separate thread pulls them through the steps, and puts the
-//! batches into a short queue.
+//! Reads the records of a scan ahead. A separate thread pulls the records through the steps, and
+//! puts the batches into a short queue.
 
 use super::{OpenedScan, Scan};
 use arrow_array::RecordBatch;
@@ -67,7 +67,7 @@ fn read(scan: &Scan, send: &SyncSender<Result<RecordBatch>>) {
         Ok(Err(error)) => error,
         Err(_) => Error::plugin("the reader of the records panicked"),
     };
-    // If the receiver has been dropped, sending fails, and no one needs the error.
+    // If the receiver has been dropped, sending fails, and nothing needs the error.
     let _ = send.send(Err(failed));
 }
 

@@ -30,13 +30,14 @@ pub struct ArrowArrayStream {
 
 const _: () = assert!(size_of::<ArrowArrayStream>() == size_of::<FFI_ArrowArrayStream>());
 
-// SAFETY: the interface lets a stream move between threads as long as only one at a time calls it.
-// The reader behind it is `Send`.
+// SAFETY: the interface lets a stream move between threads as long as only one thread at a time
+// calls the stream. The reader behind the stream is `Send`.
 unsafe impl Send for ArrowArrayStream {}
 
 impl ArrowArrayStream {
     pub(crate) fn new(batches: Box<dyn RecordBatchReader + Send>) -> Self {
-        // SAFETY: both types have the layout that the interface specifies, five pointers.
+        // SAFETY: both types consist of five pointers, which is the layout that the interface
+        // specifies.
         unsafe { std::mem::transmute(FFI_ArrowArrayStream::new(batches)) }
     }
 }

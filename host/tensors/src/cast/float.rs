@@ -84,8 +84,8 @@ macro_rules! small_float {
 }
 pub(super) use small_float;
 
-/// A rounded number, and three counts that describe its loss. Each count is 0 or 1, and at most one
-/// of them is 1.
+/// A rounded number, and three counts that describe what rounding lost. Each count is 0 or 1, and
+/// at most one count is 1.
 struct Rounded<Bits> {
     code: Bits,
     beyond: Bits,
@@ -182,7 +182,7 @@ pub(super) fn to_double<F: SmallFloat>(code: u32) -> f64 {
     if negative { -value } else { value }
 }
 
-/// Adds the losses of a block of numbers to the counters that apply to the small float.
+/// Counts the changed values of a block of numbers in the counters that apply to the small float.
 fn count<F: SmallFloat>(lost: &mut CastLosses, beyond: u64, zero: u64, rounded: u64) {
     lost.zero += zero;
     lost.rounded += rounded;
@@ -202,8 +202,8 @@ pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
         lost.nan += u64::from(!size.is_nan());
         return NAN;
     }
-    // The exponent of the result. It is one more than the exponent of the number if the number is
-    // at least 1.5 times its power of two.
+    // The exponent of the result. The result's exponent is one more than the number's exponent if
+    // the number is at least 1.5 times its power of two.
     let bits = size.to_bits().saturating_add(1 << 51);
     let exponent = i32::try_from(bits >> 52).unwrap_or(i32::MAX) - 1023;
     let Ok(code) = u8::try_from(exponent.max(-127) + 127) else {

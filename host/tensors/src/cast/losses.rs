@@ -29,7 +29,7 @@ impl CastLosses {
         self.infinite + self.nan + self.range > 0
     }
 
-    /// Returns the text that describes the counts in a loss.
+    /// Returns the description of the counts for a loss.
     #[must_use]
     pub fn describe(&self) -> String {
         let kinds = [

@@ -25,11 +25,11 @@ pub(super) struct FloatRange {
     min: i32,
     /// The exponent of the first power of two that is too large.
     beyond: i32,
-    /// Number of significands that do not represent numbers. These are the largest significands
+    /// Number of significands that do not represent numbers. Such significands are the largest ones
     /// below 2^`beyond`.
     missing: i32,
     infinite: bool,
-    /// Whether the dtype has zero and signs. E8M0 does not have them.
+    /// Whether the dtype has zero and signs. E8M0 has neither.
     zero: bool,
 }
 

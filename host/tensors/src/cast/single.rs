@@ -1,5 +1,5 @@
-//! Casts through `f32`: between F32, F16 and BF16, and from them to all other floats. These casts
-//! run at memory speed.
+//! Casts through `f32`: between F32, F16 and BF16, and from these dtypes to all other floats. These
+//! casts run at memory speed.
 
 use super::float::{self, small_float, store_single};
 use super::loops::{Load, Store, load, store};

@@ -10,8 +10,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Builds the table. `cast` returns the bytes of the result for a value, and the losses of that
-    /// value.
+    /// Builds the table. `cast` returns the bytes of the result for a value, and the counts of what
+    /// that value loses.
     pub(super) fn new(cast: impl Fn(u8) -> (Vec<u8>, CastLosses)) -> Self {
         let (mut all, mut lost) = (Vec::new(), [CastLosses::default(); 256]);
         for (value, lost) in (0..=u8::MAX).zip(&mut lost) {

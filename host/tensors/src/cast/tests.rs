@@ -89,7 +89,7 @@ fn each_loss_is_counted_as_what_it_is() {
 
 #[test]
 fn nothing_is_rounded_twice() {
-    // Just above the midpoint of two bf16 values. A cast through f32 would round it to the
+    // Just above the midpoint of two bf16 values. A cast through f32 would round this value to the
     // midpoint, and then down to even.
     let above = 1.0 + 2_f64.powi(-8) + 2_f64.powi(-40);
     assert_eq!(of_f64(&[above, -above], Dtype::BF16).0, [0x3f81, 0xbf81]);

@@ -17,7 +17,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use tensorferry_sdk::{Catalog, Tensor};
 
-/// Suffixes of the names of the two halves of a low-rank weight.
+/// Name suffixes of a low-rank weight's two halves.
 const HALVES: [(&str, &str); 6] = [
     (".lora_A.weight", ".lora_B.weight"),
     (".lora_A.default.weight", ".lora_B.default.weight"),

@@ -1,5 +1,5 @@
-//! Facts from the small JSON files of a folder, such as the class of a model and the library that
-//! wrote it.
+//! Information from the small JSON files in a folder, such as the class of a model and the library
+//! that wrote it.
 
 use crate::steps::model_config::read_json;
 use serde_json::Value;

@@ -21,9 +21,9 @@ pub struct SingleFile {
 pub struct FileModel {
     /// The role of the model in the file.
     pub role: &'static str,
-    /// The prefix of the names of its tensors.
+    /// The prefix of the model's tensor names.
     pub prefix: &'static str,
-    /// Number of elements in its tensors.
+    /// Number of elements in the model's tensors.
     pub parameters: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Compares the slabs of a tensor with the definition of its elements, for every order and several
-//! budgets.
+//! Compares the slabs of a tensor with the definition of its elements, for every order of the axes
+//! and several budgets.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -27,7 +27,7 @@ struct Lie {
 const PLAIN: Lie =
     Lie { order: Order::C, edges: Edges::Clipped, byte_order: ByteOrder::Little, absent: 0, wrong: None };
 
-/// Returns a U32 tensor of this shape, whose elements are their positions.
+/// Returns a U32 tensor of this shape. Each element's value is its position.
 fn catalog(shape: &[u64], tile: &[u64], lie: Lie) -> Catalog {
     let (source, limits) = (MemorySource::file("x", []), Limits::default());
     let mut builder = CatalogBuilder::new("made", &source, &limits);
@@ -199,8 +199,8 @@ fn runs_are_as_long_as_the_budget_allows() {
         let (_, count, longest) = copied(catalog(&[64, 64], &[4, 4], PLAIN), &part, bytes).unwrap();
         (count, longest)
     };
-    // With these budgets, a slab covers the whole tensor, two rows of tiles, one row of tiles, a
-    // quarter of a row of tiles, and half a tile.
+    // With these budgets, a slab covers the whole tensor, two tile rows, one tile row, a quarter of
+    // a tile row, and half a tile.
     assert_eq!(of(64 * 64 * 4), (1, 64 * 64 * 4));
     assert_eq!(of(8 * 64 * 4), (8, 8 * 64 * 4));
     assert_eq!(of(4 * 64 * 4 + 5), (16, 4 * 64 * 4));
@@ -217,8 +217,8 @@ fn a_wrong_digest_is_found_where_the_tile_is_read() {
         assert_eq!(error.kind(), ErrorKind::Malformed);
         assert!(error.to_string().contains("crc32c"), "{error}");
     }
-    // If no slab reads a tile completely, slabs do not check its digest. Code that reads whole
-    // storages checks it.
+    // If no slab reads a tile completely, slabs do not check the tile's digest. Code that reads
+    // whole storages checks this digest.
     assert!(copied(wrong(50), &part, 12).is_ok());
     let catalog = wrong(50);
     let input = TensorInput::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
@@ -241,7 +241,7 @@ fn few_tiles_are_planned_one_by_one() {
     assert!(Slabs::of(&many, &part, 100).unwrap().is_none());
 }
 
-/// Returns a U32 tensor of 600 rows, whose elements are their positions. The tensor consists of
+/// Returns a U32 tensor of 600 rows. Each element's value is its position. The tensor consists of
 /// blocks with these numbers of columns.
 fn columns(widths: &[u64], is_turned: bool) -> Catalog {
     let (source, limits) = (MemorySource::file("x", []), Limits::default());

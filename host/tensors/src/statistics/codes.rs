@@ -69,7 +69,7 @@ fn signed(code: u8, bits: u32) -> f64 {
     f64::from((code << unused).cast_signed() >> unused)
 }
 
-/// Decodes a float of `bits` bits. Its dtype has neither infinities nor NaN.
+/// Decodes a float of `bits` bits. The float's dtype has neither infinities nor NaN.
 fn small(code: u8, bits: u32, mantissa: u32, bias: i32) -> f64 {
     let fraction = f64::from(code & ((1 << mantissa) - 1)) / f64::from(1 << mantissa);
     let exponent = i32::from((code & ((1 << (bits - 1)) - 1)) >> mantissa);

@@ -3,7 +3,7 @@
 //! A block fits in the L1 cache and is traversed twice: first for the range and the small numbers,
 //! and then for the sums. The sums show whether all numbers are finite. Only blocks that contain
 //! infinities, NaN or a very wide range are processed number by number. Each loop keeps several
-//! independent accumulators, so that the compiler can vectorize it.
+//! independent accumulators, so that the compiler can vectorize the loop.
 
 use super::moments::Moments;
 use super::partial::{Number, PartialStatistics};

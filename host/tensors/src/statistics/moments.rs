@@ -4,18 +4,18 @@
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
     count: u64,
-    /// One of the numbers, or a number close to them. The mean is stored as a difference from this
-    /// base. If the means were stored as F64, rounding could hide the difference between two large
-    /// means that are close together.
+    /// One of the numbers, or a number close to the numbers. The mean is stored as a difference
+    /// from this base. If the means were stored as F64, rounding could hide the difference between
+    /// two large means that are close together.
     base: f64,
     beyond: f64,
     squares: f64,
 }
 
 impl Moments {
-    /// Computes the moments of `count` numbers from the sum of their differences from `base`, and
-    /// the sum of the squared differences. `base` must be one of the numbers. The result of the
-    /// subtraction is then at least `squares / count`.
+    /// Computes the moments of `count` numbers. `sum` adds up the numbers' differences from `base`,
+    /// and `squares` adds up the squared differences. `base` must be one of the numbers. The result
+    /// of the subtraction is then at least `squares / count`.
     pub fn of_differences(count: u64, base: f64, sum: f64, squares: f64) -> Self {
         if count == 0 {
             return Self::default();

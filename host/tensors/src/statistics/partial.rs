@@ -50,14 +50,14 @@ pub struct Numbers {
     pub positive_infinities: u64,
     /// Number of negative infinities.
     pub negative_infinities: u64,
-    /// Number of subnormal floats. These are nonzero numbers whose magnitude is less than the
-    /// smallest normal number of their dtype.
+    /// Number of subnormal floats. A subnormal float is a nonzero number whose magnitude is less
+    /// than its dtype's smallest normal number.
     pub subnormals: u64,
     /// Number of floats whose magnitude equals the largest number of their dtype.
     pub saturated: u64,
     /// Number of indices of the first dimension whose elements are all zero, if requested.
     pub zero_rows: Option<u64>,
-    /// The histogram, if it was requested and its bins can be distinguished.
+    /// The histogram, if a histogram was requested and its bins can be distinguished.
     pub histogram: Option<Box<Histogram>>,
 }
 

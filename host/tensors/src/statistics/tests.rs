@@ -221,11 +221,11 @@ fn small_codes_are_what_they_stand_for() {
     assert_eq!((numbers.count, numbers.mean, numbers.zeros), (4, Some(1.5), 1));
     let numbers = found(Dtype::I2, &[0b11_10_01_00], 1);
     assert_eq!((numbers.min, numbers.max), (Some(Number::Integer(-2)), Some(Number::Integer(1))));
-    // These are the codes of 0.5, -6, 6 and 0.
+    // The input contains the codes of 0.5, -6, 6 and 0.
     let numbers = found(Dtype::F4, &[0xf1, 0x07], 1);
     assert_eq!((numbers.min, numbers.max), (Some(Number::Float(-6.0)), Some(Number::Float(6.0))));
     assert_eq!((numbers.saturated, numbers.subnormals, numbers.zeros), (2, 1, 1));
-    // These are the six-bit codes of 1, 0.125, 7.5 and -7.5.
+    // The input contains the six-bit codes of 1, 0.125, 7.5 and -7.5.
     let four = 0b00_1000_u32 | 1 << 6 | 0b01_1111 << 12 | 0b11_1111 << 18;
     let numbers = found(Dtype::F6_E2M3, &four.to_le_bytes()[..3], 3);
     assert_eq!((numbers.min, numbers.max), (Some(Number::Float(-7.5)), Some(Number::Float(7.5))));

@@ -127,8 +127,8 @@ fn is_whole(logical: &Logical<'_>, id: TensorId) -> bool {
 
 /// The windows of some tensors. Each window contains whole elements of one tensor.
 struct Windows {
-    /// For each tensor: the number of windows before its first window, the size in bytes of the
-    /// tensor, and the size in bytes of a window.
+    /// For each tensor: the number of windows before its first window, its size in bytes, and its
+    /// window size in bytes.
     tensors: Vec<(u64, u64, u64)>,
     count: u64,
     bytes: u64,

@@ -24,8 +24,8 @@ pub struct Adapted {
     pub codes: StoredCodes,
 }
 
-/// Selects a part of a model, applies steps to it, and adapts it to a target. The steps that the
-/// model's reader requires are applied first.
+/// Selects a part of a model, applies steps to it, and adapts the result to a target. The steps
+/// that the model's reader requires are applied first.
 pub fn select(
     model: &ModelFacts<'_>,
     part: &Part,
@@ -54,8 +54,9 @@ pub fn select(
         catalog = attributes::unfold(catalog)?;
     } else {
         let folded = if keeps(Capabilities::METADATA) { attributes::fold(&mut catalog) } else { false };
-        // These losses are computed from the catalog before the steps. Otherwise, a list from which
-        // the user removed all tensors would count as a non-tensor value of the input.
+        // The losses of non-tensor values are computed from the catalog before the steps.
+        // Otherwise, a list from which the user removed all tensors would count as a non-tensor
+        // value of the input.
         lost.extend(losses::of_values(&before, folded));
         lost.extend(losses::of_marks(&catalog));
     }
@@ -64,13 +65,13 @@ pub fn select(
     }
     if keeps(Capabilities::METADATA) && !keeps(Capabilities::VALUES) {
         let declared = value_types::fold(&mut catalog);
-        // Values that the input stored as text with declared types are unchanged and do not cause a
-        // loss.
+        // Values that the input stored as text with declared types are unchanged and are not
+        // reported as lost.
         lost.extend(declared.filter(|_| !had_types));
     }
     let (catalog, mut unheld) = catalog.reduced_to(target.capabilities);
     if was_packed {
-        // Tensors that were already packed in the input are unchanged and do not cause a loss.
+        // Tensors that were already packed in the input are unchanged and are not reported as lost.
         unheld.retain(|loss| loss.kind != LossKind::Tensor);
     }
     lost.extend(unheld);

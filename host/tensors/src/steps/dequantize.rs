@@ -305,7 +305,7 @@ fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Da
     (turned, Data::Blocks(vec![block]))
 }
 
-/// Returns whether the reader has dequantized weights. A reader reports dequantization as a loss of
+/// Returns whether the reader has dequantized weights. A reader reports dequantization as lost
 /// precision.
 fn was_dequantized(catalog: &Catalog) -> bool {
     catalog.losses().iter().any(|loss| {

@@ -1,4 +1,5 @@
-//! Facts about weights from a model folder's JSON files: their dtype, and how they were quantized.
+//! Facts about weights from a model folder's JSON files: the weights' dtype, and how the weights
+//! were quantized.
 
 use crate::cast::dtype_called;
 use serde_json::Value;
@@ -9,8 +10,8 @@ use tensorferry_sdk::{Dtype, Entry, Error, Result, ShardName, ShardTag, Source};
 /// The name of the model's configuration file.
 pub(crate) const CONFIG: &str = "config.json";
 /// The names of files that contain only quantization settings, next to the configuration. All or
-/// some releases of `AutoGPTQ`, `AutoAWQ`, and `ModelOpt` write these files. They are not copied if
-/// the weights are dequantized.
+/// some releases of `AutoGPTQ`, `AutoAWQ`, and `ModelOpt` write these files. The files are not
+/// copied if the weights are dequantized.
 pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
 /// The configuration keys that contain quantization settings. MLX writes the second key, and older
 /// compressed-tensors releases write the third key.

@@ -11,9 +11,9 @@ use tensorferry_sdk::{Block, DtypeInfo, Error, Region, Result, row_major_strides
 /// separate read in the copy.
 const MAX_BLOCKS: usize = 1 << 16;
 
-/// A part of a block, described in the new dimensions that have been processed so far. It contains
-/// the origin, shape and strides in these dimensions. It also contains the offset of the part's
-/// first element from the first element of the block.
+/// A part of a block, described in the new dimensions that have been processed so far. This type
+/// contains the origin, shape and strides in these dimensions, and the offset of the part's first
+/// element from the block's first element.
 #[derive(Clone, Default)]
 struct PartialBlock {
     origin: Vec<u64>,

@@ -1,4 +1,4 @@
-//! A spec is a step as written by the user, before its name and keys are checked:
+//! A spec is a step as written by the user, before the step's name and keys are checked:
 //! `NAME[:ARG][,KEY=VALUE]...`.
 //!
 //! A spec is one CSV record, as defined in RFC 4180. A field that contains a comma or a quote is

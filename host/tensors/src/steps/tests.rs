@@ -215,7 +215,7 @@ fn fused_weights_are_split_and_joined() {
     assert_eq!(parts.tensors().len(), 7);
     assert_eq!(values(&parts, "l.k.weight"), (vec![2, 2], (17..21).collect()));
     let back = ran(parts, &[r"concat:\.q\.,with=.k.,with=.v.,to=.qkv.,sizes=8x2x2"]);
-    // The tensors have the same values and again consist of one block, so that tied tensors remain
+    // The tensors have the same values and consist of one block again, so that tied tensors remain
     // tied.
     assert_eq!(back.tensors(), fused().tensors());
     for (spec, said) in [
@@ -385,8 +385,8 @@ fn shapes() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<u64>)> {
     proptest::collection::vec(prop_oneof![Just(1_u64), Just(2), Just(3), Just(4)], 1..5).prop_flat_map(
         |shape| {
             let axes: Vec<usize> = (0..shape.len()).collect();
-            // The factors of the number of elements. They are multiplied in a different grouping to
-            // get the second shape.
+            // The factors of the number of elements. Multiplying these factors in a different
+            // grouping results in the second shape.
             let factors: Vec<u64> =
                 shape.iter().flat_map(|len| if *len == 4 { vec![2, 2] } else { vec![*len] }).collect();
             let cuts = proptest::collection::vec(any::<bool>(), factors.len());

@@ -1,5 +1,4 @@
-//! Updates the tree of non-tensor state after a step, so that it matches the changes of the tensors
-//! that it contains.
+//! Updates the tree of non-tensor state after a step, so that the tree matches the changed tensors.
 //!
 //! A tensor's name is its path in the tree, with keys joined by dots. A format that writes the tree
 //! must write the tensors with their new names. The update therefore follows these rules:
@@ -7,7 +6,7 @@
 //! - A removed tensor is also removed from its mapping. In a list or a tuple, `None` replaces it,
 //!   so that the other values keep their positions.
 //! - A renamed tensor moves to the deepest mapping whose path is a prefix of the new name. If this
-//!   is the old mapping, the tensor keeps its position with a new key.
+//!   mapping is the old mapping, the tensor keeps its position with a new key.
 //! - A tensor that a step adds is placed in the same way.
 //! - If a mapping contained only tensors, and all of them move to other mappings, the mapping is
 //!   removed from its parent.
@@ -17,8 +16,7 @@
 //!   is removed or renamed. The object's other tensors move to the mappings that their names
 //!   determine.
 //!
-//! State that is removed in this way is reported as a loss of the conversion. A tree without
-//! tensors does not change.
+//! State that is removed in this way is reported as lost. A tree without tensors does not change.
 
 mod homes;
 
@@ -482,8 +480,7 @@ impl<'a> OldTree<'a> {
     }
 }
 
-/// A value that is added to a mapping. It is the new ID of a tensor, or the old node that marks a
-/// tensor.
+/// A value that is added to a mapping: the new ID of a tensor, or the old node that marks a tensor.
 enum Addition {
     Plain(TensorId),
     Marked(NodeId),

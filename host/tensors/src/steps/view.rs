@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use tensorferry_sdk::{Block, Catalog, DtypeInfo, Error, Result, StorageId, Tensor};
 
-/// Returns the properties of a tensor's dtype, or an error if its elements vary in length, like
+/// Returns the layout of a tensor's dtype, or an error if its elements vary in length, like
 /// strings.
 pub(super) fn info_of(catalog: &Catalog, tensor: &Tensor) -> Result<DtypeInfo> {
     match catalog.dtype_info(tensor.dtype).filter(|info| !info.is_variable()) {
@@ -26,8 +26,8 @@ pub(super) fn axis_of(axis: Option<i64>, rank: usize, tensor: &Tensor) -> Result
     })
 }
 
-/// Returns the number of bytes of `elements` elements, or `None` if the elements do not fill whole
-/// blocks of the dtype.
+/// Returns the number of bytes that `elements` elements take, or `None` if the elements do not fill
+/// whole blocks of the dtype.
 pub(super) fn bytes(info: &DtypeInfo, elements: i128) -> Option<i128> {
     let (per_block, block) = (i128::from(info.block_elements()), i128::from(info.block_bytes()));
     (elements % per_block == 0).then(|| elements / per_block * block)
@@ -82,8 +82,8 @@ pub(super) fn without_axis(mut block: Block, axis: usize) -> Block {
 pub(super) fn merge(mut blocks: Vec<Block>, axis: usize, info: &DtypeInfo) -> Vec<Block> {
     blocks.sort_by_key(|block| block.region.origin[axis]);
     let mut merged: Vec<Block> = Vec::with_capacity(blocks.len());
-    // For each row of neighboring blocks, which is identified by their common properties, the last
-    // block.
+    // The last block of each row of neighboring blocks. The blocks' common properties identify the
+    // row.
     let mut last: HashMap<NeighborKey, usize> = HashMap::new();
     for block in blocks.into_iter().filter(|block| !block.region.shape.contains(&0)) {
         let row = NeighborKey::of(&block, axis);

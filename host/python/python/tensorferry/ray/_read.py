@@ -48,7 +48,7 @@ def read(  # type: ignore[no-untyped-def]
 
     Args:
         path: A file, a folder or a URL.
-        steps: Steps to apply to the records, as for `tensorferry.scan`. They run in the tasks that read the records.
+        steps: Steps to apply to the records, as for `tensorferry.scan`. The tasks that read the records run the steps.
             Steps that depend on other records, such as `take` and `shuffle`, need a single task that reads everything.
         columns: The columns to keep, as for `tensorferry.scan`.
         part: A split of the input, as for `tensorferry.scan`.

@@ -36,7 +36,7 @@ impl Expansion<'_> {
         all
     }
 
-    /// Builds a set of globs. Returns `None` if one of them is invalid.
+    /// Builds a set of globs. Returns `None` if a glob is invalid.
     fn glob_set(&mut self, globs: Option<&[Placed<String>]>) -> Option<GlobSet> {
         set(globs?.iter().map(|glob| self.glob(glob)).collect::<Option<_>>()?)
     }
@@ -78,7 +78,7 @@ impl Expansion<'_> {
         first
     }
 
-    /// Builds a set of globs, and checks that each of them matches an input.
+    /// Builds a set of globs, and checks that each glob matches an input.
     pub(super) fn used_globs(
         &mut self,
         globs: &[Placed<String>],

@@ -1,5 +1,4 @@
-//! Records the outputs of a manifest, so that outputs of one run do not become inputs of the next
-//! run.
+//! Records a manifest's outputs, so that one run's outputs do not become inputs of the next run.
 //!
 //! - A template may contain the path of a folder before its first field. If this folder is inside
 //!   the root, it is not searched.
@@ -43,7 +42,7 @@ struct Writer {
 
 #[derive(Default)]
 pub(super) struct Outputs {
-    /// The folders of outputs, keyed by the position of the output key in the text of the manifest.
+    /// The output folders, keyed by the position of the output key in the manifest's text.
     places: BTreeMap<usize, OutputPlace>,
     /// The outputs that may be inside a root, keyed by a digest of their path.
     written: HashMap<Digest, Writer>,
@@ -166,7 +165,7 @@ impl Outputs {
             let writer = self.written.get(&digest(&whole));
             let writer = writer.filter(|writer| writer.input != digest(&own) && !self.feeds(writer, root));
             // If two inputs are each written to the path of the other, only a receipt shows which
-            // of them is an output.
+            // input is an output.
             writer.is_some_and(|writer| {
                 has_receipt
                     || (!writer.has_receipt && !output.is_some_and(|output| digest(output) == writer.input))

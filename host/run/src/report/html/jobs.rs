@@ -7,7 +7,8 @@ use super::markup::{Column, close_table, escape, open_table, plural};
 use crate::human::{bytes, count, seconds};
 use std::fmt::Write;
 
-/// Maximum number of losses and notes that are shown for a job. `report.json` contains all of them.
+/// Maximum number of losses and notes that are shown for a job. `report.json` contains all losses
+/// and notes.
 const MAX_LISTED: usize = 20;
 
 pub(super) fn section(page: &mut String, summary: &Summary) {

@@ -1,4 +1,4 @@
-//! Draws the timeline of a run. It has a bar for each job, in as many lanes as there were
+//! Draws the timeline of a run. The timeline has a bar for each job, in as many lanes as there were
 //! concurrent jobs, and a curve of the bytes read per second.
 //!
 //! The timeline is an SVG drawing in the page. The table of jobs contains the same values as

@@ -102,8 +102,8 @@ fn nibbles(bytes: &[u8], first: usize, values: &mut [f32], both: impl Fn(u8) -> 
     }
 }
 
-/// Decodes integers of at most 8 bits, each of which spans at most two bytes. The last `unused`
-/// bits of each word are unused. The first word begins at a byte boundary, at the start of a row.
+/// Decodes integers of at most 8 bits. Each integer spans at most two bytes. The last `unused` bits
+/// of each word are unused. The first word begins at a byte boundary, at the start of a row.
 /// `first` must be less than the number of bits in a word.
 fn stream(bytes: &[u8], first: usize, bits: u32, unused: u32, values: &mut [f32]) {
     let mask = (1_u16 << bits) - 1;

@@ -69,8 +69,8 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Returns the group that names the layer. If no group does, returns the only group that names
-    /// a class, because the class of a layer cannot be determined from its name.
+    /// Returns the group that names the layer. If no group names the layer, returns the only group
+    /// that names a class, because the class of a layer cannot be determined from its name.
     fn of(facts: &'a Value, layer: &str) -> Result<Self> {
         let groups = facts.get("config_groups").and_then(Value::as_object);
         let groups: Vec<&Value> = groups.into_iter().flat_map(|groups| groups.values()).collect();
@@ -272,8 +272,8 @@ fn integers<'a>(
 }
 
 /// Returns a packed weight of a model without a configuration. The number of bits per code is
-/// determined from `weight_shape` and the length of the rows. Returns `None` if it cannot be
-/// determined.
+/// determined from `weight_shape` and the length of the rows. Returns `None` if this number cannot
+/// be determined.
 pub(super) fn packed_by_names<'a>(
     layers: &'a Layers<'a>,
     start: &str,

@@ -10,7 +10,7 @@ use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Compute, Dtype, Error, ReadStorage, Result, StorageId};
 
 /// Maximum number of values to compute at a time. This number of F32 values roughly fits in the L2
-/// cache. It is large enough that methods that read columns still read long runs.
+/// cache. The number is large enough that methods that read columns still read long runs.
 const AT_ONCE: u64 = 256 << 10;
 
 /// A method that computes a weight's values from its parts.

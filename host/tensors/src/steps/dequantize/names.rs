@@ -17,8 +17,8 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{CODES_OF, Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
 
-/// A pair of name suffixes: one for codes, and one for a sibling tensor such as their scale. The
-/// full names have the same prefix.
+/// A pair of name suffixes: one for codes, and one for a sibling tensor such as the codes' scale.
+/// The full names have the same prefix.
 struct NamePair {
     codes: &'static str,
     sibling: &'static str,
@@ -49,7 +49,7 @@ enum PairMeaning {
     /// The tensors of a weight class in torchao or quanto: the suffix of the weight's name, and the
     /// suffix of the zero points.
     Parts { weight: &'static str, zeros: &'static str },
-    /// The method with this name. The tensor names do not determine the number of bits or the order
+    /// A method with this name. The tensor names do not determine the number of bits or the order
     /// of the codes.
     Unknown(&'static str),
 }
@@ -134,7 +134,7 @@ const COMFY_TENSOR: &str = "comfy_quant";
 
 /// The description of the method if codes are recognized only by the scales in their module.
 const SOME_METHOD: &str = "a method that its names do not determine";
-/// Maximum number of words in the name of a scale, after the name of its module.
+/// Maximum number of words in a scale's name, after its module's name.
 const MAX_SCALE_WORDS: usize = 6;
 
 /// The quantized weights and codes that were recognized by the names of a model's tensors.
@@ -158,7 +158,7 @@ pub(super) struct UnknownCodes<'a> {
 }
 
 /// Returns whether any tensor of a catalog has a dtype that codes may have. Most models do not have
-/// such a tensor, so their names need not be searched.
+/// such a tensor, so the tensor names need not be searched.
 #[must_use]
 pub fn may_hold_codes(catalog: &Catalog) -> bool {
     catalog.tensors().iter().any(|tensor| Dtypes::Any.has(tensor.dtype))

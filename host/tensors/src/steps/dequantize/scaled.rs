@@ -17,14 +17,13 @@ pub(super) struct Scaled {
     pub(super) codes: CodePacking,
     /// The location of the codes. Every row begins at a byte boundary.
     pub(super) at: Extent,
-    /// Number of bytes of a row of codes.
+    /// Number of bytes in a row of codes.
     pub(super) row_bytes: u64,
     pub(super) columns: u64,
     pub(super) grid: ScaleGrid,
     pub(super) scales: Scales,
     pub(super) formula: Formula,
-    /// The index of the group of each column in a row, if the columns of a group are not
-    /// consecutive.
+    /// For each column in a row, the index of its group, if a group's columns are not consecutive.
     pub(super) groups_of: Option<Arc<Vec<u32>>>,
 }
 
@@ -47,7 +46,7 @@ pub(super) enum Scales {
     One,
     /// The scales are numbers.
     Plain(Extent),
-    /// The scales are powers of two. Each scale is stored as a one-byte exponent, for which 127
+    /// The scales are powers of two. Each scale is stored as a one-byte exponent. The exponent 127
     /// stands for the scale 1.
     Powers(Extent),
     /// The scales are numbers that are divided by a constant.
@@ -150,7 +149,7 @@ impl ScaleGrid {
         columns.div_ceil(self.block_columns)
     }
 
-    /// Returns the index of the row of scales that applies to a row of codes.
+    /// Returns the index of the scale row that applies to a row of codes.
     fn row(&self, row: u64) -> u64 {
         let matrix = self.matrix_rows.div_ceil(self.block_rows);
         row / self.matrix_rows * matrix + row % self.matrix_rows / self.block_rows
@@ -158,8 +157,9 @@ impl ScaleGrid {
 }
 
 /// Guesses the block size of a grid of scales if the configuration does not specify the size. If a
-/// size of 128 x 128 matches the number of scales, as in nearly all models, it is the result.
-/// Otherwise, the result consists of the only powers of two that match the number of scales.
+/// size of 128 x 128 matches the number of scales, as in nearly all models, this size is the
+/// result. Otherwise, the result consists of the only powers of two that match the number of
+/// scales.
 fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
     let fits = |block: u64| [0, 1].iter().all(|&axis: &usize| dims[axis].div_ceil(block) == counts[axis]);
     if fits(128) {
@@ -335,8 +335,8 @@ impl Method for Scaled {
     }
 }
 
-/// Zero points of some rows, which are packed along the rows. Word `w` of a group of columns
-/// contains the zero points of the rows from row `32 w / bits` on.
+/// The zero points of some rows, packed along the rows. Within a column group, word `w` contains
+/// the zero points from row `32 w / bits` on.
 struct PackedZeros {
     bytes: Vec<u8>,
     first_word: u64,

@@ -122,8 +122,8 @@ const BY_FILES: [(&str, &str); 3] =
 const OF_MLX: [&str; 3] = ["group_size", "bits", "mode"];
 
 impl QuantizationSettings<'_> {
-    /// Returns the scheme, or `None` if the configuration does not identify it. In that case, the
-    /// scheme must be determined from tensor names.
+    /// Returns the scheme, or `None` if the configuration does not identify a scheme. In that case,
+    /// the scheme must be determined from tensor names.
     fn scheme(self) -> Result<Option<Scheme>> {
         let facts = self.facts;
         let has = |keys: &[&str]| keys.iter().any(|key| facts.get(*key).is_some());

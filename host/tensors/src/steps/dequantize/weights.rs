@@ -1,8 +1,8 @@
-//! Quantized weights, each of which consists of several tensors: codes, scales, zero points. The
-//! step `dequantize` computes these weights, and descriptions of a model count them. Operations
-//! that need numbers refuse the codes.
+//! Quantized weights. Each weight consists of several tensors: codes, scales, zero points. The step
+//! `dequantize` computes these weights, and descriptions of a model count them. Operations that
+//! need numbers refuse the codes.
 //!
-//! Codes are recognized by the location of their bytes, so they are still recognized after other
+//! Codes are recognized by the location of their bytes, so codes are still recognized after other
 //! steps rename or split them.
 
 use super::computed::Weight;
@@ -96,8 +96,8 @@ fn of_scheme<'a>(scheme: &Scheme, layers: &'a Layers<'a>, may_lack_scale: bool) 
 }
 
 /// Describes how a model's weights were quantized, or returns `None` if neither a configuration nor
-/// names show that they were. For weights that cannot be dequantized, the description may be
-/// incomplete.
+/// tensor names show that they were quantized. For weights that cannot be dequantized, the
+/// description may be incomplete.
 #[must_use]
 pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedModel> {
     if model.input.codes_are_numbers {
@@ -167,8 +167,9 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
 /// The dtypes of scales that are stored as plain numbers.
 const SCALES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 
-/// The tensors of an input that are codes, and the scales of these codes. Both are identified by
-/// the location of their bytes, so that they are still found after steps rename or split them.
+/// The tensors of an input that are codes, and the scales of these codes. Codes and scales are
+/// identified by the location of their bytes, so that they are still found after steps rename or
+/// split them.
 #[derive(Debug, Default)]
 pub struct StoredCodes {
     /// A map whose keys are the storage of a tensor and the start of the tensor in that storage.
