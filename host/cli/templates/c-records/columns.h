@@ -1,5 +1,5 @@
-/* Columns of numbers and text in the structures of Arrow's C data interface. The reader creates them, and the writer reads
- * them. The receiver of such a structure owns it, and calls its `release` once.
+/* Columns of numbers and text in the structures of Arrow's C data interface. The reader creates these structures,
+ * and the writer reads them. The receiver of a structure owns it, and calls its `release` once.
  *
  * Arrow defines the structures (<https://arrow.apache.org/docs/format/CDataInterface.html>, CStreamInterface.html). A C
  * library for Arrow, such as nanoarrow, can replace this file.
@@ -158,7 +158,7 @@ static inline int begin_texts(Column *column) {
   return append(&column->values, &start, sizeof start);
 }
 
-/* Adds a row: a number as its eight bytes in memory, a text as its bytes, or null without a value. Returns 0 if memory ran
+/* Adds a row: a number as its eight bytes in memory, a string as its bytes, or null without a value. Returns 0 if memory ran
  * out, or if the array would have more than 2 GiB of text. */
 static inline int add_row(Column *column, const void *value, size_t len) {
   static const uint8_t zeros[8] = {0};

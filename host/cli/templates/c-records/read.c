@@ -9,7 +9,7 @@
 
 typedef struct {
   uint64_t offset, bytes, rows;
-  uint64_t first; /* the number of its first row in the file */
+  uint64_t first; /* the number of the split's first row in the file */
 } Split;
 
 /* The failure of a stream, and the ticket of the stream. */
@@ -89,7 +89,7 @@ static int32_t find_splits(Set *set, Cursor *at, FerryContext context) {
 
 static int32_t drop_set(void *self, FerryErrorSink err) {
   Set *set = self;
-  /* `open` received it, and the set owns it. */
+  /* `open` received the source, and the set owns it. */
   int32_t status = FERRY_HAS(set->source, drop) ? set->source.table->drop(set->source.self, err) : FERRY_DONE;
   while (set->kept) {
     Kept *next = set->kept->next;
