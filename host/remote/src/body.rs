@@ -18,7 +18,7 @@ pub(crate) struct Body {
 }
 
 /// Time limit for reading the body of an error response.
-const TIME_OF_ERROR: Duration = Duration::from_secs(5);
+const ERROR_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Body {
     /// Wraps the body of a response. Reading fails if fewer than `min_rate` bytes per second
@@ -46,7 +46,7 @@ impl Body {
             let rate = self.bytes as f64 / elapsed.as_secs_f64().max(0.001);
             #[expect(clippy::cast_precision_loss, reason = "the rate is only displayed")]
             if piece.is_err() || rate < self.min_rate as f64 {
-                return Err(Fault::passing(format!(
+                return Err(Fault::transient(format!(
                     "{rate:.0} bytes per second, below the setting min-rate of {}",
                     self.min_rate
                 )));
@@ -57,7 +57,7 @@ impl Body {
             Ok(Ok(piece)) => Ok(piece),
             Ok(Err(error)) => {
                 let error = error.without_url();
-                Err(Fault::passing(format!("the connection was lost: {}", causes(&error))))
+                Err(Fault::transient(format!("the connection was lost: {}", causes(&error))))
             }
             Err(_) => Ok(None),
         }
@@ -70,7 +70,7 @@ impl Body {
             if all.len() + piece.len() > most {
                 let error = tensorferry_sdk::Error::limit("the response is too long")
                     .expected(format!("at most {most} bytes"));
-                return Err(Fault::last(error));
+                return Err(Fault::permanent(error));
             }
             all.extend_from_slice(&piece);
         }
@@ -81,7 +81,7 @@ impl Body {
     /// for error responses, whose bodies may be endless.
     pub(crate) async fn start(mut self, most: usize) -> Bytes {
         let mut start = BytesMut::new();
-        let _ = tokio::time::timeout(TIME_OF_ERROR, async {
+        let _ = tokio::time::timeout(ERROR_TIMEOUT, async {
             while let Ok(Some(piece)) = self.piece().await {
                 let left = most - start.len();
                 start.extend_from_slice(&piece[..piece.len().min(left)]);

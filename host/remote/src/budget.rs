@@ -2,7 +2,7 @@
 //! another part has been uploaded. If no upload is running, the writer would wait forever, so the
 //! part is written to a file.
 
-use crate::cache::{Cancelled, LOOK};
+use crate::cache::{CANCEL_CHECK_INTERVAL, Cancelled};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
@@ -18,14 +18,14 @@ struct BudgetState {
     /// Number of bytes, included in `used`, that are kept in memory until a commit.
     kept: u64,
     /// Number of parts that are being uploaded.
-    flying: usize,
+    uploading: usize,
 }
 
 /// Part of the budget, in bytes, that is reserved until this value is dropped.
-pub(crate) struct Held {
+pub(crate) struct Reservation {
     budget: Arc<Budget>,
     bytes: u64,
-    is_flying: bool,
+    is_uploading: bool,
     is_kept: bool,
 }
 
@@ -49,31 +49,40 @@ impl Budget {
 
     /// Reserves bytes for a part. Returns `None` if there is not enough memory, and no running
     /// upload could free memory.
-    pub(crate) fn take(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Option<Held>> {
+    pub(crate) fn take(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Option<Reservation>> {
         let mut state = self.state();
         loop {
             if state.used == 0 || state.used + bytes <= self.most {
                 state.used += bytes;
-                return Ok(Some(Held { budget: Arc::clone(self), bytes, is_flying: false, is_kept: false }));
+                return Ok(Some(Reservation {
+                    budget: Arc::clone(self),
+                    bytes,
+                    is_uploading: false,
+                    is_kept: false,
+                }));
             }
-            if state.flying == 0 {
+            if state.uploading == 0 {
                 return Ok(None);
             }
             if cancelled() {
                 return Err(Error::cancelled("interrupted during an upload"));
             }
-            state = self.turn.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .turn
+                .wait_timeout(state, CANCEL_CHECK_INTERVAL)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
     /// Reserves bytes for a part that is uploaded immediately. Exceeds the budget if no running
     /// upload could free memory.
-    pub(crate) fn take_or_wait(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Held> {
+    pub(crate) fn take_or_wait(self: &Arc<Self>, bytes: u64, cancelled: &Cancelled) -> Result<Reservation> {
         if let Some(held) = self.take(bytes, cancelled)? {
             return Ok(held);
         }
         self.state().used += bytes;
-        Ok(Held { budget: Arc::clone(self), bytes, is_flying: false, is_kept: false })
+        Ok(Reservation { budget: Arc::clone(self), bytes, is_uploading: false, is_kept: false })
     }
 
     /// Returns whether more than half of the budget is in use. If so, parts that cannot be sent
@@ -86,11 +95,11 @@ impl Budget {
 /// Maximum number of parts of an object in S3 and Google Cloud Storage.
 pub(crate) const MAX_PARTS: u64 = 10_000;
 
-impl Held {
+impl Reservation {
     /// Marks the reserved bytes as being uploaded.
-    pub(crate) fn fly(&mut self) {
-        if !std::mem::replace(&mut self.is_flying, true) {
-            self.budget.state().flying += 1;
+    pub(crate) fn mark_uploading(&mut self) {
+        if !std::mem::replace(&mut self.is_uploading, true) {
+            self.budget.state().uploading += 1;
         }
     }
 
@@ -110,11 +119,11 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.budget.state();
         state.used -= self.bytes;
-        state.flying -= usize::from(self.is_flying);
+        state.uploading -= usize::from(self.is_uploading);
         state.kept -= if self.is_kept { self.bytes } else { 0 };
         self.budget.turn.notify_all();
     }
@@ -143,7 +152,7 @@ mod tests {
         let mut first = budget.take(8, &never).unwrap().unwrap();
         assert!(budget.take(8, &never).unwrap().is_none());
         assert!(budget.is_tight());
-        first.fly();
+        first.mark_uploading();
         let ended: Cancelled = Arc::new(|| true);
         assert!(budget.take(8, &ended).is_err());
         std::thread::scope(|scope| {

@@ -4,7 +4,7 @@
 use crate::body::Pieces;
 use crate::client::Client;
 use crate::fault::{Fault, Remedy};
-use crate::pages::{Content, FetchId, FileId, Pages, Planned};
+use crate::pages::{Content, FetchId, FileId, Pages, PlannedFetch};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
@@ -34,11 +34,11 @@ pub(crate) trait Origin: Send + Sync + 'static {
 pub(crate) type Cancelled = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Time between checks for cancellation.
-pub(crate) const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// If a response body is cut off after at least this many bytes, the request counts as progress,
 /// and the retry limits are reset.
-const PROGRESS: u64 = 256 << 10;
+const MIN_PROGRESS: u64 = 256 << 10;
 
 /// The pages of a process, and the tasks that fill them.
 pub(crate) struct Cache {
@@ -89,7 +89,7 @@ impl Cache {
         }
         state.origins.insert(file, Arc::clone(origin));
         state.pages.begin(file, origin.len());
-        let planned = Planned { file, range: 0..start.len() as u64 };
+        let planned = PlannedFetch { file, range: 0..start.len() as u64 };
         if !start.is_empty() && state.pages.make_room(planned.range.end) {
             for (at, len) in state.pages.reserve(&planned, FetchId::MAX) {
                 let range = at..at + len;
@@ -167,7 +167,11 @@ impl Cache {
                 Content::Coming(fetch) => {
                     awaited = Some(*fetch);
                     page.waiting += 1;
-                    state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+                    state = self
+                        .changed
+                        .wait_timeout(state, CANCEL_CHECK_INTERVAL)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0;
                     if let Some((now, page)) = state.pages.at(file, at)
                         && now == start
                     {
@@ -194,7 +198,7 @@ impl Cache {
         }
     }
 
-    fn fetch(self: &Arc<Self>, state: &mut CacheState, planned: &Planned, is_ahead: bool) {
+    fn fetch(self: &Arc<Self>, state: &mut CacheState, planned: &PlannedFetch, is_ahead: bool) {
         let Some(origin) = state.origins.get(&planned.file).map(Arc::clone) else { return };
         let fetch = self.next_fetch.fetch_add(1, Ordering::Relaxed);
         let pages = state.pages.reserve(planned, fetch);
@@ -202,7 +206,7 @@ impl Cache {
         let (cache, planned) = (Arc::clone(self), planned.clone());
         self.handle.spawn(async move {
             let mut guard =
-                Ended { cache: &cache, planned: &planned, fetch, pages: &pages, is_ahead, fault: None };
+                FetchGuard { cache: &cache, planned: &planned, fetch, pages: &pages, is_ahead, fault: None };
             guard.fault = cache.fill(&*origin, &planned, fetch, &pages).await.err();
         });
     }
@@ -211,7 +215,7 @@ impl Cache {
     async fn fill(
         self: &Arc<Self>,
         origin: &dyn Origin,
-        planned: &Planned,
+        planned: &PlannedFetch,
         fetch: FetchId,
         pages: &[(u64, u64)],
     ) -> Result<(), Fault> {
@@ -219,7 +223,7 @@ impl Cache {
         let mut pages = pages.iter();
         let Some(mut page) = pages.next().copied() else { return Ok(()) };
         let mut buffer = self.lock().pages.buffer(page.1);
-        let mut patience = self.client.patience();
+        let mut retry_limits = self.client.retry_limits();
         let (mut at, mut renewed) = (planned.range.start, planned.range.start);
         loop {
             let mut pieces = match origin.get(&self.client, at..end).await {
@@ -227,7 +231,7 @@ impl Cache {
                 // The client has already retried requests that the server rejected because it was
                 // busy.
                 Err(fault) => {
-                    patience.wait(fault.of(origin.name())).await?;
+                    retry_limits.wait(fault.of(origin.name())).await?;
                     continue;
                 }
             };
@@ -237,7 +241,7 @@ impl Cache {
                     Some(Err(fault)) => break fault.of(origin.name()),
                     None => {
                         let missing = format!("the body ended {} bytes early", end - at);
-                        break Fault::passing(missing).of(origin.name());
+                        break Fault::transient(missing).of(origin.name());
                     }
                 };
                 while !piece.is_empty() {
@@ -259,27 +263,27 @@ impl Cache {
                     }
                 }
             };
-            if at - renewed >= PROGRESS {
-                patience.renew();
+            if at - renewed >= MIN_PROGRESS {
+                retry_limits.renew();
                 renewed = at;
             }
-            patience.wait(fault).await?;
+            retry_limits.wait(fault).await?;
         }
     }
 }
 
 /// Records the end of a fetch when this value is dropped, whether the fetch succeeded, failed or
 /// was cancelled.
-struct Ended<'a> {
+struct FetchGuard<'a> {
     cache: &'a Arc<Cache>,
-    planned: &'a Planned,
+    planned: &'a PlannedFetch,
     fetch: FetchId,
     pages: &'a [(u64, u64)],
     is_ahead: bool,
     fault: Option<Fault>,
 }
 
-impl Drop for Ended<'_> {
+impl Drop for FetchGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.cache.lock();
         state.ahead -= usize::from(self.is_ahead);

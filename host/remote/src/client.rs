@@ -2,9 +2,9 @@
 
 use crate::address::{is_public, literal};
 use crate::body::Body;
-use crate::fault::{Fault, Patience, Remedy, causes};
+use crate::counted_body::CountedBody;
+use crate::fault::{Fault, Remedy, RetryLimits, causes};
 use crate::secret::{Secret, scrubbed, shown};
-use crate::sent::Sent;
 use crate::settings::Settings;
 use bytes::Bytes;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -18,14 +18,14 @@ use std::time::{Duration, SystemTime};
 use tensorferry_sdk::{Error, Result};
 
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct ClientRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Ask {
+impl ClientRequest {
     pub(crate) fn get(url: Url) -> Self {
         Self { method: Method::GET, url, headers: HeaderMap::new(), body: Bytes::new() }
     }
@@ -37,7 +37,7 @@ impl Ask {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ClientResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     /// The URL from which the response was received, after all redirects.
@@ -47,7 +47,7 @@ pub(crate) struct Answer {
     secrets: Vec<Secret>,
 }
 
-impl Answer {
+impl ClientResponse {
     /// Returns the value of a header as text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -95,7 +95,7 @@ const MAX_REDIRECTS: usize = 10;
 
 /// Maximum number of bytes to read from the body of an error response. The messages of providers
 /// are a few hundred bytes long.
-pub(crate) const MAX_OF_ERROR: usize = 64 << 10;
+pub(crate) const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Headers that may be forwarded to another host. All other headers may be secret or part of a
 /// signature.
@@ -135,8 +135,8 @@ impl Client {
     }
 
     /// Returns the limits for retries.
-    pub(crate) fn patience(&self) -> Patience {
-        Patience::new(self.rules.tries, self.rules.retry_time)
+    pub(crate) fn retry_limits(&self) -> RetryLimits {
+        RetryLimits::new(self.rules.tries, self.rules.retry_time)
     }
 
     /// Removes the secrets in the settings from a server's message.
@@ -146,85 +146,91 @@ impl Client {
 
     /// Sends a request, and retries it after temporary failures. Returns any response whose status
     /// a retry would not change. The request must be safe to repeat.
-    pub(crate) async fn ask(&self, ask: &Ask) -> Result<Answer, Fault> {
-        self.ask_and(ask, &Follow::Yes).await
+    pub(crate) async fn request(&self, request: &ClientRequest) -> Result<ClientResponse, Fault> {
+        self.request_with(request, &Follow::Yes).await
     }
 
-    /// Sends a request like [`ask`](Self::ask). The caller determines which redirects are followed.
-    pub(crate) async fn ask_and(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
-        let mut patience = self.patience();
+    /// Sends a request like [`request`](Self::request). The caller determines which redirects are
+    /// followed.
+    pub(crate) async fn request_with(
+        &self,
+        request: &ClientRequest,
+        follow: &Follow,
+    ) -> Result<ClientResponse, Fault> {
+        let mut retry_limits = self.retry_limits();
         loop {
-            let fault = match self.once(ask, follow).await {
-                Ok(answer) => match busy(&answer) {
-                    None => return Ok(answer),
+            let fault = match self.once(request, follow).await {
+                Ok(response) => match busy(&response) {
+                    None => return Ok(response),
                     Some(after) => {
-                        let words = self.words(answer).await;
-                        Fault { remedy: Remedy::Again(after), ..Fault::passing(words) }
+                        let words = self.words(response).await;
+                        Fault { remedy: Remedy::Retry(after), ..Fault::transient(words) }
                     }
                 },
                 Err(fault) => fault,
             };
-            patience.wait(fault.of(&shown(&ask.url))).await?;
+            retry_limits.wait(fault.of(&shown(&request.url))).await?;
         }
     }
 
     /// Like [`ask`](Self::ask), but without retries. After a temporary failure, it is unknown
     /// whether the server has processed the request.
-    pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Answer, Fault> {
-        let answer = self.once(ask, &Follow::No).await?;
-        match busy(&answer) {
-            None => Ok(answer),
+    pub(crate) async fn request_once(&self, request: &ClientRequest) -> Result<ClientResponse, Fault> {
+        let response = self.once(request, &Follow::No).await?;
+        match busy(&response) {
+            None => Ok(response),
             Some(after) => {
-                let words = self.words(answer).await;
-                Err(Fault { remedy: Remedy::Again(after), ..Fault::passing(words) })
+                let words = self.words(response).await;
+                Err(Fault { remedy: Remedy::Retry(after), ..Fault::transient(words) })
             }
         }
     }
 
     /// Sends a request once. If the request is a read, follows redirects.
-    async fn once(&self, ask: &Ask, follow: &Follow) -> Result<Answer, Fault> {
-        let mut ask = ask.clone();
+    async fn once(&self, request: &ClientRequest, follow: &Follow) -> Result<ClientResponse, Fault> {
+        let mut request = request.clone();
         let (first, mut is_of_first_host) = match follow {
-            Follow::After(first) => (first.clone(), is_same_host(first, &ask.url)),
-            Follow::Yes | Follow::No => (ask.url.clone(), true),
+            Follow::After(first) => (first.clone(), is_same_host(first, &request.url)),
+            Follow::Yes | Follow::No => (request.url.clone(), true),
         };
         if !is_of_first_host {
-            ask.headers = kept(&ask.headers);
+            request.headers = forwarded(&request.headers);
         }
         for _ in 0..=MAX_REDIRECTS {
-            let client = if is_of_first_host { &self.any } else { self.client_for(&first, &ask.url).await? };
-            let answer = self.send(client, &ask).await?;
-            let next = redirect(&ask, &answer)?.filter(|_| !matches!(follow, Follow::No));
-            let Some(next) = next else { return Ok(answer) };
-            if !is_same_host(&ask.url, &next) {
-                ask.headers = kept(&ask.headers);
+            let client =
+                if is_of_first_host { &self.any } else { self.client_for(&first, &request.url).await? };
+            let response = self.send(client, &request).await?;
+            let next = redirect(&request, &response)?.filter(|_| !matches!(follow, Follow::No));
+            let Some(next) = next else { return Ok(response) };
+            if !is_same_host(&request.url, &next) {
+                request.headers = forwarded(&request.headers);
                 is_of_first_host = false;
             }
-            ask.url = next;
+            request.url = next;
         }
-        Err(Fault::last(Error::io(format!("more than {MAX_REDIRECTS} redirects")).file(shown(&first))))
+        Err(Fault::permanent(Error::io(format!("more than {MAX_REDIRECTS} redirects")).file(shown(&first))))
     }
 
-    async fn send(&self, client: &reqwest::Client, ask: &Ask) -> Result<Answer, Fault> {
-        let mut request = reqwest::Request::new(ask.method.clone(), ask.url.clone());
-        *request.headers_mut() = ask.headers.clone();
-        let (body, taken) = Sent::new(ask.body.clone());
-        if !ask.body.is_empty() {
-            *request.body_mut() = Some(reqwest::Body::wrap(body));
+    async fn send(&self, client: &reqwest::Client, request: &ClientRequest) -> Result<ClientResponse, Fault> {
+        let mut raw = reqwest::Request::new(request.method.clone(), request.url.clone());
+        *raw.headers_mut() = request.headers.clone();
+        let (body, taken) = CountedBody::new(request.body.clone());
+        if !request.body.is_empty() {
+            *raw.body_mut() = Some(reqwest::Body::wrap(body));
         }
-        let name = shown(&ask.url);
-        let answer = self.in_time(client.execute(request), &taken, ask.body.len() as u64).await;
-        let response = match answer? {
+        let name = shown(&request.url);
+        let response = self.in_time(client.execute(raw), &taken, request.body.len() as u64).await;
+        let response = match response? {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.fault(error).of(&name)),
             Err(_) => {
                 let seconds = self.rules.answer_time.as_secs_f32();
-                return Err(Fault::passing(format!("no response within {seconds} s")).of(&name));
+                return Err(Fault::transient(format!("no response within {seconds} s")).of(&name));
             }
         };
         let (status, headers) = (response.status(), response.headers().clone());
         let body = Body::new(response, self.rules.min_rate, self.rules.min_rate_time);
-        Ok(Answer { status, headers, url: ask.url.clone(), body, secrets: secrets_of(ask) })
+        Ok(ClientResponse { status, headers, url: request.url.clone(), body, secrets: secrets_of(request) })
     }
 
     /// Waits for the response to a request, with a time limit that starts when the request body has
@@ -245,7 +251,7 @@ impl Client {
             let now = taken.load(Ordering::Relaxed);
             let least = self.rules.min_rate.saturating_mul(self.rules.min_rate_time.as_secs().max(1));
             if now < len && now - before < least {
-                return Err(Fault::passing(format!(
+                return Err(Fault::transient(format!(
                     "{} bytes were sent in {} s, below the setting min-rate of {}",
                     now - before,
                     self.rules.min_rate_time.as_secs_f32(),
@@ -266,7 +272,7 @@ impl Client {
             return Ok(&self.any);
         }
         match literal(next) {
-            Some(address) if !is_public(address) => Err(Fault::last(
+            Some(address) if !is_public(address) => Err(Fault::permanent(
                 Error::io(format!("redirects to {host}, a private address"))
                     .file(shown(first))
                     .hint(format!("pass --store redirect-to={host} to allow it")),
@@ -274,7 +280,7 @@ impl Client {
             _ => match self.public.get() {
                 Some(client) => Ok(client),
                 None => {
-                    let client = build(&self.settings, Some(Arc::new(PublicOnly)))?;
+                    let client = build(&self.settings, Some(Arc::new(PublicResolver)))?;
                     Ok(self.public.get_or_init(|| client))
                 }
             },
@@ -306,25 +312,29 @@ impl Client {
         // TLS errors and refused addresses are permanent, so a retry does not help.
         let is_refused = text.contains("invalid peer certificate") || text.contains("a private address");
         let text = self.scrubbed(&text);
-        if is_refused || error.is_builder() { Fault::last(Error::io(text)) } else { Fault::passing(text) }
+        if is_refused || error.is_builder() {
+            Fault::permanent(Error::io(text))
+        } else {
+            Fault::transient(text)
+        }
     }
 
     /// Returns the status and the message of an error response as text.
-    pub(crate) async fn words(&self, answer: Answer) -> String {
-        let status = answer.status;
-        let told = ["x-error-message", "x-ms-error-code"].iter().find_map(|name| answer.text(name));
+    pub(crate) async fn words(&self, response: ClientResponse) -> String {
+        let status = response.status;
+        let told = ["x-error-message", "x-ms-error-code"].iter().find_map(|name| response.text(name));
         let told = match told {
             Some(told) => told.to_owned(),
-            None => words_of(&answer.body.start(MAX_OF_ERROR).await),
+            None => message_of(&response.body.start(MAX_ERROR_BYTES).await),
         };
-        let told = scrubbed(&self.scrubbed(&told), &answer.secrets);
+        let told = scrubbed(&self.scrubbed(&told), &response.secrets);
         let reason = status.canonical_reason().unwrap_or_default();
         let status = format!("answered {} {reason}", status.as_u16());
         if told.is_empty() { status.trim().to_owned() } else { format!("{}: {told}", status.trim()) }
     }
 }
 
-fn build(settings: &Settings, resolver: Option<Arc<PublicOnly>>) -> Result<reqwest::Client> {
+fn build(settings: &Settings, resolver: Option<Arc<PublicResolver>>) -> Result<reqwest::Client> {
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("tensorferry/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
@@ -344,21 +354,21 @@ fn build(settings: &Settings, resolver: Option<Arc<PublicOnly>>) -> Result<reqwe
 
 /// Returns `Some` if a response is a temporary failure. The inner value is the wait that the server
 /// requests, if any.
-fn busy(answer: &Answer) -> Option<Option<Duration>> {
-    let is_passing = match answer.status.as_u16() {
+fn busy(response: &ClientResponse) -> Option<Option<Duration>> {
+    let is_transient = match response.status.as_u16() {
         408 | 425 | 429 => true,
         501 | 505 => false,
         status => status >= 500,
     };
-    is_passing.then(|| {
-        let asked = answer.text("retry-after").and_then(|text| wait_of(text.trim(), SystemTime::now()));
-        asked.or_else(|| Some(Duration::from_secs(limit_ends(answer.text("ratelimit")?)?)))
+    is_transient.then(|| {
+        let asked = response.text("retry-after").and_then(|text| retry_after(text.trim(), SystemTime::now()));
+        asked.or_else(|| Some(Duration::from_secs(rate_limit_reset(response.text("ratelimit")?)?)))
     })
 }
 
 /// Parses the value of `Retry-After`, which is a number of seconds or a date (RFC 9110, section
 /// 10.2.3).
-fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
+fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
@@ -368,22 +378,22 @@ fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
 
 /// Returns the number of seconds until an exhausted rate limit is reset. An IETF draft defines the
 /// header, whose value has the form `"api";r=0;t=55`.
-fn limit_ends(text: &str) -> Option<u64> {
+fn rate_limit_reset(text: &str) -> Option<u64> {
     let mut parts = text.split(';').map(str::trim);
     let is_spent = parts.clone().any(|part| part == "r=0");
     parts.find_map(|part| part.strip_prefix("t=")?.parse().ok()).filter(|_| is_spent)
 }
 
 /// Returns the target URL, if the response is a redirect that may be followed.
-pub(crate) fn redirect(ask: &Ask, answer: &Answer) -> Result<Option<Url>, Fault> {
-    let is_redirect = matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308);
-    let only_reads = ask.method == Method::GET || ask.method == Method::HEAD;
-    let Some(location) = answer.text("location").filter(|_| is_redirect && only_reads) else {
+pub(crate) fn redirect(request: &ClientRequest, response: &ClientResponse) -> Result<Option<Url>, Fault> {
+    let is_redirect = matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let only_reads = request.method == Method::GET || request.method == Method::HEAD;
+    let Some(location) = response.text("location").filter(|_| is_redirect && only_reads) else {
         return Ok(None);
     };
-    let refused = |why: &str| Fault::last(Error::io(why).file(shown(&ask.url)));
-    let next = ask.url.join(location).map_err(|_| refused("redirects to an invalid URL"))?;
-    match (ask.url.scheme(), next.scheme()) {
+    let refused = |why: &str| Fault::permanent(Error::io(why).file(shown(&request.url)));
+    let next = request.url.join(location).map_err(|_| refused("redirects to an invalid URL"))?;
+    match (request.url.scheme(), next.scheme()) {
         ("http" | "https", "https") | ("http", "http") => Ok(Some(next)),
         ("https", "http") => Err(refused("redirects from https to http")),
         _ => Err(refused("redirects to a protocol other than http")),
@@ -395,14 +405,14 @@ pub(crate) fn is_same_host(a: &Url, b: &Url) -> bool {
 }
 
 /// Returns the headers that may be forwarded to another host.
-fn kept(headers: &HeaderMap) -> HeaderMap {
+fn forwarded(headers: &HeaderMap) -> HeaderMap {
     let kept = headers.iter().filter(|(name, _)| FOR_OTHER_HOSTS.contains(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-struct PublicOnly;
+struct PublicResolver;
 
-impl reqwest::dns::Resolve for PublicOnly {
+impl reqwest::dns::Resolve for PublicResolver {
     fn resolve(&self, name: reqwest::dns::Name) -> reqwest::dns::Resolving {
         Box::pin(async move {
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
@@ -420,12 +430,12 @@ impl reqwest::dns::Resolve for PublicOnly {
 }
 
 /// Returns the secrets in a request: its query, and the headers that must not be forwarded.
-fn secrets_of(ask: &Ask) -> Vec<Secret> {
-    let mut secrets: Vec<Secret> = ask.url.query().map(Secret::new).into_iter().collect();
-    for (_, value) in ask.url.query_pairs() {
+fn secrets_of(request: &ClientRequest) -> Vec<Secret> {
+    let mut secrets: Vec<Secret> = request.url.query().map(Secret::new).into_iter().collect();
+    for (_, value) in request.url.query_pairs() {
         secrets.push(Secret::new(value));
     }
-    for (name, value) in &ask.headers {
+    for (name, value) in &request.headers {
         if let (false, Ok(value)) = (FOR_OTHER_HOSTS.contains(name), value.to_str()) {
             secrets.push(Secret::new(value));
             // For values such as `Bearer TOKEN` or `Credential=KEY/DATE/..., Signature=DIGITS`,
@@ -449,7 +459,7 @@ fn certificates(path: &str) -> Result<Vec<reqwest::Certificate>> {
 
 /// Extracts the message from the body of an error response. The message is a field in JSON or XML,
 /// the title of an HTML page, or the first line of plain text.
-pub(crate) fn words_of(body: &[u8]) -> String {
+pub(crate) fn message_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     if let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) {
         let error = &json["error"];
@@ -492,22 +502,22 @@ mod tests {
         leads(&[], first, "https://8.8.8.8/a").unwrap();
         // Host names are not checked here, but when they are resolved.
         let client = client(&["retries=1"]);
-        let ask = Ask::get(Url::parse("http://localhost:1/a").unwrap());
+        let request = ClientRequest::get(Url::parse("http://localhost:1/a").unwrap());
         let follow = Follow::After(Url::parse(first).unwrap());
-        let fault = runtime.block_on(client.ask_and(&ask, &follow)).unwrap_err();
+        let fault = runtime.block_on(client.request_with(&request, &follow)).unwrap_err();
         assert!(fault.error.to_string().contains("a private address"), "{}", fault.error);
     }
 
     #[test]
     fn limits_that_are_spent_say_when_they_end() {
-        assert_eq!(limit_ends("\"api\";r=0;t=55"), Some(55));
-        assert_eq!(limit_ends("\"api\";r=3;t=55"), None);
+        assert_eq!(rate_limit_reset("\"api\";r=0;t=55"), Some(55));
+        assert_eq!(rate_limit_reset("\"api\";r=3;t=55"), None);
     }
 
     #[test]
     fn a_wait_is_asked_for_in_seconds_or_until_a_date() {
         let now = httpdate::parse_http_date("Wed, 21 Oct 2015 07:28:00 GMT").unwrap();
-        let wait = |text| wait_of(text, now).map(|wait| wait.as_secs());
+        let wait = |text| retry_after(text, now).map(|wait| wait.as_secs());
         assert_eq!(wait("7"), Some(7));
         assert_eq!(wait("Wed, 21 Oct 2015 07:29:30 GMT"), Some(90));
         assert_eq!(wait("Wed, 21 Oct 2015 07:20:00 GMT"), Some(0));
@@ -516,10 +526,10 @@ mod tests {
 
     #[test]
     fn errors_say_what_people_can_read() {
-        assert_eq!(words_of(b"{\"error\":{\"message\":\"no\"}}"), "no");
-        assert_eq!(words_of(b"<Error><Code>A</Code><Message>b</Message></Error>"), "A: b");
-        assert_eq!(words_of(b"<html><head><title>503</title>"), "503");
-        assert_eq!(words_of(b"<html>"), "");
-        assert_eq!(words_of(b"plain\nmore"), "plain");
+        assert_eq!(message_of(b"{\"error\":{\"message\":\"no\"}}"), "no");
+        assert_eq!(message_of(b"<Error><Code>A</Code><Message>b</Message></Error>"), "A: b");
+        assert_eq!(message_of(b"<html><head><title>503</title>"), "503");
+        assert_eq!(message_of(b"<html>"), "");
+        assert_eq!(message_of(b"plain\nmore"), "plain");
     }
 }

@@ -13,18 +13,18 @@ pub(crate) struct Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Retry. If the server requested a wait, wait for this time first.
-    Again(Option<Duration>),
+    Retry(Option<Duration>),
     /// Do not retry, because the file has changed.
     Changed,
     None,
 }
 
 impl Fault {
-    pub(crate) fn passing(message: impl Into<String>) -> Self {
-        Self { error: Error::transient(message), remedy: Remedy::Again(None) }
+    pub(crate) fn transient(message: impl Into<String>) -> Self {
+        Self { error: Error::transient(message), remedy: Remedy::Retry(None) }
     }
 
-    pub(crate) fn last(error: Error) -> Self {
+    pub(crate) fn permanent(error: Error) -> Self {
         Self { error, remedy: Remedy::None }
     }
 
@@ -50,7 +50,7 @@ impl From<Error> for Fault {
 
 /// Limits the number and the duration of retries without progress.
 #[derive(Debug, Clone)]
-pub(crate) struct Patience {
+pub(crate) struct RetryLimits {
     most: usize,
     within: Duration,
     tries: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Patience {
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(20);
 
-impl Patience {
+impl RetryLimits {
     /// Allows up to `most` attempts within the time `within`.
     pub(crate) fn new(most: usize, within: Duration) -> Self {
         Self { most, within, tries: 1, since: Instant::now() }
@@ -75,7 +75,7 @@ impl Patience {
 
     /// Waits before the next attempt, or returns the fault if the limits are reached.
     pub(crate) async fn wait(&mut self, fault: Fault) -> Result<(), Fault> {
-        let Remedy::Again(asked) = fault.remedy else { return Err(fault) };
+        let Remedy::Retry(asked) = fault.remedy else { return Err(fault) };
         let doublings = u32::try_from(self.tries - 1).unwrap_or(u32::MAX).min(16);
         let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(MAX_PAUSE);
         // Pauses have a random length between half and all of `pause`, so that clients that failed
@@ -94,7 +94,7 @@ impl Patience {
                 }
                 _ => format!("{} in {:.1} s", tries(self.tries), self.since.elapsed().as_secs_f32()),
             };
-            return Err(Fault::last(with_reason(&fault.error, &why)));
+            return Err(Fault::permanent(with_reason(&fault.error, &why)));
         }
         self.tries += 1;
         tokio::time::sleep(pause).await;
@@ -156,15 +156,15 @@ mod tests {
     fn what_cannot_be_mended_is_not_tried_again() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let mut patience = Patience::new(2, Duration::from_secs(5));
-            patience.wait(Fault::passing("busy")).await.unwrap();
-            let end = patience.wait(Fault::passing("busy")).await.unwrap_err();
+            let mut retry_limits = RetryLimits::new(2, Duration::from_secs(5));
+            retry_limits.wait(Fault::transient("busy")).await.unwrap();
+            let end = retry_limits.wait(Fault::transient("busy")).await.unwrap_err();
             assert!(end.error.to_string().contains("busy (2 tries in 0."), "{}", end.error);
-            patience.renew();
-            patience.wait(Fault::last(Error::io("no"))).await.unwrap_err();
+            retry_limits.renew();
+            retry_limits.wait(Fault::permanent(Error::io("no"))).await.unwrap_err();
             let asked =
-                Fault { remedy: Remedy::Again(Some(Duration::from_secs(60))), ..Fault::passing("busy") };
-            let end = patience.wait(asked).await.unwrap_err();
+                Fault { remedy: Remedy::Retry(Some(Duration::from_secs(60))), ..Fault::transient("busy") };
+            let end = retry_limits.wait(asked).await.unwrap_err();
             assert!(end.error.to_string().contains("asks to wait 60 s, retry-time is 5 s"), "{}", end.error);
         });
     }

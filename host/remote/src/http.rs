@@ -3,10 +3,10 @@
 
 use crate::body::Pieces;
 use crate::cache::Origin;
-use crate::client::{Answer, Ask, Client, Follow};
+use crate::client::{Client, ClientRequest, ClientResponse, Follow};
 use crate::fault::Fault;
 use crate::file::{CachedFile, START};
-use crate::looked::{Found, Looked};
+use crate::opened_files::{Found, OpenedFiles};
 use crate::runtime::Engine;
 use crate::secret::{Secret, shown, shown_text};
 use crate::spool::{Spool, SpooledFile};
@@ -30,7 +30,7 @@ pub(crate) struct HttpPlace {
     /// only for this path.
     named: (String, Url),
     headers: HeaderMap,
-    looked: Looked,
+    opened_files: OpenedFiles,
 }
 
 impl HttpPlace {
@@ -55,7 +55,8 @@ impl HttpPlace {
         root.set_path("/");
         root.set_query(None);
         let named = (path.clone(), url);
-        let place = Self { engine: Arc::clone(engine), root, named, headers, looked: Looked::default() };
+        let place =
+            Self { engine: Arc::clone(engine), root, named, headers, opened_files: OpenedFiles::default() };
         Ok((Arc::new(place), path))
     }
 
@@ -94,7 +95,7 @@ impl HttpPlace {
         if path.is_empty() {
             return Ok(None);
         }
-        if let Some(file) = self.looked.take(path, &self.engine.cancelled)? {
+        if let Some(file) = self.opened_files.take(path, &self.engine.cancelled)? {
             return Ok(Some(file));
         }
         self.engine.wait(self.finding(path))?.map_err(|fault| fault.error)
@@ -110,7 +111,7 @@ impl RemotePlace for HttpPlace {
         let Some(file) = self.find(path)? else { return Ok(None) };
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
         let len = Some(file.stamp().len);
-        self.looked.keep(path, file);
+        self.opened_files.keep(path, file);
         Ok(Some(RemoteEntry { name, len }))
     }
 
@@ -125,7 +126,7 @@ impl RemotePlace for HttpPlace {
 
     fn will_open(&self, paths: &[&str]) {
         for path in paths.iter().filter(|path| !path.is_empty()) {
-            self.looked.begin(path, &self.engine, self.finding(path));
+            self.opened_files.begin(path, &self.engine, self.finding(path));
         }
     }
 }
@@ -191,19 +192,19 @@ impl RangedOrigin {
 
     /// Sends a request to the URL of the last redirect. If that URL is no longer valid, sends the
     /// request to the original URL.
-    async fn ask(&self, client: &Client, ask: Ask) -> Result<Answer, Fault> {
+    async fn request(&self, client: &Client, request: ClientRequest) -> Result<ClientResponse, Fault> {
         let moved = self.moved().clone();
         if let Some(url) = moved {
-            let moved = Ask { url, ..ask.clone() };
-            let answer = client.ask_and(&moved, &Follow::After(ask.url.clone())).await?;
+            let moved = ClientRequest { url, ..request.clone() };
+            let response = client.request_with(&moved, &Follow::After(request.url.clone())).await?;
             // Each of these statuses may mean that a signed URL has expired.
-            if !matches!(answer.status.as_u16(), 400 | 401 | 403 | 404 | 410) {
-                return Ok(answer);
+            if !matches!(response.status.as_u16(), 400 | 401 | 403 | 404 | 410) {
+                return Ok(response);
             }
         }
-        let answer = client.ask(&ask).await?;
-        *self.moved() = (answer.url != ask.url).then(|| answer.url.clone());
-        Ok(answer)
+        let response = client.request(&request).await?;
+        *self.moved() = (response.url != request.url).then(|| response.url.clone());
+        Ok(response)
     }
 }
 
@@ -213,46 +214,46 @@ enum Opened {
 }
 
 impl HttpOrigin {
-    fn ask(&self, range: &Range<u64>) -> Ask {
-        let mut ask = Ask::get(self.url.clone());
-        ask.headers = self.headers.clone();
-        ask.header(header::RANGE, range_header(range))
+    fn request(&self, range: &Range<u64>) -> ClientRequest {
+        let mut request = ClientRequest::get(self.url.clone());
+        request.headers = self.headers.clone();
+        request.header(header::RANGE, range_header(range))
     }
 
     /// Requests the start of the file. The response shows whether the server supports ranges.
     async fn open(self, client: &Client, spool: Spool) -> Result<Option<Opened>, Fault> {
-        let answer = client.ask(&self.ask(&(0..START))).await?;
+        let response = client.request(&self.request(&(0..START))).await?;
         let name = self.name.clone();
-        match answer.status.as_u16() {
+        match response.status.as_u16() {
             206 => {
-                identity(&answer, &name)?;
-                let len = match content_range(&answer) {
+                identity(&response, &name)?;
+                let len = match content_range(&response) {
                     Some((range, Some(len))) if range.start == 0 && range.end <= len => len,
                     _ => {
                         let why = "the response to a range request has no file length";
-                        return Err(Fault::last(Error::unsupported(why).file(name)));
+                        return Err(Fault::permanent(Error::unsupported(why).file(name)));
                     }
                 };
-                let origin = RangedOrigin::new(self, Version::of(&answer, len), &answer.url);
+                let origin = RangedOrigin::new(self, Version::of(&response, len), &response.url);
                 // If the response is cut off here, the missing bytes are requested again when they
                 // are read.
-                let start = answer.body.start(usize::try_from(START.min(len)).unwrap_or(0)).await;
+                let start = response.body.start(usize::try_from(START.min(len)).unwrap_or(0)).await;
                 Ok(Some(Opened::Ranges(origin, start)))
             }
             200 => {
-                identity(&answer, &name)?;
-                let version = Version::of(&answer, answer.body.len().unwrap_or(0));
-                let again = self.ask(&(0..1));
-                let file = spool.fill(client, answer, version, again, &name).await?;
+                identity(&response, &name)?;
+                let version = Version::of(&response, response.body.len().unwrap_or(0));
+                let again = self.request(&(0..1));
+                let file = spool.fill(client, response, version, again, &name).await?;
                 Ok(Some(Opened::Spooled(file)))
             }
             // For an empty file, a server cannot satisfy any range.
-            416 if unsatisfied_len(&answer) == Some(0) => {
-                let version = Version::of(&answer, 0);
-                Ok(Some(Opened::Ranges(RangedOrigin::new(self, version, &answer.url), Bytes::new())))
+            416 if unsatisfied_len(&response) == Some(0) => {
+                let version = Version::of(&response, 0);
+                Ok(Some(Opened::Ranges(RangedOrigin::new(self, version, &response.url), Bytes::new())))
             }
             404 | 410 => Ok(None),
-            _ => Err(refusal(client, answer, &name).await),
+            _ => Err(refusal(client, response, &name).await),
         }
     }
 }
@@ -268,10 +269,10 @@ impl Origin for RangedOrigin {
 
     fn get<'a>(&'a self, client: &'a Client, range: Range<u64>) -> BoxFuture<'a, Result<Pieces, Fault>> {
         Box::pin(async move {
-            let mut ask = self.origin.ask(&range);
-            self.version.conditions(&mut ask.headers);
-            let answer = self.ask(client, ask).await?;
-            range_of(client, answer, &self.version, &range, &self.origin.name).await
+            let mut request = self.origin.request(&range);
+            self.version.conditions(&mut request.headers);
+            let response = self.request(client, request).await?;
+            range_of(client, response, &self.version, &range, &self.origin.name).await
         })
     }
 
@@ -280,12 +281,12 @@ impl Origin for RangedOrigin {
             // The request method is GET instead of HEAD, because a signed URL is valid only for
             // GET. The request goes to the original URL, because the server may now redirect to a
             // different URL.
-            let answer = client.ask(&self.origin.ask(&(0..1))).await?;
-            if answer.status.as_u16() == 416 && self.version.len == 0 {
-                let version = Version::of(&answer, unsatisfied_len(&answer).unwrap_or(0));
+            let response = client.request(&self.origin.request(&(0..1))).await?;
+            if response.status.as_u16() == 416 && self.version.len == 0 {
+                let version = Version::of(&response, unsatisfied_len(&response).unwrap_or(0));
                 return self.version.hold(&self.origin.name, &version);
             }
-            range_of(client, answer, &self.version, &(0..1), &self.origin.name).await.map(drop)
+            range_of(client, response, &self.version, &(0..1), &self.origin.name).await.map(drop)
         })
     }
 }

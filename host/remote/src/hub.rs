@@ -10,7 +10,7 @@ mod origin;
 mod tree;
 
 use crate::file::CachedFile;
-use crate::looked::Looked;
+use crate::opened_files::OpenedFiles;
 use crate::runtime::Engine;
 use crate::secret::shown_text;
 use address::Address;
@@ -21,7 +21,7 @@ use origin::HubOrigin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use tensorferry_sdk::{Error, Result};
-use tree::{Known, Tree};
+use tree::{Tree, TreeEntry};
 
 /// A repository on the Hub, at one commit.
 pub(crate) struct HubPlace {
@@ -30,7 +30,7 @@ pub(crate) struct HubPlace {
     snapshot: Snapshot,
     is_offline: bool,
     tree: Mutex<Tree>,
-    looked: Looked,
+    opened_files: OpenedFiles,
 }
 
 /// Splits a URL into the URL of the repository at a revision, and the path of a file in the
@@ -62,7 +62,14 @@ impl HubPlace {
         let snapshot = Snapshot::new(&folder, &address, &commit);
         let api = Arc::new(Api::new(settings, address, &commit)?);
         let tree = Mutex::new(Tree::default());
-        Ok(Self { engine: Arc::clone(engine), api, snapshot, is_offline, tree, looked: Looked::default() })
+        Ok(Self {
+            engine: Arc::clone(engine),
+            api,
+            snapshot,
+            is_offline,
+            tree,
+            opened_files: OpenedFiles::default(),
+        })
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
@@ -71,9 +78,9 @@ impl HubPlace {
 
     /// Returns the entry at a path. If the known tree does not contain the entry, sends a request
     /// to the Hub.
-    fn find(&self, path: &str) -> Result<Option<Known>> {
+    fn find(&self, path: &str) -> Result<Option<TreeEntry>> {
         if path.is_empty() {
-            return Ok(Some(Known::Folder));
+            return Ok(Some(TreeEntry::Folder));
         }
         if let Some(found) = self.tree().find(path) {
             return Ok(found);
@@ -121,14 +128,14 @@ impl RemotePlace for HubPlace {
 
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>> {
         let missing = || Error::malformed("no such file").file(self.url(path));
-        let Some(Known::File(file)) = self.find(path)? else { return Err(missing()) };
+        let Some(TreeEntry::File(file)) = self.find(path)? else { return Err(missing()) };
         if let Some(cached) = self.snapshot.open(path, &file, self.url(path)) {
             return Ok(Arc::new(cached));
         }
         if self.is_offline {
             return Err(missing());
         }
-        if let Some(file) = self.looked.take(path, &self.engine.cancelled)? {
+        if let Some(file) = self.opened_files.take(path, &self.engine.cancelled)? {
             return Ok(file);
         }
         let stamp = file.stamp();
@@ -140,13 +147,13 @@ impl RemotePlace for HubPlace {
         for path in paths {
             // Only files in the known tree are opened in advance, because other files would need an
             // additional request. Files in the local cache do not need a request.
-            let Some(Some(Known::File(file))) = self.tree().find(path) else { continue };
+            let Some(Some(TreeEntry::File(file))) = self.tree().find(path) else { continue };
             if self.snapshot.open(path, &file, self.url(path)).is_some() {
                 continue;
             }
             let (engine, stamp) = (Arc::clone(&self.engine), file.stamp());
             let origin = HubOrigin::new(&self.api, path, file);
-            self.looked.begin(path, &self.engine, async move {
+            self.opened_files.begin(path, &self.engine, async move {
                 let client = engine.process()?.client.clone();
                 let start = origin.start(&client).await?;
                 Ok(Some(CachedFile::opened(&engine, origin, stamp, start)))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of notes.
-const MOST: usize = 100;
+const MAX_NOTES: usize = 100;
 
 /// The notes without duplicates. Notes that have not been passed to the caller yet are also listed
 /// separately.
@@ -13,7 +13,7 @@ pub(crate) struct Notes(Mutex<NotesState>);
 
 #[derive(Debug, Default)]
 struct NotesState {
-    said: BTreeSet<String>,
+    seen: BTreeSet<String>,
     waiting: Vec<String>,
 }
 
@@ -21,7 +21,7 @@ impl Notes {
     /// Adds a note, unless the same note was already added.
     pub(crate) fn say(&self, note: String) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.said.len() < MOST && state.said.insert(note.clone()) {
+        if state.seen.len() < MAX_NOTES && state.seen.insert(note.clone()) {
             state.waiting.push(note);
         }
     }
@@ -44,7 +44,7 @@ mod tests {
         assert_eq!(notes.take(), ["a"]);
         notes.say("a".into());
         assert!(notes.take().is_empty());
-        (0..2 * MOST).for_each(|number| notes.say(number.to_string()));
-        assert_eq!(notes.take().len(), MOST - 1);
+        (0..2 * MAX_NOTES).for_each(|number| notes.say(number.to_string()));
+        assert_eq!(notes.take().len(), MAX_NOTES - 1);
     }
 }

@@ -6,24 +6,23 @@ mod clean;
 mod connector;
 mod gcs;
 mod listing;
-mod manner;
 mod origin;
 mod profile;
+mod request_options;
 mod s3;
-mod trouble;
+mod store_error;
 mod upload;
 
 use crate::address::literal;
 use crate::fault::Fault;
 use crate::file::{CachedFile, START};
-use crate::looked::{Found, Looked};
+use crate::opened_files::{Found, OpenedFiles};
 use crate::runtime::Engine;
 use crate::secret::shown_text;
 use crate::settings::{Scope, Settings};
 use crate::version::Version;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use manner::Manner;
 use object_store::aws::AmazonS3;
 use object_store::azure::{AzureCredential, MicrosoftAzure};
 use object_store::gcp::GoogleCloudStorage;
@@ -32,14 +31,15 @@ use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
 use origin::{ObjectOrigin, version_of};
+use request_options::RequestOptions;
 use reqwest::Url;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use store_error::StoreError;
 use tensorferry_core::context::remote::{
     NewObject, RemoteEntry, RemoteFile, RemotePlace, RemoteStamp, RemoteUpload,
 };
 use tensorferry_sdk::{Error, Result};
-use trouble::Trouble;
 use upload::Upload;
 
 /// The `object_store` traits that the clients of all providers implement, with two additions.
@@ -75,7 +75,7 @@ pub(crate) struct ObjectPlace {
     engine: Arc<Engine>,
     bucket: Bucket,
     store: Mutex<Arc<dyn Store>>,
-    looked: Looked,
+    opened_files: OpenedFiles,
 }
 
 /// The bucket that is part of a URL.
@@ -158,7 +158,7 @@ impl ObjectPlace {
     /// Prepares access to the bucket without sending a request.
     pub(crate) fn new(engine: &Arc<Engine>, bucket: Bucket) -> Result<Self> {
         let store = Mutex::new(bucket.store(engine, None)?);
-        Ok(Self { engine: Arc::clone(engine), bucket, store, looked: Looked::default() })
+        Ok(Self { engine: Arc::clone(engine), bucket, store, opened_files: OpenedFiles::default() })
     }
 
     fn current(&self) -> Arc<dyn Store> {
@@ -171,15 +171,16 @@ impl ObjectPlace {
         &self,
         path: &str,
         work: impl Fn(Arc<dyn Store>) -> BoxFuture<'static, Result<T, object_store::Error>>,
-    ) -> Result<Result<T, Trouble>> {
+    ) -> Result<Result<T, StoreError>> {
         let mut is_second = false;
         let mut is_renewed = false;
         loop {
             let store = self.current();
             let (work, client) = (work(store), self.engine.process()?.client.clone());
-            let found =
-                self.engine.wait(async move { work.await.map_err(|error| Trouble::of(&error, &client)) })?;
-            let region = found.as_ref().err().and_then(Trouble::region).map(str::to_owned);
+            let found = self
+                .engine
+                .wait(async move { work.await.map_err(|error| StoreError::of(&error, &client)) })?;
+            let region = found.as_ref().err().and_then(StoreError::region).map(str::to_owned);
             match region {
                 Some(region) if !is_second && self.bucket.scope == Scope::S3 => {
                     let store = self.bucket.store(&self.engine, Some(&region))?;
@@ -187,16 +188,16 @@ impl ObjectPlace {
                     is_second = true;
                 }
                 // Repeats the request with renewed credentials.
-                _ if !is_renewed && found.as_ref().err().is_some_and(Trouble::is_expired) => {
+                _ if !is_renewed && found.as_ref().err().is_some_and(StoreError::is_expired) => {
                     is_renewed = true;
                 }
-                _ => return Ok(found.map_err(|trouble| trouble.of_file(&self.url(path)))),
+                _ => return Ok(found.map_err(|store_error| store_error.of_file(&self.url(path)))),
             }
         }
     }
 
     fn object(&self, path: &str) -> Result<Found> {
-        if let Some(file) = self.looked.take(path, &self.engine.cancelled)? {
+        if let Some(file) = self.opened_files.take(path, &self.engine.cancelled)? {
             return Ok(Some(file));
         }
         let location = location(path)?;
@@ -207,11 +208,11 @@ impl ObjectPlace {
         })?;
         let (version, bytes) = match found {
             Ok(found) => found,
-            Err(trouble) if trouble.status() == Some(404) => {
+            Err(store_error) if store_error.status() == Some(404) => {
                 // A missing bucket is an error. A missing object is not.
-                return if trouble.is_of_bucket() { Err(trouble.error()) } else { Ok(None) };
+                return if store_error.is_of_bucket() { Err(store_error.error()) } else { Ok(None) };
             }
-            Err(trouble) => return Err(trouble.error()),
+            Err(store_error) => return Err(store_error.error()),
         };
         let origin = ObjectOrigin::new(self.current(), location, self.url(path), version);
         Ok(Some(opened(&self.engine, origin, bytes)))
@@ -232,7 +233,7 @@ impl ObjectPlace {
                     || page.page_token.is_some())
             })
         })?;
-        found.map_err(|trouble| trouble.error())
+        found.map_err(|store_error| store_error.error())
     }
 }
 
@@ -293,7 +294,7 @@ async fn start(store: &dyn Store, location: &Path) -> Result<(Version, Bytes), o
             Ok((version, bytes))
         }
         // For an empty object, a store cannot satisfy any range.
-        Err(error) if trouble::status_of(&error) == Some(416) => {
+        Err(error) if store_error::status_of(&error) == Some(416) => {
             Ok((version_of(&store.head(location).await?), Bytes::new()))
         }
         Err(error) => Err(error),
@@ -311,7 +312,7 @@ impl RemotePlace for ObjectPlace {
             && let Some(file) = self.object(path)?
         {
             let len = Some(file.stamp().len);
-            self.looked.keep(path, file);
+            self.opened_files.keep(path, file);
             return Ok(Some(RemoteEntry { name, len }));
         }
         Ok(self.is_folder(path)?.then_some(RemoteEntry { name, len: None }))
@@ -323,7 +324,7 @@ impl RemotePlace for ObjectPlace {
             let prefix = prefix.clone();
             Box::pin(async move { listing::entries(&*store, prefix.as_deref(), most).await })
         })?;
-        let entries = found.map_err(|trouble| trouble.error())?;
+        let entries = found.map_err(|store_error| store_error.error())?;
         entries
             .ok_or_else(|| Error::limit("too many entries in a folder").file(self.url(folder)).expected(most))
     }
@@ -341,8 +342,8 @@ impl RemotePlace for ObjectPlace {
         })?;
         match found {
             Ok(meta) => Ok(Some(version_of(&meta).stamp())),
-            Err(trouble) if trouble.status() == Some(404) && !trouble.is_of_bucket() => Ok(None),
-            Err(trouble) => Err(trouble.error()),
+            Err(store_error) if store_error.status() == Some(404) && !store_error.is_of_bucket() => Ok(None),
+            Err(store_error) => Err(store_error.error()),
         }
     }
 
@@ -354,12 +355,12 @@ impl RemotePlace for ObjectPlace {
     fn remove(&self, path: &str) -> Result<()> {
         let (store, location) = (self.current(), location(path)?);
         let (client, url) = (self.engine.process()?.client.clone(), self.url(path));
-        self.engine.see_through(async move {
-            match Manner::default().of(store.delete(&location)).await {
+        self.engine.run_to_end(async move {
+            match RequestOptions::default().of(store.delete(&location)).await {
                 Ok(()) => Ok(()),
-                Err(error) => match Trouble::of(&error, &client) {
-                    trouble if trouble.status() == Some(404) => Ok(()),
-                    trouble => Err(trouble.of_file(&url).error()),
+                Err(error) => match StoreError::of(&error, &client) {
+                    store_error if store_error.status() == Some(404) => Ok(()),
+                    store_error => Err(store_error.of_file(&url).error()),
                 },
             }
         })?
@@ -381,13 +382,13 @@ impl RemotePlace for ObjectPlace {
         for path in paths.iter().filter(|path| !path.is_empty()) {
             let Ok(location) = location(path) else { continue };
             let (engine, store, url) = (Arc::clone(&self.engine), self.current(), self.url(path));
-            self.looked.begin(path, &self.engine, async move {
+            self.opened_files.begin(path, &self.engine, async move {
                 let found = start(&*store, &location).await;
                 let (version, bytes) = match found {
                     Ok(found) => found,
                     // This error is not reported. If it occurs again when the file is opened, it is
                     // reported then.
-                    Err(error) => return Err(Trouble::of(&error, &engine.process()?.client).fault()),
+                    Err(error) => return Err(StoreError::of(&error, &engine.process()?.client).fault()),
                 };
                 Ok(Some(opened(&engine, ObjectOrigin::new(store, location, url, version), bytes)))
             });
@@ -396,12 +397,12 @@ impl RemotePlace for ObjectPlace {
 }
 
 /// Converts the error of a store to a fault for the cache.
-fn fault(trouble: Trouble, name: &str) -> Fault {
-    match trouble.status() {
+fn fault(store_error: StoreError, name: &str) -> Fault {
+    match store_error.status() {
         Some(404 | 410) => Fault::changed(name, "the object", "none"),
         Some(412) => Fault::changed(name, "the version that was opened", "another version"),
         Some(416) => Fault::changed(name, "an object of the same length", "a shorter object"),
-        _ => trouble.fault(),
+        _ => store_error.fault(),
     }
 }
 

@@ -13,21 +13,21 @@ pub(crate) const PAGE: u64 = 1 << 20;
 
 /// Ranges with a gap of up to this many bytes between them are fetched together. At 50 ms and 500
 /// MB/s, a request takes as long as transferring 25 MB, so fetching the gap costs little.
-const GAP: u64 = 1 << 20;
+const MAX_GAP: u64 = 1 << 20;
 
 /// If a read starts at most this many bytes from the end of earlier reads, it continues their
 /// sequence. A distance is allowed because several threads read parts of the same sequence.
-const NEAR: u64 = 8 << 20;
+const MAX_SEQUENCE_GAP: u64 = 8 << 20;
 
 /// Number of bytes that must be read in sequence before prefetching starts.
-const SEQUENCE: u64 = 256 << 10;
+const MIN_SEQUENCE: u64 = 256 << 10;
 
 /// Number of bytes of pages that are kept after they were read. Such pages may be read again,
 /// because headers are read more than once and several formats examine the same bytes.
-const KEPT: u64 = 16 << 20;
+const MAX_KEPT_BYTES: u64 = 16 << 20;
 
 /// Minimum number of bytes to fetch for a read that finds no page.
-pub(crate) const LEAST: u64 = 128 << 10;
+pub(crate) const MIN_FETCH: u64 = 128 << 10;
 
 pub(crate) type FetchId = u64;
 
@@ -36,8 +36,8 @@ pub(crate) type FileId = u64;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
-    Coming(FetchId),
-    Here(Arc<Vec<u8>>),
+    Pending(FetchId),
+    Present(Arc<Vec<u8>>),
 }
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ struct FilePages {
 
 /// A range of a file to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedFetch {
     pub(crate) file: FileId,
     pub(crate) range: Range<u64>,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Planned {
 #[derive(Debug)]
 pub(crate) struct Pages {
     files: HashMap<FileId, FilePages>,
-    queue: VecDeque<Planned>,
+    queue: VecDeque<PlannedFetch>,
     /// Pages that can be evicted because they were read, in the order of reading, with their
     /// lengths. `done_bytes` is the sum of the lengths.
     done: VecDeque<(FileId, u64, u64)>,
@@ -162,17 +162,17 @@ impl Pages {
 
     /// Returns whether a page is still waiting for the bytes of the given fetch.
     pub(crate) fn is_coming(&self, file: FileId, start: u64, fetch: FetchId) -> bool {
-        self.page(file, start).is_some_and(|page| matches!(page.content, Content::Coming(by) if by == fetch))
+        self.page(file, start).is_some_and(|page| matches!(page.content, Content::Pending(by) if by == fetch))
     }
 
     /// Creates the missing pages of a range. The given fetch will fill them.
-    pub(crate) fn reserve(&mut self, planned: &Planned, fetch: FetchId) -> Vec<(u64, u64)> {
+    pub(crate) fn reserve(&mut self, planned: &PlannedFetch, fetch: FetchId) -> Vec<(u64, u64)> {
         let Some(file) = self.files.get_mut(&planned.file) else { return Vec::new() };
         let mut made = Vec::new();
         let mut start = planned.range.start;
         while start < planned.range.end {
             let len = PAGE.min(planned.range.end - start);
-            let content = Content::Coming(fetch);
+            let content = Content::Pending(fetch);
             file.pages.insert(start, Page { len, content, read: 0, waiting: 0, came: 0 });
             self.used += len;
             made.push((start, len));
@@ -187,7 +187,7 @@ impl Pages {
         let page = self.files.get_mut(&file).and_then(|pages| pages.pages.get_mut(&start));
         match page {
             Some(page) if bytes.len() as u64 == page.len => {
-                page.content = Content::Here(Arc::new(bytes));
+                page.content = Content::Present(Arc::new(bytes));
                 page.came = read;
                 self.came.push_back((file, start));
                 // Pages that no longer exist are removed from the list. Otherwise, the list would
@@ -226,7 +226,7 @@ impl Pages {
         self.done.push_back((file, start, len));
         self.done_bytes += len;
         // The memory of evicted pages is reused, which is faster than allocating new memory.
-        while self.done_bytes > KEPT {
+        while self.done_bytes > MAX_KEPT_BYTES {
             self.evict_done();
         }
     }
@@ -282,11 +282,11 @@ impl Pages {
 
     fn evict(&mut self, file: FileId, start: u64) {
         let Some(pages) = self.files.get_mut(&file) else { return };
-        let is_idle = |page: &Page| matches!(page.content, Content::Here(_)) && page.waiting == 0;
+        let is_idle = |page: &Page| matches!(page.content, Content::Present(_)) && page.waiting == 0;
         if !pages.pages.get(&start).is_some_and(is_idle) {
             return;
         }
-        if let Some(Page { len, content: Content::Here(bytes), .. }) = pages.pages.remove(&start) {
+        if let Some(Page { len, content: Content::Present(bytes), .. }) = pages.pages.remove(&start) {
             self.used -= len;
             if let Ok(bytes) = Arc::try_unwrap(bytes) {
                 self.keep_spare(bytes);
@@ -308,12 +308,12 @@ impl Pages {
                 Some(last)
                     if last.file == file
                         && last.range.start <= start
-                        && start <= last.range.end.saturating_add(GAP)
+                        && start <= last.range.end.saturating_add(MAX_GAP)
                         && end.saturating_sub(last.range.start) <= self.block =>
                 {
                     last.range.end = last.range.end.max(end);
                 }
-                _ => self.queue.push_back(Planned { file, range: start..end }),
+                _ => self.queue.push_back(PlannedFetch { file, range: start..end }),
             }
             if let Some(pages) = self.files.get_mut(&file) {
                 pages.advised = pages.advised.max(end);
@@ -324,7 +324,8 @@ impl Pages {
     /// Records that a read starts. If the read continues a sequence, plans a prefetch.
     pub(crate) fn note_begin(&mut self, file: FileId, range: &Range<u64>) {
         let Some(pages) = self.files.get_mut(&file) else { return };
-        let is_near = range.start + NEAR >= pages.end && range.start <= pages.end + NEAR;
+        let is_near =
+            range.start + MAX_SEQUENCE_GAP >= pages.end && range.start <= pages.end + MAX_SEQUENCE_GAP;
         if is_near {
             // Only new bytes count for the length of the sequence. Several formats read the start
             // of a file, and such repeated reads are not progress.
@@ -333,7 +334,7 @@ impl Pages {
         } else {
             (pages.sequence, pages.end, pages.ahead) = (0, range.end, range.end);
         }
-        if pages.sequence < SEQUENCE || pages.end <= pages.advised {
+        if pages.sequence < MIN_SEQUENCE || pages.end <= pages.advised {
             return;
         }
         let wished = (pages.sequence * 2).min(self.budget / 2);
@@ -343,25 +344,25 @@ impl Pages {
         // requests are not too small.
         if to > from && (to - from >= (wished / 4).min(self.block) || to == pages.len) {
             pages.ahead = to;
-            self.queue.push_back(Planned { file, range: from..to });
+            self.queue.push_back(PlannedFetch { file, range: from..to });
         }
     }
 
     /// Returns the next range in the queue that has no pages, limited to the size of a block. The
     /// range remains in the queue until [`begin_next`](Self::begin_next) removes it.
-    pub(crate) fn next(&mut self) -> Option<Planned> {
+    pub(crate) fn next(&mut self) -> Option<PlannedFetch> {
         loop {
             let front = self.queue.front()?.clone();
             let Some(gap) = self.gap(front.file, front.range.clone()) else {
                 self.queue.pop_front();
                 continue;
             };
-            return Some(Planned { file: front.file, range: gap });
+            return Some(PlannedFetch { file: front.file, range: gap });
         }
     }
 
     /// Removes from the queue the range that [`next`](Self::next) returned.
-    pub(crate) fn begin_next(&mut self, next: &Planned) {
+    pub(crate) fn begin_next(&mut self, next: &PlannedFetch) {
         if let Some(front) = self.queue.front_mut() {
             front.range.start = next.range.end;
             if front.range.is_empty() {
@@ -372,13 +373,13 @@ impl Pages {
 
     /// Returns the range to fetch immediately for a read that found no page at `offset`. If a range
     /// in the queue contains `offset`, returns the rest of that range. Otherwise, the length of the
-    /// result depends on the current sequence and is at least `LEAST` bytes.
-    pub(crate) fn demand(&mut self, file: FileId, offset: u64, end: u64) -> Option<Planned> {
+    /// result depends on the current sequence and is at least `MIN_FETCH` bytes.
+    pub(crate) fn demand(&mut self, file: FileId, offset: u64, end: u64) -> Option<PlannedFetch> {
         let pages = self.files.get(&file)?;
         let wished =
             match self.queue.iter().find(|planned| planned.file == file && planned.range.contains(&offset)) {
                 Some(planned) => planned.range.end.max(end),
-                None => end.max(offset + pages.sequence.max(LEAST)),
+                None => end.max(offset + pages.sequence.max(MIN_FETCH)),
             };
         let wished = wished.min(pages.len);
         let gap = self.gap(file, offset..wished.max(end))?;
@@ -387,20 +388,20 @@ impl Pages {
         let fits = self.make_room(gap.end - gap.start);
         let end = if fits { gap.end } else { gap.end.min(end.min(offset + PAGE)) };
         self.unplan(file, &(offset..end));
-        Some(Planned { file, range: offset..end })
+        Some(PlannedFetch { file, range: offset..end })
     }
 
     /// Removes a range from the queue, because it is being fetched. If the range remained in the
     /// queue and its pages were evicted early, the range would be fetched a second time.
     fn unplan(&mut self, file: FileId, taken: &Range<u64>) {
-        let overlaps = |planned: &Planned| {
+        let overlaps = |planned: &PlannedFetch| {
             planned.file == file && planned.range.start < taken.end && taken.start < planned.range.end
         };
         while let Some(at) = self.queue.iter().position(overlaps) {
-            let Some(Planned { range, .. }) = self.queue.remove(at) else { break };
+            let Some(PlannedFetch { range, .. }) = self.queue.remove(at) else { break };
             for rest in [taken.end..range.end, range.start..taken.start] {
                 if rest.start < rest.end {
-                    self.queue.insert(at, Planned { file, range: rest });
+                    self.queue.insert(at, PlannedFetch { file, range: rest });
                 }
             }
         }
@@ -431,7 +432,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn here(pages: &mut Pages, file: FileId, range: Range<u64>) {
-        for (start, len) in pages.reserve(&Planned { file, range }, 9) {
+        for (start, len) in pages.reserve(&PlannedFetch { file, range }, 9) {
             let buffer = pages.buffer(len);
             assert!(buffer.is_empty());
             pages.fill(file, start, vec![0; usize::try_from(len).unwrap()]);
@@ -500,11 +501,11 @@ mod tests {
         let mut pages = Pages::new(64 * MIB, 8 * MIB);
         pages.begin(1, 100 * MIB);
         here(&mut pages, 1, 2 * MIB..3 * MIB);
-        assert_eq!(pages.demand(1, 0, 10).unwrap().range, 0..LEAST);
+        assert_eq!(pages.demand(1, 0, 10).unwrap().range, 0..MIN_FETCH);
         pages.advise(1, &[0..2 * MIB, 2 * MIB..4 * MIB]);
         assert_eq!(pages.demand(1, MIB, MIB + 5).unwrap().range, MIB..2 * MIB);
         assert_eq!(pages.next().unwrap().range, 0..MIB);
-        pages.begin_next(&Planned { file: 1, range: 0..MIB });
+        pages.begin_next(&PlannedFetch { file: 1, range: 0..MIB });
         assert_eq!(pages.next().unwrap().range, 3 * MIB..4 * MIB);
         pages.end(1);
         assert_eq!(pages.used(), 0);

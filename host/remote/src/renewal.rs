@@ -23,7 +23,7 @@ struct RenewalState {
 
 /// Minimum time between two renewals. Shortly after a renewal, requests that were signed with the
 /// old credentials may still fail. Such failures must not cause another renewal.
-const ONCE_WITHIN: Duration = Duration::from_secs(5);
+const MIN_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Renewal {
     fn state(&self) -> std::sync::MutexGuard<'_, RenewalState> {
@@ -38,7 +38,7 @@ impl Renewal {
     /// Requests a renewal. Returns whether new credentials can be fetched.
     pub(crate) fn ask(&self) -> bool {
         let mut state = self.state();
-        if state.is_possible && state.renewed.is_none_or(|then| then.elapsed() > ONCE_WITHIN) {
+        if state.is_possible && state.renewed.is_none_or(|then| then.elapsed() > MIN_INTERVAL) {
             state.renewed = Some(Instant::now());
         }
         state.is_possible

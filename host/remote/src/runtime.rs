@@ -3,7 +3,7 @@
 //! its own resources, because it cannot use the threads and connections of its parent.
 
 use crate::budget::Budget;
-use crate::cache::{Cache, Cancelled, LOOK};
+use crate::cache::{CANCEL_CHECK_INTERVAL, Cache, Cancelled};
 use crate::client::Client;
 use crate::notes::Notes;
 use crate::renewal::{Keys, Renewal};
@@ -43,10 +43,10 @@ pub(crate) struct Process {
 
 /// Maximum number of files that are opened in advance at the same time. The first 128 KiB of each
 /// file are kept. With this limit, a hundred shards are opened in two rounds.
-const OPENINGS: usize = 64;
+const MAX_OPENINGS: usize = 64;
 
 /// A permit to open a file in advance.
-pub(crate) type Turn = OwnedSemaphorePermit;
+pub(crate) type OpeningPermit = OwnedSemaphorePermit;
 
 impl Engine {
     pub(crate) fn new(settings: Settings, memory: u64, cancelled: Cancelled) -> Self {
@@ -80,7 +80,7 @@ impl Engine {
         let parallel = self.settings.count("parallel");
         let cache = Cache::new(self.memory, parallel, client.clone(), handle.clone());
         let (budget, sending) = (Budget::new(self.memory), Semaphore::new(parallel));
-        let openings = Arc::new(Semaphore::new(OPENINGS));
+        let openings = Arc::new(Semaphore::new(MAX_OPENINGS));
         let keys = Arc::default();
         Ok(Process { client, cache, budget, sending, handle, keys, openings, _stop: stop })
     }
@@ -102,7 +102,7 @@ impl Engine {
     /// cannot be started.
     pub(crate) fn begin<F: Future<Output = ()> + Send + 'static>(
         &self,
-        work: impl FnOnce(Turn) -> F + Send + 'static,
+        work: impl FnOnce(OpeningPermit) -> F + Send + 'static,
     ) {
         let Ok(process) = self.process() else { return };
         let openings = Arc::clone(&process.openings);
@@ -115,7 +115,7 @@ impl Engine {
 
     /// Runs `work` on the transfer thread and waits for its end, even if the user cancels the run.
     /// Use this function for work that must not be interrupted and that always ends.
-    pub(crate) fn see_through<T: Send + 'static>(
+    pub(crate) fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
@@ -134,7 +134,7 @@ impl Engine {
         let (send, receive) = sync_channel(1);
         let task = process.handle.spawn(async move { drop(send.send(work.await)) });
         loop {
-            match receive.recv_timeout(LOOK) {
+            match receive.recv_timeout(CANCEL_CHECK_INTERVAL) {
                 Ok(result) => return Ok(result),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Error::io("the transfer thread has ended"));

@@ -55,7 +55,7 @@ impl Kind {
 
 /// A description of a setting, for the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Described {
+pub struct SettingDescription {
     pub key: &'static str,
     /// Type of the value.
     pub value: &'static str,
@@ -158,8 +158,8 @@ impl Settings {
     }
 
     /// Returns all settings, in the order of the documentation.
-    pub fn describe() -> impl Iterator<Item = Described> {
-        ROWS.iter().map(|Row(key, kind, default, variables, is_scoped, about)| Described {
+    pub fn describe() -> impl Iterator<Item = SettingDescription> {
+        ROWS.iter().map(|Row(key, kind, default, variables, is_scoped, about)| SettingDescription {
             key,
             value: kind.word(),
             default,

@@ -1,7 +1,7 @@
 //! A spool is an unnamed temporary file that contains a response body, for servers that do not
 //! support range requests.
 
-use crate::client::{Answer, Ask, Client};
+use crate::client::{Client, ClientRequest, ClientResponse};
 use crate::fault::Fault;
 use crate::settings::Settings;
 use crate::version::Version;
@@ -30,25 +30,26 @@ impl Spool {
     pub(crate) async fn fill(
         self,
         client: &Client,
-        answer: Answer,
+        response: ClientResponse,
         version: Version,
-        ask: Ask,
+        request: ClientRequest,
         name: &str,
     ) -> Result<SpooledFile, Fault> {
-        let mut answer = Some(answer);
-        let mut patience = client.patience();
-        let mut whole = ask;
+        let mut response = Some(response);
+        let mut retry_limits = client.retry_limits();
+        let mut whole = request;
         whole.headers.remove(reqwest::header::RANGE);
         loop {
-            let current = match answer.take() {
-                Some(answer) => answer,
+            let current = match response.take() {
+                Some(response) => response,
                 None => {
-                    let answer = client.ask(&whole).await?;
-                    if answer.status != reqwest::StatusCode::OK {
-                        return Err(crate::version::refusal(client, answer, name).await);
+                    let response = client.request(&whole).await?;
+                    if response.status != reqwest::StatusCode::OK {
+                        return Err(crate::version::refusal(client, response, name).await);
                     }
-                    version.hold(name, &Version::of(&answer, answer.body.len().unwrap_or(version.len)))?;
-                    answer
+                    version
+                        .hold(name, &Version::of(&response, response.body.len().unwrap_or(version.len)))?;
+                    response
                 }
             };
             let expected = current.body.len();
@@ -57,28 +58,33 @@ impl Spool {
                     let stamp = Version { len, ..version }.stamp();
                     return Ok(SpooledFile { file, stamp, name: name.to_owned() });
                 }
-                Err(fault) => patience.wait(fault.of(name)).await?,
+                Err(fault) => retry_limits.wait(fault.of(name)).await?,
             }
         }
     }
 
-    async fn write(&self, answer: Answer, expected: Option<u64>, name: &str) -> Result<(File, u64), Fault> {
+    async fn write(
+        &self,
+        response: ClientResponse,
+        expected: Option<u64>,
+        name: &str,
+    ) -> Result<(File, u64), Fault> {
         let over = || {
             let error = Error::limit(
                 "the file is longer than the setting spool allows, and its server has no range requests",
             );
-            Fault::last(error.file(name).expected(format!("at most {} bytes", self.most)))
+            Fault::permanent(error.file(name).expected(format!("at most {} bytes", self.most)))
         };
         if expected.is_some_and(|len| len > self.most) {
             return Err(over());
         }
         let cannot = |error: std::io::Error| {
             let folder = self.folder.display();
-            Fault::last(Error::from(error).context(format!("spool folder {folder}")).file(name))
+            Fault::permanent(Error::from(error).context(format!("spool folder {folder}")).file(name))
         };
         let mut file = tempfile::tempfile_in(&self.folder).map_err(cannot)?;
         let mut len = 0;
-        let mut body = answer.body;
+        let mut body = response.body;
         while let Some(piece) = body.piece().await? {
             len += piece.len() as u64;
             if len > self.most {
@@ -88,7 +94,7 @@ impl Spool {
         }
         match expected {
             Some(expected) if expected != len => {
-                Err(Fault::passing(format!("the body ended after {len} of {expected} bytes")))
+                Err(Fault::transient(format!("the body ended after {len} of {expected} bytes")))
             }
             _ => Ok((file, len)),
         }

@@ -2,7 +2,7 @@
 //! response is checked against the version that was opened.
 
 use crate::body::Pieces;
-use crate::client::{Answer, Client};
+use crate::client::{Client, ClientResponse};
 use crate::fault::Fault;
 use futures_util::StreamExt;
 use reqwest::header::{self, HeaderMap, HeaderValue};
@@ -25,8 +25,8 @@ pub(crate) struct Version {
 
 impl Version {
     /// Reads the version in a response about a file of `len` bytes.
-    pub(crate) fn of(answer: &Answer, len: u64) -> Self {
-        let owned = |name| answer.text(name).map(|text: &str| text.trim().to_owned());
+    pub(crate) fn of(response: &ClientResponse, len: u64) -> Self {
+        let owned = |name| response.text(name).map(|text: &str| text.trim().to_owned());
         Self { len, etag: owned("etag"), modified: owned("last-modified"), generation: None }
     }
 
@@ -99,8 +99,8 @@ pub(crate) fn range_header(range: &Range<u64>) -> HeaderValue {
 
 /// Returns the range that a response contains. Also returns the length of the file, if the response
 /// contains the length.
-pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)> {
-    let text = answer.text("content-range")?.trim().strip_prefix("bytes ")?;
+pub(crate) fn content_range(response: &ClientResponse) -> Option<(Range<u64>, Option<u64>)> {
+    let text = response.text("content-range")?.trim().strip_prefix("bytes ")?;
     let (range, len) = text.split_once('/')?;
     let (start, last) = range.split_once('-')?;
     let (start, last): (u64, u64) = (start.trim().parse().ok()?, last.trim().parse().ok()?);
@@ -109,15 +109,15 @@ pub(crate) fn content_range(answer: &Answer) -> Option<(Range<u64>, Option<u64>)
 
 /// Returns the length of the file that a response to an unsatisfiable range request states (`bytes
 /// */LENGTH`).
-pub(crate) fn unsatisfied_len(answer: &Answer) -> Option<u64> {
-    answer.text("content-range")?.trim().strip_prefix("bytes")?.trim().strip_prefix("*/")?.parse().ok()
+pub(crate) fn unsatisfied_len(response: &ClientResponse) -> Option<u64> {
+    response.text("content-range")?.trim().strip_prefix("bytes")?.trim().strip_prefix("*/")?.parse().ok()
 }
 
 /// Refuses a response with a content encoding, because its ranges are not ranges of the file.
-pub(crate) fn identity(answer: &Answer, name: &str) -> Result<(), Fault> {
-    match answer.text("content-encoding").map(str::trim) {
+pub(crate) fn identity(response: &ClientResponse, name: &str) -> Result<(), Fault> {
+    match response.text("content-encoding").map(str::trim) {
         None | Some("" | "identity") => Ok(()),
-        Some(encoding) => Err(Fault::last(
+        Some(encoding) => Err(Fault::permanent(
             Error::unsupported(format!("the server encodes its responses: {encoding:.40}"))
                 .file(name)
                 .expected("Content-Encoding identity, as requested"),
@@ -129,53 +129,53 @@ pub(crate) fn identity(answer: &Answer, name: &str) -> Result<(), Fault> {
 /// for this version.
 pub(crate) async fn range_of(
     client: &Client,
-    answer: Answer,
+    response: ClientResponse,
     version: &Version,
     range: &Range<u64>,
     name: &str,
 ) -> Result<Pieces, Fault> {
-    match answer.status.as_u16() {
+    match response.status.as_u16() {
         206 => {
-            identity(&answer, name)?;
-            let Some((found, len)) = content_range(&answer) else {
-                return Err(Fault::last(Error::io("the response has no Content-Range").file(name)));
+            identity(&response, name)?;
+            let Some((found, len)) = content_range(&response) else {
+                return Err(Fault::permanent(Error::io("the response has no Content-Range").file(name)));
             };
-            version.hold(name, &Version::of(&answer, len.unwrap_or(version.len)))?;
+            version.hold(name, &Version::of(&response, len.unwrap_or(version.len)))?;
             if found.start != range.start || found.end > range.end {
-                return Err(Fault::last(
+                return Err(Fault::permanent(
                     Error::io("the response has a different range than requested")
                         .file(name)
                         .expected(format!("bytes {}-{}", range.start, range.end - 1))
                         .found(format!("bytes {}-{}", found.start, found.end - 1)),
                 ));
             }
-            Ok(limited(answer.body.pieces(), range.end - range.start))
+            Ok(limited(response.body.pieces(), range.end - range.start))
         }
         200 => {
-            let len = answer.body.len().unwrap_or(version.len);
-            version.hold(name, &Version::of(&answer, len))?;
+            let len = response.body.len().unwrap_or(version.len);
+            version.hold(name, &Version::of(&response, len))?;
             // Range requests are sent only to servers that support them, so this failure is
             // temporary.
-            Err(Fault::passing("the response has the whole file instead of a range").of(name))
+            Err(Fault::transient("the response has the whole file instead of a range").of(name))
         }
         404 | 410 => Err(Fault::changed(name, "the file", "none")),
         412 => Err(Fault::changed(name, "the version that was opened", "another version")),
         416 => Err(Fault::changed(name, &format!("{} bytes", version.len), "fewer")),
-        _ => Err(refusal(client, answer, name).await),
+        _ => Err(refusal(client, response, name).await),
     }
 }
 
 /// Converts a response to a fault. The response is an error that is not a temporary failure.
-pub(crate) async fn refusal(client: &Client, answer: Answer, name: &str) -> Fault {
-    let status = answer.status.as_u16();
-    let had_query = answer.url.query().is_some();
-    let words = client.words(answer).await;
+pub(crate) async fn refusal(client: &Client, response: ClientResponse, name: &str) -> Fault {
+    let status = response.status.as_u16();
+    let had_query = response.url.query().is_some();
+    let words = client.words(response).await;
     let hint = match status {
         401 | 403 if had_query => " (a signed URL may have expired)",
         401 => " (the server requires credentials)",
         _ => "",
     };
-    Fault::last(Error::io(format!("{words}{hint}")).file(name))
+    Fault::permanent(Error::io(format!("{words}{hint}")).file(name))
 }
 
 /// Ends the sequence of pieces after `bytes` bytes, even if the body is longer.

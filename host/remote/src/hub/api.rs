@@ -2,8 +2,8 @@
 
 use super::address::Address;
 use super::login;
-use super::tree::{Known, KnownFile};
-use crate::client::{Answer, Ask, Client, is_same_host};
+use super::tree::{TreeEntry, TreeFile};
+use crate::client::{Client, ClientRequest, ClientResponse, is_same_host};
 use crate::fault::Fault;
 use crate::secret::shown;
 use crate::settings::Settings;
@@ -22,7 +22,7 @@ pub(super) struct Api {
 }
 
 /// Maximum size of an API response in bytes. A response with a thousand entries has about 300 KB.
-const MAX_OF_ANSWER: usize = 16 << 20;
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// Maximum number of entries in a tree.
 const MAX_ENTRIES: usize = 2_000_000;
@@ -68,40 +68,47 @@ impl Api {
     }
 
     /// Creates a request to the Hub that contains the token.
-    pub(super) fn ask(&self, url: Url) -> Ask {
-        let ask = Ask::get(url).header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    pub(super) fn request(&self, url: Url) -> ClientRequest {
+        let request =
+            ClientRequest::get(url).header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         match &self.token {
-            Some(token) => ask.header(header::AUTHORIZATION, token.clone()),
-            None => ask,
+            Some(token) => request.header(header::AUTHORIZATION, token.clone()),
+            None => request,
         }
     }
 
-    async fn json(&self, client: &Client, ask: &Ask, path: &str) -> Result<(Value, Option<Url>), Fault> {
-        let mut answer = client.ask(ask).await?;
+    async fn json(
+        &self,
+        client: &Client,
+        request: &ClientRequest,
+        path: &str,
+    ) -> Result<(Value, Option<Url>), Fault> {
+        let mut response = client.request(request).await?;
         // If a repository has been renamed, the Hub sends a redirect. The client follows redirects
         // only for GET requests, so the redirect of a POST request is followed here.
-        if ask.method == Method::POST && matches!(answer.status.as_u16(), 307 | 308) {
-            let next = answer.text("location").and_then(|location| ask.url.join(location).ok());
-            if let Some(url) = next.filter(|next| is_same_host(&ask.url, next)) {
-                answer = client.ask(&Ask { url, ..ask.clone() }).await?;
+        if request.method == Method::POST && matches!(response.status.as_u16(), 307 | 308) {
+            let next = response.text("location").and_then(|location| request.url.join(location).ok());
+            if let Some(url) = next.filter(|next| is_same_host(&request.url, next)) {
+                response = client.request(&ClientRequest { url, ..request.clone() }).await?;
             }
         }
-        if !answer.status.is_success() {
-            return Err(self.refusal(client, answer, path).await);
+        if !response.status.is_success() {
+            return Err(self.refusal(client, response, path).await);
         }
-        let next = match answer.text("link").and_then(next_link) {
+        let next = match response.text("link").and_then(next_link) {
             None => None,
-            Some(link) => match ask.url.join(link) {
-                Ok(next) if is_same_host(&ask.url, &next) => Some(next),
+            Some(link) => match request.url.join(link) {
+                Ok(next) if is_same_host(&request.url, &next) => Some(next),
                 _ => {
                     let why = "the next page of the Hub's list is on a different host";
-                    return Err(Fault::last(Error::io(why).file(shown(&ask.url))));
+                    return Err(Fault::permanent(Error::io(why).file(shown(&request.url))));
                 }
             },
         };
-        let body = answer.body.all(MAX_OF_ANSWER).await.map_err(|fault| fault.of(&shown(&ask.url)))?;
+        let body =
+            response.body.all(MAX_RESPONSE_BYTES).await.map_err(|fault| fault.of(&shown(&request.url)))?;
         let json = serde_json::from_slice(&body).map_err(|_| {
-            Fault::last(Error::io("the response of the Hub is not JSON").file(shown(&ask.url)))
+            Fault::permanent(Error::io("the response of the Hub is not JSON").file(shown(&request.url)))
         })?;
         Ok((json, next))
     }
@@ -110,19 +117,23 @@ impl Api {
     pub(super) async fn commit(&self, client: &Client) -> Result<String, Fault> {
         let mut url = self.api_url("revision", "");
         url.query_pairs_mut().append_pair("expand", "sha");
-        let (json, _) = self.json(client, &self.ask(url), "").await?;
+        let (json, _) = self.json(client, &self.request(url), "").await?;
         let sha = json["sha"].as_str().filter(|sha| is_hex(sha, 40));
         sha.map(str::to_owned).ok_or_else(|| self.unclear("a commit"))
     }
 
     /// Lists all entries in a folder and its sub-folders, with their paths.
-    pub(super) async fn tree(&self, client: &Client, folder: &str) -> Result<Vec<(String, Known)>, Fault> {
+    pub(super) async fn tree(
+        &self,
+        client: &Client,
+        folder: &str,
+    ) -> Result<Vec<(String, TreeEntry)>, Fault> {
         let mut url = self.api_url("tree", folder);
         url.query_pairs_mut().append_pair("recursive", "true").append_pair("expand", "false");
         let mut entries = Vec::new();
         let mut next = Some(url);
         while let Some(url) = next {
-            let (json, more) = self.json(client, &self.ask(url), folder).await?;
+            let (json, more) = self.json(client, &self.request(url), folder).await?;
             let page = json.as_array().ok_or_else(|| self.unclear("a list of files"))?;
             // The loop ends at an empty page, because a server could send an endless sequence of
             // empty pages.
@@ -130,11 +141,11 @@ impl Api {
                 break;
             }
             for entry in page {
-                entries.push(known(entry).ok_or_else(|| self.unclear("a file"))?);
+                entries.push(tree_entry(entry).ok_or_else(|| self.unclear("a file"))?);
             }
             if entries.len() > MAX_ENTRIES {
                 let error = Error::limit("too many files in a repository").file(self.address.url(folder));
-                return Err(Fault::last(error.expected(MAX_ENTRIES)));
+                return Err(Fault::permanent(error.expected(MAX_ENTRIES)));
             }
             next = more;
         }
@@ -142,26 +153,28 @@ impl Api {
     }
 
     /// Returns the entry at a path.
-    pub(super) async fn path(&self, client: &Client, path: &str) -> Result<Option<Known>, Fault> {
-        let mut ask = self.ask(self.api_url("paths-info", ""));
-        ask.method = Method::POST;
-        ask.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        ask.body = Bytes::from(serde_json::json!({ "paths": [path], "expand": false }).to_string());
-        let (json, _) = self.json(client, &ask, path).await?;
+    pub(super) async fn path(&self, client: &Client, path: &str) -> Result<Option<TreeEntry>, Fault> {
+        let mut request = self.request(self.api_url("paths-info", ""));
+        request.method = Method::POST;
+        request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request.body = Bytes::from(serde_json::json!({ "paths": [path], "expand": false }).to_string());
+        let (json, _) = self.json(client, &request, path).await?;
         let found = json.as_array().ok_or_else(|| self.unclear("a list of files"))?;
-        let found = found.iter().filter_map(known).find(|(name, _)| name == path);
+        let found = found.iter().filter_map(tree_entry).find(|(name, _)| name == path);
         Ok(found.map(|(_, known)| known))
     }
 
     fn unclear(&self, what: &str) -> Fault {
-        Fault::last(Error::io(format!("the response of the Hub is not {what}")).file(self.address.url("")))
+        Fault::permanent(
+            Error::io(format!("the response of the Hub is not {what}")).file(self.address.url("")),
+        )
     }
 
     /// Converts an error response of the Hub to a fault.
-    pub(super) async fn refusal(&self, client: &Client, answer: Answer, path: &str) -> Fault {
+    pub(super) async fn refusal(&self, client: &Client, response: ClientResponse, path: &str) -> Fault {
         let address = &self.address;
         let (status, code) =
-            (answer.status.as_u16(), answer.text("x-error-code").unwrap_or_default().to_owned());
+            (response.status.as_u16(), response.text("x-error-code").unwrap_or_default().to_owned());
         let has_token = self.token.is_some();
         let page = || shown(&self.url([&*address.owner, &*address.name]));
         let unknown = || {
@@ -176,7 +189,7 @@ impl Api {
             "GatedRepo" => Error::io(format!("the repository is gated: request access at {}", page()))
                 .hint("log in with `hf auth login` or set HF_TOKEN"),
             "RevisionNotFound" => {
-                return Fault::last(
+                return Fault::permanent(
                     Error::usage("the repository has no such revision").file(address.url("")),
                 );
             }
@@ -188,18 +201,18 @@ impl Api {
             // If the request contains no token, the Hub sends the same response for a private
             // repository.
             "" if status == 401 && !has_token => unknown(),
-            _ => Error::io(client.words(answer).await),
+            _ => Error::io(client.words(response).await),
         };
-        Fault::last(error.file(address.url(path)))
+        Fault::permanent(error.file(address.url(path)))
     }
 }
 
 /// Parses an entry of a tree in an API response.
-fn known(entry: &Value) -> Option<(String, Known)> {
+fn tree_entry(entry: &Value) -> Option<(String, TreeEntry)> {
     let path = entry["path"].as_str()?;
     let is_path = path.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
     let known = match entry["type"].as_str()? {
-        "directory" => Known::Folder,
+        "directory" => TreeEntry::Folder,
         "file" => {
             let lfs = &entry["lfs"];
             // In the API, the value of `oid` is only the digest. In LFS pointer files, the digest
@@ -207,7 +220,7 @@ fn known(entry: &Value) -> Option<(String, Known)> {
             let sha256 = lfs["oid"].as_str().map(|oid| oid.trim_start_matches("sha256:").to_owned());
             let len = lfs["size"].as_u64().or_else(|| entry["size"].as_u64())?;
             let oid = entry["oid"].as_str()?.to_owned();
-            Known::File(KnownFile { len, sha256: sha256.filter(|sha256| is_hex(sha256, 64)), oid })
+            TreeEntry::File(TreeFile { len, sha256: sha256.filter(|sha256| is_hex(sha256, 64)), oid })
         }
         _ => return None,
     };

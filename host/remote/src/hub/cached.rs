@@ -3,7 +3,7 @@
 //! This module reads the cache and never changes it.
 
 use super::address::Address;
-use super::tree::{Known, KnownFile};
+use super::tree::{TreeEntry, TreeFile};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -29,7 +29,7 @@ impl Snapshot {
     }
 
     /// Returns the entry at a path, if the cache contains it.
-    pub(super) fn find(&self, path: &str) -> Option<Known> {
+    pub(super) fn find(&self, path: &str) -> Option<TreeEntry> {
         let path = self.0.as_ref()?.join(path);
         let found = std::fs::metadata(&path).ok()?;
         if !found.is_file() {
@@ -42,7 +42,7 @@ impl Snapshot {
             return None;
         }
         let sha256 = (etag.len() == 64).then(|| etag.clone());
-        Some(Known::File(KnownFile { len: found.len(), sha256, oid: etag }))
+        Some(TreeEntry::File(TreeFile { len: found.len(), sha256, oid: etag }))
     }
 
     /// Lists the cached entries of a folder.
@@ -64,7 +64,7 @@ impl Snapshot {
     }
 
     /// Opens a file from the cache, if the cache contains the file with the expected content.
-    pub(super) fn open(&self, path: &str, expected: &KnownFile, url: String) -> Option<SnapshotFile> {
+    pub(super) fn open(&self, path: &str, expected: &TreeFile, url: String) -> Option<SnapshotFile> {
         let path = self.0.as_ref()?.join(path);
         let file = File::open(&path).ok()?;
         let found = file.metadata().ok()?;

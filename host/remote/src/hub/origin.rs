@@ -2,10 +2,10 @@
 //! URL is reused until it expires. Then a new URL is requested from the Hub.
 
 use super::api::Api;
-use super::tree::KnownFile;
+use super::tree::TreeFile;
 use crate::body::Pieces;
 use crate::cache::Origin;
-use crate::client::{Answer, Ask, Client, Follow, is_same_host, redirect};
+use crate::client::{Client, ClientRequest, ClientResponse, Follow, is_same_host, redirect};
 use crate::fault::Fault;
 use crate::file::START;
 use crate::version::{Version, range_header, range_of, refusal};
@@ -21,7 +21,7 @@ pub(super) struct HubOrigin {
     name: String,
     path: String,
     url: Url,
-    file: KnownFile,
+    file: TreeFile,
     /// The signed URL, and the `ETag` of the first response from it.
     signed: Mutex<Option<Signed>>,
 }
@@ -37,7 +37,7 @@ struct Signed {
 const MAX_MOVES: usize = 5;
 
 impl HubOrigin {
-    pub(super) fn new(api: &Arc<Api>, path: &str, file: KnownFile) -> Self {
+    pub(super) fn new(api: &Arc<Api>, path: &str, file: TreeFile) -> Self {
         let (name, url) = (api.address.url(path), api.file_url(path));
         Self { api: Arc::clone(api), name, path: path.to_owned(), url, file, signed: Mutex::new(None) }
     }
@@ -63,14 +63,14 @@ impl HubOrigin {
     }
 
     /// Checks that a response from the Hub refers to the content that the tree lists.
-    fn hold(&self, answer: &Answer) -> Result<(), Fault> {
-        let linked = answer.text("x-linked-etag").or_else(|| answer.text("etag")).map(bare);
+    fn hold(&self, response: &ClientResponse) -> Result<(), Fault> {
+        let linked = response.text("x-linked-etag").or_else(|| response.text("etag")).map(bare);
         let is_digest =
             |etag: &&str| etag.len() == self.file.etag().len() && etag.bytes().all(|b| b.is_ascii_hexdigit());
         if let Some(etag) = linked.filter(is_digest).filter(|etag| *etag != self.file.etag()) {
             return Err(Fault::changed(&self.name, self.file.etag(), etag));
         }
-        let len = answer.text("x-linked-size").and_then(|len| len.parse::<u64>().ok());
+        let len = response.text("x-linked-size").and_then(|len| len.parse::<u64>().ok());
         match len.filter(|len| *len != self.file.len) {
             Some(len) => {
                 Err(Fault::changed(&self.name, &format!("{} bytes", self.file.len), &format!("{len} bytes")))
@@ -84,27 +84,27 @@ impl HubOrigin {
     async fn resolve(&self, client: &Client, range: &Range<u64>) -> Result<Result<Pieces, Signed>, Fault> {
         let mut url = self.url.clone();
         for _ in 0..=MAX_MOVES {
-            let ask = self.api.ask(url.clone()).header(header::RANGE, range_header(range));
-            let answer = client.ask_and(&ask, &Follow::No).await?;
-            match redirect(&ask, &answer)? {
+            let request = self.api.request(url.clone()).header(header::RANGE, range_header(range));
+            let response = client.request_with(&request, &Follow::No).await?;
+            match redirect(&request, &response)? {
                 Some(next) => {
-                    self.hold(&answer)?;
-                    if !is_same_host(&ask.url, &next) {
+                    self.hold(&response)?;
+                    if !is_same_host(&request.url, &next) {
                         return Ok(Err(Signed { url: next, etag: None }));
                     }
                     url = next;
                 }
-                None if answer.status.is_success() => {
-                    self.hold(&answer)?;
+                None if response.status.is_success() => {
+                    self.hold(&response)?;
                     let version =
                         Version { len: self.file.len, etag: None, modified: None, generation: None };
-                    return Ok(Ok(range_of(client, answer, &version, range, &self.name).await?));
+                    return Ok(Ok(range_of(client, response, &version, range, &self.name).await?));
                 }
-                None => return Err(self.api.refusal(client, answer, &self.path).await),
+                None => return Err(self.api.refusal(client, response, &self.path).await),
             }
         }
         let why = format!("more than {MAX_MOVES} redirects within the Hub");
-        Err(Fault::last(tensorferry_sdk::Error::io(why).file(&self.name)))
+        Err(Fault::permanent(tensorferry_sdk::Error::io(why).file(&self.name)))
     }
 }
 
@@ -131,14 +131,14 @@ impl Origin for HubOrigin {
                         }
                     },
                 };
-                let ask = Ask::get(current.url.clone())
+                let request = ClientRequest::get(current.url.clone())
                     .header(header::RANGE, range_header(&range))
                     .header(header::ACCEPT_ENCODING, header::HeaderValue::from_static("identity"));
-                let answer = client.ask_and(&ask, &Follow::After(self.url.clone())).await?;
-                if matches!(answer.status.as_u16(), 400 | 401 | 403 | 404 | 410) {
+                let response = client.request_with(&request, &Follow::After(self.url.clone())).await?;
+                if matches!(response.status.as_u16(), 400 | 401 | 403 | 404 | 410) {
                     self.keep(None);
                     if is_fresh {
-                        return Err(refusal(client, answer, &self.name).await);
+                        return Err(refusal(client, response, &self.name).await);
                     }
                     // The signed URL has expired.
                     continue;
@@ -151,8 +151,8 @@ impl Origin for HubOrigin {
                     modified: None,
                     generation: None,
                 };
-                let etag = current.etag.or_else(|| answer.text("etag").map(str::to_owned));
-                let pieces = range_of(client, answer, &version, &range, &self.name).await?;
+                let etag = current.etag.or_else(|| response.text("etag").map(str::to_owned));
+                let pieces = range_of(client, response, &version, &range, &self.name).await?;
                 self.keep(Some(Signed { url: current.url, etag }));
                 return Ok(pieces);
             }

@@ -5,14 +5,14 @@ use tensorferry_core::context::remote::{RemoteEntry, RemoteStamp};
 
 /// An entry of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum TreeEntry {
     Folder,
-    File(KnownFile),
+    File(TreeFile),
 }
 
 /// A file in a repository, with the identifiers of its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KnownFile {
+pub(super) struct TreeFile {
     pub(super) len: u64,
     /// The SHA-256 digest of a large (LFS) file, as hexadecimal digits.
     pub(super) sha256: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct KnownFile {
     pub(super) oid: String,
 }
 
-impl Known {
+impl TreeEntry {
     pub(super) fn len(&self) -> Option<u64> {
         match self {
             Self::Folder => None,
@@ -29,7 +29,7 @@ impl Known {
     }
 }
 
-impl KnownFile {
+impl TreeFile {
     pub(super) fn stamp(&self) -> RemoteStamp {
         let tag = match &self.sha256 {
             Some(sha256) => format!("sha256:{sha256}"),
@@ -47,14 +47,14 @@ impl KnownFile {
 
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    entries: BTreeMap<String, Option<Known>>,
+    entries: BTreeMap<String, Option<TreeEntry>>,
     /// Folders whose entries are all known.
     whole: BTreeSet<String>,
 }
 
 impl Tree {
     /// Adds all entries of a folder and its sub-folders.
-    pub(super) fn add(&mut self, folder: &str, entries: Vec<(String, Known)>) {
+    pub(super) fn add(&mut self, folder: &str, entries: Vec<(String, TreeEntry)>) {
         for (path, known) in entries {
             self.entries.insert(path, Some(known));
         }
@@ -62,7 +62,7 @@ impl Tree {
     }
 
     /// Records the entry at a path. `None` records that the path does not exist.
-    pub(super) fn note(&mut self, path: &str, known: Option<Known>) {
+    pub(super) fn note(&mut self, path: &str, known: Option<TreeEntry>) {
         self.entries.insert(path.to_owned(), known);
     }
 
@@ -81,7 +81,7 @@ impl Tree {
 
     /// Returns the entry at a path. Returns `Some(None)` if the path does not exist, and `None` if
     /// it is unknown whether the path exists.
-    pub(super) fn find(&self, path: &str) -> Option<Option<Known>> {
+    pub(super) fn find(&self, path: &str) -> Option<Option<TreeEntry>> {
         match self.entries.get(path) {
             Some(found) => Some(found.clone()),
             None => self.is_whole(path).then_some(None),
@@ -110,10 +110,13 @@ mod tests {
 
     #[test]
     fn what_is_below_a_listed_folder_is_known() {
-        let file = || Known::File(KnownFile { len: 5, sha256: None, oid: "o".into() });
+        let file = || TreeEntry::File(TreeFile { len: 5, sha256: None, oid: "o".into() });
         let mut tree = Tree::default();
         assert_eq!(tree.find("a/b"), None);
-        tree.add("a", vec![("a/b".into(), file()), ("a/c".into(), Known::Folder), ("a/c/d".into(), file())]);
+        tree.add(
+            "a",
+            vec![("a/b".into(), file()), ("a/c".into(), TreeEntry::Folder), ("a/c/d".into(), file())],
+        );
         assert_eq!(tree.find("a/b"), Some(Some(file())));
         assert_eq!(tree.find("a/x"), Some(None));
         assert_eq!(tree.find("x"), None);

@@ -2,9 +2,9 @@
 //! store keeps the uploaded parts and charges for them.
 
 use super::Store;
-use super::manner::Manner;
-use super::trouble::Trouble;
-use crate::client::{Ask, Client};
+use super::request_options::RequestOptions;
+use super::store_error::StoreError;
+use crate::client::{Client, ClientRequest};
 use crate::fault::Fault;
 use object_store::path::Path;
 use object_store::signer::{SignedUrlOptions, Signer};
@@ -13,12 +13,12 @@ use std::time::{Duration, SystemTime};
 use tensorferry_sdk::Error;
 
 /// Maximum size of a list in bytes. This size is enough for a thousand uploads with names of 1 KiB.
-const MAX_OF_LIST: usize = 8 << 20;
+const MAX_LIST_BYTES: usize = 8 << 20;
 
 /// How long the signature of a list request is valid.
-const TIME_OF_SIGNATURE: Duration = Duration::from_secs(300);
+const SIGNATURE_VALIDITY: Duration = Duration::from_secs(300);
 
-struct Begun {
+struct UnfinishedUpload {
     key: String,
     id: String,
     since: SystemTime,
@@ -38,21 +38,21 @@ pub(super) async fn end(
     for upload in begun.into_iter().filter(|upload| upload.since <= last) {
         // ferry does not create objects whose keys are not valid paths.
         let Ok(path) = Path::parse(&upload.key) else { continue };
-        match Manner::default().of(store.abort_multipart(&path, &upload.id)).await {
+        match RequestOptions::default().of(store.abort_multipart(&path, &upload.id)).await {
             Ok(()) => ended.push(upload.key),
-            Err(error) => match Trouble::of(&error, client) {
+            Err(error) => match StoreError::of(&error, client) {
                 // The upload was completed or aborted after the list was created.
-                trouble if trouble.status() == Some(404) => {}
-                trouble => return Err(trouble.fault()),
+                store_error if store_error.status() == Some(404) => {}
+                store_error => return Err(store_error.fault()),
             },
         }
     }
     Ok(ended)
 }
 
-async fn list(store: &dyn Store, client: &Client, prefix: &str) -> Result<Vec<Begun>, Fault> {
+async fn list(store: &dyn Store, client: &Client, prefix: &str) -> Result<Vec<UnfinishedUpload>, Fault> {
     let Some(s3) = store.s3() else {
-        return Err(Fault::last(Error::unsupported(
+        return Err(Fault::permanent(Error::unsupported(
             "only S3 can list unfinished uploads: Azure drops uncommitted blocks after a week, and Google Cloud Storage \
              needs a lifecycle rule (AbortIncompleteMultipartUpload)",
         )));
@@ -65,13 +65,13 @@ async fn list(store: &dyn Store, client: &Client, prefix: &str) -> Result<Vec<Be
             query.extend([("key-marker".to_owned(), key), ("upload-id-marker".to_owned(), id)]);
         }
         let options = SignedUrlOptions::default().with_query(query);
-        let url = s3.signed_url_opts(Method::GET, &Path::default(), TIME_OF_SIGNATURE, &options).await;
-        let url = url.map_err(|error| Trouble::of(&error, client).fault())?;
-        let answer = client.ask(&Ask::get(url)).await?;
-        if !answer.status.is_success() {
-            return Err(Fault::last(Error::io(client.words(answer).await)));
+        let url = s3.signed_url_opts(Method::GET, &Path::default(), SIGNATURE_VALIDITY, &options).await;
+        let url = url.map_err(|error| StoreError::of(&error, client).fault())?;
+        let response = client.request(&ClientRequest::get(url)).await?;
+        if !response.status.is_success() {
+            return Err(Fault::permanent(Error::io(client.words(response).await)));
         }
-        let text = answer.body.all(MAX_OF_LIST).await?;
+        let text = response.body.all(MAX_LIST_BYTES).await?;
         let text = String::from_utf8_lossy(&text);
         begun.extend(uploads(&text));
         let is_truncated = element(&text, "IsTruncated").as_deref() == Some("true");
@@ -82,11 +82,11 @@ async fn list(store: &dyn Store, client: &Client, prefix: &str) -> Result<Vec<Be
     }
 }
 
-fn uploads(xml: &str) -> impl Iterator<Item = Begun> {
+fn uploads(xml: &str) -> impl Iterator<Item = UnfinishedUpload> {
     xml.split("<Upload>").skip(1).filter_map(|rest| {
         let upload = rest.split("</Upload>").next()?;
         let since = humantime::parse_rfc3339_weak(&element(upload, "Initiated")?).ok()?;
-        Some(Begun { key: element(upload, "Key")?, id: element(upload, "UploadId")?, since })
+        Some(UnfinishedUpload { key: element(upload, "Key")?, id: element(upload, "UploadId")?, since })
     })
 }
 
@@ -128,7 +128,7 @@ mod tests {
     fn uploads_are_read_from_a_list() {
         let xml = "<L><Prefix>a</Prefix><Upload><Key>a/b &amp; &#233;&#xe9;</Key><UploadId>1</UploadId>\
                    <Initiated>2024-05-06T07:08:09.000Z</Initiated></Upload><Upload><Key>no</Key></Upload></L>";
-        let found: Vec<Begun> = uploads(xml).collect();
+        let found: Vec<UnfinishedUpload> = uploads(xml).collect();
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].key.as_str(), found[0].id.as_str()), ("a/b & éé", "1"));
         let since = found[0].since.duration_since(SystemTime::UNIX_EPOCH).unwrap();

@@ -4,10 +4,10 @@
 //! machine's metadata address have a short time limit.
 
 use super::listing::readable;
-use super::manner::Manner;
-use super::trouble::Trouble;
+use super::request_options::RequestOptions;
+use super::store_error::StoreError;
 use crate::body::Pieces;
-use crate::client::{Answer, Ask, Client};
+use crate::client::{Client, ClientRequest, ClientResponse};
 use crate::fault::Fault;
 use crate::runtime::Engine;
 use bytes::Bytes;
@@ -29,10 +29,10 @@ use tensorferry_sdk::Error;
 
 /// Maximum size in bytes of a response that is not a range of an object. A list of 5,000 names of 1
 /// KiB has about 10 MB.
-const MAX_OF_LIST: usize = 32 << 20;
+const MAX_LIST_BYTES: usize = 32 << 20;
 
 /// Time limit for a request that asks the machine's metadata address for credentials.
-const TIME_OF_MACHINE: Duration = Duration::from_secs(3);
+const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Disables the retries of `object_store`, because this crate's client already retries requests.
 pub(super) fn no_retries() -> RetryConfig {
@@ -68,114 +68,125 @@ impl HttpService for Connector {
         Self: 'f,
     {
         async move {
-            let process = self.0.process().map_err(|error| failed(Fault::last(error).into()))?;
+            let process = self.0.process().map_err(|error| failed(Fault::permanent(error).into()))?;
             let falls_back = self.0.settings.variable("AWS_IMDSV1_FALLBACK").is_some();
-            let answered = answer(&process.client, request, falls_back).await;
-            answered.map_err(|trouble| failed(trouble.unless_renewed(&self.0.renewal)))
+            let answered = send(&process.client, request, falls_back).await;
+            answered.map_err(|store_error| failed(store_error.retry_if_renewed(&self.0.renewal)))
         }
         .boxed()
     }
 }
 
 /// Wraps an error so that `object_store` returns the error without a retry.
-fn failed(trouble: Trouble) -> HttpError {
-    HttpError::new(HttpErrorKind::Unknown, trouble)
+fn failed(store_error: StoreError) -> HttpError {
+    HttpError::new(HttpErrorKind::Unknown, store_error)
 }
 
 /// Sends a request. If `falls_back` is true, returns a 403 response from Amazon's metadata service
 /// to `object_store`, which handles it.
-async fn answer(
+async fn send(
     client: &Client,
     mut request: HttpRequest,
     falls_back: bool,
-) -> Result<HttpResponse, Trouble> {
-    let manner = Manner::current();
-    if let Some(manner) = &manner {
-        manner.put_into(&mut request).map_err(|error| Trouble::of(&error, client))?;
+) -> Result<HttpResponse, StoreError> {
+    let request_options = RequestOptions::current();
+    if let Some(request_options) = &request_options {
+        request_options.apply_to(&mut request).map_err(|error| StoreError::of(&error, client))?;
     }
     let (parts, body) = request.into_parts();
     let url = Url::parse(&parts.uri.to_string());
-    let url = url.map_err(|_| Fault::last(Error::usage("the store's endpoint does not form a valid URL")))?;
+    let url =
+        url.map_err(|_| Fault::permanent(Error::usage("the store's endpoint does not form a valid URL")))?;
     let is_range = parts.headers.contains_key(header::RANGE);
     let is_list = is_list(&url);
     let reads = parts.method == Method::GET || parts.method == Method::HEAD;
-    let ask = Ask { method: parts.method, url, headers: parts.headers, body: collected(body).await? };
-    if is_own_address(&ask.url) {
-        let asked = tokio::time::timeout(TIME_OF_MACHINE, client.ask(&ask)).await;
+    let request =
+        ClientRequest { method: parts.method, url, headers: parts.headers, body: collected(body).await? };
+    if is_own_address(&request.url) {
+        let asked = tokio::time::timeout(METADATA_TIMEOUT, client.request(&request)).await;
         let nowhere = || {
             let why = "no credentials for the object store: none are set, and this machine provides none";
-            Fault::last(
+            Fault::permanent(
                 Error::usage(why)
                     .hint("set the provider's keys, or pass --store anonymous=true to read a public bucket"),
             )
         };
-        let answer = asked.map_err(|_| nowhere())?.map_err(|_| nowhere())?;
-        let is_refused = !answer.status.is_success();
-        if is_refused && !(falls_back && answer.status.as_u16() == 403) {
+        let response = asked.map_err(|_| nowhere())?.map_err(|_| nowhere())?;
+        let is_refused = !response.status.is_success();
+        if is_refused && !(falls_back && response.status.as_u16() == 403) {
             return Err(nowhere().into());
         }
-        return whole(answer).await;
+        return whole(response).await;
     }
-    let is_tried_once = manner.as_ref().is_some_and(|manner| manner.is_tried_once);
-    let mut answer = if is_tried_once { client.ask_once(&ask).await? } else { client.ask(&ask).await? };
-    let status = answer.status.as_u16();
-    if (reads || manner.is_some()) && status >= 300 {
+    let is_tried_once = request_options.as_ref().is_some_and(|request_options| request_options.is_tried_once);
+    let mut response =
+        if is_tried_once { client.request_once(&request).await? } else { client.request(&request).await? };
+    let status = response.status.as_u16();
+    if (reads || request_options.is_some()) && status >= 300 {
         // The region becomes part of a host name, so its characters are checked.
         let is_name = |region: &&str| region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        let region = answer.text("x-amz-bucket-region").filter(is_name).map(str::to_owned);
+        let region = response.text("x-amz-bucket-region").filter(is_name).map(str::to_owned);
         let is_elsewhere = matches!(status, 301 | 307 | 400) && region.is_some();
-        let told = answer.text("x-ms-error-code").is_some() || ask.method == Method::HEAD;
-        let words = client.words(answer).await;
+        let told = response.text("x-ms-error-code").is_some() || request.method == Method::HEAD;
+        let words = client.words(response).await;
         let words = if told && !words.contains(": ") { format!("{words}: ") } else { words };
-        return Err(Trouble::refused(status, words.trim_end_matches(": "), region.filter(|_| is_elsewhere)));
+        return Err(StoreError::refusal(
+            status,
+            words.trim_end_matches(": "),
+            region.filter(|_| is_elsewhere),
+        ));
     }
-    if !is_range || ask.method == Method::HEAD {
+    if !is_range || request.method == Method::HEAD {
         if is_list {
             // The function changes the text of the list below, so the original length would be
             // wrong.
-            answer.headers.remove(header::CONTENT_LENGTH);
-            let head = response(&answer);
-            let text = answer.body.all(MAX_OF_LIST).await?;
+            response.headers.remove(header::CONTENT_LENGTH);
+            let head = response_head(&response);
+            let text = response.body.all(MAX_LIST_BYTES).await?;
             return Ok(head.map(|()| Bytes::from(readable(&text)).into()));
         }
-        let answer = whole(answer).await?;
-        return if is_tried_once { late_error(answer).await } else { Ok(answer) };
+        let response = whole(response).await?;
+        return if is_tried_once { late_error(response).await } else { Ok(response) };
     }
-    let head = response(&answer);
-    Ok(head.map(|()| HttpResponseBody::new(Coming(Mutex::new(answer.body.pieces())))))
+    let head = response_head(&response);
+    Ok(head.map(|()| HttpResponseBody::new(SyncBody(Mutex::new(response.body.pieces())))))
 }
 
-fn response(answer: &Answer) -> http::Response<()> {
-    let mut response = http::Response::new(());
-    *response.status_mut() = answer.status;
-    *response.headers_mut() = answer.headers.clone();
-    response
+fn response_head(response: &ClientResponse) -> http::Response<()> {
+    let mut head = http::Response::new(());
+    *head.status_mut() = response.status;
+    *head.headers_mut() = response.headers.clone();
+    head
 }
 
-async fn whole(answer: Answer) -> Result<HttpResponse, Trouble> {
-    let head = response(&answer);
-    let is_error = !answer.status.is_success();
+async fn whole(response: ClientResponse) -> Result<HttpResponse, StoreError> {
+    let head = response_head(&response);
+    let is_error = !response.status.is_success();
     let body = if is_error {
-        answer.body.start(crate::client::MAX_OF_ERROR).await
+        response.body.start(crate::client::MAX_ERROR_BYTES).await
     } else {
-        answer.body.all(MAX_OF_LIST).await?
+        response.body.all(MAX_LIST_BYTES).await?
     };
     Ok(head.map(|()| body.into()))
 }
 
 /// Returns the error that the body of a response with a success status may contain. S3 sends the
 /// status before it has assembled the object from its parts.
-async fn late_error(answer: HttpResponse) -> Result<HttpResponse, Trouble> {
-    let (head, body) = answer.into_parts();
-    let body = body.bytes().await.map_err(|error| Fault::passing(crate::fault::causes(&error)))?;
+async fn late_error(response: HttpResponse) -> Result<HttpResponse, StoreError> {
+    let (head, body) = response.into_parts();
+    let body = body.bytes().await.map_err(|error| Fault::transient(crate::fault::causes(&error)))?;
     if body.windows(7).take(512).any(|bytes| bytes == b"<Error>") {
-        let words = crate::client::words_of(&body);
+        let words = crate::client::message_of(&body);
         return Err(match words.split(": ").next() {
-            Some("InternalError" | "SlowDown" | "ServiceUnavailable") | None => Fault::passing(words).into(),
-            Some("PreconditionFailed") => Trouble::refused(412, &format!("answered: {words}"), None),
-            Some("NoSuchUpload") => Trouble::refused(404, &format!("answered: {words}"), None),
-            Some("ConditionalRequestConflict") => Trouble::refused(409, &format!("answered: {words}"), None),
-            Some(_) => Trouble::refused(400, &format!("answered: {words}"), None),
+            Some("InternalError" | "SlowDown" | "ServiceUnavailable") | None => {
+                Fault::transient(words).into()
+            }
+            Some("PreconditionFailed") => StoreError::refusal(412, &format!("answered: {words}"), None),
+            Some("NoSuchUpload") => StoreError::refusal(404, &format!("answered: {words}"), None),
+            Some("ConditionalRequestConflict") => {
+                StoreError::refusal(409, &format!("answered: {words}"), None)
+            }
+            Some(_) => StoreError::refusal(400, &format!("answered: {words}"), None),
         });
     }
     Ok(HttpResponse::from_parts(head, body.into()))
@@ -199,7 +210,7 @@ async fn collected(mut body: HttpRequestBody) -> Result<Bytes, Fault> {
     let len = body.content_length();
     let mut all = Vec::new();
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let frame = frame.map_err(|_| Fault::last(Error::io("cannot read the body of the request")))?;
+        let frame = frame.map_err(|_| Fault::permanent(Error::io("cannot read the body of the request")))?;
         match frame.into_data() {
             // The request body of an uploaded part is already in one piece and does not need to be
             // copied.
@@ -212,9 +223,9 @@ async fn collected(mut body: HttpRequestBody) -> Result<Bytes, Fault> {
 }
 
 /// A response body. The mutex is only needed to make it `Sync`, and the lock is never contended.
-struct Coming(Mutex<Pieces>);
+struct SyncBody(Mutex<Pieces>);
 
-impl Body for Coming {
+impl Body for SyncBody {
     type Data = Bytes;
     type Error = HttpError;
 

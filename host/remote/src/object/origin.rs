@@ -1,6 +1,6 @@
 //! Reads the bytes of an object.
 
-use super::trouble::Trouble;
+use super::store_error::StoreError;
 use super::{Store, fault};
 use crate::body::Pieces;
 use crate::cache::Origin;
@@ -63,17 +63,21 @@ impl Origin for ObjectOrigin {
             };
             let found = self.store.get_opts(&self.location, options).await;
             let found =
-                found.map_err(|error| fault(Trouble::of(&error, client), &self.name).of(&self.name))?;
+                found.map_err(|error| fault(StoreError::of(&error, client), &self.name).of(&self.name))?;
             // Some stores ignore conditions that they do not support, so the version in the
             // response is also checked here.
             self.version.hold(&self.name, &version_of(&found.meta))?;
             let client = client.clone();
             let pieces = found.into_stream().map(move |piece| {
                 piece.map_err(|error| {
-                    let trouble = Trouble::of(&error, &client);
+                    let store_error = StoreError::of(&error, &client);
                     // An error that occurs while the body is read is an error of the connection and
                     // not of the store.
-                    if trouble.is_passing() { trouble.fault() } else { Fault::passing(trouble.to_string()) }
+                    if store_error.is_transient() {
+                        store_error.fault()
+                    } else {
+                        Fault::transient(store_error.to_string())
+                    }
                 })
             });
             Ok(Box::pin(pieces) as Pieces)
@@ -84,7 +88,7 @@ impl Origin for ObjectOrigin {
         Box::pin(async move {
             let found = self.store.head(&self.location).await;
             let found =
-                found.map_err(|error| fault(Trouble::of(&error, client), &self.name).of(&self.name))?;
+                found.map_err(|error| fault(StoreError::of(&error, client), &self.name).of(&self.name))?;
             self.version.hold(&self.name, &version_of(&found))
         })
     }

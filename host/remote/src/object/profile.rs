@@ -22,7 +22,7 @@ pub(super) struct Profile {
 
 /// Time for which keys are used before ferry reads the files again, or runs the credential program
 /// again. The time is short enough to renew keys that are valid for an hour.
-const GOOD_FOR: Duration = Duration::from_secs(300);
+const KEY_REUSE_TIME: Duration = Duration::from_secs(300);
 
 impl Profile {
     /// Reads a profile. Returns `None` if neither file contains the profile.
@@ -122,7 +122,7 @@ impl ProfileCredentials {
     /// run twice at the same time, because it may prompt the user or write a file.
     async fn keys(&self) -> Result<Arc<AwsCredential>> {
         let mut known = Arc::clone(&self.engine.process()?.keys).lock_owned().await;
-        let holds = |since: Instant| since.elapsed() < GOOD_FOR && self.engine.renewal.holds(since);
+        let holds = |since: Instant| since.elapsed() < KEY_REUSE_TIME && self.engine.renewal.holds(since);
         if let Some((since, keys)) = &*known
             && holds(*since)
         {
@@ -186,7 +186,7 @@ impl CredentialProvider for ProfileCredentials {
         async move {
             self.keys().await.map_err(|error| object_store::Error::Generic {
                 store: "S3",
-                source: Box::new(super::Trouble::from(crate::fault::Fault::last(error))),
+                source: Box::new(super::StoreError::from(crate::fault::Fault::permanent(error))),
             })
         }
         .boxed()

@@ -4,14 +4,14 @@
 mod complete;
 mod parts;
 
-use super::manner::Manner;
-use super::trouble::Trouble;
+use super::request_options::RequestOptions;
+use super::store_error::StoreError;
 use super::{Store, location};
-use crate::budget::{Held, MAX_PARTS};
+use crate::budget::{MAX_PARTS, Reservation};
 use crate::runtime::{Engine, Process};
 use crate::settings::Scope;
 use bytes::Bytes;
-use complete::Complete;
+use complete::Completion;
 use object_store::multipart::PartId;
 use object_store::path::Path;
 use object_store::{MultipartId, PutPayload};
@@ -26,11 +26,11 @@ use tokio::task::AbortHandle;
 
 /// Time limit for aborting a failed upload. If the abort takes longer, the upload remains in the
 /// store until `ferry clean` aborts it.
-const TIME_OF_END: Duration = Duration::from_secs(20);
+const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(super) struct Upload(Arc<Sending>);
+pub(super) struct Upload(Arc<UploadContext>);
 
-struct Sending {
+struct UploadContext {
     engine: Arc<Engine>,
     process: Arc<Process>,
     store: Arc<dyn Store>,
@@ -51,7 +51,7 @@ struct UploadState {
     tasks: Vec<AbortHandle>,
     error: Option<Error>,
     /// The whole content of the object, if it is small.
-    small: Option<(Bytes, Option<Held>)>,
+    small: Option<(Bytes, Option<Reservation>)>,
     is_visible: bool,
 }
 
@@ -65,7 +65,7 @@ impl Upload {
     ) -> Result<Self> {
         let process = engine.process()?;
         let parts = Parts::new(process.budget.part_bytes(object.len), object.len, &object.late);
-        Ok(Self(Arc::new(Sending {
+        Ok(Self(Arc::new(UploadContext {
             engine: Arc::clone(engine),
             process,
             store,
@@ -100,7 +100,7 @@ impl Upload {
     }
 }
 
-impl Sending {
+impl UploadContext {
     /// Locks the state. Returns the error if the upload has failed.
     fn state(&self) -> Result<MutexGuard<'_, UploadState>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,8 +151,8 @@ impl Sending {
         Ok(())
     }
 
-    fn send(self: &Arc<Self>, state: &mut UploadState, number: usize, bytes: Bytes, mut held: Held) {
-        held.fly();
+    fn send(self: &Arc<Self>, state: &mut UploadState, number: usize, bytes: Bytes, mut held: Reservation) {
+        held.mark_uploading();
         state.on_their_way += 1;
         state.sent.insert(number, None);
         let sending = Arc::clone(self);
@@ -176,7 +176,7 @@ impl Sending {
 
     async fn part(&self, number: usize, bytes: Bytes) -> Result<PartId> {
         let _turn = self.process.sending.acquire().await;
-        let mut patience = self.process.client.patience();
+        let mut retry_limits = self.process.client.retry_limits();
         loop {
             let error = match self.part_once(number, bytes.clone()).await {
                 Ok(part) => return Ok(part),
@@ -184,9 +184,9 @@ impl Sending {
             };
             // This loop retries requests whose response was cut off. The client has already retried
             // requests that received no response.
-            match self.trouble(&error) {
-                trouble if trouble.is_passing() => {
-                    patience.wait(trouble.fault()).await.map_err(|fault| fault.error)?;
+            match self.store_error(&error) {
+                store_error if store_error.is_transient() => {
+                    retry_limits.wait(store_error.fault()).await.map_err(|fault| fault.error)?;
                 }
                 _ => return Err(self.error(&error)),
             }
@@ -196,7 +196,7 @@ impl Sending {
     async fn part_once(&self, number: usize, bytes: Bytes) -> Result<PartId, object_store::Error> {
         let id = self.begun().await?;
         let payload = PutPayload::from_bytes(bytes);
-        Manner::default().of(self.store.put_part(&self.location, &id, number, payload)).await
+        RequestOptions::default().of(self.store.put_part(&self.location, &id, number, payload)).await
     }
 
     /// Returns the ID that the store assigned to the upload. The first call creates the upload.
@@ -205,21 +205,21 @@ impl Sending {
         if let Some(id) = &*id {
             return Ok(id.clone());
         }
-        let begun = Manner::default().of(self.store.create_multipart(&self.location)).await?;
+        let begun = RequestOptions::default().of(self.store.create_multipart(&self.location)).await?;
         Ok(id.insert(begun).clone())
     }
 
-    fn trouble(&self, error: &object_store::Error) -> Trouble {
-        Trouble::of(error, &self.process.client).of_file(&self.url)
+    fn store_error(&self, error: &object_store::Error) -> StoreError {
+        StoreError::of(error, &self.process.client).of_file(&self.url)
     }
 
     fn error(&self, error: &object_store::Error) -> Error {
-        let trouble = self.trouble(error);
-        match trouble.status() {
-            Some(404) if !trouble.is_of_bucket() => {
+        let store_error = self.store_error(error);
+        match store_error.status() {
+            Some(404) if !store_error.is_of_bucket() => {
                 Error::transient("the upload was aborted by another process").file(&*self.url)
             }
-            _ => trouble.error(),
+            _ => store_error.error(),
         }
     }
 
@@ -230,8 +230,11 @@ impl Sending {
             if (self.engine.cancelled)() {
                 return Err(Error::cancelled("interrupted during an upload").file(&*self.url));
             }
-            state =
-                self.turn.wait_timeout(state, crate::cache::LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .turn
+                .wait_timeout(state, crate::cache::CANCEL_CHECK_INTERVAL)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             if let Some(error) = &state.error {
                 return Err(error.clone());
             }
@@ -312,11 +315,11 @@ impl RemoteUpload for Upload {
 
     fn commit(&self, condition: &Condition) -> Result<Option<String>> {
         self.finish()?;
-        let complete = Complete::of(&self.0, condition.clone())?;
+        let complete = Completion::of(&self.0, condition.clone())?;
         let sending = Arc::clone(&self.0);
         // Once the completion has started, it is not interrupted, because its outcome would be
         // unknown.
-        let note = self.0.engine.see_through(async move {
+        let note = self.0.engine.run_to_end(async move {
             let done = complete.run(&sending).await;
             sending.state.lock().unwrap_or_else(PoisonError::into_inner).is_visible = done.is_ok();
             done
@@ -337,14 +340,14 @@ impl Drop for Upload {
         let engine = Arc::clone(&sending.engine);
         // Errors cannot be reported here. If the upload remains in the store, `ferry clean` aborts
         // it.
-        let _ = engine.see_through(async move {
+        let _ = engine.run_to_end(async move {
             // If the upload is being created at this moment, wait for its ID. Without the ID, the
             // upload cannot be aborted.
-            let id = tokio::time::timeout(TIME_OF_END, sending.id.lock()).await;
+            let id = tokio::time::timeout(END_TIMEOUT, sending.id.lock()).await;
             tasks.iter().for_each(AbortHandle::abort);
             let Some(id) = id.ok().and_then(|id| id.clone()) else { return };
-            let end = Manner::default().of(sending.store.abort_multipart(&sending.location, &id));
-            drop(tokio::time::timeout(TIME_OF_END, end).await);
+            let end = RequestOptions::default().of(sending.store.abort_multipart(&sending.location, &id));
+            drop(tokio::time::timeout(END_TIMEOUT, end).await);
         });
     }
 }

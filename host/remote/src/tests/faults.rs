@@ -1,7 +1,7 @@
 //! Tests reads from faulty servers, and of files that change.
 
 use super::{open, read, read_whole, remotes};
-use crate::testing::server::{Manner, Reply, Server, pattern};
+use crate::testing::server::{BodyMode, Reply, Server, pattern};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::ErrorKind;
 
@@ -67,7 +67,7 @@ fn a_cut_body_is_fetched_from_where_it_was_cut() {
         let server = Server::start(move |request| {
             let reply = Reply::careless(request, &served, etag);
             // Every second response is cut off.
-            if request.number % 2 == 1 { reply.in_manner(Manner::Cut(700_000)) } else { reply }
+            if request.number % 2 == 1 { reply.with_body_mode(BodyMode::Cut(700_000)) } else { reply }
         });
         let file = open(&remotes(&["retries=8"]), &server.url("a")).unwrap();
         assert!(read_whole(&*file).unwrap() == bytes);
@@ -87,7 +87,7 @@ fn a_wrong_length_is_a_cut_body() {
         match request.number {
             // One response has a Content-Length that is too long for its body, and the next
             // response has a Content-Length that is too short.
-            1 => reply.with("Content-Length", len + 10).in_manner(Manner::Cut(len)),
+            1 => reply.with("Content-Length", len + 10).with_body_mode(BodyMode::Cut(len)),
             2 => reply.with("Content-Length", len / 2),
             _ => reply,
         }
@@ -127,7 +127,7 @@ fn what_is_busy_is_asked_again_and_not_for_ever() {
 
 #[test]
 fn the_body_of_an_error_is_read_as_far_as_it_is_worth() {
-    let server = Server::start(|_| Reply::new(403, vec![b'x'; 8192]).in_manner(Manner::Endless));
+    let server = Server::start(|_| Reply::new(403, vec![b'x'; 8192]).with_body_mode(BodyMode::Endless));
     let started = Instant::now();
     let error = open(&remotes(&[]), &server.url("a")).err().unwrap();
     assert!(started.elapsed() < Duration::from_secs(2));
@@ -140,7 +140,11 @@ fn a_byte_at_a_time_is_broken_off() {
     let bytes = pattern(1 << 20);
     let server = Server::start(move |request| {
         let reply = Reply::file(request, &bytes, "\"a\"");
-        if request.number == 0 { reply } else { reply.in_manner(Manner::Slow(Duration::from_millis(50))) }
+        if request.number == 0 {
+            reply
+        } else {
+            reply.with_body_mode(BodyMode::Slow(Duration::from_millis(50)))
+        }
     });
     let started = Instant::now();
     let file = open(&remotes(&["retries=2"]), &server.url("a")).unwrap();

@@ -1,7 +1,7 @@
 //! Tests reads of objects in stores.
 
 use super::{open, place, read, read_whole, remotes};
-use crate::testing::server::{Manner, Reply, Server, pattern};
+use crate::testing::server::{BodyMode, Reply, Server, pattern};
 use crate::testing::store::{Objects, answer, start};
 use crate::{Remotes, Settings};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,7 +97,7 @@ fn one_request_looks_opens_and_reads_a_small_object() {
 fn a_large_object_survives_what_stores_do() {
     let server = start(objects(), |request| match request.number {
         1 => Some(Reply::new(503, "<Error><Code>SlowDown</Code></Error>").with("Retry-After", 0)),
-        2 => Some(answer(&objects(), request).in_manner(Manner::Cut(300_000))),
+        2 => Some(answer(&objects(), request).with_body_mode(BodyMode::Cut(300_000))),
         3 => Some(Reply::new(500, "")),
         _ => None,
     });
@@ -168,7 +168,7 @@ fn a_redirect_to_another_host_takes_no_key_along() {
 #[test]
 fn refusals_are_short_and_hold_no_secret() {
     let server = Server::start(|request| match request.path() {
-        "/bucket/endless" => Reply::new(403, vec![b'x'; 8192]).in_manner(Manner::Endless),
+        "/bucket/endless" => Reply::new(403, vec![b'x'; 8192]).with_body_mode(BodyMode::Endless),
         "/bucket/said" => Reply::new(
             403,
             format!(
@@ -176,7 +176,7 @@ fn refusals_are_short_and_hold_no_secret() {
                 request.headers
             ),
         ),
-        "/bucket" => Reply::new(200, vec![b'<'; 1 << 20]).in_manner(Manner::Endless),
+        "/bucket" => Reply::new(200, vec![b'<'; 1 << 20]).with_body_mode(BodyMode::Endless),
         _ => Reply::new(404, "<Error><Code>NoSuchBucket</Code><Message>none</Message></Error>"),
     });
     let remotes = of(&server, &["session-token=hush5150-token"]);

@@ -3,7 +3,7 @@
 use super::{place, read, remotes_with};
 use crate::Remotes;
 use crate::testing::bucket::{Bucket, start, start_google};
-use crate::testing::server::{Manner, Reply, Request, Server, pattern};
+use crate::testing::server::{BodyMode, Reply, Request, Server, pattern};
 use crate::testing::store::query;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,7 +154,7 @@ fn where_the_answer_to_a_complete_was_lost_the_object_tells() {
         is_complete(request) || (request.method == "PUT" && query(request, "uploadId").is_none())
     };
     let lost: [fn(Reply) -> Reply; 2] =
-        [|_| Reply::new(500, ""), |reply| reply.in_manner(Manner::Cut(0)).with("Content-Length", 9)];
+        [|_| Reply::new(500, ""), |reply| reply.with_body_mode(BodyMode::Cut(0)).with("Content-Length", 9)];
     for lose in lost {
         let (server, stored) = start(move |request, bucket: &Bucket| {
             is_last(request).then(|| match bucket.answer(request) {
@@ -265,7 +265,7 @@ fn an_upload_that_fails_or_is_dropped_leaves_nothing() {
 fn passing_faults_of_a_part_are_mended() {
     let (server, stored) = start(|request, _| match request.number {
         2 => Some(Reply::new(503, "<Error><Code>SlowDown</Code></Error>").with("Retry-After", 0)),
-        3 => Some(Reply::new(200, "").in_manner(Manner::Cut(0)).with("Content-Length", 9)),
+        3 => Some(Reply::new(200, "").with_body_mode(BodyMode::Cut(0)).with("Content-Length", 9)),
         _ => None,
     });
     put(&bucket(&server), "a", &pattern(16 * MIB), &Condition::Absent).unwrap();

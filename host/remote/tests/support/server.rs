@@ -41,12 +41,12 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    pub(crate) manner: Manner,
+    pub(crate) body_mode: BodyMode,
 }
 
 /// How a response body is sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Manner {
+pub(crate) enum BodyMode {
     Whole,
     /// Send only this many bytes, and then close the connection.
     Cut(usize),
@@ -60,7 +60,7 @@ pub(crate) enum Manner {
 
 impl Reply {
     pub(crate) fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, headers: Vec::new(), body: body.into(), manner: Manner::Whole }
+        Self { status, headers: Vec::new(), body: body.into(), body_mode: BodyMode::Whole }
     }
 
     pub(crate) fn with(mut self, name: &str, value: impl std::fmt::Display) -> Self {
@@ -68,8 +68,8 @@ impl Reply {
         self
     }
 
-    pub(crate) fn in_manner(mut self, manner: Manner) -> Self {
-        self.manner = manner;
+    pub(crate) fn with_body_mode(mut self, body_mode: BodyMode) -> Self {
+        self.body_mode = body_mode;
         self
     }
 
@@ -179,13 +179,13 @@ fn serve(
             log[number].clone()
         };
         let reply = answer(&request);
-        if let Manner::Lost = reply.manner {
+        if let BodyMode::Lost = reply.body_mode {
             return Ok(());
         }
         let mut head = format!("HTTP/1.1 {} Said\r\n", reply.status);
         let has_length = reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-        match reply.manner {
-            Manner::Endless => head += "Connection: close\r\n",
+        match reply.body_mode {
+            BodyMode::Endless => head += "Connection: close\r\n",
             _ if has_length => {}
             _ => head += &format!("Content-Length: {}\r\n", reply.body.len()),
         }
@@ -196,16 +196,16 @@ fn serve(
         if request.method == "HEAD" {
             continue;
         }
-        match reply.manner {
-            Manner::Whole | Manner::Lost => out.write_all(&reply.body)?,
-            Manner::Cut(bytes) => return out.write_all(&reply.body[..bytes.min(reply.body.len())]),
-            Manner::Slow(pause) => {
+        match reply.body_mode {
+            BodyMode::Whole | BodyMode::Lost => out.write_all(&reply.body)?,
+            BodyMode::Cut(bytes) => return out.write_all(&reply.body[..bytes.min(reply.body.len())]),
+            BodyMode::Slow(pause) => {
                 for byte in &reply.body {
                     out.write_all(&[*byte])?;
                     std::thread::sleep(pause);
                 }
             }
-            Manner::Endless => loop {
+            BodyMode::Endless => loop {
                 out.write_all(&reply.body)?;
             },
         }

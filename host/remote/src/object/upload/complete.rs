@@ -2,10 +2,10 @@
 //! this name. If the response of the store is lost, this module examines the object that now has
 //! the name. That object shows whether the request succeeded.
 
-use super::super::manner::Manner;
 use super::super::origin::version_of;
-use super::super::trouble::Trouble;
-use super::Sending;
+use super::super::request_options::RequestOptions;
+use super::super::store_error::StoreError;
+use super::UploadContext;
 use crate::fault::Fault;
 use crate::settings::Scope;
 use crate::version::GENERATION;
@@ -19,8 +19,8 @@ use tensorferry_core::context::remote::Condition;
 use tensorferry_sdk::{Error, Result, hex};
 
 /// The last step of an upload, which makes the object visible.
-pub(super) struct Complete {
-    what: What,
+pub(super) struct Completion {
+    content: UploadContent,
     len: u64,
     /// The tag that S3 will assign to the object.
     tag: Tag,
@@ -29,7 +29,7 @@ pub(super) struct Complete {
     note: Option<String>,
 }
 
-enum What {
+enum UploadContent {
     Small(Bytes),
     Parts(Vec<PartId>),
 }
@@ -41,86 +41,98 @@ enum Tag {
     Unknown,
 }
 
-impl Complete {
-    pub(super) fn of(sending: &Sending, condition: Condition) -> Result<Self> {
+impl Completion {
+    pub(super) fn of(sending: &UploadContext, condition: Condition) -> Result<Self> {
         let state = sending.state.lock().unwrap_or_else(PoisonError::into_inner);
         let len = state.parts.len.unwrap_or(0);
-        let what = match &state.small {
-            Some((bytes, _)) => What::Small(bytes.clone()),
+        let content = match &state.small {
+            Some((bytes, _)) => UploadContent::Small(bytes.clone()),
             None => {
                 let parts: Option<Vec<PartId>> = state.sent.values().cloned().collect();
                 let parts = parts.filter(|parts| parts.len() == state.parts.count());
-                What::Parts(
+                UploadContent::Parts(
                     parts.ok_or_else(|| Error::plugin("the object is not uploaded").file(&*sending.url))?,
                 )
             }
         };
-        let tag = match (&what, sending.scope) {
-            (What::Small(bytes), Scope::S3) => Tag::Whole(hex(&Md5::digest(bytes))),
-            (What::Parts(parts), Scope::S3) => tag_of(parts),
+        let tag = match (&content, sending.scope) {
+            (UploadContent::Small(bytes), Scope::S3) => Tag::Whole(hex(&Md5::digest(bytes))),
+            (UploadContent::Parts(parts), Scope::S3) => tag_of(parts),
             _ => Tag::Unknown,
         };
-        Ok(Self { what, len, tag, condition, note: None })
+        Ok(Self { content, len, tag, condition, note: None })
     }
 
     /// Completes the upload. May return a note for the user.
-    pub(super) async fn run(mut self, sending: &Sending) -> Result<Option<String>> {
-        let mut patience = sending.process.client.patience();
+    pub(super) async fn run(mut self, sending: &UploadContext) -> Result<Option<String>> {
+        let mut retry_limits = sending.process.client.retry_limits();
         // Whether an earlier attempt may have succeeded although its response was lost.
         let mut is_open = false;
         loop {
-            let trouble = match self.once(sending).await {
+            let store_error = match self.attempt(sending).await {
                 Ok(()) => return Ok(self.note),
-                Err(trouble) => trouble.of_file(&sending.url),
+                Err(store_error) => store_error.of_file(&sending.url),
             };
-            let is_gone = trouble.status() == Some(404) && matches!(self.what, What::Parts(_));
+            let is_gone =
+                store_error.status() == Some(404) && matches!(self.content, UploadContent::Parts(_));
             let was_open = is_open;
-            is_open |= trouble.is_passing() || is_gone;
-            if is_open && self.is_there(sending).await {
+            is_open |= store_error.is_transient() || is_gone;
+            if is_open && self.is_visible(sending).await {
                 return Ok(self.note);
             }
-            match trouble.status() {
+            match store_error.status() {
                 // Azure returns 409 if the blob exists. S3 returns 409 if another process is
                 // writing the same key.
                 Some(412 | 409)
                     if self.condition != Condition::Any
-                        && (trouble.status() == Some(412) || sending.scope == Scope::Azure) =>
+                        && (store_error.status() == Some(412) || sending.scope == Scope::Azure) =>
                 {
                     return Err(self.refused(sending));
                 }
                 Some(409) if sending.scope == Scope::S3 => {
-                    let fault = Fault::passing("another process is writing this object").of(&sending.url);
-                    match &self.what {
-                        What::Small(_) => patience.wait(fault).await.map_err(|fault| fault.error)?,
-                        What::Parts(_) => return Err(fault.error),
+                    let fault = Fault::transient("another process is writing this object").of(&sending.url);
+                    match &self.content {
+                        UploadContent::Small(_) => {
+                            retry_limits.wait(fault).await.map_err(|fault| fault.error)?
+                        }
+                        UploadContent::Parts(_) => return Err(fault.error),
                     }
                 }
                 // S3 returns 404 if the object that should be replaced no longer exists.
                 Some(404)
-                    if matches!((&self.what, &self.condition), (What::Small(_), Condition::Same(_))) =>
+                    if matches!(
+                        (&self.content, &self.condition),
+                        (UploadContent::Small(_), Condition::Same(_))
+                    ) =>
                 {
-                    return Err(if trouble.is_of_bucket() { trouble.error() } else { self.refused(sending) });
+                    return Err(if store_error.is_of_bucket() {
+                        store_error.error()
+                    } else {
+                        self.refused(sending)
+                    });
                 }
-                Some(501) if self.condition != Condition::Any => self.go_without(sending).await?,
+                Some(501) if self.condition != Condition::Any => self.check_separately(sending).await?,
                 // The response to an earlier attempt was lost, and the store may still be
                 // processing that attempt.
-                _ if is_gone && was_open && !trouble.is_of_bucket() => {
-                    let fault = Fault::passing("the outcome of the upload is unknown").of(&sending.url);
-                    patience.wait(fault).await.map_err(|fault| fault.error)?;
+                _ if is_gone && was_open && !store_error.is_of_bucket() => {
+                    let fault = Fault::transient("the outcome of the upload is unknown").of(&sending.url);
+                    retry_limits.wait(fault).await.map_err(|fault| fault.error)?;
                 }
-                _ if is_gone => return Err(sending.error_of(&trouble)),
-                _ => patience.wait(trouble.fault()).await.map_err(|fault| fault.error)?,
+                _ if is_gone => return Err(sending.error_of(&store_error)),
+                _ => retry_limits.wait(store_error.fault()).await.map_err(|fault| fault.error)?,
             }
         }
     }
 
-    async fn once(&mut self, sending: &Sending) -> Result<(), Trouble> {
-        let manner = Manner { is_tried_once: true, ..Manner::default() };
-        if sending.scope == Scope::Gcs && matches!(self.what, What::Parts(_)) {
-            self.go_without(sending).await.map_err(|error| Trouble::from(Fault::last(error)))?;
+    async fn attempt(&mut self, sending: &UploadContext) -> Result<(), StoreError> {
+        let request_options = RequestOptions { is_tried_once: true, ..RequestOptions::default() };
+        if sending.scope == Scope::Gcs && matches!(self.content, UploadContent::Parts(_)) {
+            self.check_separately(sending)
+                .await
+                .map_err(|error| StoreError::from(Fault::permanent(error)))?;
         }
-        let done = match &self.what {
-            What::Small(bytes) => {
+        let done = match &self.content {
+            UploadContent::Small(bytes) => {
                 let mode = match (&self.condition, sending.scope) {
                     (Condition::Absent, _) => PutMode::Create,
                     (Condition::Same(stamp), Scope::Gcs) => match stamp.tag.strip_prefix(GENERATION) {
@@ -139,9 +151,9 @@ impl Complete {
                 };
                 let payload = PutPayload::from_bytes(bytes.clone());
                 let options = PutOptions { mode, ..PutOptions::default() };
-                manner.of(sending.store.put_opts(&sending.location, payload, options)).await
+                request_options.of(sending.store.put_opts(&sending.location, payload, options)).await
             }
-            What::Parts(parts) => {
+            UploadContent::Parts(parts) => {
                 let condition = match &self.condition {
                     Condition::Absent => Some((IF_NONE_MATCH, HeaderValue::from_static("*"))),
                     Condition::Same(stamp) => {
@@ -150,43 +162,45 @@ impl Complete {
                     Condition::Any => None,
                 };
                 let azure =
-                    sending.store.azure_credential().await.map_err(|error| sending.trouble(&error))?;
-                let manner = Manner { condition, azure, ..manner };
+                    sending.store.azure_credential().await.map_err(|error| sending.store_error(&error))?;
+                let request_options = RequestOptions { condition, azure, ..request_options };
                 let id = sending.id.lock().await.clone().unwrap_or_default();
-                manner.of(sending.store.complete_multipart(&sending.location, &id, parts.clone())).await
+                request_options
+                    .of(sending.store.complete_multipart(&sending.location, &id, parts.clone()))
+                    .await
             }
         };
-        done.map(drop).map_err(|error| sending.trouble(&error))
+        done.map(drop).map_err(|error| sending.store_error(&error))
     }
 
     /// Checks the condition with a separate request and records a note. The separate request is
     /// necessary if the store does not support conditions for the completing request.
-    async fn go_without(&mut self, sending: &Sending) -> Result<()> {
+    async fn check_separately(&mut self, sending: &UploadContext) -> Result<()> {
         if self.condition == Condition::Any {
             return Ok(());
         }
         let found = match sending.store.head(&sending.location).await {
             Ok(meta) => Some(version_of(&meta).stamp()),
-            Err(error) => match sending.trouble(&error) {
-                trouble if trouble.status() == Some(404) => None,
-                trouble => return Err(trouble.error()),
+            Err(error) => match sending.store_error(&error) {
+                store_error if store_error.status() == Some(404) => None,
+                store_error => return Err(store_error.error()),
             },
         };
-        let what = match (&self.condition, &found) {
+        let content = match (&self.condition, &found) {
             (Condition::Absent, None) => "was free",
             (Condition::Same(older), Some(found)) if older.tag == found.tag => "was unchanged",
             _ => return Err(self.refused(sending)),
         };
         let url = &sending.url;
         self.note = Some(format!(
-            "the store has no conditional multipart upload: ferry only checked just before that {url} {what}"
+            "the store has no conditional multipart upload: ferry only checked just before that {url} {content}"
         ));
         self.condition = Condition::Any;
         Ok(())
     }
 
     /// Returns whether the object that now has the name is the uploaded object.
-    async fn is_there(&self, sending: &Sending) -> bool {
+    async fn is_visible(&self, sending: &UploadContext) -> bool {
         let Ok(found) = sending.store.head(&sending.location).await else { return false };
         let tag = found.e_tag.as_deref().unwrap_or_default().trim_matches('"').to_owned();
         let is_older =
@@ -199,7 +213,7 @@ impl Complete {
         found.size == self.len && is_ours && !is_older
     }
 
-    fn refused(&self, sending: &Sending) -> Error {
+    fn refused(&self, sending: &UploadContext) -> Error {
         match self.condition {
             Condition::Same(_) => {
                 Error::transient("another process has replaced the object").file(&*sending.url)
@@ -209,10 +223,10 @@ impl Complete {
     }
 }
 
-impl Sending {
-    fn error_of(&self, trouble: &Trouble) -> Error {
-        match trouble.is_of_bucket() {
-            true => trouble.clone().error(),
+impl UploadContext {
+    fn error_of(&self, store_error: &StoreError) -> Error {
+        match store_error.is_of_bucket() {
+            true => store_error.clone().error(),
             false => Error::transient("the upload was aborted by another process").file(&*self.url),
         }
     }

@@ -2,7 +2,7 @@
 //! have been written, and buffers these bytes. Late bytes are those that are written after
 //! all other bytes of the object.
 
-use crate::budget::Held;
+use crate::budget::Reservation;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
@@ -31,7 +31,7 @@ struct Part {
 }
 
 enum PartPlace {
-    Memory(Vec<u8>, Held),
+    Memory(Vec<u8>, Reservation),
     Spilled,
 }
 
@@ -68,7 +68,7 @@ impl Parts {
     }
 
     /// Starts a part. The part is kept in memory or, if `memory` is `None`, in a file.
-    pub(super) fn begin(&mut self, number: usize, memory: Option<Held>) -> Result<()> {
+    pub(super) fn begin(&mut self, number: usize, memory: Option<Reservation>) -> Result<()> {
         let place = match memory {
             Some(held) => {
                 let len = usize::try_from(self.part_len(number)).map_err(|_| Error::limit("a part"))?;
@@ -151,9 +151,13 @@ impl Parts {
         self.open.get(&number).is_some_and(|part| matches!(part.place, PartPlace::Spilled))
     }
 
-    /// Removes a complete part, and returns the part's bytes and memory. If the part is in the
-    /// temporary file, the caller must pass `memory` for loading the part.
-    pub(super) fn take(&mut self, number: usize, memory: Option<Held>) -> Result<Option<(Vec<u8>, Held)>> {
+    /// Removes a complete part, and returns its bytes and its memory. If the part is in the file,
+    /// the caller must pass `memory` for loading it.
+    pub(super) fn take(
+        &mut self,
+        number: usize,
+        memory: Option<Reservation>,
+    ) -> Result<Option<(Vec<u8>, Reservation)>> {
         let len = self.part_len(number);
         let cut = usize::try_from(len).map_err(|_| Error::limit("a part"))?;
         match (self.open.remove(&number).map(|part| part.place), memory, &self.file) {
@@ -190,11 +194,11 @@ fn add(ranges: &mut Vec<Range<u64>>, new: Range<u64>) {
         return;
     }
     let first = ranges.partition_point(|range| range.end < new.start);
-    let behind = ranges.partition_point(|range| range.start <= new.end);
-    let joined = ranges[first..behind]
+    let source_of = ranges.partition_point(|range| range.start <= new.end);
+    let joined = ranges[first..source_of]
         .iter()
         .fold(new, |all, range| all.start.min(range.start)..all.end.max(range.end));
-    ranges.splice(first..behind, [joined]);
+    ranges.splice(first..source_of, [joined]);
 }
 
 #[cfg(test)]
@@ -204,7 +208,7 @@ mod tests {
     use crate::cache::Cancelled;
     use std::sync::Arc;
 
-    fn memory(bytes: u64) -> Option<Held> {
+    fn memory(bytes: u64) -> Option<Reservation> {
         let never: Cancelled = Arc::new(|| false);
         Budget::new(1 << 20).take(bytes, &never).unwrap()
     }

@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 /// Maximum number of bytes that are passed to the connection at a time.
 const PIECE: usize = 256 << 10;
 
-pub(crate) struct Sent {
+pub(crate) struct CountedBody {
     rest: Bytes,
     taken: Arc<AtomicU64>,
 }
 
-impl Sent {
+impl CountedBody {
     /// Returns the body, and a counter for the bytes that the connection has accepted.
     pub(crate) fn new(bytes: Bytes) -> (Self, Arc<AtomicU64>) {
         let taken = Arc::<AtomicU64>::default();
@@ -25,7 +25,7 @@ impl Sent {
     }
 }
 
-impl Body for Sent {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,9 +1,9 @@
 //! Keeps files that were opened to check whether they exist, or that were opened in advance.
 //! Keeping these files saves a request when the caller opens such a file.
 
-use crate::cache::{Cancelled, LOOK};
+use crate::cache::{CANCEL_CHECK_INTERVAL, Cancelled};
 use crate::fault::Fault;
-use crate::runtime::{Engine, Turn};
+use crate::runtime::{Engine, OpeningPermit};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,14 +17,14 @@ use tensorferry_sdk::{Error, Result};
 pub(crate) type Found = Option<Arc<dyn RemoteFile>>;
 
 /// Time for which a file that was opened here may be used without another check.
-const SOON: Duration = Duration::from_secs(5);
+const MAX_AGE: Duration = Duration::from_secs(5);
 
-/// The limit that replaces [`SOON`] for files that were opened in advance.
-const LATER: Duration = Duration::from_secs(60);
+/// The limit that replaces [`MAX_AGE`] for files that were opened in advance.
+const MAX_AGE_IN_ADVANCE: Duration = Duration::from_secs(60);
 
 /// The opened files, keyed by path.
 #[derive(Default)]
-pub(crate) struct Looked(Mutex<HashMap<String, Slot>>);
+pub(crate) struct OpenedFiles(Mutex<HashMap<String, Slot>>);
 
 struct Slot {
     until: Instant,
@@ -34,8 +34,8 @@ struct Slot {
 }
 
 enum Opening {
-    Here(Arc<dyn RemoteFile>),
-    Coming(Receiver<(Found, Turn)>, Arc<AtomicBool>),
+    Open(Arc<dyn RemoteFile>),
+    Pending(Receiver<(Found, OpeningPermit)>, Arc<AtomicBool>),
 }
 
 impl Slot {
@@ -44,7 +44,7 @@ impl Slot {
     }
 }
 
-impl Looked {
+impl OpenedFiles {
     fn slots(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();
@@ -54,7 +54,7 @@ impl Looked {
 
     /// Keeps a file that the caller will probably open soon.
     pub(crate) fn keep(&self, path: &str, file: Arc<dyn RemoteFile>) {
-        self.slots().insert(path.to_owned(), Slot::new(SOON, Opening::Here(file)));
+        self.slots().insert(path.to_owned(), Slot::new(MAX_AGE, Opening::Open(file)));
     }
 
     /// Starts to open a file in advance. If the opening fails, the caller of [`take`](Self::take)
@@ -83,7 +83,7 @@ impl Looked {
                 drop(send.send((found, turn)));
             }
         });
-        slots.insert(path.to_owned(), Slot::new(LATER, Opening::Coming(receive, is_taken)));
+        slots.insert(path.to_owned(), Slot::new(MAX_AGE_IN_ADVANCE, Opening::Pending(receive, is_taken)));
     }
 
     /// Returns the file at a path, if it was opened recently or is being opened. Returns `None` in
@@ -93,12 +93,12 @@ impl Looked {
         let slot = self.slots().remove(path);
         let receive = match slot.map(|slot| slot.file) {
             None => return Ok(None),
-            Some(Opening::Here(file)) => return Ok(Some(file)),
-            Some(Opening::Coming(_, is_begun)) if !is_begun.swap(true, Ordering::AcqRel) => return Ok(None),
-            Some(Opening::Coming(receive, _)) => receive,
+            Some(Opening::Open(file)) => return Ok(Some(file)),
+            Some(Opening::Pending(_, is_begun)) if !is_begun.swap(true, Ordering::AcqRel) => return Ok(None),
+            Some(Opening::Pending(receive, _)) => receive,
         };
         loop {
-            match receive.recv_timeout(LOOK) {
+            match receive.recv_timeout(CANCEL_CHECK_INTERVAL) {
                 Ok((found, _turn)) => return Ok(found),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) if cancelled() => {

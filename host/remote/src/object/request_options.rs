@@ -8,11 +8,11 @@ use std::future::Future;
 use std::sync::Arc;
 
 tokio::task_local! {
-    static MANNER: Manner;
+    static REQUEST_OPTIONS: RequestOptions;
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Manner {
+pub(super) struct RequestOptions {
     /// If set, the request is not retried, and the caller checks the outcome.
     pub(super) is_tried_once: bool,
     /// A condition that is added to the request, because `object_store` does not support it.
@@ -22,21 +22,21 @@ pub(super) struct Manner {
     pub(super) azure: Option<Arc<AzureCredential>>,
 }
 
-impl Manner {
+impl RequestOptions {
     /// Runs `work`, and applies these options to all of its requests. If the store refuses a
     /// request, the refusal is returned as an error.
     pub(super) async fn of<T>(self, work: impl Future<Output = T>) -> T {
-        MANNER.scope(self, work).await
+        REQUEST_OPTIONS.scope(self, work).await
     }
 
     /// Returns the options of the current task, or `None` if the task only reads.
     pub(super) fn current() -> Option<Self> {
-        MANNER.try_with(Self::clone).ok()
+        REQUEST_OPTIONS.try_with(Self::clone).ok()
     }
 
     /// Adds the condition to a request that is already signed. Signs the request again if
     /// necessary.
-    pub(super) fn put_into(&self, request: &mut HttpRequest) -> Result<(), object_store::Error> {
+    pub(super) fn apply_to(&self, request: &mut HttpRequest) -> Result<(), object_store::Error> {
         let Some((name, value)) = self.condition.clone().filter(|_| is_completing(request)) else {
             return Ok(());
         };

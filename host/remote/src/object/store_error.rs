@@ -9,7 +9,7 @@ use tensorferry_sdk::Error;
 /// A refusal by a store, or a failed request. `object_store` wraps this error in its own errors.
 /// Their messages are not used, because they contain URLs with signatures.
 #[derive(Debug, Clone)]
-pub(super) struct Trouble {
+pub(super) struct StoreError {
     fault: Fault,
     status: Option<u16>,
     /// The store's error code, such as `NoSuchKey`.
@@ -20,27 +20,27 @@ pub(super) struct Trouble {
     is_expired: bool,
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.fault.error, f)
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for StoreError {}
 
-impl From<Fault> for Trouble {
+impl From<Fault> for StoreError {
     fn from(fault: Fault) -> Self {
         Self { fault, status: None, code: String::new(), region: None, is_expired: false }
     }
 }
 
 /// Error codes for request bodies that were damaged or cut off in transit.
-const CHANGED_ON_THE_WAY: [&str; 4] =
+const DAMAGED_BODY_CODES: [&str; 4] =
     ["BadDigest", "RequestTimeout", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch"];
 
-impl Trouble {
+impl StoreError {
     /// Creates a refusal with the store's message.
-    pub(super) fn refused(status: u16, words: &str, region: Option<String>) -> Self {
+    pub(super) fn refusal(status: u16, words: &str, region: Option<String>) -> Self {
         // The message has the form `answered 404 Not Found: NoSuchKey: The ...`.
         let code = words.split(": ").nth(1).unwrap_or_default().to_owned();
         let (why, hint) = match (status, &region) {
@@ -53,11 +53,11 @@ impl Trouble {
             }
             _ => (String::new(), None),
         };
-        let fault = match CHANGED_ON_THE_WAY.contains(&&*code) {
-            true => Fault::passing(words),
+        let fault = match DAMAGED_BODY_CODES.contains(&&*code) {
+            true => Fault::transient(words),
             false => {
                 let error = Error::io(format!("{words}{why}"));
-                Fault::last(match hint {
+                Fault::permanent(match hint {
                     Some(hint) => error.hint(hint),
                     None => error,
                 })
@@ -68,16 +68,16 @@ impl Trouble {
 
     /// Extracts or creates the error for an `object_store` error.
     pub(super) fn of(error: &object_store::Error, client: &Client) -> Self {
-        if let Some(trouble) = behind(error) {
-            return trouble.clone();
+        if let Some(store_error) = source_of(error) {
+            return store_error.clone();
         }
         if let object_store::Error::NotFound { .. } = error {
-            return Self { status: Some(404), ..Fault::last(Error::io("no such object")).into() };
+            return Self { status: Some(404), ..Fault::permanent(Error::io("no such object")).into() };
         }
         // `object_store` itself has caused this error, for example because of an invalid setting or
         // a response that it cannot parse.
         let text = client.scrubbed(&without_urls(&causes(error)));
-        Fault::last(Error::io(text)).into()
+        Fault::permanent(Error::io(text)).into()
     }
 
     pub(super) fn status(&self) -> Option<u16> {
@@ -92,12 +92,12 @@ impl Trouble {
     /// Marks the error for a retry if it may mean that the credentials have expired, and new
     /// credentials can be fetched. An empty error code may also mean this, because a response to
     /// `HEAD` does not contain an error code.
-    pub(super) fn unless_renewed(mut self, renewal: &Renewal) -> Self {
+    pub(super) fn retry_if_renewed(mut self, renewal: &Renewal) -> Self {
         let is_expiry = self.status == Some(400)
             && (self.code.is_empty()
                 || ["ExpiredToken", "TokenRefreshRequired"].contains(&self.code.as_str()));
         if is_expiry && renewal.ask() {
-            self.fault.remedy = Remedy::Again(None);
+            self.fault.remedy = Remedy::Retry(None);
             self.is_expired = true;
         }
         self
@@ -125,21 +125,21 @@ impl Trouble {
     }
 
     /// Returns whether a retry may succeed.
-    pub(super) fn is_passing(&self) -> bool {
-        matches!(self.fault.remedy, Remedy::Again(_))
+    pub(super) fn is_transient(&self) -> bool {
+        matches!(self.fault.remedy, Remedy::Retry(_))
     }
 }
 
 /// Returns the HTTP status, if the error is a refusal by the store.
 pub(super) fn status_of(error: &object_store::Error) -> Option<u16> {
-    behind(error)?.status
+    source_of(error)?.status
 }
 
-fn behind(error: &object_store::Error) -> Option<&Trouble> {
+fn source_of(error: &object_store::Error) -> Option<&StoreError> {
     let mut next = Some(error as &(dyn std::error::Error + 'static));
     while let Some(error) = next {
-        if let Some(trouble) = error.downcast_ref() {
-            return Some(trouble);
+        if let Some(store_error) = error.downcast_ref() {
+            return Some(store_error);
         }
         next = error.source();
     }
