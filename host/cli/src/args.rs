@@ -5,7 +5,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use tensorferry::compare::MaxDiff;
-use tensorferry::inspect::Look;
+use tensorferry::inspect::InspectOptions;
 use tensorferry::request::{LossPolicy, Part};
 use tensorferry::values::Algorithm;
 use tensorferry_sdk::{Limits, LossKind, Purpose, parse_size};
@@ -556,9 +556,9 @@ impl Command {
 }
 
 impl LookArgs {
-    pub(crate) fn look(&self, purpose: Purpose) -> Look<'_> {
+    pub(crate) fn look(&self, purpose: Purpose) -> InspectOptions<'_> {
         let ReaderArgs { from, options, .. } = &self.reader;
-        Look { from: from.as_deref(), options, part: &self.part, purpose }
+        InspectOptions { from: from.as_deref(), options, part: &self.part, purpose }
     }
 }
 

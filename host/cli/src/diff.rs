@@ -5,7 +5,8 @@ use super::losses;
 use super::page::{PageFile, ShownDifferences, differences};
 use super::terminal::{self, counted, printable};
 use tensorferry::compare::{
-    Compared, Difference, DifferenceKind, Differences, Found, MaxDiff, RecordDiff, Tolerance, tensors_json,
+    CompareRequest, ComparisonResult, Difference, DifferenceKind, Differences, MaxDiff, RecordDiff,
+    Tolerance, tensors_json,
 };
 use tensorferry::request::Part;
 use tensorferry::{Registry, Session};
@@ -18,7 +19,7 @@ const MIN_DETAIL: usize = 20;
 
 /// Runs the command, and returns whether the inputs are equal, or within `--max-diff`.
 pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Result<bool> {
-    let request = Compared {
+    let request = CompareRequest {
         a: &command.a,
         b: &command.b,
         part: &command.part,
@@ -49,7 +50,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
 }
 
 /// Writes the HTML page of the comparison, and prints only the verdict.
-fn write(command: &Diff, page: PageFile, found: &Found) -> Result<bool> {
+fn write(command: &Diff, page: PageFile, found: &ComparisonResult) -> Result<bool> {
     let limit = command.max_diff;
     let verdict = match &found.differences {
         Differences::Tensors(differences, tensors) => verdict(differences, *tensors, limit),

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use tensorferry::places::absolute;
-use tensorferry::receipts::{Checked, Depth, Receipt, Verdict, find, is_name, output_of};
+use tensorferry::receipts::{Receipt, Verdict, VerifyOptions, VerifyResult, find, is_name, output_of};
 use tensorferry::{Registry, Session};
 use tensorferry_sdk::{Error, Result, listed};
 
@@ -20,7 +20,7 @@ const MAX_NAMED: usize = 3;
 /// Runs the command, and prints a verdict for each output.
 pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> Result<()> {
     let found = find(&command.outputs, session)?;
-    let depth = Depth { quick: command.quick, source: command.source };
+    let depth = VerifyOptions { quick: command.quick, source: command.source };
     let mut printer = VerdictPrinter { json: command.json, ..VerdictPrinter::default() };
     for path in &found.without {
         printer.without(path)?;
@@ -100,7 +100,7 @@ impl VerdictPrinter {
         terminal::print_verdict(&line(Verdict::NoReceipt, path))
     }
 
-    fn take(&mut self, checked: Checked) -> Result<()> {
+    fn take(&mut self, checked: VerifyResult) -> Result<()> {
         self.count(checked.verdict);
         if self.json {
             self.records.push(checked.json());
@@ -162,7 +162,7 @@ fn line(verdict: Verdict, path: &Path) -> String {
     format!("{:10}  {}\n", verdict.words(), terminal::shown(path))
 }
 
-fn text(checked: &Checked) -> String {
+fn text(checked: &VerifyResult) -> String {
     let mut text = line(checked.verdict, &output_of(&checked.receipt));
     for problem in checked.problems.iter().take(MAX_SHOWN) {
         let _ = writeln!(text, "  {}", printable(&problem.to_string()));

@@ -1,7 +1,7 @@
 //! Compares two inputs of tensors, or two inputs of records.
 
-use crate::comparison::{Compared, Differences, Found};
-use crate::inspect::{Inspected, Look, inspect_found, temporary};
+use crate::comparison::{CompareRequest, ComparisonResult, Differences};
+use crate::inspect::{InspectOptions, Inspected, inspect_found, temporary};
 use crate::record_support::RecordSupport;
 use crate::sides::{options_of, with_dequantize};
 use crate::{models, steps};
@@ -33,11 +33,11 @@ fn of_several(path: &Path, registry: &Formats, session: &Session) -> Option<Erro
 }
 
 pub fn compare(
-    request: &Compared<'_>,
+    request: &CompareRequest<'_>,
     registry: &Formats,
     session: &Session,
     records: &dyn RecordSupport,
-) -> Result<Found> {
+) -> Result<ComparisonResult> {
     let choice = InputChoice {
         from: None,
         options: request.options,
@@ -99,7 +99,7 @@ pub fn compare(
     a.input.close()?;
     b.input.close()?;
     let differences = Differences::Tensors(differences, tensors);
-    Ok(Found { differences, losses, notes: effects.notes })
+    Ok(ComparisonResult { differences, losses, notes: effects.notes })
 }
 
 /// Collects the data about an input that steps can use in addition to its tensors. An invalid
@@ -110,7 +110,7 @@ fn facts<'a>(input: &'a TensorInput, session: &'a Session) -> ModelFacts<'a> {
 
 /// Returns an error if codes of quantized weights would be compared with other numbers, or with a
 /// tolerance.
-fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> Result<()> {
+fn check_codes(request: &CompareRequest<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> Result<()> {
     const STEPS: [&str; 2] = ["--step dequantize", "this input as the first one, with --step dequantize"];
     let [a, b] = sides;
     let compares_numbers = request.tolerance.is_some() || request.max_diff.is_some();
@@ -134,12 +134,12 @@ fn check_codes(request: &Compared<'_>, sides: [(&Catalog, &StoredCodes); 2]) -> 
 /// whether the input has the part.
 fn open(
     found: &FoundInput<'_>,
-    request: &Compared<'_>,
+    request: &CompareRequest<'_>,
     dequantize: Option<Option<Dtype>>,
     session: &Session,
     records: &dyn RecordSupport,
 ) -> Result<(Inspected, bool)> {
-    let look = |part| Look { from: None, options: &[], part, purpose: Purpose::COMPARE };
+    let look = |part| InspectOptions { from: None, options: &[], part, purpose: Purpose::COMPARE };
     if found.is_split {
         return Ok((inspect_found(found, look(request.part), session, records)?, true));
     }

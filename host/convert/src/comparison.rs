@@ -9,7 +9,7 @@ use tensorferry_sdk::Loss;
 use tensorferry_tensors::diff::{Difference, MaxDiff, Tolerance};
 
 #[derive(Debug, Clone, Copy)]
-pub struct Compared<'a> {
+pub struct CompareRequest<'a> {
     pub a: &'a Path,
     pub b: &'a Path,
     /// The value of `--part`. The part is selected in each input that contains the part.
@@ -29,7 +29,7 @@ pub struct Compared<'a> {
 }
 
 #[derive(Debug)]
-pub struct Found {
+pub struct ComparisonResult {
     pub differences: Differences,
     /// Losses that the readers of the inputs and the steps on A reported.
     pub losses: Vec<Loss>,
@@ -44,7 +44,7 @@ pub enum Differences {
     Records(RecordDiff),
 }
 
-impl Found {
+impl ComparisonResult {
     #[must_use]
     pub fn is_equal(&self) -> bool {
         match &self.differences {

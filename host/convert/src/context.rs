@@ -1,8 +1,8 @@
 //! The context of a conversion: the request, and the values that all stages use.
 
+use crate::observer::ConversionObserver;
 use crate::request::Request;
 use crate::sides::with_dequantize;
-use crate::watch::Watch;
 use crate::write::target::{self, OutputTarget};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct ConversionContext<'a> {
     pub request: &'a Request,
     pub registry: &'a Formats,
     pub session: &'a Session,
-    pub watch: &'a dyn Watch,
+    pub observer: &'a dyn ConversionObserver,
     pub started: Instant,
     pub source: FileSource,
     /// The options for the input's reader.
@@ -52,10 +52,10 @@ impl<'a> ConversionContext<'a> {
         request: &'a Request,
         registry: &'a Formats,
         session: &'a Session,
-        watch: &'a dyn Watch,
+        observer: &'a dyn ConversionObserver,
         started: Instant,
     ) -> Result<Self> {
-        Self::of(request, request.input.open(session)?, registry, session, watch, started)
+        Self::of(request, request.input.open(session)?, registry, session, observer, started)
     }
 
     /// Returns the context of a conversion whose input files are already open, as
@@ -65,7 +65,7 @@ impl<'a> ConversionContext<'a> {
         source: FileSource,
         registry: &'a Formats,
         session: &'a Session,
-        watch: &'a dyn Watch,
+        observer: &'a dyn ConversionObserver,
         started: Instant,
     ) -> Result<Self> {
         let output = &request.output;
@@ -78,7 +78,7 @@ impl<'a> ConversionContext<'a> {
             request,
             registry,
             session,
-            watch,
+            observer,
             started,
             source,
             options,

@@ -45,7 +45,7 @@ pub(super) fn find(
     }
     let mut seen = BTreeSet::from([receipt::name_for(destination)]);
     // A file that was replaced by a copy of itself has a new identity but the same digest.
-    // `by_receipt` checks the digest below.
+    // `add_receipt_files` checks the digest below.
     let mut changed = BTreeSet::new();
     for (path, identity) in &context.request.output.earlier {
         let name = path.strip_prefix(&destination.folder).ok().and_then(Path::to_str);
@@ -61,7 +61,7 @@ pub(super) fn find(
         }
     }
     if let Some(destination) = place.local() {
-        by_receipt(context, destination, is_settled, &mut seen, &mut found)?;
+        add_receipt_files(context, destination, is_settled, &mut seen, &mut found)?;
         changed.extend(other_weights(context, destination)?);
     }
     found.unproven.extend(changed.into_iter().filter(|name| !seen.contains(name) && !is_settled(name)));
@@ -84,7 +84,7 @@ fn lies_in_input(context: &ConversionContext<'_>, place: &dyn OutputFolder) -> b
 
 /// Finds the files that the earlier output's receipt lists. The receipt itself is added last, but
 /// is removed first.
-fn by_receipt(
+fn add_receipt_files(
     context: &ConversionContext<'_>,
     destination: &Destination,
     is_settled: &dyn Fn(&str) -> bool,

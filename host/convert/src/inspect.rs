@@ -22,14 +22,14 @@ pub struct Inspected {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct InspectOptions<'a> {
     pub from: Option<&'a str>,
     pub options: &'a [(String, String)],
     pub part: &'a Part,
     pub purpose: Purpose,
 }
 
-impl<'a> Look<'a> {
+impl<'a> InspectOptions<'a> {
     #[must_use]
     pub fn choice(&self) -> InputChoice<'a> {
         let Self { from, options, part, .. } = *self;
@@ -40,7 +40,7 @@ impl<'a> Look<'a> {
 /// Opens and reads an input. Records are converted to tensors.
 pub fn inspect(
     path: &Path,
-    look: Look<'_>,
+    look: InspectOptions<'_>,
     registry: &Formats,
     session: &Session,
     records: &dyn RecordSupport,
@@ -52,7 +52,7 @@ pub fn inspect(
 /// [`inspect`] does.
 pub fn inspect_found(
     found: &FoundInput<'_>,
-    look: Look<'_>,
+    look: InspectOptions<'_>,
     session: &Session,
     records: &dyn RecordSupport,
 ) -> Result<Inspected> {
@@ -84,7 +84,7 @@ pub fn inspect_found(
 /// Returns each model with the name of its folder.
 pub fn inspect_below(
     root: &Path,
-    look: Look<'_>,
+    look: InspectOptions<'_>,
     registry: &Formats,
     session: &Session,
     records: &dyn RecordSupport,

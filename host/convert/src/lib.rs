@@ -20,6 +20,7 @@ pub mod context;
 pub mod earlier;
 pub mod inspect;
 pub mod models;
+pub mod observer;
 pub mod publication;
 pub mod receipt;
 pub mod receipts;
@@ -32,12 +33,12 @@ pub mod statistics;
 pub mod steps;
 pub mod tensor_output;
 pub mod tensors;
-pub mod watch;
 pub mod write;
 
 pub use request::{InputRequest, OutputRequest, Request};
 
 use context::ConversionContext;
+use observer::ConversionObserver;
 use record_support::RecordSupport;
 use report::Report;
 use std::time::Instant;
@@ -50,22 +51,21 @@ use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Catalog, Error, Result, TensorDecoder};
 use tensorferry_tensors::steps::dequantize::requested_dtype;
 use tensorferry_tensors::steps::{Step, TensorAction};
-use watch::Watch;
 
-/// Converts an input. `watch` is called with the number of bytes to copy before the copy starts,
+/// Converts an input. `observer` is called with the number of bytes to copy before the copy starts,
 /// and again before the output becomes visible. `records` handles inputs and outputs of records. If
 /// the conversion fails, no partial output is left behind.
 pub fn convert(
     request: &Request,
     registry: &Formats,
     session: &Session,
-    watch: &dyn Watch,
+    observer: &dyn ConversionObserver,
     records: &dyn RecordSupport,
 ) -> Result<Report> {
     let started = Instant::now();
     let steps = steps::parse(&request.steps, records)?;
     let dequantize = requested_dtype(steps.iter().map(|step| &step.spec))?;
-    let mut context = ConversionContext::open(request, registry, session, watch, started)?;
+    let mut context = ConversionContext::open(request, registry, session, observer, started)?;
     context.dequantize = dequantize;
     let format = context.find_format();
     let writes_records = holds_records(&context.target.format.description);
@@ -95,10 +95,10 @@ pub fn save(
     session: &Session,
 ) -> Result<Report> {
     let started = Instant::now();
-    let watch = |_| ();
+    let observer = |_| ();
     // The tensors are in memory, so no input file is opened or copied to the output.
     let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
-    let context = ConversionContext::of(request, source.reopen(), registry, session, &watch, started)?;
+    let context = ConversionContext::of(request, source.reopen(), registry, session, &observer, started)?;
     let target = &context.target.format.description;
     if holds_records(target) {
         let problem = Error::usage(format!("the format {} holds records, not tensors", target.id));

@@ -3,9 +3,9 @@
 
 use crate::context::ConversionContext;
 use crate::earlier;
+use crate::observer::PreparedCommit;
 use crate::receipt::{self, Receipt};
 use crate::report::Report;
-use crate::watch::Ready;
 use crate::write::space::check_space;
 use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
@@ -89,7 +89,7 @@ pub fn stage<'a>(
     if let (Some(destination), Some(len)) = (folder.local(), output.known_len()) {
         check_space(&destination.folder, len)?;
     }
-    let naming = Naming { context, folder: &*folder, older: older_receipt(context, &*folder, &receipt) };
+    let naming = NameCheck { context, folder: &*folder, older: older_receipt(context, &*folder, &receipt) };
     let mut files = output.files();
     let stale = naming.check(output, &files, options.receipt.map(|_| &*receipt))?;
     if options.verify || options.receipt.is_some() {
@@ -100,7 +100,7 @@ pub fn stage<'a>(
     if !output.is_named_late() {
         proven = naming.supersede(output, &files, stale, &mut *stage)?;
     }
-    context.watch.begun(output.bytes());
+    context.observer.before_copy(output.bytes());
 
     let lens = output.write(&*stage, &mut report)?;
     if output.is_named_late() {
@@ -116,7 +116,7 @@ pub fn stage<'a>(
     let receipt_file = options.receipt.map(|_| StagedFile::new(&*receipt, FileKind::Receipt));
     if options.verify || options.receipt.is_some() {
         if stage.is_remote() {
-            context.watch.before_visible(stage.ready(&files)?)?;
+            context.observer.before_visible(stage.ready(&files)?)?;
         }
         // The receipt is included, because an older receipt with the same name is removed first.
         stage.make_readable(&files.iter().cloned().chain(receipt_file.clone()).collect::<Vec<_>>())?;
@@ -136,14 +136,14 @@ pub fn stage<'a>(
 }
 
 /// Checks the names of an output against the files in its folder.
-struct Naming<'a> {
+struct NameCheck<'a> {
     context: &'a ConversionContext<'a>,
     folder: &'a dyn OutputFolder,
     /// The receipt of an older output, if the new output has no receipt.
     older: Option<StagedFile>,
 }
 
-impl Naming<'_> {
+impl NameCheck<'_> {
     /// Checks that the names are free or may be replaced, and returns the files of an older output
     /// that the new files replace.
     fn check(
@@ -228,7 +228,7 @@ impl StagedOutput<'_> {
     pub fn commit(self, inputs: Vec<(PathBuf, FileIdentity)>) -> Result<Report> {
         let Self { context, folder, mut stage, files, lens, report, proven } = self;
         context.session.check_cancelled()?;
-        context.watch.before_commit(&Ready {
+        context.observer.before_commit(&PreparedCommit {
             destination: &context.target.destination,
             writer: UsedFormat::of(context.target.format),
             report: &report,

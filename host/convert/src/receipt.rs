@@ -15,7 +15,7 @@ pub mod verdict;
 
 pub use digest::{FileDigest, FileRecord, Files};
 pub use find::{FoundReceipts, find};
-pub use verdict::{Checked, Problem, Subject, Verdict};
+pub use verdict::{Problem, Subject, Verdict, VerifyResult};
 
 use serde::{Deserialize, Serialize};
 use std::io::Read;
@@ -254,7 +254,7 @@ pub fn is_name(file: &str) -> bool {
 
 /// The version field, which receipts of all versions contain.
 #[derive(Deserialize)]
-struct Versioned {
+struct VersionField {
     receipt: u32,
 }
 
@@ -271,12 +271,12 @@ impl Receipt {
     /// Returns whether a document is a receipt of any version.
     #[must_use]
     pub fn is_one(text: &[u8]) -> bool {
-        serde_json::from_slice::<Versioned>(text).is_ok()
+        serde_json::from_slice::<VersionField>(text).is_ok()
     }
 
     fn parse(text: &[u8]) -> Result<Self> {
         let malformed = |e: serde_json::Error| Error::malformed(format!("not a receipt: {e}"));
-        let Versioned { receipt: version } = serde_json::from_slice(text).map_err(malformed)?;
+        let VersionField { receipt: version } = serde_json::from_slice(text).map_err(malformed)?;
         if version != VERSION {
             return Err(Error::unsupported("this version of ferry cannot read the receipt's version")
                 .expected(VERSION)

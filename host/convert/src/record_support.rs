@@ -1,9 +1,9 @@
 //! The interface for conversions of records. The crate `tensorferry-records` implements it. A
 //! program that supports only tensors therefore does not link Arrow.
 
-use crate::comparison::{Compared, Found};
+use crate::comparison::{CompareRequest, ComparisonResult};
 use crate::context::ConversionContext;
-use crate::receipt::{Checked, RecordsRecord};
+use crate::receipt::{RecordsRecord, VerifyResult};
 use crate::report::Report;
 use crate::steps::{AnyStep, OtherSide, OtherSteps};
 use tensorferry_core::context::loss::LossRecord;
@@ -58,14 +58,18 @@ pub trait RecordSupport: OtherSteps + Sync {
         session: &Session,
     ) -> Result<TensorInput>;
 
-    fn compare(&self, request: &Compared<'_>, found: [FoundInput<'_>; 2], session: &Session)
-    -> Result<Found>;
+    fn compare(
+        &self,
+        request: &CompareRequest<'_>,
+        found: [FoundInput<'_>; 2],
+        session: &Session,
+    ) -> Result<ComparisonResult>;
 
     /// Reads an output's records back, file by file, and adds differences from the receipt to
     /// `checked`. `told` contains the options that the output was written with.
     fn verify(
         &self,
-        checked: &mut Checked,
+        checked: &mut VerifyResult,
         source: &FileSource,
         receipt: (&RecordsRecord, &[LossRecord<'_>]),
         format: &RegisteredFormat,
@@ -128,13 +132,18 @@ impl RecordSupport for NoRecords {
         Err(Self::error())
     }
 
-    fn compare(&self, _: &Compared<'_>, _: [FoundInput<'_>; 2], _: &Session) -> Result<Found> {
+    fn compare(
+        &self,
+        _: &CompareRequest<'_>,
+        _: [FoundInput<'_>; 2],
+        _: &Session,
+    ) -> Result<ComparisonResult> {
         Err(Self::error())
     }
 
     fn verify(
         &self,
-        _: &mut Checked,
+        _: &mut VerifyResult,
         _: &FileSource,
         _: (&RecordsRecord, &[LossRecord<'_>]),
         _: &RegisteredFormat,

@@ -28,7 +28,7 @@ use tensorferry_core::read::weights::{MAX_FOLDERS, WeightNames, globs};
 use tensorferry_publish::output_bytes::FileShape;
 use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, LossKind, Result, Severity, Source, Target};
-use tensorferry_tensors::steps::adapt::Adapted;
+use tensorferry_tensors::steps::adapt::AdaptedCatalog;
 use tensorferry_tensors::steps::model_config::OF_QUANTIZATION;
 
 /// The sidecars that are copied to the output, and the sidecars that are left out.
@@ -54,7 +54,7 @@ pub fn find(
 ) -> Result<Sidecars> {
     let (input, carried, target) = (&context.input_folder(), context.carried_folder(), &context.target);
     let mut sidecars = Sidecars::default();
-    let wanted = context.request.input.companions.as_deref().map(Wanted::of).transpose()?;
+    let wanted = context.request.input.companions.as_deref().map(CompanionPatterns::of).transpose()?;
     sidecars.add_made(models, &target.target, is_output);
     if let Some(wanted) = &wanted {
         sidecars.made.retain(|name, _| wanted.is_match(name));
@@ -79,7 +79,7 @@ pub fn find(
     let is_repository = std::fs::canonicalize(input.folder()).is_ok_and(|folder| is_repository(&folder));
     while let Some(folder) = open.pop() {
         let of_folder = models.iter().find(|model| model.folder == folder);
-        let mut companions = Companions::of(context, &weights, input, &folder);
+        let mut companions = ModelExports::of(context, &weights, input, &folder);
         let entries = match input.entries(&folder) {
             Ok(entries) => entries,
             Err(error) if folder.is_empty() || !is_lasting(&error) => return Err(error),
@@ -108,7 +108,7 @@ pub fn find(
                 sidecars.notes.push(format!("{name:?} is left out: it is the receipt of the input"));
                 account.add(EntryClass::NoData, &name);
                 continue;
-            } else if is_repository && OF_CACHE.contains(&&*name) {
+            } else if is_repository && CACHE_ENTRIES.contains(&&*name) {
                 let why = "it belongs to the cache of huggingface_hub";
                 sidecars.notes.push(format!("{name:?} is left out: {why}"));
                 account.add(EntryClass::NoData, &name);
@@ -146,7 +146,7 @@ pub fn find(
                 .is_some_and(|model| !weights.is_of(file, &model.input.format.description))
                 && target.target == Target::Folder
                 && !is_output(&name)
-                && companions.is_one(file, is_wanted);
+                && companions.is_export(file, is_wanted);
             let is_left_out = is_weights
                 && !is_beside
                 && !is_export(context, input, models.iter().map(|model| &*model.folder), &folder);
@@ -187,7 +187,7 @@ pub fn find(
         }
     }
     account.check(Some(context.allows_unreadable()))?;
-    sidecars.notes.extend(wanted.as_ref().and_then(Wanted::note));
+    sidecars.notes.extend(wanted.as_ref().and_then(CompanionPatterns::note));
     sidecars.losses.extend_from_slice(account.losses());
     sidecars.notes.extend(account.note());
     sidecars.account = Some(account);
@@ -221,13 +221,13 @@ fn not_carried(input: &FileSource, carried: &FileSource, entry: &FolderEntry) ->
 }
 
 /// The files that `--companions` selects.
-struct Wanted<'a> {
+struct CompanionPatterns<'a> {
     patterns: &'a [String],
     globs: GlobSet,
     has_matched: Cell<bool>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> CompanionPatterns<'a> {
     fn of(patterns: &'a [String]) -> Result<Self> {
         Ok(Self { patterns, globs: globs(patterns)?, has_matched: Cell::default() })
     }
@@ -251,7 +251,7 @@ impl<'a> Wanted<'a> {
 /// Files next to a folder's model that are in a different format, such as exports of the model
 /// (GGUF, ONNX) or its arrays. These files are copied to the output like other files, unless they
 /// could be mistaken for the output's own files.
-struct Companions<'a> {
+struct ModelExports<'a> {
     context: &'a ConversionContext<'a>,
     weights: &'a WeightNames,
     source: FileSource,
@@ -262,7 +262,7 @@ struct Companions<'a> {
     formats: BTreeSet<String>,
 }
 
-impl<'a> Companions<'a> {
+impl<'a> ModelExports<'a> {
     fn of(
         context: &'a ConversionContext<'a>,
         weights: &'a WeightNames,
@@ -277,7 +277,7 @@ impl<'a> Companions<'a> {
     /// least one format, and all matching formats must accompany a model of a different format. The
     /// name must not be a name of the output's format. `is_wanted` determines whether a companion
     /// is copied.
-    fn is_one(&mut self, file: &str, is_wanted: bool) -> bool {
+    fn is_export(&mut self, file: &str, is_wanted: bool) -> bool {
         let target = &self.context.target.format.description;
         let ids: Vec<&str> = self.weights.built_in(file).collect();
         let is_one = !ids.is_empty()
@@ -313,7 +313,7 @@ fn file_of(name: &str) -> &str {
 
 /// Entries of a repository in the `huggingface_hub` cache other than its snapshots: the blobs to
 /// which the snapshots link, refs, and markers for missing files.
-const OF_CACHE: [&str; 3] = ["blobs", "refs", ".no_exist"];
+const CACHE_ENTRIES: [&str; 3] = ["blobs", "refs", ".no_exist"];
 
 impl Sidecars {
     /// Adds the files of a folder that match a pattern and that no reader has read.
@@ -321,7 +321,7 @@ impl Sidecars {
         &mut self,
         folder: &FileSource,
         models: &[&InputModel<'_>],
-        wanted: &Wanted<'_>,
+        wanted: &CompanionPatterns<'_>,
     ) -> Result<()> {
         if wanted.patterns.is_empty() {
             return Ok(());
@@ -416,7 +416,7 @@ impl Sidecars {
         &mut self,
         input: &FileSource,
         model: &InputModel<'_>,
-        selected: &Adapted,
+        selected: &AdaptedCatalog,
     ) -> Result<()> {
         if selected.dequantized.is_some() {
             self.leave_out_quantization(model);

@@ -71,7 +71,7 @@ pub fn model_statistics(request: &StatisticsRequest<'_>, session: &Session) -> R
     let stored_of_part: HashMap<&str, &str> = taken.iter().flat_map(dtypes).collect();
     let dtype_of = |name: &str| stored_of_part.get(name).or_else(|| stored.get(name)).copied();
     model.add_parts(taken.as_ref().unwrap_or(&request.input.catalog));
-    let wanted = wanted(&model, request.patterns)?;
+    let wanted = selected_tensors(&model, request.patterns)?;
 
     let catalog = &model.catalog;
     let logical = Logical::new(Stored::new(input, catalog, session, temporary()));
@@ -158,7 +158,7 @@ fn dequantized_by_reader(
     let context = ReadContext::new(session, Purpose::SHOW);
     match input::read(&input.source, &input.format, &options, &context) {
         Ok(read) => Ok(Some(read)),
-        Err(error) if is_for_good(&error) => {
+        Err(error) if is_permanent(&error) => {
             notes.push(format!("quantized tensors are skipped: {error}"));
             Ok(None)
         }
@@ -167,7 +167,7 @@ fn dequantized_by_reader(
 }
 
 /// Returns whether the input's content causes an error. Such an error would recur.
-fn is_for_good(error: &Error) -> bool {
+fn is_permanent(error: &Error) -> bool {
     use tensorferry_sdk::ErrorKind::{Malformed, Unsupported};
     matches!(error.kind(), Malformed | Unsupported)
 }
@@ -238,7 +238,7 @@ impl Dequantized {
 
 /// Returns the tensors for which a pattern matches their own name or the name of one of their
 /// parts.
-fn wanted(model: &Dequantized, patterns: &[String]) -> Result<Vec<TensorId>> {
+fn selected_tensors(model: &Dequantized, patterns: &[String]) -> Result<Vec<TensorId>> {
     let globs = globs(patterns)?;
     let tensors = || (0..).map(TensorId).zip(model.catalog.tensors());
     let is_wanted = |name: &str| {

@@ -158,7 +158,8 @@ impl PlannedOutput for TensorOutput<'_> {
 
     fn digest(&mut self) -> Result<()> {
         for model in &mut self.models {
-            model.digests = model.passing.as_ref().map(|seen| seen.contents(&model.logical)).transpose()?;
+            model.digests =
+                model.copy_digests.as_ref().map(|seen| seen.contents(&model.logical)).transpose()?;
         }
         Ok(())
     }

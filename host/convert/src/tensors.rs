@@ -4,9 +4,9 @@
 use crate::context::ConversionContext;
 use crate::report::Report;
 use crate::steps;
-use crate::write::copy::{Passing, copy, read_again};
+use crate::write::copy::{CopyDigests, copy, read_again};
 use crate::write::encode::encode;
-use crate::write::plan::{self, Planned};
+use crate::write::plan::{self, PlannedLayout};
 use crate::write::seal::seal;
 use crate::write::shard_tag::with_tag;
 use std::cell::Cell;
@@ -21,7 +21,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_tensors::content::ContentDigest;
 use tensorferry_tensors::logical::Logical;
-use tensorferry_tensors::steps::adapt::{self, Adapted};
+use tensorferry_tensors::steps::adapt::{self, AdaptedCatalog};
 use tensorferry_tensors::steps::{Step, TensorAction, apply};
 use tensorferry_tensors::stored::Stored;
 
@@ -29,7 +29,7 @@ use tensorferry_tensors::stored::Stored;
 pub struct SelectedModel<'a> {
     pub model: &'a InputModel<'a>,
     /// The tensors, metadata and tree of the selected part, after the steps.
-    pub selected: Adapted,
+    pub selected: AdaptedCatalog,
     /// The writer, which requests steps and then plans the output.
     writer: Cell<Option<Box<dyn TensorWriter>>>,
 }
@@ -38,11 +38,11 @@ pub struct SelectedModel<'a> {
 pub struct PlannedModel<'a> {
     pub model: &'a InputModel<'a>,
     /// The tensors, metadata and tree of the selected part, after the steps.
-    pub selected: &'a Adapted,
+    pub selected: &'a AdaptedCatalog,
     pub logical: Logical<'a>,
-    pub planned: Planned,
+    pub planned: PlannedLayout,
     /// Digests for the receipt that the copy has computed.
-    pub passing: Option<Passing>,
+    pub copy_digests: Option<CopyDigests>,
     /// The digests of the model's tensors, once these digests have been computed.
     pub digests: Option<Vec<ContentDigest>>,
 }
@@ -74,7 +74,7 @@ fn apply_steps_of_writer(
     context: &ConversionContext<'_>,
     model: &InputModel<'_>,
     writer: &dyn TensorWriter,
-    selected: &mut Adapted,
+    selected: &mut AdaptedCatalog,
 ) -> Result<()> {
     let target = &context.target;
     let stored = Stored::new(&model.input, &selected.catalog, context.session, target.spill());
@@ -110,7 +110,7 @@ pub fn plan<'a>(
         let writer = writer.take().ok_or_else(|| Error::plugin("a model is planned twice"))?;
         let planned = plan::plan(target, &*writer, model, &logical)?;
         check_codes(selected, &planned, target.format.description.capabilities)?;
-        Ok(PlannedModel { model, selected, logical, planned, passing: None, digests: None })
+        Ok(PlannedModel { model, selected, logical, planned, copy_digests: None, digests: None })
     };
     selected.iter().map(plan).collect()
 }
@@ -118,7 +118,7 @@ pub fn plan<'a>(
 /// Checks that codes of quantized weights can be written. Returns an error if the format has no
 /// dtype for the codes, because only their scales would remain. Also returns an error if programs
 /// would read the codes as numbers.
-fn check_codes(selected: &Adapted, planned: &Planned, target: Capabilities) -> Result<()> {
+fn check_codes(selected: &AdaptedCatalog, planned: &PlannedLayout, target: Capabilities) -> Result<()> {
     if selected.codes.is_empty() {
         return Ok(());
     }
@@ -152,7 +152,7 @@ impl PlannedModel<'_> {
         stage: &dyn Staging,
         report: &mut Report,
     ) -> Result<Vec<u64>> {
-        let Planned { layout, plan, .. } = &mut self.planned;
+        let PlannedLayout { layout, plan, .. } = &mut self.planned;
         let files = create_files(stage, layout, &self.logical)?;
         let notes =
             encode(layout, &**plan, &self.logical, &self.model.context, context.target.format, &files)?;
@@ -160,7 +160,7 @@ impl PlannedModel<'_> {
         let reading = &self.model.context;
         let (receipt, sync) = (asked.receipt, asked.commit.sync);
         let mut copied = copy(layout, &**plan, &self.logical, reading, &files, receipt, sync)?;
-        self.passing = copied.passing.take();
+        self.copy_digests = copied.copy_digests.take();
         fault::reach("copied")?;
         report.losses.extend(copied.losses.iter().map(|loss| self.model.place(loss)));
         context.request.losses.check(&report.losses)?;

@@ -8,14 +8,14 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use tensorferry::LossRecord;
-use tensorferry::compare::{self, Compared};
+use tensorferry::compare::{self, CompareRequest};
 use tensorferry::formats::{document, holds_records};
-use tensorferry::inspect::Look;
-use tensorferry::receipts::Depth;
+use tensorferry::inspect::InspectOptions;
+use tensorferry::receipts::VerifyOptions;
 use tensorferry::request::Part;
 
 use tensorferry::compare::{Tolerance, expected};
-use tensorferry::receipts::{Checked, find};
+use tensorferry::receipts::{VerifyResult, find};
 use tensorferry::rows::{self, column};
 use tensorferry::{Registry, Result};
 use tensorferry_sdk::{Catalog, Loss, Purpose};
@@ -83,7 +83,7 @@ impl Engine {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let registry = self.for_input(follow_links);
-        let request = Compared {
+        let request = CompareRequest {
             a: &a,
             b: &b,
             part: &part.as_deref().map_or(Part::Whole, Part::parse),
@@ -140,7 +140,7 @@ impl Engine {
                 let without = found.without.iter();
                 let mut verdicts: Vec<Value> =
                     without.map(|path| json!({ "verdict": "no receipt", "output": path })).collect();
-                registry.verify(&found.receipts, Depth { quick, source }, |checked| {
+                registry.verify(&found.receipts, VerifyOptions { quick, source }, |checked| {
                     verdicts.push(verdict(&checked));
                     Ok(())
                 })?;
@@ -198,8 +198,8 @@ fn convert(
     Ok(conversion.run()?.json())
 }
 
-fn look<'a>(input: &'a InputArguments, part: &'a Part, purpose: Purpose) -> Look<'a> {
-    Look { from: input.format.as_deref(), options: &input.options, part, purpose }
+fn look<'a>(input: &'a InputArguments, part: &'a Part, purpose: Purpose) -> InspectOptions<'a> {
+    InspectOptions { from: input.format.as_deref(), options: &input.options, part, purpose }
 }
 
 fn inspection(registry: &Registry, input: &InputArguments) -> Result<Value> {
@@ -264,7 +264,7 @@ fn tensors(catalog: &Catalog) -> Vec<Value> {
 }
 
 /// Returns a verdict as in `ferry verify --json`, without the columns that were not compared.
-fn verdict(checked: &Checked) -> Value {
+fn verdict(checked: &VerifyResult) -> Value {
     let mut document = checked.json();
     document.as_object_mut().map(|document| document.remove("not_compared"));
     document

@@ -28,7 +28,7 @@ const MAX_LOST_NAMED: usize = 5;
 
 /// Minimum number of bytes that are written at a time. The number is small enough that the bytes
 /// are still in the cache, and large enough that writes are rare.
-const WORTH_WRITING: usize = 128 << 10;
+const MIN_WRITE_BYTES: usize = 128 << 10;
 
 /// Size in bytes of an encoder's stack. Format libraries process types recursively. If the Parquet
 /// library is compiled without optimization, types nested 60 levels deep need more than the usual 2
@@ -648,7 +648,7 @@ impl PieceOutput<'_, '_> {
 impl ByteSink for PieceOutput<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.writer.session.check_cancelled()?;
-        if self.waiting.len() + bytes.len() >= WORTH_WRITING {
+        if self.waiting.len() + bytes.len() >= MIN_WRITE_BYTES {
             if self.begin.is_none() {
                 self.begin = self.writer.begin_of(self.place, self.file);
             }

@@ -3,7 +3,8 @@
 use crate::{RECORDS, Registry};
 use tensorferry_convert::compare::compare;
 pub use tensorferry_convert::comparison::{
-    ColumnDifference, ColumnDifferenceKind, Compared, Differences, Found, RecordDiff, tensors_json,
+    ColumnDifference, ColumnDifferenceKind, CompareRequest, ComparisonResult, Differences, RecordDiff,
+    tensors_json,
 };
 use tensorferry_sdk::Result;
 pub use tensorferry_tensors::diff::{Difference, DifferenceKind, MaxDiff, Tolerance};
@@ -15,7 +16,7 @@ impl Registry {
     /// # Errors
     /// Returns an error if an option, part or step fits neither input, or if an input is malformed
     /// or cannot be read.
-    pub fn compare(&self, request: &Compared<'_>) -> Result<Found> {
+    pub fn compare(&self, request: &CompareRequest<'_>) -> Result<ComparisonResult> {
         compare(request, self.as_ref(), self.session(), RECORDS)
     }
 }

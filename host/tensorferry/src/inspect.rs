@@ -2,7 +2,7 @@
 
 use crate::{RECORDS, Registry};
 use std::path::Path;
-pub use tensorferry_convert::inspect::{Inspected, Look, temporary};
+pub use tensorferry_convert::inspect::{InspectOptions, Inspected, temporary};
 use tensorferry_convert::inspect::{inspect, inspect_below, inspect_found};
 pub use tensorferry_core::read::account::{Account, AccountRecord};
 pub use tensorferry_core::read::losses::of_state;
@@ -27,7 +27,7 @@ impl Registry {
     ///
     /// # Errors
     /// Returns an error for any reason that [`find`](Self::find) lists.
-    pub fn inspect(&self, path: impl AsRef<Path>, look: Look<'_>) -> Result<Inspected> {
+    pub fn inspect(&self, path: impl AsRef<Path>, look: InspectOptions<'_>) -> Result<Inspected> {
         inspect(path.as_ref(), look, self.as_ref(), self.session(), RECORDS)
     }
 
@@ -35,7 +35,7 @@ impl Registry {
     ///
     /// # Errors
     /// Returns an error if the input is malformed or cannot be read.
-    pub fn inspect_found(&self, found: &FoundInput<'_>, look: Look<'_>) -> Result<Inspected> {
+    pub fn inspect_found(&self, found: &FoundInput<'_>, look: InspectOptions<'_>) -> Result<Inspected> {
         inspect_found(found, look, self.session(), RECORDS)
     }
 
@@ -44,7 +44,11 @@ impl Registry {
     ///
     /// # Errors
     /// Returns an error if one of the models is malformed or cannot be read.
-    pub fn inspect_below(&self, root: impl AsRef<Path>, look: Look<'_>) -> Result<Vec<(String, Inspected)>> {
+    pub fn inspect_below(
+        &self,
+        root: impl AsRef<Path>,
+        look: InspectOptions<'_>,
+    ) -> Result<Vec<(String, Inspected)>> {
         inspect_below(root.as_ref(), look, self.as_ref(), self.session(), RECORDS)
     }
 }

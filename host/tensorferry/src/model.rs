@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
-use tensorferry_convert::inspect::{Inspected, Look, inspect_found, temporary};
+use tensorferry_convert::inspect::{InspectOptions, Inspected, inspect_found, temporary};
 use tensorferry_convert::statistics::{ModelStatistics, StatisticsRequest, model_statistics};
 use tensorferry_core::context::session::Session;
 use tensorferry_core::context::suggest::suggest;
@@ -139,7 +139,7 @@ impl Registry {
     /// [`open`](Self::open) lists.
     pub fn open_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model> {
         let OpenOptions { from, options: given, part, .. } = options;
-        let look = Look { from: from.as_deref(), options: given, part, purpose: Purpose::FLAT };
+        let look = InspectOptions { from: from.as_deref(), options: given, part, purpose: Purpose::FLAT };
         let (path, session) = (path.as_ref(), self.session().clone());
         let inspected =
             session.install(|| inspect_found(&options.find(path, self)?, look, &session, RECORDS))?;

@@ -3,8 +3,8 @@
 
 use crate::{RECORDS, Registry};
 use std::path::PathBuf;
-pub use tensorferry_convert::receipt::{Checked, Receipt, Verdict, find, is_name, output_of, path_for};
-pub use tensorferry_convert::receipts::verify::Depth;
+pub use tensorferry_convert::receipt::{Receipt, Verdict, VerifyResult, find, is_name, output_of, path_for};
+pub use tensorferry_convert::receipts::verify::VerifyOptions;
 use tensorferry_convert::receipts::verify::verify_all;
 use tensorferry_sdk::Result;
 
@@ -18,8 +18,8 @@ impl Registry {
     pub fn verify(
         &self,
         receipts: &[PathBuf],
-        depth: Depth,
-        each: impl FnMut(Checked) -> Result<()>,
+        depth: VerifyOptions,
+        each: impl FnMut(VerifyResult) -> Result<()>,
     ) -> Result<()> {
         verify_all(receipts, depth, self.as_ref(), self.session(), RECORDS, each)
     }

@@ -3,7 +3,7 @@
 
 use crate::{RECORDS, Registry, Report};
 use tensorferry_convert::convert;
-pub use tensorferry_convert::watch::{Ready, Watch};
+pub use tensorferry_convert::observer::{ConversionObserver, PreparedCommit};
 pub use tensorferry_convert::{InputRequest, OutputRequest, Request};
 pub use tensorferry_core::read::file_group::FileGroup;
 pub use tensorferry_core::read::losses::LossPolicy;
@@ -18,7 +18,7 @@ impl Registry {
     ///
     /// # Errors
     /// Returns an error if the conversion fails; no partial output is left behind.
-    pub fn convert_as(&self, request: &Request, watch: &dyn Watch) -> Result<Report> {
-        convert(request, self.as_ref(), self.session(), watch, RECORDS)
+    pub fn convert_as(&self, request: &Request, observer: &dyn ConversionObserver) -> Result<Report> {
+        convert(request, self.as_ref(), self.session(), observer, RECORDS)
     }
 }

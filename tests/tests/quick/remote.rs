@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::tempdir;
-use tensorferry::compare::Compared;
+use tensorferry::compare::CompareRequest;
 use tensorferry::request::{LossPolicy, Part};
 use tensorferry::{Error, ErrorKind, Registry, Result, Session};
 use tensorferry_core::context::remote::{Remote, RemoteEntry, RemoteFile, RemotePlace, RemoteStamp};
@@ -149,7 +149,7 @@ fn every_fixture_is_the_same_through_a_store() {
             let input = case.input();
             let remote = url(&root, &input);
             let losses = LossPolicy::default();
-            let request = |a, b| Compared {
+            let request = |a, b| CompareRequest {
                 a,
                 b,
                 part: &Part::Whole,

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry::Session;
-use tensorferry::inspect::{Inspected, Look, part, temporary};
+use tensorferry::inspect::{InspectOptions, Inspected, part, temporary};
 use tensorferry::statistics::ModelStatistics;
 use tensorferry::steps::READER_OPTION;
 use tensorferry::values::{
@@ -45,7 +45,11 @@ enum Source<'a> {
 impl<'a> Heats<'a> {
     /// Prepares an inspected input for reading heat maps. `look` contains the options of the
     /// inspection.
-    pub(crate) fn open(inspected: &'a Inspected, look: Look<'_>, session: &'a Session) -> Result<Self> {
+    pub(crate) fn open(
+        inspected: &'a Inspected,
+        look: InspectOptions<'_>,
+        session: &'a Session,
+    ) -> Result<Self> {
         let own = &inspected.input;
         let is_option = |spec: &OptionSpec| spec.side == Side::Reader && spec.key == READER_OPTION;
         let is_told = look.options.iter().any(|(key, _)| key == READER_OPTION);

@@ -142,7 +142,7 @@ impl Folders<'_> {
             let files = match self.known.entry(candidate) {
                 Slot::Occupied(known) => known.into_mut(),
                 Slot::Vacant(slot) => {
-                    let files = named_in(slot.key(), self.session)?;
+                    let files = listed_files(slot.key(), self.session)?;
                     slot.insert(files)
                 }
             };
@@ -156,7 +156,7 @@ impl Folders<'_> {
 
 /// Returns the files that the receipts of a folder list, each with its receipt. Receipts that
 /// cannot be read are skipped. Such receipts are reported if the user passes them or their folder.
-fn named_in(folder: &Path, session: &Session) -> Result<BTreeMap<PathBuf, PathBuf>> {
+fn listed_files(folder: &Path, session: &Session) -> Result<BTreeMap<PathBuf, PathBuf>> {
     let mut named = BTreeMap::new();
     for entry in entries(folder)? {
         if !is_name(&entry.file_name().to_string_lossy()) {

@@ -39,7 +39,7 @@ impl Verdict {
 
 /// The result of checking one output.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct VerifyResult {
     pub receipt: PathBuf,
     pub verdict: Verdict,
     /// All differences between the output and the receipt.
@@ -55,7 +55,7 @@ pub struct Checked {
     pub bytes: u64,
 }
 
-impl Checked {
+impl VerifyResult {
     #[must_use]
     pub fn json(&self) -> Value {
         let problem = |problem: &Problem| {

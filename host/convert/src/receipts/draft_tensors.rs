@@ -9,7 +9,7 @@ use crate::receipt::{ModelRecord, Receipt, TensorRecord};
 use crate::report::Report;
 use crate::sidecars::Sidecars;
 use crate::tensors::PlannedModel;
-use crate::write::copy::Passing;
+use crate::write::copy::CopyDigests;
 use crate::write::verify::entry;
 use tensorferry_publish::staging::Staging;
 use tensorferry_sdk::{CatalogView, Entry, Error, Result, hex};
@@ -24,15 +24,15 @@ pub(crate) fn draft_tensors(
     report: &Report,
 ) -> Result<Receipt> {
     let carried = context.carried_folder();
-    let read = models.iter().flat_map(|PlannedModel { model, passing, .. }| {
+    let read = models.iter().flat_map(|PlannedModel { model, copy_digests, .. }| {
         let source = &*model.input.source;
-        let seen = passing.as_ref().map(Passing::inputs);
+        let seen = copy_digests.as_ref().map(CopyDigests::inputs);
         source.opened().into_iter().map(move |name| (source, name, model.path_of(name), seen))
     });
     let additional: Vec<_> =
         models.iter().flat_map(|model| model.model.context.additional_inputs()).collect();
-    let written = models.iter().flat_map(|PlannedModel { planned, passing, .. }| {
-        let seen = move |place| passing.as_ref().and_then(|passing| passing.output(place));
+    let written = models.iter().flat_map(|PlannedModel { planned, copy_digests, .. }| {
+        let seen = move |place| copy_digests.as_ref().and_then(|copy_digests| copy_digests.output(place));
         planned.layout.files().iter().enumerate().map(move |(place, file)| (file.path.as_str(), seen(place)))
     });
     let files = ReceiptFiles {

@@ -10,8 +10,8 @@ use crate::inspect::temporary;
 use crate::receipt::digest::hash_path;
 use crate::receipt::verdict::MISSING;
 use crate::receipt::{
-    Checked, FileDigest, FileRecord, Files, ModelRecord, Problem, Receipt, RecordsRecord, Subject,
-    TensorRecord, Verdict, from_hex,
+    FileDigest, FileRecord, Files, ModelRecord, Problem, Receipt, RecordsRecord, Subject, TensorRecord,
+    Verdict, VerifyResult, from_hex,
 };
 use crate::record_support::RecordSupport;
 use rayon::prelude::*;
@@ -36,7 +36,7 @@ use tensorferry_tensors::stored::Stored;
 
 /// The depth of a check of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Depth {
+pub struct VerifyOptions {
     /// Whether to check only the output's files, without reading the tensors.
     pub quick: bool,
     /// Whether to also check the files that the output was made from.
@@ -47,16 +47,16 @@ pub struct Depth {
 /// memory budget. Calls `each` with every result, in order.
 pub fn verify_all(
     receipts: &[PathBuf],
-    depth: Depth,
+    depth: VerifyOptions,
     registry: &Formats,
     session: &Session,
     records: &dyn RecordSupport,
-    mut each: impl FnMut(Checked) -> Result<()>,
+    mut each: impl FnMut(VerifyResult) -> Result<()>,
 ) -> Result<()> {
     let share = session.share(session.threads as u64);
     for together in receipts.chunks(session.threads) {
         session.check_cancelled()?;
-        let checked: Vec<Checked> =
+        let checked: Vec<VerifyResult> =
             together.par_iter().map(|path| verify(path, depth, registry, &share, records)).collect();
         session.check_cancelled()?;
         checked.into_iter().try_for_each(&mut each)?;
@@ -68,12 +68,12 @@ pub fn verify_all(
 #[must_use]
 pub fn verify(
     path: &Path,
-    depth: Depth,
+    depth: VerifyOptions,
     registry: &Formats,
     session: &Session,
     records: &dyn RecordSupport,
-) -> Checked {
-    let mut checked = Checked {
+) -> VerifyResult {
+    let mut checked = VerifyResult {
         receipt: path.to_owned(),
         verdict: Verdict::Ok,
         problems: Vec::new(),
@@ -96,13 +96,13 @@ pub fn verify(
     checked
 }
 
-impl Checked {
+impl VerifyResult {
     /// Checks the output and collects all problems. If this function returns an error, there may be
     /// more problems than it has collected.
     fn look(
         &mut self,
         path: &Path,
-        depth: Depth,
+        depth: VerifyOptions,
         registry: &Formats,
         session: &Session,
         support: &dyn RecordSupport,

@@ -200,7 +200,7 @@ fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind
 
 /// The properties by which candidates for equal tensors are grouped.
 #[derive(PartialEq, Eq, Hash)]
-struct Alike<'a> {
+struct EqualityKey<'a> {
     dtype: Dtype,
     shape: &'a [u64],
     numbers: [u64; 6],
@@ -209,7 +209,7 @@ struct Alike<'a> {
 /// Finds groups of equal weights in different storages. Only tensors with equal statistics are
 /// hashed.
 fn equal(logical: &Logical<'_>, ids: &[TensorId], tensors: &[TensorStatistics]) -> Result<Vec<Finding>> {
-    let mut alike: HashMap<Alike<'_>, Vec<TensorId>> = HashMap::new();
+    let mut alike: HashMap<EqualityKey<'_>, Vec<TensorId>> = HashMap::new();
     for (&id, tensor) in ids.iter().zip(tensors) {
         let Ok(Statistics::Numbers(numbers)) = &tensor.found else { continue };
         let dtype = logical.tensor(id).dtype;
@@ -220,7 +220,7 @@ fn equal(logical: &Logical<'_>, ids: &[TensorId], tensors: &[TensorStatistics]) 
         let bits = |number: Option<f64>| number.unwrap_or(0.0).to_bits();
         let [min, max] = [numbers.min, numbers.max].map(|number| bits(number.map(Number::as_f64)));
         let numbers = [min, max, bits(numbers.mean), bits(numbers.deviation), numbers.zeros, numbers.nan];
-        alike.entry(Alike { dtype, shape: &tensor.shape, numbers }).or_default().push(id);
+        alike.entry(EqualityKey { dtype, shape: &tensor.shape, numbers }).or_default().push(id);
     }
     let candidates: Vec<TensorId> = alike.into_values().filter(|ids| ids.len() > 1).flatten().collect();
     let session = logical.stored().session();

@@ -9,15 +9,15 @@
 //! afterwards.
 
 mod ahead;
+mod copy_digests;
 mod decoded;
 mod kernel;
-mod passing;
 mod ranges;
 mod read_again;
 mod tiled;
 mod writeback;
 
-pub use passing::{InputTrees, Passing};
+pub use copy_digests::{CopyDigests, InputTrees};
 pub(crate) use read_again::read_again;
 
 use ahead::ReadAhead;
@@ -52,7 +52,7 @@ pub struct Copied {
     /// Losses that the casts of the copied numbers caused.
     pub losses: Vec<Loss>,
     /// Digests of the copied bytes, if the output will have a receipt.
-    pub passing: Option<Passing>,
+    pub copy_digests: Option<CopyDigests>,
 }
 
 /// Copies everything in a layout into `files`, which contains one file for each file of the layout.
@@ -71,8 +71,8 @@ pub fn copy(
     let stored = logical.stored();
     let session = stored.session();
     let outputs = RangeSums::of_outputs(layout);
-    let seen = receipt.map(|algorithm| Passing::new(layout, logical, algorithm)).transpose()?;
-    let passing = seen.as_ref();
+    let seen = receipt.map(|algorithm| CopyDigests::new(layout, logical, algorithm)).transpose()?;
+    let copy_digests = seen.as_ref();
     let tally = CastTally::of(logical)?;
     let mut filled = FilePlacements::plan(layout, logical, context, &tally)?;
     let sources = RangeSums::of_storages(logical, filled.tiled.iter().map(|tiled| &tiled.slabs));
@@ -83,7 +83,7 @@ pub fn copy(
     }
     // If there is a receipt, its digests also need the decoded bytes. Decoding the storages here
     // would therefore decode them twice.
-    let decoded = if passing.is_none() { filled.take_decoded(logical) } else { Vec::new() };
+    let decoded = if copy_digests.is_none() { filled.take_decoded(logical) } else { Vec::new() };
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
     let tasks = CopyTasks::new(&filled, layout, &extents, session);
     let ahead = ReadAhead::new(stored, &tasks, &filled);
@@ -96,7 +96,7 @@ pub fn copy(
         match &task {
             CopyTask::Window { file, start, end } => {
                 let (sources, outputs, tally) = (&sources, &outputs, &tally);
-                let copy = WindowCopy { layout, logical, sources, outputs, passing, tally };
+                let copy = WindowCopy { layout, logical, sources, outputs, copy_digests, tally };
                 let placements = &filled.files[*file];
                 copy.window(*file, &files[*file], placements, *start, *end, &mut buffers.window)
             }
@@ -125,7 +125,7 @@ pub fn copy(
     sources.check_storages(stored)?;
     let digests = outputs.finish(files)?;
     let lens = lens.into_iter().map(|len| len.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
-    Ok(Copied { digests, lens, losses: tally.finish(logical, layout)?, passing: seen })
+    Ok(Copied { digests, lens, losses: tally.finish(logical, layout)?, copy_digests: seen })
 }
 
 /// Runs tasks on all threads in the order of their numbers. Therefore, reads and writes advance
@@ -389,7 +389,7 @@ struct WindowCopy<'a> {
     logical: &'a Logical<'a>,
     sources: &'a RangeSums,
     outputs: &'a RangeSums,
-    passing: Option<&'a Passing>,
+    copy_digests: Option<&'a CopyDigests>,
     tally: &'a CastTally,
 }
 
@@ -447,10 +447,10 @@ impl WindowCopy<'_> {
         }
         let runs = covered(inside().map(|p| p.to.max(start)..(p.to + p.len).min(end)));
         self.outputs.add_window(index, start, buffer, &runs)?;
-        if let (Some(passing), Content::Copied(segments)) =
-            (self.passing, &self.layout.files()[index].content)
+        if let (Some(copy_digests), Content::Copied(segments)) =
+            (self.copy_digests, &self.layout.files()[index].content)
         {
-            passing.add_window(self.logical, (index, segments), start, buffer, &runs)?;
+            copy_digests.add_window(self.logical, (index, segments), start, buffer, &runs)?;
         }
         for run in &runs {
             let bytes = &buffer[size(run.start - start)..size(run.end - start)];
@@ -486,7 +486,8 @@ impl WindowCopy<'_> {
         let stored = self.logical.stored();
         let see = &mut |storage, from, bytes: &[u8]| {
             self.sources.add_read(storage, from, bytes)?;
-            self.passing.map_or(Ok(()), |passing| passing.add_read(stored, storage, from, bytes))
+            self.copy_digests
+                .map_or(Ok(()), |copy_digests| copy_digests.add_read(stored, storage, from, bytes))
         };
         let lost = stored.read_observed(read.storage, from, bytes, &mut ReadObserver { owned, see })?;
         if let Some(tensor) = read.tally {

@@ -21,7 +21,7 @@ use tensorferry_tensors::logical::Logical;
 
 /// The number of buffered bytes that triggers a write. The number is small enough that the bytes
 /// are still in the cache, and large enough to amortize the cost of the write.
-const WORTH_WRITING: usize = 128 << 10;
+const MIN_WRITE_BYTES: usize = 128 << 10;
 
 /// The note that the plan returned for each encoded segment. The segments' lengths are in the
 /// layout.
@@ -92,12 +92,12 @@ struct SegmentProgress {
     len: Option<u64>,
     /// The buffered bytes of the segment, if the segment is complete but its start is not known
     /// yet.
-    waiting: Vec<Waiting>,
+    waiting: Vec<UnplacedBytes>,
     note: Vec<u8>,
 }
 
 /// Buffered bytes whose position in the file is not known yet.
-enum Waiting {
+enum UnplacedBytes {
     Memory(Vec<u8>),
     Spilled(Range<u64>),
 }
@@ -220,16 +220,16 @@ impl Encoding<'_> {
         Ok(())
     }
 
-    fn write_waiting(&self, index: usize, begin: u64, waiting: Vec<Waiting>) -> Result<()> {
+    fn write_waiting(&self, index: usize, begin: u64, waiting: Vec<UnplacedBytes>) -> Result<()> {
         let mut at = begin;
         for piece in waiting {
             match piece {
-                Waiting::Memory(bytes) => {
+                UnplacedBytes::Memory(bytes) => {
                     self.put(index, at, &bytes)?;
                     at += bytes.len() as u64;
                     self.held.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
                 }
-                Waiting::Spilled(range) => {
+                UnplacedBytes::Spilled(range) => {
                     let mut window = vec![0; size(range.end - range.start).min(WINDOW_BYTES)];
                     for (from, len) in windows(range) {
                         self.spill()?.read_exact_at(&mut window[..len], from)?;
@@ -243,16 +243,16 @@ impl Encoding<'_> {
     }
 
     /// Buffers bytes until their position in the file is known.
-    fn hold(&self, bytes: Vec<u8>) -> Result<Waiting> {
+    fn hold(&self, bytes: Vec<u8>) -> Result<UnplacedBytes> {
         let len = bytes.len() as u64;
         let budget = self.logical.stored().session().held_bytes();
         if self.held.fetch_add(len, Ordering::Relaxed) + len <= budget {
-            return Ok(Waiting::Memory(bytes));
+            return Ok(UnplacedBytes::Memory(bytes));
         }
         self.held.fetch_sub(len, Ordering::Relaxed);
         let start = self.spilled.fetch_add(len, Ordering::Relaxed);
         self.spill()?.write_all_at(&bytes, start)?;
-        Ok(Waiting::Spilled(start..start + len))
+        Ok(UnplacedBytes::Spilled(start..start + len))
     }
 
     fn spill(&self) -> Result<&File> {
@@ -283,7 +283,7 @@ struct SegmentOutput<'a> {
     /// Number of bytes received so far.
     len: u64,
     /// Bytes that wait for the segment's start to be known. Empty after that.
-    waiting: Vec<Waiting>,
+    waiting: Vec<UnplacedBytes>,
     /// Received bytes that have not yet been written or moved to `waiting`.
     buffer: Vec<u8>,
 }
@@ -301,7 +301,7 @@ impl SegmentOutput<'_> {
             return Ok(());
         };
         let waiting = std::mem::take(&mut self.waiting);
-        let held: u64 = waiting.iter().map(Waiting::len).sum();
+        let held: u64 = waiting.iter().map(UnplacedBytes::len).sum();
         let at = self.len - buffer.len() as u64;
         self.encoding.write_waiting(self.index, begin + (at - held), waiting)?;
         self.encoding.put(self.index, begin + at, &buffer)?;
@@ -343,11 +343,11 @@ impl ByteSink for SegmentOutput<'_> {
             return Err(self.encoding.another_length(self.index, self.len));
         }
         self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= WORTH_WRITING { self.flush() } else { Ok(()) }
+        if self.buffer.len() >= MIN_WRITE_BYTES { self.flush() } else { Ok(()) }
     }
 }
 
-impl Waiting {
+impl UnplacedBytes {
     fn len(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,

@@ -9,7 +9,7 @@ use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Result, TensorPlan, TensorWri
 use tensorferry_tensors::logical::Logical;
 
 /// The layout of an output, and the writer's plan that completes the output.
-pub struct Planned {
+pub struct PlannedLayout {
     /// The files and their segments.
     pub layout: Layout,
     pub plan: Box<dyn TensorPlan>,
@@ -25,7 +25,7 @@ pub fn plan(
     writer: &dyn TensorWriter,
     model: &InputModel<'_>,
     logical: &Logical<'_>,
-) -> Result<Planned> {
+) -> Result<PlannedLayout> {
     let description = &target.format.description;
     let mut builder = LayoutBuilder::new(logical, &model.context);
     let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
@@ -33,5 +33,5 @@ pub fn plan(
     let mut losses = layout.losses().to_vec();
     losses.extend(losses::of_ties(logical, &layout, description));
     let layout = if model.folder.is_empty() { layout } else { layout.in_folder(&model.folder) };
-    Ok(Planned { layout, plan, losses })
+    Ok(PlannedLayout { layout, plan, losses })
 }

@@ -21,8 +21,8 @@ pub fn seal(
     files: &[OutputBytes],
 ) -> Result<Vec<u64>> {
     let mut sealing =
-        Sealing { layout, files, lens: copied.lens.clone(), given: vec![false; layout.deferred().len()] };
-    plan.seal(&Known { layout, copied, notes }, &mut sealing, context)?;
+        SealWriter { layout, files, lens: copied.lens.clone(), given: vec![false; layout.deferred().len()] };
+    plan.seal(&KnownDigests { layout, copied, notes }, &mut sealing, context)?;
     if let Some(missing) = sealing.given.iter().position(|given| !given) {
         let (file, range) = &layout.deferred()[missing];
         return Err(Error::plugin("the writer did not write all deferred bytes")
@@ -33,13 +33,13 @@ pub fn seal(
     Ok(sealing.lens)
 }
 
-struct Known<'a> {
+struct KnownDigests<'a> {
     layout: &'a Layout,
     copied: &'a Copied,
     notes: &'a Notes,
 }
 
-impl Digests for Known<'_> {
+impl Digests for KnownDigests<'_> {
     fn get(&self, id: DigestId) -> Result<Digest> {
         let digest = self.copied.digests.get(id.0 as usize).cloned();
         digest.ok_or_else(|| Error::plugin(format!("digest {} was not requested", id.0)))
@@ -63,14 +63,14 @@ impl Digests for Known<'_> {
     }
 }
 
-struct Sealing<'a> {
+struct SealWriter<'a> {
     layout: &'a Layout,
     files: &'a [OutputBytes],
     lens: Vec<u64>,
     given: Vec<bool>,
 }
 
-impl SealSink for Sealing<'_> {
+impl SealSink for SealWriter<'_> {
     fn deferred(&mut self, id: DeferredId, bytes: &[u8]) -> Result<()> {
         let index = id.0 as usize;
         let place = self.layout.deferred().get(index);

@@ -15,7 +15,7 @@ use tensorferry_tensors::stored::Spill;
 /// format, regardless of the installed plugins.
 const AMBIGUOUS: &str = ".pb";
 /// File endings that are also common for formats without their own file names.
-const LOOSE: [&str; 2] = [".bin", ".ckpt"];
+const SHARED_ENDINGS: [&str; 2] = [".bin", ".ckpt"];
 
 /// The format and location of the output.
 pub struct OutputTarget<'a> {
@@ -89,15 +89,15 @@ pub fn resolve<'a>(
     let is_likely = *input.entry() == Entry::Folder && by_suffix.is_empty();
     let format = match named {
         Some(id) => registry.format(id, Side::Writer)?,
-        None => match only_one(&by_suffix) {
-            Some(one) if !is_said && !is_likely && says_it(text, || input.has_any_name()) => one,
+        None => match only_writer(&by_suffix) {
+            Some(one) if !is_said && !is_likely && determines_format(text, || input.has_any_name()) => one,
             _ => return Err(undecided(registry, text)),
         },
     };
     let is_prefix = || format.description.capabilities.has(Capabilities::PREFIX) && input.is_weights_alone();
     let is_folder = is_said || (is_likely && !is_prefix()) || format.description.suffixes.is_empty();
     if is_url(text) {
-        let (target, destination) = beyond_network(text, is_folder)?;
+        let (target, destination) = resolve_url(text, is_folder)?;
         return Ok(OutputTarget { format, target, destination, output: output.to_owned() });
     }
     let absolute = std::path::absolute(output).map_err(|e| Error::from(e).file(text))?;
@@ -113,7 +113,7 @@ pub fn resolve<'a>(
 }
 
 /// Resolves a URL as an output: either a folder, or a name in a folder.
-fn beyond_network(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
+fn resolve_url(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
     let host = url.find("://").map_or(0, |at| at + "://".len());
     let url = &url[..host + url[host..].trim_end_matches('/').len()];
     if is_folder {
@@ -129,7 +129,7 @@ fn beyond_network(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
 /// Returns the only built-in writer with the ending. If there is no built-in writer, returns the
 /// only writer. An installed plugin therefore does not change the meaning of a command. The probing
 /// of inputs has the same rule.
-fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat> {
+fn only_writer<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat> {
     let built_in: Vec<_> = writers.iter().filter(|format| format.is_built_in()).collect();
     match (&*built_in, writers) {
         ([one], _) => Some(one),
@@ -140,9 +140,9 @@ fn only_one<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat
 
 /// Returns whether the ending of `name` determines the format. Only one writer declares this
 /// ending.
-fn says_it(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
+fn determines_format(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
     let ends = |suffix: &str| has_suffix(name, suffix);
-    let is_loose = || LOOSE.into_iter().any(ends) && has_any_name();
+    let is_loose = || SHARED_ENDINGS.into_iter().any(ends) && has_any_name();
     !(ends(AMBIGUOUS) || is_loose())
 }
 

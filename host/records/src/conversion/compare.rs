@@ -3,7 +3,7 @@ use crate::conversion::steps::Records;
 use crate::diff::diff;
 use crate::rows::{self, Rows};
 use crate::steps::{self, Origin};
-use tensorferry_convert::comparison::{Compared, Differences, Found};
+use tensorferry_convert::comparison::{CompareRequest, ComparisonResult, Differences};
 use tensorferry_convert::sides::options_of;
 use tensorferry_convert::steps::parse;
 use tensorferry_core::context::session::Session;
@@ -11,10 +11,10 @@ use tensorferry_core::read::record_files::FoundInput;
 use tensorferry_sdk::{Loss, Purpose, Result};
 
 pub(super) fn compare(
-    request: &Compared<'_>,
+    request: &CompareRequest<'_>,
     [a, b]: [FoundInput<'_>; 2],
     session: &Session,
-) -> Result<Found> {
+) -> Result<ComparisonResult> {
     let (a, b) = (open(&a, session)?, open(&b, session)?);
     check(request, &a, &b)?;
     let of_a = on_records(parse(request.steps, &Records)?)?;
@@ -26,11 +26,11 @@ pub(super) fn compare(
     let losses = check(request, &a, &b)?;
     a.close()?;
     b.close()?;
-    Ok(Found { differences: Differences::Records(found), losses, notes: session.take_notes() })
+    Ok(ComparisonResult { differences: Differences::Records(found), losses, notes: session.take_notes() })
 }
 
 /// Returns the losses that the two inputs have reported so far.
-fn check(request: &Compared<'_>, a: &Rows<'_>, b: &Rows<'_>) -> Result<Vec<Loss>> {
+fn check(request: &CompareRequest<'_>, a: &Rows<'_>, b: &Rows<'_>) -> Result<Vec<Loss>> {
     let losses = [a.losses()?, b.losses()?].concat();
     request.losses.check(&losses)?;
     Ok(losses)

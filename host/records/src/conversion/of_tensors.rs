@@ -19,7 +19,7 @@ use tensorferry_sdk::{
     Capabilities, CatalogView, Context, Description, Error, Loss, LossKind, Result, TensorId,
 };
 use tensorferry_tensors::logical::Logical;
-use tensorferry_tensors::steps::adapt::{Adapted, select};
+use tensorferry_tensors::steps::adapt::{AdaptedCatalog, select};
 use tensorferry_tensors::stored::Stored;
 
 pub fn convert(
@@ -38,7 +38,7 @@ pub fn convert(
     // as rows.
     let mut of_rows = Description::clone(&target.format.description);
     of_rows.capabilities = Capabilities(of_rows.capabilities.0 & !Capabilities::ATTRIBUTES.0);
-    let Adapted { catalog, mut losses, notes, codes, .. } =
+    let AdaptedCatalog { catalog, mut losses, notes, codes, .. } =
         select(&facts, part, &of_reader, &divided.tensors, &of_rows)?;
     let kept = catalog.metadata().get(KEY).and_then(|value| value.as_text());
     let kept = kept.map(ColumnsMetadata::parse).unwrap_or_default();

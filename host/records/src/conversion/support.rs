@@ -2,9 +2,9 @@
 
 use crate::conversion::steps::Records;
 use crate::conversion::{compare, convert, of_tensors, to_tensors, verify};
-use tensorferry_convert::comparison::{Compared, Found};
+use tensorferry_convert::comparison::{CompareRequest, ComparisonResult};
 use tensorferry_convert::context::ConversionContext;
-use tensorferry_convert::receipt::{Checked, RecordsRecord};
+use tensorferry_convert::receipt::{RecordsRecord, VerifyResult};
 use tensorferry_convert::record_support::RecordSupport;
 use tensorferry_convert::report::Report;
 use tensorferry_convert::steps::AnyStep;
@@ -60,16 +60,16 @@ impl RecordSupport for Records {
 
     fn compare(
         &self,
-        request: &Compared<'_>,
+        request: &CompareRequest<'_>,
         found: [FoundInput<'_>; 2],
         session: &Session,
-    ) -> Result<Found> {
+    ) -> Result<ComparisonResult> {
         compare::compare(request, found, session)
     }
 
     fn verify(
         &self,
-        checked: &mut Checked,
+        checked: &mut VerifyResult,
         source: &FileSource,
         receipt: (&RecordsRecord, &[LossRecord<'_>]),
         format: &RegisteredFormat,

@@ -5,7 +5,7 @@ use crate::digest::{HashedColumn, RowHasher};
 use crate::flow::{SplitRows, Wanted, read};
 use crate::rows::{self, Rows};
 use arrow_schema::Schema;
-use tensorferry_convert::receipt::{Checked, ColumnRecord, Problem, RecordsRecord, RowsRecord, Subject};
+use tensorferry_convert::receipt::{ColumnRecord, Problem, RecordsRecord, RowsRecord, Subject, VerifyResult};
 use tensorferry_core::context::loss::LossRecord;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::formats::options;
@@ -18,7 +18,7 @@ use tensorferry_sdk::{Error, LossKind, Purpose, Result, Severity, arrow_schema, 
 /// Reads the records back, file by file, and compares them with the receipt. Columns and files with
 /// losses are not compared.
 pub(super) fn rows(
-    checked: &mut Checked,
+    checked: &mut VerifyResult,
     source: &FileSource,
     (records, losses): (&RecordsRecord, &[LossRecord<'_>]),
     format: &RegisteredFormat,

@@ -17,7 +17,7 @@ use tensorferry::Session;
 use tensorferry::formats::holds_records;
 use tensorferry::inspect::Account;
 use tensorferry::places::{DestinationKind, absolute, is_url};
-use tensorferry::request::{FileGroup, Ready, Watch};
+use tensorferry::request::{ConversionObserver, FileGroup, PreparedCommit};
 use tensorferry::rows::{self, schema_file};
 use tensorferry::{LossRecord, Registry, Report, UsedFormat};
 use tensorferry_core::formats::probe::probe;
@@ -58,7 +58,7 @@ fn convert_input(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> R
     request.output.commit.force = force;
     request.output.receipt = request.output.receipt.filter(|_| !task.dry_run);
     request.output.earlier = if force { earlier(task, session) } else { Vec::new() };
-    let watch = RunnerWatch {
+    let observer = RunnerObserver {
         task,
         session,
         pipe,
@@ -68,19 +68,19 @@ fn convert_input(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> R
     };
     let is_over = AtomicBool::new(false);
     let report = std::thread::scope(|scope| {
-        let reporter = scope.spawn(|| watch.report_bytes(session, &is_over));
-        let report = registry.convert_as(&request, &watch);
+        let reporter = scope.spawn(|| observer.report_bytes(session, &is_over));
+        let report = registry.convert_as(&request, &observer);
         is_over.store(true, Ordering::Relaxed);
         reporter.thread().unpark();
         report
     });
-    if let Some(failure) = task.refused.as_ref().filter(|_| watch.refused.load(Ordering::Relaxed)) {
+    if let Some(failure) = task.refused.as_ref().filter(|_| observer.refused.load(Ordering::Relaxed)) {
         return Ok(WorkerEvent::Failed { failure: failure.clone() });
     }
     let report = report.map_err(|error| advised(error, task.job.policy.force))?;
-    let bytes_in = watch.bytes_in.load(Ordering::Relaxed);
+    let bytes_in = observer.bytes_in.load(Ordering::Relaxed);
     let summary = Box::new(JobSummary { bytes_in, ..summary(task, &report) });
-    let objects = watch.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let objects = observer.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
     let outputs = objects.iter().map(|file| file.seen(session)).collect();
     Ok(WorkerEvent::Done { summary, files: report.files, outputs })
 }
@@ -181,19 +181,19 @@ fn summary(task: &WorkerTask, report: &Report) -> JobSummary {
 }
 
 /// Reports a conversion's progress to the runner, and asks the runner before the commit.
-struct RunnerWatch<'a> {
+struct RunnerObserver<'a> {
     task: &'a WorkerTask,
     session: &'a Session,
     pipe: &'a RunnerPipe,
     bytes_in: AtomicU64,
-    /// Whether this watch has stopped the conversion because the task must not produce an output.
+    /// Whether this observer has stopped the conversion because the task must not produce an output.
     refused: AtomicBool,
     /// The output objects in a store, with the identities that the store assigned when they became
     /// visible.
     objects: Mutex<Vec<StampedFile>>,
 }
 
-impl RunnerWatch<'_> {
+impl RunnerObserver<'_> {
     fn objects(&self) -> MutexGuard<'_, Vec<StampedFile>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -232,12 +232,12 @@ impl RunnerWatch<'_> {
     }
 }
 
-impl Watch for RunnerWatch<'_> {
-    fn begun(&self, bytes: u64) {
+impl ConversionObserver for RunnerObserver<'_> {
+    fn before_copy(&self, bytes: u64) {
         let _ = self.pipe.send(&WorkerEvent::Began { bytes });
     }
 
-    fn before_commit(&self, ready: &Ready<'_>) -> Result<()> {
+    fn before_commit(&self, ready: &PreparedCommit<'_>) -> Result<()> {
         self.check_refused()?;
         let made = output_record(self.task, ready, &self.objects(), self.session)?;
         self.bytes_in.store(made.summary.bytes_in, Ordering::Relaxed);
@@ -265,7 +265,7 @@ fn stamped(list: &[(PathBuf, FileIdentity)]) -> Result<Vec<StampedFile>> {
 /// Creates the record of an output. `visible` contains the output files that are already visible.
 fn output_record(
     task: &WorkerTask,
-    ready: &Ready<'_>,
+    ready: &PreparedCommit<'_>,
     visible: &[StampedFile],
     session: &Session,
 ) -> Result<OutputRecord> {

@@ -11,7 +11,7 @@ use tensorferry_core::read::{attributes, losses, value_types};
 use tensorferry_sdk::{Capabilities, Catalog, Description, Dtype, Loss, LossKind, Result};
 
 /// An adapted catalog, which is the input of the writer.
-pub struct Adapted {
+pub struct AdaptedCatalog {
     /// The adapted tensors, metadata and tree.
     pub catalog: Catalog,
     /// The losses that the reader, `--part auto`, the steps, or the target's format have caused.
@@ -32,7 +32,7 @@ pub fn select(
     of_reader: &[Step<TensorAction>],
     steps: &[Step<TensorAction>],
     target: &Description,
-) -> Result<Adapted> {
+) -> Result<AdaptedCatalog> {
     let keeps = |capability| target.capabilities.has(capability);
     let catalog = &model.input.catalog;
     let mut lost = catalog.losses().to_vec();
@@ -75,7 +75,7 @@ pub fn select(
         unheld.retain(|loss| loss.kind != LossKind::Tensor);
     }
     lost.extend(unheld);
-    Ok(Adapted {
+    Ok(AdaptedCatalog {
         catalog,
         losses: lost,
         notes,

@@ -15,7 +15,7 @@ use tensorferry_tensors::stored::{Stored, behind};
 
 /// Minimum size in bytes. Shorter storages are copied in windows, because a separate write for each
 /// storage would cost more time than it saves.
-const SHORTEST: u64 = 256 << 10;
+const MIN_BYTES: u64 = 256 << 10;
 
 /// An encoded storage, and the location of its decoded bytes in an output file.
 pub(super) struct DecodedExtent {
@@ -55,7 +55,7 @@ pub(super) fn take(
             let is_whole = stored
                 .storage(storage)
                 .is_ok_and(|it| is_encoded(it) && it.len == placement.len && it.digest.is_none());
-            let is_taken = is_whole && placement.len >= SHORTEST && uses.get(&storage) == Some(&1);
+            let is_taken = is_whole && placement.len >= MIN_BYTES && uses.get(&storage) == Some(&1);
             if is_taken {
                 extents.push(DecodedExtent { file, to: placement.to, len: placement.len, storage });
             }
@@ -98,14 +98,14 @@ impl DecodedExtent {
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
         buffer.clear();
-        let mut sink = PlaceSink { extent: self, stored, file, outputs, buffer, taken: 0 };
+        let mut sink = ExtentSink { extent: self, stored, file, outputs, buffer, taken: 0 };
         stored.decode_into(self.storage, &mut sink)?;
         sink.flush()
     }
 }
 
 /// Writes decoded bytes to their position in a file.
-struct PlaceSink<'a> {
+struct ExtentSink<'a> {
     extent: &'a DecodedExtent,
     stored: &'a Stored<'a>,
     file: &'a OutputBytes,
@@ -115,7 +115,7 @@ struct PlaceSink<'a> {
     taken: u64,
 }
 
-impl PlaceSink<'_> {
+impl ExtentSink<'_> {
     fn flush(&mut self) -> Result<()> {
         let session = self.stored.session();
         session.check_cancelled()?;
@@ -129,7 +129,7 @@ impl PlaceSink<'_> {
     }
 }
 
-impl ByteSink for PlaceSink<'_> {
+impl ByteSink for ExtentSink<'_> {
     fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(WINDOW_BYTES - self.buffer.len()));

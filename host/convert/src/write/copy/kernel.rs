@@ -15,14 +15,14 @@ use tensorferry_tensors::stored::Stored;
 
 /// Minimum size in bytes. Shorter extents are copied in windows, because a separate call for each
 /// extent would cost more time than it saves.
-const SHORTEST: u64 = 256 << 10;
+const MIN_BYTES: u64 = 256 << 10;
 
 /// Magic numbers (`statfs(2)`) of file systems that can share whole blocks: btrfs, xfs, bcachefs,
 /// ocfs2.
-const SHARING: [u64; 4] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f];
+const BLOCK_SHARING: [u64; 4] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f];
 
 /// Magic numbers of file systems whose server can copy any range of bytes: nfs, cifs, smb2.
-const SERVING: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
+const SERVER_COPY: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
 
 /// The alignment that shared blocks need in the source and in the output, in bytes.
 const BLOCK: u64 = 4096;
@@ -57,7 +57,7 @@ pub(super) fn take(
         let source = stored.in_file(extent.storage).filter(|(source, _)| same_device(source, output));
         !summed(extent)
             && source.is_some_and(|(_, start)| extent.align(start, block))
-            && extent.len >= SHORTEST
+            && extent.len >= MIN_BYTES
     });
     leave_out(placements, &extents);
     extents
@@ -111,8 +111,8 @@ fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
 fn block_size(file: &File) -> Option<u64> {
     // The magic numbers have 32 bits and are sign-extended on some platforms.
     let magic = fstatfs(file).ok()?.f_type.cast_unsigned() & 0xffff_ffff;
-    let sharing = SHARING.contains(&magic).then_some(BLOCK);
-    sharing.or(SERVING.contains(&magic).then_some(1))
+    let sharing = BLOCK_SHARING.contains(&magic).then_some(BLOCK);
+    sharing.or(SERVER_COPY.contains(&magic).then_some(1))
 }
 
 fn same_device(a: &File, b: &File) -> bool {

@@ -17,7 +17,7 @@ struct ChecksumRange {
     owner: usize,
     range: Range<u64>,
     algorithm: DigestAlgorithm,
-    seen: Mutex<SeenSums>,
+    seen: Mutex<RangeChecksum>,
 }
 
 /// All ranges whose checksums are needed. Each range is either a storage that has a digest, or a
@@ -74,7 +74,7 @@ impl RangeSums {
                 owner,
                 range,
                 algorithm,
-                seen: Mutex::new(SeenSums::Parts(SummedParts::default())),
+                seen: Mutex::new(RangeChecksum::Parts(SummedParts::default())),
             })
             .collect();
         let mut by_owner: HashMap<usize, OwnerRanges> = HashMap::new();
@@ -184,12 +184,12 @@ impl ChecksumRange {
 
     fn add(&self, from: u64, sum: Checksum) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let SeenSums::Parts(parts) = &mut *seen else { return };
+        let RangeChecksum::Parts(parts) = &mut *seen else { return };
         // This shortcut applies to most ranges, each of which is one small tensor in a single
         // window.
         let joined = if sum.len() == self.len() { Some(sum) } else { parts.add(from, sum) };
         if let Some(whole) = joined.filter(|joined| joined.len() == self.len()) {
-            *seen = SeenSums::Whole(whole);
+            *seen = RangeChecksum::Whole(whole);
         }
     }
 
@@ -199,14 +199,14 @@ impl ChecksumRange {
             return self.algorithm.start().map(Some);
         }
         match &*self.seen.lock().unwrap_or_else(PoisonError::into_inner) {
-            SeenSums::Whole(whole) => Ok(Some(*whole)),
-            SeenSums::Parts(_) => Ok(None),
+            RangeChecksum::Whole(whole) => Ok(Some(*whole)),
+            RangeChecksum::Parts(_) => Ok(None),
         }
     }
 }
 
 /// The checksums of the parts of a range that were added.
-enum SeenSums {
+enum RangeChecksum {
     Whole(Checksum),
     Parts(SummedParts),
 }
@@ -286,7 +286,7 @@ mod tests {
             owner: 0,
             range: 0..LEN,
             algorithm: DigestAlgorithm::CRC32C,
-            seen: Mutex::new(SeenSums::Parts(SummedParts::default())),
+            seen: Mutex::new(RangeChecksum::Parts(SummedParts::default())),
         };
         for part in parts {
             wanted.add(part.start, sum(part));
@@ -319,7 +319,9 @@ mod tests {
     #[test]
     fn a_copy_that_goes_forward_holds_one_sum() {
         let wanted = added(cut(1).into_iter().take(999));
-        let SeenSums::Parts(parts) = &*wanted.seen.lock().unwrap() else { panic!("one byte is missing") };
+        let RangeChecksum::Parts(parts) = &*wanted.seen.lock().unwrap() else {
+            panic!("one byte is missing")
+        };
         assert_eq!((parts.by_start.len(), parts.starts.len()), (1, 1));
     }
 }

@@ -10,9 +10,9 @@ use tensorferry_sdk::Result;
 
 /// An observer of a conversion. A function with one parameter, the number of bytes, is a watcher
 /// that never stops the conversion.
-pub trait Watch {
+pub trait ConversionObserver {
     /// Called with the number of bytes to copy, before the first byte is copied.
-    fn begun(&self, bytes: u64);
+    fn before_copy(&self, bytes: u64);
 
     /// Called just before objects in a store become visible. Visible objects are then compared with
     /// the input, and are removed if they differ. Not called for objects that are committed without
@@ -25,21 +25,21 @@ pub trait Watch {
 
     /// Called when the whole output is staged, checked and, with `--verify`, verified. If this
     /// method returns an error, the conversion ends and leaves no output behind.
-    fn before_commit(&self, ready: &Ready<'_>) -> Result<()> {
+    fn before_commit(&self, ready: &PreparedCommit<'_>) -> Result<()> {
         let _ = ready;
         Ok(())
     }
 }
 
-impl<F: Fn(u64) + ?Sized> Watch for F {
-    fn begun(&self, bytes: u64) {
+impl<F: Fn(u64) + ?Sized> ConversionObserver for F {
+    fn before_copy(&self, bytes: u64) {
         self(bytes);
     }
 }
 
 /// A conversion that is complete except for the commit.
 #[derive(Debug)]
-pub struct Ready<'a> {
+pub struct PreparedCommit<'a> {
     pub destination: &'a Destination,
     /// The format of the output.
     pub writer: UsedFormat,

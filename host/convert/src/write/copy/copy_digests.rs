@@ -20,15 +20,15 @@ use tensorferry_tensors::stored::Stored;
 pub type InputTrees = BTreeMap<FileId, HashTree>;
 
 /// The hashed parts of all tensors and files that have a digest in the receipt.
-pub struct Passing {
+pub struct CopyDigests {
     /// The hashed parts of each tensor's content, in the order of the tensors.
-    contents: Vec<OnceLock<SeenContent>>,
+    contents: Vec<OnceLock<ContentDigestState>>,
     inputs: InputTrees,
     /// The hashed parts of each output file; `None` for files that are not copied.
     outputs: Vec<Option<HashTree>>,
 }
 
-enum SeenContent {
+enum ContentDigestState {
     Whole(ContentDigest),
     Parts(Box<ContentParts>),
 }
@@ -39,7 +39,7 @@ struct ContentParts {
     tree: HashTree,
 }
 
-impl Passing {
+impl CopyDigests {
     /// Returns a state in which no bytes are hashed. `algorithm` is used for the file digests.
     /// SHA-256 needs the bytes of a file in order, so the copy does not compute SHA-256 digests.
     pub(super) fn new(layout: &Layout, logical: &Logical<'_>, algorithm: Algorithm) -> Result<Self> {
@@ -125,7 +125,7 @@ impl Passing {
         if bytes.len() as u64 == tensor.bytes {
             let mut hasher = blake3::Hasher::new();
             hasher.update(&content::header(logical, id)?).update(bytes);
-            let _ = content.set(SeenContent::Whole(hasher.finalize().into()));
+            let _ = content.set(ContentDigestState::Whole(hasher.finalize().into()));
             return Ok(());
         }
         // If the tensor consists of blocks, each missing byte would require a gather of the whole
@@ -135,8 +135,8 @@ impl Passing {
         }
         let header = content::header(logical, id)?;
         let len = header.len() as u64 + tensor.bytes;
-        let parts = || SeenContent::Parts(Box::new(ContentParts { header, tree: HashTree::new(len) }));
-        let SeenContent::Parts(parts) = content.get_or_init(parts) else { return Ok(()) };
+        let parts = || ContentDigestState::Parts(Box::new(ContentParts { header, tree: HashTree::new(len) }));
+        let ContentDigestState::Parts(parts) = content.get_or_init(parts) else { return Ok(()) };
         let at = parts.header.len() as u64 + at;
         parts.tree.add_piece(at, bytes, |at, rest| parts.read(logical, id, at, rest))
     }
@@ -146,8 +146,8 @@ impl Passing {
     pub fn contents(&self, logical: &Logical<'_>) -> Result<Vec<ContentDigest>> {
         let session = logical.stored().session();
         content::each_of(logical, |id| match self.contents[id.0 as usize].get() {
-            Some(SeenContent::Whole(digest)) => Ok(*digest),
-            Some(SeenContent::Parts(parts)) => {
+            Some(ContentDigestState::Whole(digest)) => Ok(*digest),
+            Some(ContentDigestState::Parts(parts)) => {
                 parts.tree.finish(session, |at, bytes| parts.read(logical, id, at, bytes))
             }
             None => {
