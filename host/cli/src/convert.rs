@@ -17,15 +17,15 @@ use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Runs the command and returns the exit code.
 pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> Result<u8> {
-    let (inputs, template) = ends(command)?;
+    let (inputs, template) = split_paths(command)?;
     let outputs = match &template {
         Template::Plain(output) => {
-            let report = one(command, &inputs[0], output, registry)?;
-            terminal::answer_beside(
+            let report = convert_one(command, &inputs[0], output, registry)?;
+            terminal::answer_outside_data(
                 is_pipe(output),
                 command.json,
                 || report.json(),
-                || said(command, &report),
+                || summary(command, &report),
             )?;
             return Ok(0);
         }
@@ -36,9 +36,9 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     for (input, output) in &outputs {
         // Each conversion has its own session, so that it counts its own progress.
         let session = session.child(session.threads, session.memory, session.rate);
-        match one(command, input, output, &registry.clone().with_session(session)) {
+        match convert_one(command, input, output, &registry.clone().with_session(session)) {
             Ok(report) if command.json => documents.push(report.json()),
-            Ok(report) => terminal::print(&said(command, &report))?,
+            Ok(report) => terminal::print(&summary(command, &report))?,
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
                 terminal::message("error", &format!("{}: {error}", places::shown(input)));
@@ -67,7 +67,7 @@ enum Template {
 }
 
 /// Splits the path arguments into the inputs, and the output path or output template.
-fn ends(command: &Convert) -> Result<(Vec<PathBuf>, Template)> {
+fn split_paths(command: &Convert) -> Result<(Vec<PathBuf>, Template)> {
     let mut inputs = command.paths.clone();
     if let Some(template) = &command.output_template {
         if inputs.iter().any(|input| is_pipe(input)) {
@@ -88,7 +88,7 @@ fn ends(command: &Convert) -> Result<(Vec<PathBuf>, Template)> {
         .hint("pass -O 'out/{stem}.safetensors', or -O out/ --to FORMAT"))
 }
 
-fn one(command: &Convert, input: &Path, output: &Path, registry: &Registry) -> Result<Report> {
+fn convert_one(command: &Convert, input: &Path, output: &Path, registry: &Registry) -> Result<Report> {
     if is_pipe(output) {
         check_piped(command)?;
     }
@@ -148,7 +148,7 @@ fn check_piped(command: &Convert) -> Result<()> {
 
 /// Returns the summary of a conversion. `--quiet` does not suppress the summary of a dry run,
 /// because the summary is the only result.
-fn said(command: &Convert, report: &Report) -> String {
+fn summary(command: &Convert, report: &Report) -> String {
     if command.quiet && !report.dry_run { String::new() } else { text(report) }
 }
 

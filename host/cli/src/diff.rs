@@ -2,7 +2,7 @@
 
 use super::args::Diff;
 use super::losses;
-use super::page::{PageFile, ShownDifferences, differences};
+use super::page::{DifferencesPage, PageFile, differences};
 use super::terminal::{self, counted, printable};
 use tensorferry::compare::{
     CompareRequest, ComparisonResult, Difference, DifferenceKind, Differences, MaxDiff, RecordDiff,
@@ -64,7 +64,7 @@ fn write(command: &Diff, page: PageFile, found: &ComparisonResult) -> Result<boo
     say("relative tolerance", command.rtol.map(|x| x.to_string()));
     let [a, b] = [&command.a, &command.b].map(|path| path.display().to_string());
     let title = format!("{a} and {b}: ferry diff");
-    let shown = ShownDifferences { sides: [a, b], found: found.json(), verdict: &verdict, facts };
+    let shown = DifferencesPage { sides: [a, b], found: found.json(), verdict: &verdict, facts };
     page.write(&title, &differences(shown))?;
     terminal::print_verdict(&verdict)?;
     Ok(found.is_within(limit))

@@ -101,7 +101,7 @@ fn name_nearest(mistake: &mut clap::Error) {
 /// flag that clap considers similar.
 fn name_flag(mistake: &mut clap::Error) {
     let Some(ContextValue::String(typed)) = mistake.get(ContextKind::InvalidArg) else { return };
-    let tip = ELSEWHERE.iter().find(|(flag, _)| flag == typed).map(|(_, tip)| StyledStr::from(*tip));
+    let tip = FOREIGN_FLAGS.iter().find(|(flag, _)| flag == typed).map(|(_, tip)| StyledStr::from(*tip));
     mistake.remove(ContextKind::Suggested);
     if let Some(tip) = tip {
         mistake.remove(ContextKind::SuggestedArg);
@@ -110,7 +110,7 @@ fn name_flag(mistake: &mut clap::Error) {
 }
 
 /// Flags of other programs, and the equivalent in ferry.
-const ELSEWHERE: [(&str, &str); 6] = [
+const FOREIGN_FLAGS: [(&str, &str); 6] = [
     ("--dtype", "convert dtypes with --step cast:DTYPE, as in --step cast:bf16"),
     ("--format", "set the output format with --to FORMAT, and the input format with --from FORMAT"),
     ("--input", "pass INPUT and OUTPUT without a flag"),

@@ -18,7 +18,7 @@ pub(super) fn answer(arguments: &[String], mistake: &clap::Error) -> Option<Erro
         _ => None,
     };
     match mistake.kind() {
-        ErrorKind::InvalidSubcommand => of_first_word(arguments, text(ContextKind::InvalidSubcommand)?),
+        ErrorKind::InvalidSubcommand => unknown_command(arguments, text(ContextKind::InvalidSubcommand)?),
         ErrorKind::ValueValidation => {
             let (flag, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
             let is_output = flag.starts_with("--output-option") && !value.contains('=');
@@ -32,7 +32,7 @@ pub(super) fn answer(arguments: &[String], mistake: &clap::Error) -> Option<Erro
 }
 
 /// Handles `ferry version`, `ferry model.bin` and `ferry model.bin model.safetensors`.
-fn of_first_word(arguments: &[String], first: &str) -> Option<Error> {
+fn unknown_command(arguments: &[String], first: &str) -> Option<Error> {
     let (options, words) = arguments.split_at(arguments.iter().position(|argument| argument == first)?);
     let unknown = Error::usage(format!("{first:?} is not a command"));
     if first == "version" {

@@ -31,18 +31,18 @@ use tensorferry_sdk::{
 
 /// Maximum number of lines printed without `--all`, including the losses above the text. The number
 /// is about one screen.
-const SCREEN: usize = 48;
+const MAX_SCREEN_LINES: usize = 48;
 /// Minimum and maximum number of tensors listed without `--all`. The actual number depends on the
 /// number of lines that remain on the screen.
-const SHOWN: std::ops::RangeInclusive<usize> = 5..=20;
+const LISTED_TENSORS: std::ops::RangeInclusive<usize> = 5..=20;
 /// Maximum number of lines in the list of dtypes.
 const MAX_DTYPES: usize = 6;
 /// Maximum number of characters of a metadata value.
-const MAX_OF_VALUE: usize = 100;
+const MAX_VALUE_CHARACTERS: usize = 100;
 /// Maximum number of lines in a wrapped list.
 const MAX_WRAPPED: usize = 3;
 
-pub(super) use page::{paged, title};
+pub(super) use page::{page_content, title};
 
 pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> Result<()> {
     if let Some(output) = &command.html {
@@ -77,7 +77,7 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
 pub(super) struct InspectedModel {
     pub(super) inspected: Inspected,
     model: ModelDescription,
-    hashed: Option<Hashed>,
+    hashed: Option<TensorDigests>,
     statistics: Option<ModelStatistics>,
 }
 
@@ -174,7 +174,7 @@ fn each_seen(
 }
 
 /// Computes the digests of all tensors if requested.
-fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<Hashed>> {
+fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<TensorDigests>> {
     let Some(algorithm) = command.digest.map(DigestName::algorithm) else { return Ok(None) };
     let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
     let digests = terminal::with_progress(session, false, |_| digests(&logical, algorithm))?;
@@ -199,7 +199,7 @@ fn dtype_name<'a>(catalog: &'a Catalog, tensor: &Tensor) -> &'a str {
     catalog.dtype_info(tensor.dtype).map_or("?", |info| info.name())
 }
 
-type Hashed = (Algorithm, Vec<ContentDigest>);
+type TensorDigests = (Algorithm, Vec<ContentDigest>);
 
 /// The JSON document that `--json` prints.
 #[derive(Serialize)]
@@ -369,7 +369,7 @@ fn text(seen: &InspectedModel, all: bool) -> String {
         section(&mut rest, "pickle globals (ferry never calls them)", lines.into_iter());
     }
     let taken = [&text, &rest].map(|part| part.lines().count()).iter().sum::<usize>() + seen.losses.len() + 2;
-    let room = SCREEN.saturating_sub(taken).clamp(*SHOWN.start(), *SHOWN.end());
+    let room = MAX_SCREEN_LINES.saturating_sub(taken).clamp(*LISTED_TENSORS.start(), *LISTED_TENSORS.end());
     let most = if all { usize::MAX } else { room };
     match statistics {
         Some(statistics) => text += &statistics::table(&statistics.tensors, most),
@@ -501,7 +501,7 @@ fn rows<'a>(catalog: &'a Catalog, weights: &'a [Composite], each: bool) -> Vec<T
     rows
 }
 
-fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&Hashed>) -> String {
+fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&TensorDigests>) -> String {
     let rows = rows(catalog, weights, most == usize::MAX || hashed.is_some());
     let name = |row: &TensorRow<'_>| match row {
         TensorRow::Tensor(_, tensor) => printable(&tensor.name),
@@ -518,7 +518,8 @@ fn table(catalog: &Catalog, weights: &[Composite], most: usize, hashed: Option<&
                     let _ = write!(line, "  {}", hex(&digests[*index]));
                 }
                 for (key, value) in &tensor.attributes {
-                    let value = printable(&line_of(value).chars().take(MAX_OF_VALUE).collect::<String>());
+                    let value =
+                        printable(&line_of(value).chars().take(MAX_VALUE_CHARACTERS).collect::<String>());
                     let _ = write!(line, "  {}={value}", printable(key));
                 }
                 line

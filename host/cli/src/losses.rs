@@ -11,11 +11,11 @@ const MAX_NAMES: usize = 8;
 /// Maximum number of lines to print, about one screen.
 const MAX_LINES: usize = 40;
 
-static ARE_ALL_SHOWN: AtomicBool = AtomicBool::new(false);
+static SHOWS_ALL: AtomicBool = AtomicBool::new(false);
 
 /// Sets the mode of `--losses`: from now on, every loss is printed on a separate line.
 pub(super) fn show_all() {
-    ARE_ALL_SHOWN.store(true, Ordering::Relaxed);
+    SHOWS_ALL.store(true, Ordering::Relaxed);
 }
 
 /// Prints the losses in groups, and then the notes, one per line.
@@ -35,7 +35,7 @@ pub(super) type LossLine = (String, String);
 pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, quiet: bool) -> Vec<LossLine> {
     let losses =
         losses.into_iter().filter(|loss| !quiet || Severity::named(&loss.severity) == Severity::Lost);
-    if ARE_ALL_SHOWN.load(Ordering::Relaxed) {
+    if SHOWS_ALL.load(Ordering::Relaxed) {
         return losses.map(|loss| line(&[loss])).collect();
     }
     let groups = grouped(losses, |loss| loss);

@@ -4,40 +4,40 @@
 //! | File | Contents |
 //! |---|---|
 //! | `model.rs` | the document of models: tensors as columns, description, statistics, state, losses |
-//! | `places.rs` | the location of each tensor in its file, if known |
+//! | `tensor_locations.rs` | the location of each tensor in its file, if known |
 //! | `heat.rs` | heat maps of matrices, read in slices |
-//! | `elsewhere.rs` | content that other formats cannot store, by their writers' capabilities |
+//! | `format_losses.rs` | content that other formats cannot store, by their writers' capabilities |
 //! | `records.rs` | the document of a dataset: its columns and some rows |
 //! | `sample.rs`, `pictures.rs` | distributions of the values in the first rows, and images |
 //! | `diff.rs` | the document of a comparison |
 //! | `output.rs` | the page as a file, written atomically |
 
 mod diff;
-mod elsewhere;
+mod format_losses;
 mod heat;
 mod model;
 mod output;
 mod pictures;
-mod places;
 mod records;
 mod sample;
+mod tensor_locations;
 
-pub(super) use diff::{ShownDifferences, differences};
+pub(super) use diff::{DifferencesPage, differences};
 pub(super) use heat::Heats;
-pub(super) use model::{ShownModel, compact, models};
+pub(super) use model::{ModelPage, compact, models};
 pub(super) use output::PageFile;
-pub(super) use records::{ShownRecords, records};
+pub(super) use records::{RecordsPage, records};
 
 use serde_json::Value;
 
 /// Converts an integer to JSON. An integer that JavaScript would round becomes a string.
-fn whole(number: u64) -> Value {
-    const MOST: u64 = (1 << 53) - 1;
-    if number <= MOST { number.into() } else { number.to_string().into() }
+fn js_integer(number: u64) -> Value {
+    const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+    if number <= MAX_SAFE_INTEGER { number.into() } else { number.to_string().into() }
 }
 
 /// Returns the first `most` characters of a string, and the total number of characters in the
 /// string.
-fn cut(text: &str, most: usize) -> (String, usize) {
+fn truncated(text: &str, most: usize) -> (String, usize) {
     (text.chars().take(most).collect(), text.chars().count())
 }

@@ -11,7 +11,7 @@ use tensorferry::Session;
 use tensorferry_sdk::{Error, Result};
 
 /// Time after a signal within which a run should end cleanly.
-const TO_END: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIME: Duration = Duration::from_secs(10);
 
 /// Installs signal handlers and raises the limit of open files to its maximum. After Ctrl-C, the
 /// run ends cleanly. After a second Ctrl-C or ten seconds, the process ends immediately. Writing
@@ -27,7 +27,7 @@ pub(super) fn prepare(session: &Session) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
     let watcher = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_some() {
-            std::thread::sleep(TO_END);
+            std::thread::sleep(SHUTDOWN_TIME);
             // Exits without running the destructors of libraries, because the destructors might
             // wait for the call that hangs.
             signal_hook::low_level::exit(130);

@@ -90,7 +90,7 @@ pub(super) fn answer<D: Serialize>(
 
 /// Prints the result of a command. If `is_taken` is true, standard output already contains data, so
 /// text is printed to stderr.
-pub(super) fn answer_beside<D: Serialize>(
+pub(super) fn answer_outside_data<D: Serialize>(
     is_taken: bool,
     as_json: bool,
     document: impl FnOnce() -> D,

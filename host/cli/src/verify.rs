@@ -31,13 +31,13 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     terminal::with_progress(session, quiet, |_| {
         registry.verify(&found.receipts, depth, |checked| printer.take(checked))
     })?;
-    printer.unnamed = unnamed(&command.outputs, &found.receipts, session);
+    printer.unlisted = unlisted(&command.outputs, &found.receipts, session);
     printer.end()
 }
 
 /// Returns the files below the named folders that no receipt lists. A folder without receipts is
 /// reported as a whole. Folders in object stores are not searched.
-fn unnamed(outputs: &[PathBuf], receipts: &[PathBuf], session: &Session) -> Vec<PathBuf> {
+fn unlisted(outputs: &[PathBuf], receipts: &[PathBuf], session: &Session) -> Vec<PathBuf> {
     let folders: Vec<&PathBuf> = outputs.iter().filter(|path| path.is_dir()).collect();
     let plain = |path: &Path| absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut named = HashSet::new();
@@ -79,7 +79,7 @@ struct VerdictPrinter {
     counts: [u64; Verdict::ALL.len()],
     unreadable: Option<Error>,
     /// Files that no receipt lists.
-    unnamed: Vec<PathBuf>,
+    unlisted: Vec<PathBuf>,
 }
 
 impl VerdictPrinter {
@@ -120,16 +120,15 @@ impl VerdictPrinter {
             let counts: serde_json::Map<String, Value> =
                 counts.into_iter().map(|(words, count)| (words.to_owned(), count.into())).collect();
             let is_ok = self.of(Verdict::Ok) == total;
-            let unnamed: Vec<_> = self.unnamed.iter().map(|path| path.display().to_string()).collect();
-            let document =
-                json!({ "ok": is_ok, "counts": counts, "outputs": self.records, "without_receipt": unnamed });
+            let unlisted: Vec<_> = self.unlisted.iter().map(|path| path.display().to_string()).collect();
+            let document = json!({ "ok": is_ok, "counts": counts, "outputs": self.records, "without_receipt": unlisted });
             terminal::print_json(&document)?;
         } else {
             let parts = counts.iter().filter(|(_, count)| *count > 0);
             let parts: Vec<String> = parts.map(|(words, count)| format!("{count} {words}")).collect();
             let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
-            if !self.unnamed.is_empty() {
-                terminal::print(&unnamed_line(&self.unnamed))?;
+            if !self.unlisted.is_empty() {
+                terminal::print(&unlisted_line(&self.unlisted))?;
             }
             terminal::print(&format!("{}{parts}\n", terminal::counted(total, "output")))?;
         }
@@ -153,7 +152,7 @@ impl VerdictPrinter {
     }
 }
 
-fn unnamed_line(files: &[PathBuf]) -> String {
+fn unlisted_line(files: &[PathBuf]) -> String {
     let names = listed(files.iter().map(|path| terminal::shown(path)), MAX_NAMED);
     format!("no receipt lists {}: {names}\n", terminal::counted(files.len() as u64, "file"))
 }

@@ -2,7 +2,7 @@
 //! contains the structure of the input, and requests the values of one tensor at a time.
 
 use super::args::{Inspect, View};
-use super::inspect::{InspectedModel, paged, title};
+use super::inspect::{InspectedModel, page_content, title};
 use super::page::{Heats, compact};
 use super::{losses, terminal};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(super) fn run(command: &View, registry: &Registry, session: &Session) -> Res
     let server = Server::bind(command.port).map_err(failed)?;
     let inspect = as_inspect(command);
     let (document, models) = session.install(|| {
-        paged(&inspect, &command.input, registry, session)?.document(&inspect, true, registry, session)
+        page_content(&inspect, &command.input, registry, session)?.document(&inspect, true, registry, session)
     })?;
     let losses: Vec<_> = models.iter().flat_map(|(_, seen)| seen.inspected.losses.iter().cloned()).collect();
     losses::report(&losses, &session.take_notes(), false);

@@ -30,7 +30,8 @@ pub(super) fn run(
     if command.json || source == WorkSource::Given {
         return done(&PieceEvents);
     }
-    let people = People { progress: Progress::new(false, command.quiet, false), totals: Mutex::default() };
+    let people =
+        TerminalListener { progress: Progress::new(false, command.quiet, false), totals: Mutex::default() };
     let code = done(&people);
     people.progress.finish();
     let sums = people.totals.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -39,12 +40,12 @@ pub(super) fn run(
 }
 
 /// Shows the progress of this worker's pieces to the user, and adds up the results of their jobs.
-struct People {
+struct TerminalListener {
     progress: Progress,
     totals: Mutex<Totals>,
 }
 
-impl EventListener for People {
+impl EventListener for TerminalListener {
     fn on_event(&self, event: &Event<'_>) {
         if let Event::PieceDone { totals, .. } = event {
             self.totals.lock().unwrap_or_else(PoisonError::into_inner).add(totals);

@@ -28,7 +28,7 @@ const MAX_SHOWN: usize = 60;
 /// Compares the records of two flows in order.
 pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
     let mut columns = columns(&a.schema(), &b.schema());
-    let (mut left, mut right) = (Rest::default(), Rest::default());
+    let (mut left, mut right) = (PendingRows::default(), PendingRows::default());
     let mut records = [0; 2];
     loop {
         let (one, other) = (left.fill(a)?, right.fill(b)?);
@@ -58,11 +58,11 @@ pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
 
 /// The rows of a flow that have been pulled but not compared yet.
 #[derive(Default)]
-struct Rest {
+struct PendingRows {
     batch: Option<RecordBatch>,
 }
 
-impl Rest {
+impl PendingRows {
     /// Pulls a batch if no rows are left. Returns the number of available rows, which is 0 at the
     /// end.
     fn fill(&mut self, flow: &mut dyn Flow) -> Result<usize> {

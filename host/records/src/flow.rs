@@ -69,7 +69,7 @@ pub fn batches() -> records::Batches {
 
 /// The fields and rows to read from every split.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct ReadSelection {
     /// The fields to read, as in a [`ScanRequest`]; `None` for all fields.
     pub columns: Option<Vec<FieldPath>>,
     /// Conditions that are true for every row that is needed. A reader may leave out all other
@@ -126,7 +126,7 @@ pub fn read<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
     splits: Vec<SplitRows>,
-    wanted: Wanted,
+    wanted: ReadSelection,
     session: &'a Session,
 ) -> Box<dyn Flow + 'a> {
     let schema = rows.set.schema();
@@ -167,7 +167,7 @@ fn start<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
     splits: Vec<SplitRows>,
-    wanted: Wanted,
+    wanted: ReadSelection,
     session: &'a Session,
 ) -> Receiver<Batches> {
     progress::begin(rows, splits.iter().map(|range| range.split), session);
@@ -202,13 +202,13 @@ fn ahead(session: &Session) -> usize {
 fn pull(
     rows: &Rows<'_>,
     range: SplitRows,
-    wanted: &Wanted,
+    wanted: &ReadSelection,
     session: &Session,
     send: &SyncSender<Result<RecordBatch>>,
 ) {
     let SplitRows { split, first_row, limit } = range;
     let known = rows.set.splits().get(split).and_then(|split| split.records);
-    let Wanted { columns, predicate } = wanted.clone();
+    let ReadSelection { columns, predicate } = wanted.clone();
     let expected = known.filter(|_| predicate.is_empty()).map(|known| {
         let from = known.saturating_sub(first_row);
         limit.map_or(from, |limit| limit.min(from))

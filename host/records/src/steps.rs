@@ -21,7 +21,7 @@ use super::flow::{Flow, Threads};
 use super::rows::Rows;
 use arrow_schema::SchemaRef;
 use narrowing::Narrowing;
-pub use narrowing::Narrows;
+pub use narrowing::Pushdown;
 use std::fmt;
 use tensorferry_core::context::session::Session;
 use tensorferry_sdk::{Error, Result, arrow_schema};
@@ -68,8 +68,8 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
     }
 
     /// Returns the rows and columns that a reader may leave out before this step.
-    fn narrows(&self) -> Narrows<'_> {
-        Narrows::All
+    fn pushdown(&self) -> Pushdown<'_> {
+        Pushdown::All
     }
 
     /// Returns whether the step's output is endless. `upstream` is true if the step's input is
@@ -142,7 +142,7 @@ impl<'a> Upstream<'a> {
             ([], Origin::Other(source)) => source.flow(),
             ([before @ .., last], origin) => {
                 if let Origin::Rows(rows) = origin
-                    && self.narrowing(rows).has_done(before.len(), last)
+                    && self.narrowing(rows).is_applied(before.len(), last)
                 {
                     return Self { before, ..self }.flow();
                 }

@@ -2,8 +2,8 @@
 //! reports the number of nulls, the number of values per row, and the range of the values. A survey
 //! decodes every record.
 
-pub mod close;
 pub mod distinct;
+pub mod value_statistics;
 
 use super::batch_bytes::batch_bytes;
 use super::flow::BATCH_ROWS;
@@ -14,7 +14,6 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, downcast_primitive_array,
 };
 use arrow_schema::{DataType, FieldRef};
-use close::CloseLook;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,6 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use tensorferry_core::context::session::Session;
 use tensorferry_sdk::records::{Batches, from_stream};
 use tensorferry_sdk::{Context, Result, arrow_array, arrow_schema};
+use value_statistics::ValueStatistics;
 
 /// Statistics of an input's rows.
 #[derive(Debug, Clone)]
@@ -43,18 +43,18 @@ pub struct ColumnSurvey {
     pub missing: u64,
     /// The distribution of the number of values in a row, for rows that are not null. A row of a
     /// column without lists always has one value.
-    pub lengths: Spread,
+    pub lengths: LengthStatistics,
     /// The distribution of the lengths in bytes, for strings and binary values.
-    pub sizes: Spread,
+    pub sizes: LengthStatistics,
     /// The range of the values, if the values are numbers.
     pub range: ValueRange,
     /// The results of a close look at the values, if the caller requested a close look.
-    pub close: Option<CloseLook>,
+    pub detail: Option<ValueStatistics>,
 }
 
 /// The distribution of lengths.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Spread {
+pub struct LengthStatistics {
     /// Number of lengths.
     pub count: u64,
     pub min: u64,
@@ -66,7 +66,7 @@ pub struct Spread {
     pub up_to: BTreeMap<u64, u64>,
 }
 
-impl Spread {
+impl LengthStatistics {
     /// Returns the distribution of these lengths. The lengths are first counted in an array,
     /// because a map access for each length would take as long as decoding the row.
     fn of(lens: impl Iterator<Item = u64>) -> Self {
@@ -152,30 +152,30 @@ impl ValueRange {
 /// examined.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// Decodes all rows. The splits are decoded in parallel. If `closely` is set, also computes the
-/// [`CloseLook`] of each column. If there are several errors, returns the first error in the order
+/// Decodes all rows. The splits are decoded in parallel. If `in_detail` is set, also computes the
+/// [`ValueStatistics`] of each column. If there are several errors, returns the first error in the order
 /// of the input.
-pub fn survey(rows: &Rows<'_>, closely: bool, session: &Session) -> Result<Survey> {
+pub fn survey(rows: &Rows<'_>, in_detail: bool, session: &Session) -> Result<Survey> {
     let splits = 0..rows.set.splits().len();
     progress::begin(rows, splits.clone(), session);
     // The distinct values of each split are merged as soon as the split ends, so that memory
     // contains at most one set per thread. The order of merging does not matter.
-    let distinct: Mutex<Vec<CloseLook>> = Mutex::default();
+    let distinct: Mutex<Vec<ValueStatistics>> = Mutex::default();
     let of_split = |split| {
-        let mut found = survey_split(rows, split, closely, session).map_err(|error| (split, error))?;
+        let mut found = survey_split(rows, split, in_detail, session).map_err(|error| (split, error))?;
         let mut all = distinct.lock().unwrap_or_else(PoisonError::into_inner);
-        all.resize_with(found.columns.len(), CloseLook::default);
+        all.resize_with(found.columns.len(), ValueStatistics::default);
         for (all, column) in all.iter_mut().zip(&mut found.columns) {
-            let of_split = column.close.as_mut().and_then(|close| close.distinct.take());
-            all.merge(CloseLook { distinct: of_split, ..CloseLook::default() });
+            let of_split = column.detail.as_mut().and_then(|detail| detail.distinct.take());
+            all.merge(ValueStatistics { distinct: of_split, ..ValueStatistics::default() });
         }
         Ok(found)
     };
     let found: Vec<Result<Survey, (usize, _)>> = splits.into_par_iter().map(of_split).collect();
-    let mut all = Survey::empty(rows, closely);
+    let mut all = Survey::empty(rows, in_detail);
     let distinct = distinct.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (column, distinct) in all.columns.iter_mut().zip(distinct) {
-        column.close.iter_mut().for_each(|close| close.merge(distinct.clone()));
+        column.detail.iter_mut().for_each(|detail| detail.merge(distinct.clone()));
     }
     for found in found {
         let found = found.map_err(|(_, error)| error)?;
@@ -186,16 +186,16 @@ pub fn survey(rows: &Rows<'_>, closely: bool, session: &Session) -> Result<Surve
             column.lengths.merge(&other.lengths);
             column.sizes.merge(&other.sizes);
             column.range.merge(&other.range);
-            if let (Some(close), Some(other)) = (&mut column.close, &other.close) {
-                close.merge(other.clone());
+            if let (Some(detail), Some(other)) = (&mut column.detail, &other.detail) {
+                detail.merge(other.clone());
             }
         }
     }
     Ok(all)
 }
 
-fn survey_split(rows: &Rows<'_>, split: usize, closely: bool, session: &Session) -> Result<Survey> {
-    let mut survey = Survey::empty(rows, closely);
+fn survey_split(rows: &Rows<'_>, split: usize, in_detail: bool, session: &Session) -> Result<Survey> {
+    let mut survey = Survey::empty(rows, in_detail);
     let mut progress = SplitProgress::new(rows, split, session);
     let batches = Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES };
     for batch in rows.set.stream(split, &batches).map_err(|e| rows.place(e))? {
@@ -209,14 +209,14 @@ fn survey_split(rows: &Rows<'_>, split: usize, closely: bool, session: &Session)
 }
 
 impl Survey {
-    fn empty(rows: &Rows<'_>, closely: bool) -> Self {
+    fn empty(rows: &Rows<'_>, in_detail: bool) -> Self {
         let column = |field: &FieldRef| ColumnSurvey {
             field: field.clone(),
             missing: 0,
-            lengths: Spread::default(),
-            sizes: Spread::default(),
+            lengths: LengthStatistics::default(),
+            sizes: LengthStatistics::default(),
             range: ValueRange::default(),
-            close: closely.then(CloseLook::default),
+            detail: in_detail.then(ValueStatistics::default),
         };
         let columns = rows.set.schema().fields().iter().map(column).collect();
         Self { records: 0, bytes: 0, columns }
@@ -261,8 +261,8 @@ impl ColumnSurvey {
     /// Adds the values inside all lists to the statistics.
     fn add_values(&mut self, values: &ArrayRef) {
         let values: &dyn Array = values.as_ref();
-        if let Some(close) = &mut self.close {
-            close.add(values);
+        if let Some(detail) = &mut self.detail {
+            detail.add(values);
         }
         match values.data_type() {
             DataType::List(_) => self.add_values(values.as_list::<i32>().values()),
@@ -295,14 +295,14 @@ impl ColumnSurvey {
 
 /// Returns the distribution of the lengths of rows, which are given by their offsets. Null rows are
 /// excluded.
-fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> Spread {
+fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> LengthStatistics {
     let len = |pair: &[O]| -> u64 {
         let [start, end] = [pair[0], pair[1]].map(|at| at.try_into().unwrap_or(0));
         end - start
     };
     match array.nulls() {
-        None => Spread::of(offsets.windows(2).map(len)),
-        Some(nulls) => Spread::of(nulls.valid_indices().map(|row| len(&offsets[row..row + 2]))),
+        None => LengthStatistics::of(offsets.windows(2).map(len)),
+        Some(nulls) => LengthStatistics::of(nulls.valid_indices().map(|row| len(&offsets[row..row + 2]))),
     }
 }
 

@@ -9,7 +9,7 @@ use super::batch_bytes::Measure;
 use super::digest::RowHasher;
 use super::flow::Flow;
 use arrow_array::RecordBatch;
-use pieces::{PieceCollector, RecordPiece, Run, divided};
+use pieces::{FileDistribution, PieceCollector, RecordPiece, divided};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -76,7 +76,7 @@ pub fn write(
         session,
         stage,
         roll,
-        most_of_piece: most_of_piece(plan, session)?,
+        max_piece_bytes: max_piece_bytes(plan, session)?,
         hasher: Mutex::new(hasher),
         state: Mutex::default(),
         turn: Condvar::new(),
@@ -90,9 +90,9 @@ pub fn write(
     }
     let piece = piece_bytes(plan.group(), session.memory);
     let run = match roll {
-        None => Run::dealt(paths.len(), rows),
-        Some(Roll::Rows(rows)) => Run::Rolled(rows.max(1)),
-        Some(Roll::Bytes(_)) => Run::Rolled(u64::MAX),
+        None => FileDistribution::over_files(paths.len(), rows),
+        Some(Roll::Rows(rows)) => FileDistribution::Rolled(rows.max(1)),
+        Some(Roll::Bytes(_)) => FileDistribution::Rolled(u64::MAX),
     };
     let is_exact = matches!(roll, Some(Roll::Bytes(_)));
     let mut collector = PieceCollector::new(run, Group { bytes: piece, ..plan.group() }, is_exact, measure);
@@ -146,9 +146,9 @@ fn seal(
 
 /// Returns the bytes that `push` writes, or an error if the session is canceled.
 fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<()>) -> Result<Vec<u8>> {
-    struct Pushed<'a>(Vec<u8>, &'a Session);
+    struct CollectingSink<'a>(Vec<u8>, &'a Session);
 
-    impl ByteSink for Pushed<'_> {
+    impl ByteSink for CollectingSink<'_> {
         fn write(&mut self, bytes: &[u8]) -> Result<()> {
             self.1.check_cancelled()?;
             self.0.extend_from_slice(bytes);
@@ -156,7 +156,7 @@ fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<(
         }
     }
 
-    let mut pushed = Pushed(Vec::new(), session);
+    let mut pushed = CollectingSink(Vec::new(), session);
     push(&mut pushed)?;
     Ok(pushed.0)
 }
@@ -170,7 +170,7 @@ fn piece_bytes(asked: Group, memory: u64) -> u64 {
 /// Returns the maximum length of an encoded piece that fits in a file. Returns `None` if file
 /// lengths are not limited. Also returns `None` if the writer requests pieces that are longer than
 /// a file, so that each piece gets its own file.
-fn most_of_piece(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u64>> {
+fn max_piece_bytes(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u64>> {
     let Some(Roll::Bytes(most)) = plan.roll().filter(|_| plan.files().is_empty()) else { return Ok(None) };
     if plan.group().bytes > most {
         return Ok(None);
@@ -230,7 +230,7 @@ struct PieceWriter<'a> {
     stage: &'a dyn Staging,
     roll: Option<Roll>,
     /// Maximum length of an encoded piece. Longer pieces are divided.
-    most_of_piece: Option<u64>,
+    max_piece_bytes: Option<u64>,
     hasher: Mutex<Option<&'a mut RowHasher>>,
     state: Mutex<WriterState>,
     turn: Condvar,
@@ -310,13 +310,13 @@ impl WriterState {
 
 /// The position of a piece in its file.
 #[derive(Clone)]
-struct Begin {
+struct PiecePosition {
     path: String,
     file: Arc<OutputBytes>,
     offset: u64,
 }
 
-impl Begin {
+impl PiecePosition {
     fn put(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.file.write_all_at(bytes, at).map_err(|e| e.file(&self.path))
     }
@@ -347,7 +347,7 @@ impl<'a> PieceWriter<'a> {
         let head = collected(self.session, |output| self.plan.begin(state.files.len(), output))?;
         let shape = FileShape { is_kept: path.starts_with(ROLLING), ..FileShape::default() };
         let file = Arc::new(self.stage.create_in(self.pool.as_ref(), state.files.len(), &path, shape)?);
-        let begin = Begin { file, path: path.clone(), offset: 0 };
+        let begin = PiecePosition { file, path: path.clone(), offset: 0 };
         begin.put(0, &head)?;
         let end = head.len() as u64;
         state.files.push(FileState { path, file: Some(begin.file), end, pieces: Vec::new() });
@@ -436,13 +436,15 @@ impl<'a> PieceWriter<'a> {
         let RecordPiece { place, file, batches } = piece;
         let mut output = PieceOutput { writer: self, place, file, begin: None, written: 0, waiting };
         let encoded = self.encode_to(&mut output, batches);
-        if let (Ok(piece), Some(most)) = (&encoded, self.most_of_piece)
+        if let (Ok(piece), Some(most)) = (&encoded, self.max_piece_bytes)
             && piece.is_divisible(most)
         {
             let parts = self.encode_parts(&output, piece, most);
             return self.put_parts(place, file, parts);
         }
-        let Some(begins) = self.placed(place, file, encoded.map(|piece| vec![piece]))? else { return Ok(()) };
+        let Some(begins) = self.wait_for_positions(place, file, encoded.map(|piece| vec![piece]))? else {
+            return Ok(());
+        };
         output.begin = begins.into_iter().next();
         output.flush().map(drop)
     }
@@ -491,7 +493,7 @@ impl<'a> PieceWriter<'a> {
             }
             Err(error) => (Err(error), Vec::new()),
         };
-        let Some(begins) = self.placed(place, file, pieces)? else { return Ok(()) };
+        let Some(begins) = self.wait_for_positions(place, file, pieces)? else { return Ok(()) };
         for (begin, mut bytes) in begins.into_iter().zip(bytes) {
             let begin = Some(begin);
             let mut output =
@@ -503,23 +505,23 @@ impl<'a> PieceWriter<'a> {
 
     /// Returns the position of a piece in its file, if all previous pieces are complete. In rolled
     /// files, the position depends on the length of the piece and is not known yet.
-    fn begin_of(&self, place: u64, file: usize) -> Option<Begin> {
+    fn position_of(&self, place: u64, file: usize) -> Option<PiecePosition> {
         let state = self.state();
         if state.next != place || self.roll.is_some() {
             return None;
         }
         let of = state.files.get(file)?;
-        Some(Begin { path: of.path.clone(), file: of.file.clone()?, offset: of.end })
+        Some(PiecePosition { path: of.path.clone(), file: of.file.clone()?, offset: of.end })
     }
 
     /// Waits until all previous pieces have a position. Then assigns positions to this piece or to
     /// all of its parts.
-    fn placed(
+    fn wait_for_positions(
         &self,
         place: u64,
         file: usize,
         encoded: Result<Vec<EncodedPiece>>,
-    ) -> Result<Option<Vec<Begin>>> {
+    ) -> Result<Option<Vec<PiecePosition>>> {
         let mut state = self.state();
         while state.next != place && !state.is_stopped {
             state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -529,7 +531,7 @@ impl<'a> PieceWriter<'a> {
         }
         let mut begins = Vec::new();
         for piece in encoded? {
-            begins.extend(self.place(&mut state, file, piece)?);
+            begins.extend(self.assign_position(&mut state, file, piece)?);
         }
         state.next += 1;
         self.turn.notify_all();
@@ -537,7 +539,12 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// Assigns the next position in its file to a piece.
-    fn place(&self, state: &mut WriterState, file: usize, piece: EncodedPiece) -> Result<Option<Begin>> {
+    fn assign_position(
+        &self,
+        state: &mut WriterState,
+        file: usize,
+        piece: EncodedPiece,
+    ) -> Result<Option<PiecePosition>> {
         let EncodedPiece { batches, len, note, losses } = piece;
         let file = match self.roll {
             None => file,
@@ -557,7 +564,7 @@ impl<'a> PieceWriter<'a> {
         let offset = of.end;
         of.end += len;
         of.pieces.push(PlacedPiece { offset, len, rows, note });
-        let begin = of.file.clone().map(|file| Begin { path: of.path.clone(), file, offset });
+        let begin = of.file.clone().map(|file| PiecePosition { path: of.path.clone(), file, offset });
         state.lost_rows.resize(state.files.len(), 0);
         for loss in losses {
             if is_of_row(&loss, &batches) {
@@ -610,7 +617,7 @@ struct PieceOutput<'a, 'w> {
     place: u64,
     file: usize,
     /// The position of the piece, once it is known.
-    begin: Option<Begin>,
+    begin: Option<PiecePosition>,
     /// Number of bytes of the piece that have been written.
     written: u64,
     /// The bytes of the piece that follow the written bytes.
@@ -650,7 +657,7 @@ impl ByteSink for PieceOutput<'_, '_> {
         self.writer.session.check_cancelled()?;
         if self.waiting.len() + bytes.len() >= MIN_WRITE_BYTES {
             if self.begin.is_none() {
-                self.begin = self.writer.begin_of(self.place, self.file);
+                self.begin = self.writer.position_of(self.place, self.file);
             }
             if self.flush()? && self.put(bytes)? {
                 return Ok(());

@@ -5,13 +5,13 @@ pub use tensorferry_records::cells::{CellColumn, cells};
 pub use tensorferry_records::flow::Flow;
 pub use tensorferry_records::index::{beside, index};
 pub use tensorferry_records::lines::{write_flow, write_lines};
+pub use tensorferry_records::number_text::number_text;
 pub use tensorferry_records::rows::{Rows, open, read_once, refusal};
 pub use tensorferry_records::schema_file::{column, schema_file, type_and_shape};
-pub use tensorferry_records::shown::shown;
 use tensorferry_records::steps::RecordAction;
 pub use tensorferry_records::steps::{Origin, make};
-pub use tensorferry_records::survey::close::CloseLook;
-pub use tensorferry_records::survey::{ColumnSurvey, Spread, Survey, survey};
+pub use tensorferry_records::survey::value_statistics::ValueStatistics;
+pub use tensorferry_records::survey::{ColumnSurvey, LengthStatistics, Survey, survey};
 use tensorferry_sdk::Result;
 use tensorferry_tensors::steps::Step;
 

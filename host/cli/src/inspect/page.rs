@@ -2,7 +2,7 @@
 
 use super::{InspectedModel, description, each_seen, hex, is_folder, records};
 use crate::args::Inspect;
-use crate::page::{Heats, PageFile, ShownModel, models};
+use crate::page::{Heats, ModelPage, PageFile, models};
 use crate::{losses, pipes, terminal};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use tensorferry::{Registry, Session, places};
 use tensorferry_sdk::{ErrorKind, Purpose, Result};
 
 /// The content of a page.
-pub(crate) enum Paged {
+pub(crate) enum PageContent {
     /// The models of the input. If the input is a folder with several models, each model is stored
     /// with the name of its subfolder.
     Models(Vec<(Option<String>, InspectedModel)>),
@@ -23,12 +23,12 @@ pub(crate) enum Paged {
 }
 
 /// Reads an input for display on a page.
-pub(crate) fn paged(
+pub(crate) fn page_content(
     command: &Inspect,
     input: &Path,
     registry: &Registry,
     session: &Session,
-) -> Result<Paged> {
+) -> Result<PageContent> {
     let look = command.reader.look(Purpose::SHOW);
     let found = match registry.find(input, look.choice()) {
         Err(error) if error.kind() == ErrorKind::Unsupported && is_folder(input, session) => {
@@ -37,17 +37,17 @@ pub(crate) fn paged(
                 return Err(error);
             }
             let models = each_seen(command, models, session)?;
-            return Ok(Paged::Models(
+            return Ok(PageContent::Models(
                 models.into_iter().map(|(folder, seen)| (Some(folder), seen)).collect(),
             ));
         }
         found => found?,
     };
     if holds_records(&found.format.description) {
-        return records::page(command, &title(command), &found, session).map(Paged::Records);
+        return records::page(command, &title(command), &found, session).map(PageContent::Records);
     }
     let seen = InspectedModel::new(command, registry.inspect_found(&found, look)?, session)?;
-    Ok(Paged::Models(vec![(None, seen)]))
+    Ok(PageContent::Models(vec![(None, seen)]))
 }
 
 /// Returns the title of the page: the last component of the input's path.
@@ -63,7 +63,7 @@ pub(crate) fn title(command: &Inspect) -> String {
     if name.is_empty() { places::shown(&command.input) } else { name }
 }
 
-impl Paged {
+impl PageContent {
     /// Returns the JSON document of the page. If `is_live` is true, the page requests values from a
     /// server.
     pub(crate) fn document(
@@ -86,7 +86,7 @@ impl Paged {
                 }
                 None => BTreeMap::new(),
             };
-            Ok(ShownModel {
+            Ok(ModelPage {
                 folder: folder.as_deref(),
                 inspected,
                 description: model,
@@ -109,12 +109,12 @@ impl Paged {
 pub(super) fn write(command: &Inspect, output: &Path, registry: &Registry, session: &Session) -> Result<()> {
     let page = PageFile::at(output, command.force)?;
     let piped = pipes::input(&command.input)?;
-    let paged = paged(command, &piped.path, registry, session)?;
-    if let Paged::Models(models) = &paged {
+    let page_content = page_content(command, &piped.path, registry, session)?;
+    if let PageContent::Models(models) = &page_content {
         let losses = models.iter().flat_map(|(_, seen)| seen.inspected.losses.iter().cloned());
         losses::report(&losses.collect::<Vec<_>>(), &session.take_notes(), false);
     }
-    let (document, models) = paged.document(command, false, registry, session)?;
+    let (document, models) = page_content.document(command, false, registry, session)?;
     let bytes = page.write(&format!("{}: ferry inspect", title(command)), &document)?;
     terminal::print(&format!("wrote {}: {}\n", terminal::shown(output), terminal::bytes(bytes)))?;
     models

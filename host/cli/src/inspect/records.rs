@@ -3,7 +3,7 @@
 use super::statistics;
 use crate::args::Inspect;
 use crate::losses;
-use crate::page::{ShownRecords, records as page_of};
+use crate::page::{RecordsPage, records as page_of};
 use crate::terminal::{self, counted, printable};
 use globset::GlobSet;
 use serde_json::{Value, json};
@@ -12,7 +12,8 @@ use tensorferry::formats::globs;
 use tensorferry::inspect::FoundInput;
 use tensorferry::request::Part;
 use tensorferry::rows::{
-    self, CloseLook, ColumnSurvey, Rows, Spread, Survey, column, schema_file, shown, survey, type_and_shape,
+    self, ColumnSurvey, LengthStatistics, Rows, Survey, ValueStatistics, column, number_text, schema_file,
+    survey, type_and_shape,
 };
 use tensorferry::{LossRecord, Session};
 use tensorferry_sdk::arrow_schema::{DataType, Schema, TimeUnit};
@@ -81,7 +82,7 @@ pub(super) fn page(
     let losses = rows.losses()?;
     losses::report(&losses, &session.take_notes(), false);
     let columns = survey.columns.iter().map(column_record).collect();
-    let shown = ShownRecords { rows: &rows, survey: &survey, columns, losses: &losses };
+    let shown = RecordsPage { rows: &rows, survey: &survey, columns, losses: &losses };
     let document = page_of(title, shown, session)?;
     rows.close()?;
     Ok(document)
@@ -129,25 +130,25 @@ fn column_record(found: &ColumnSurvey) -> Value {
     if found.range.nan > 0 {
         record["nan"] = found.range.nan.into();
     }
-    if let Some(close) = &found.close {
-        record["stats"] = close_record(found, close);
+    if let Some(detail) = &found.detail {
+        record["stats"] = detail_record(found, detail);
     }
     record
 }
 
 /// Returns the statistics of a column. For a column of times, the mean is a time, and the standard
 /// deviation is a number of seconds.
-fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
+fn detail_record(found: &ColumnSurvey, detail: &ValueStatistics) -> Value {
     let mut record = json!({});
-    if let Some(distinct) = &close.distinct {
+    if let Some(distinct) = &detail.distinct {
         record["distinct"] = distinct.count().into();
         record["distinct_is_exact"] = distinct.is_exact().into();
     }
-    if let Some((is, is_not)) = close.truths {
+    if let Some((is, is_not)) = detail.truths {
         record["true"] = is.into();
         record["false"] = is_not.into();
     }
-    if let Some((mean, deviation)) = moments(found, close) {
+    if let Some((mean, deviation)) = moments(found, detail) {
         record["mean"] = mean;
         record["std"] = deviation;
     }
@@ -156,8 +157,8 @@ fn close_record(found: &ColumnSurvey, close: &CloseLook) -> Value {
 
 /// Returns the mean and the standard deviation. For decimals, the mean and the deviation are
 /// numbers. For times, the mean is a time and the deviation is a number of seconds.
-fn moments(found: &ColumnSurvey, close: &CloseLook) -> Option<(Value, Value)> {
-    let (mean, deviation) = (close.mean()?, close.deviation()?);
+fn moments(found: &ColumnSurvey, detail: &ValueStatistics) -> Option<(Value, Value)> {
+    let (mean, deviation) = (detail.mean()?, detail.deviation()?);
     let data_type = type_and_shape(found.field.data_type()).0;
     let float = |n: f64| if n.is_finite() { json!(n) } else { Value::from(n.to_string()) };
     if let Some(scale) = decimal_scale(data_type) {
@@ -170,7 +171,7 @@ fn moments(found: &ColumnSurvey, close: &CloseLook) -> Option<(Value, Value)> {
                 clippy::cast_possible_truncation,
                 reason = "the mean is between two integers of the column"
             )]
-            let shown = shown(data_type, mean.round() as i128)?;
+            let shown = number_text(data_type, mean.round() as i128)?;
             Some((shown.into(), float(deviation * unit)))
         }
         (true, None) => None,
@@ -210,7 +211,7 @@ fn has_lists(found: &ColumnSurvey) -> bool {
     !type_and_shape(found.field.data_type()).1.is_empty()
 }
 
-fn spread(spread: &Spread) -> Value {
+fn spread(spread: &LengthStatistics) -> Value {
     json!({ "min": spread.min, "mean": spread.mean(), "max": spread.max, "total": spread.total, "up_to": spread.up_to })
 }
 
@@ -219,7 +220,7 @@ fn extremes(found: &ColumnSurvey) -> Option<(Value, Value)> {
     let range = &found.range;
     // An integer that JSON readers would round becomes a string, as in protobuf's JSON mapping.
     let plain = |n: i128| i64::try_from(n).map_or_else(|_| Value::from(n.to_string()), Value::from);
-    let integer = |n: i128| shown(found.field.data_type(), n).map_or_else(|| plain(n), Value::from);
+    let integer = |n: i128| number_text(found.field.data_type(), n).map_or_else(|| plain(n), Value::from);
     let float = |n: f64| if n.is_finite() { json!(n) } else { Value::from(n.to_string()) };
     let integers = range.integers.map(|(min, max)| (integer(min), integer(max)));
     integers.or_else(|| range.floats.map(|(min, max)| (float(min), float(max))))
@@ -270,30 +271,30 @@ fn facts(found: &ColumnSurvey) -> Vec<String> {
     if found.range.nan > 0 {
         facts.push(format!("{} NaN", found.range.nan));
     }
-    if let Some(close) = &found.close {
-        facts.extend(close_facts(found, close));
+    if let Some(detail) = &found.detail {
+        facts.extend(detail_facts(found, detail));
     }
     facts
 }
 
-fn close_facts(found: &ColumnSurvey, close: &CloseLook) -> Vec<String> {
+fn detail_facts(found: &ColumnSurvey, detail: &ValueStatistics) -> Vec<String> {
     let mut facts = Vec::new();
-    if let Some((is, is_not)) = close.truths {
+    if let Some((is, is_not)) = detail.truths {
         facts.push(format!("{is} true, {is_not} false"));
-    } else if let Some((mean, deviation)) = moments(found, close) {
+    } else if let Some((mean, deviation)) = moments(found, detail) {
         let is_time = mean.is_string();
         let short = |value: &Value| value.as_f64().map_or_else(|| plain(value), statistics::short);
         let unit = if is_time { " s" } else { "" };
         facts.push(format!("mean {}, std {}{unit}", short(&mean), short(&deviation)));
     }
-    if let Some(distinct) = &close.distinct {
+    if let Some(distinct) = &detail.distinct {
         let about = if distinct.is_exact() { "" } else { "about " };
         facts.push(format!("{about}{} distinct", distinct.count()));
     }
     facts
 }
 
-fn between(spread: &Spread) -> String {
+fn between(spread: &LengthStatistics) -> String {
     if spread.min == spread.max {
         return spread.min.to_string();
     }

@@ -1,13 +1,13 @@
 //! The page document of a comparison: the differences as in `diff --json`, largest first.
 
-use super::cut;
+use super::truncated;
 use serde_json::{Value, json};
 
 /// Maximum number of characters of a value.
-const MAX_OF_VALUE: usize = 2_000;
+const MAX_VALUE_CHARACTERS: usize = 2_000;
 
 /// A comparison and its result, as shown on a page.
-pub(crate) struct ShownDifferences<'a> {
+pub(crate) struct DifferencesPage<'a> {
     /// The two inputs, as the user named them.
     pub(crate) sides: [String; 2],
     /// The JSON document that `diff --json` prints.
@@ -18,8 +18,8 @@ pub(crate) struct ShownDifferences<'a> {
     pub(crate) facts: Vec<(&'static str, String)>,
 }
 
-pub(crate) fn differences(shown: ShownDifferences<'_>) -> Value {
-    let ShownDifferences { sides: [a, b], mut found, verdict, mut facts } = shown;
+pub(crate) fn differences(shown: DifferencesPage<'_>) -> Value {
+    let DifferencesPage { sides: [a, b], mut found, verdict, mut facts } = shown;
     for (key, words) in [("tensors", "tensors in A"), ("columns", "columns in A or B")] {
         facts.extend(found[key].as_u64().map(|count| (words, count.to_string())));
     }
@@ -30,7 +30,7 @@ pub(crate) fn differences(shown: ShownDifferences<'_>) -> Value {
     for difference in all.as_array_mut().into_iter().flatten() {
         for side in ["a", "b"] {
             if let Some(text) = difference[side].as_str() {
-                difference[side] = cut(text, MAX_OF_VALUE).0.into();
+                difference[side] = truncated(text, MAX_VALUE_CHARACTERS).0.into();
             } else if difference[side].is_null()
                 && let Some(difference) = difference.as_object_mut()
             {

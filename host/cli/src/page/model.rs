@@ -2,8 +2,8 @@
 //! the document stores them as columns. For each tensor, it contains a few numbers and the part of
 //! the name that differs from the previous name.
 
-use super::places::Places;
-use super::{cut, elsewhere, whole};
+use super::tensor_locations::TensorLocations;
+use super::{format_losses, js_integer, truncated};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 use tensorferry::describe::ModelDescription;
@@ -11,11 +11,11 @@ use tensorferry::inspect::{Inspected, outline};
 use tensorferry::statistics::{Finding, ModelStatistics};
 use tensorferry::{LossRecord, Registry};
 use tensorferry_page::shared_beginnings;
-use tensorferry_sdk::Value as Said;
+use tensorferry_sdk::Value as MetadataValue;
 
 /// Maximum number of characters of a metadata value. The metadata value of a tokenizer may be
 /// several megabytes long.
-const MAX_OF_VALUE: usize = 2_000;
+const MAX_VALUE_CHARACTERS: usize = 2_000;
 /// Maximum number of items of a list in the model's state.
 const MAX_ITEMS: usize = 200;
 /// Maximum number of values in the model's whole state.
@@ -24,7 +24,7 @@ const MAX_STATE: usize = 100_000;
 const MAX_HISTOGRAMS: usize = 10_000;
 
 /// A model, and all facts that a page shows about it.
-pub(crate) struct ShownModel<'a> {
+pub(crate) struct ModelPage<'a> {
     /// Subfolder that contains the model, if the input contains several models.
     pub(crate) folder: Option<&'a str>,
     pub(crate) inspected: &'a Inspected,
@@ -41,16 +41,16 @@ pub(crate) struct ShownModel<'a> {
 
 /// Returns the document for a page of models. If `is_live` is true, the page requests the values of
 /// a tensor from a server.
-pub(crate) fn models(title: &str, shown: &[ShownModel<'_>], is_live: bool, registry: &Registry) -> Value {
+pub(crate) fn models(title: &str, shown: &[ModelPage<'_>], is_live: bool, registry: &Registry) -> Value {
     let models: Vec<Value> = shown.iter().map(|one| model(one, registry)).collect();
     json!({ "kind": "model", "version": env!("CARGO_PKG_VERSION"), "title": title, "live": is_live, "models": models })
 }
 
-fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
+fn model(shown: &ModelPage<'_>, registry: &Registry) -> Value {
     let Inspected { input, catalog, losses } = shown.inspected;
-    let places = Places::of(shown.inspected);
-    let mut dtypes = Numbered::default();
-    let mut shapes = Numbered::default();
+    let locations = TensorLocations::of(shown.inspected);
+    let mut dtypes = ValueIndex::default();
+    let mut shapes = ValueIndex::default();
     // The dtype with the most bytes is assigned the first color.
     let mut by_size: Vec<_> = shown.description.count.dtypes.iter().collect();
     by_size.sort_by_key(|(_, count)| std::cmp::Reverse(count.bytes));
@@ -66,7 +66,14 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
     let attributed = tensors.iter().enumerate().filter(|(_, tensor)| !tensor.attributes.is_empty());
     let attributes: BTreeMap<usize, Map<String, Value>> = attributed
         .map(|(at, tensor)| {
-            (at, tensor.attributes.iter().map(|(key, value)| (key.clone(), said(value).0.into())).collect())
+            (
+                at,
+                tensor
+                    .attributes
+                    .iter()
+                    .map(|(key, value)| (key.clone(), value_text(value).0.into()))
+                    .collect(),
+            )
         })
         .collect();
     let by_name: HashMap<&str, usize> =
@@ -76,22 +83,22 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
         "folder": shown.folder,
         "format": input.format.description.id,
         "format_title": input.format.description.title,
-        "parameters": whole(shown.description.count.parameters),
-        "bytes": whole(tensors.iter().map(|tensor| tensor.bytes).fold(0, u64::saturating_add)),
+        "parameters": js_integer(shown.description.count.parameters),
+        "bytes": js_integer(tensors.iter().map(|tensor| tensor.bytes).fold(0, u64::saturating_add)),
         "facts": shown.facts.iter().filter_map(|line| line.split_once(": ")).collect::<Vec<_>>(),
-        "files": places.files,
+        "files": locations.files,
         "dtypes": dtypes.all,
         "dtype_sizes": by_size.iter().map(|(name, count)| {
-            json!({ "dtype": name, "tensors": count.tensors, "bytes": whole(count.bytes) })
+            json!({ "dtype": name, "tensors": count.tensors, "bytes": js_integer(count.bytes) })
         }).collect::<Vec<_>>(),
-        "shapes": shapes.all.iter().map(|shape| shape.iter().map(|dim| whole(*dim)).collect()).collect::<Vec<Vec<_>>>(),
+        "shapes": shapes.all.iter().map(|shape| shape.iter().map(|dim| js_integer(*dim)).collect()).collect::<Vec<Vec<_>>>(),
         "tensors": {
             "names": shared_beginnings(tensors.iter().map(|tensor| tensor.name.as_str())),
             "dtype": of_dtype,
             "shape": of_shape,
-            "bytes": tensors.iter().map(|tensor| whole(tensor.bytes)).collect::<Vec<_>>(),
-            "file": places.of.iter().map(|place| place.map_or(Value::from(-1), |(file, _)| file.into())).collect::<Vec<_>>(),
-            "offset": places.of.iter().map(|place| place.map(|(_, offset)| whole(offset))).collect::<Vec<_>>(),
+            "bytes": tensors.iter().map(|tensor| js_integer(tensor.bytes)).collect::<Vec<_>>(),
+            "file": locations.of.iter().map(|location| location.map_or(Value::from(-1), |(file, _)| file.into())).collect::<Vec<_>>(),
+            "offset": locations.of.iter().map(|location| location.map(|(_, offset)| js_integer(offset))).collect::<Vec<_>>(),
             "tied": tied,
             "attributes": attributes,
             "digest": shown.digests,
@@ -102,29 +109,29 @@ fn model(shown: &ShownModel<'_>, registry: &Registry) -> Value {
         "findings": shown.statistics.map(|statistics| statistics.findings.iter().map(finding).collect::<Vec<_>>()),
         "notes": shown.statistics.map(|statistics| &statistics.notes),
         "metadata": catalog.metadata().iter().map(|(key, value)| {
-            let (text, len) = said(value);
+            let (text, len) = value_text(value);
             json!([key, text, len])
         }).collect::<Vec<_>>(),
         "state": outline::json(catalog).map(|state| without_tensors(json!(state.within(MAX_STATE)))),
         "globals": globals.iter().take(1000).collect::<Vec<_>>(),
         "losses": losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
-        "elsewhere": elsewhere::losses(catalog, &input.format.description.id, registry),
+        "elsewhere": format_losses::losses(catalog, &input.format.description.id, registry),
     })
 }
 
 /// Distinct values, each numbered in order of its first appearance.
-struct Numbered<T> {
+struct ValueIndex<T> {
     all: Vec<T>,
     of: HashMap<T, usize>,
 }
 
-impl<T> Default for Numbered<T> {
+impl<T> Default for ValueIndex<T> {
     fn default() -> Self {
         Self { all: Vec::new(), of: HashMap::new() }
     }
 }
 
-impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
+impl<T: Clone + Eq + std::hash::Hash> ValueIndex<T> {
     fn of(&mut self, thing: T) -> usize {
         let next = self.all.len();
         let number = *self.of.entry(thing.clone()).or_insert(next);
@@ -137,15 +144,15 @@ impl<T: Clone + Eq + std::hash::Hash> Numbered<T> {
 
 /// Formats a value as a string or as JSON, shortened for a page. Also returns the number of
 /// characters of the full text.
-fn said(value: &Said) -> (String, usize) {
+fn value_text(value: &MetadataValue) -> (String, usize) {
     match value.as_text() {
-        Some(text) => cut(text, MAX_OF_VALUE),
-        None => cut(&value.json(), MAX_OF_VALUE),
+        Some(text) => truncated(text, MAX_VALUE_CHARACTERS),
+        None => truncated(&value.json(), MAX_VALUE_CHARACTERS),
     }
 }
 
 /// Returns the weights that consist of several tensors, with their statistics.
-fn weights(shown: &ShownModel<'_>) -> Vec<Value> {
+fn weights(shown: &ModelPage<'_>) -> Vec<Value> {
     let of_weights = shown.statistics.iter().flat_map(|statistics| &statistics.tensors);
     let stats: HashMap<&str, Value> = of_weights
         .filter(|tensor| !tensor.parts.is_empty())
@@ -212,7 +219,8 @@ fn finding(finding: &Finding) -> Value {
 fn without_tensors(state: Value) -> Value {
     let is_tensor =
         |value: &Value| value.as_object().is_some_and(|it| it.len() == 1 && it.contains_key("tensor"));
-    let said = |count: usize| if count == 1 { "1 tensor".to_owned() } else { format!("{count} tensors") };
+    let count_text =
+        |count: usize| if count == 1 { "1 tensor".to_owned() } else { format!("{count} tensors") };
     match state {
         Value::Object(entries) if !entries.contains_key("tensor") || entries.len() > 1 => {
             let (tensors, others): (Vec<_>, Vec<_>) =
@@ -222,14 +230,14 @@ fn without_tensors(state: Value) -> Value {
             match tensors.len() {
                 0 => {}
                 1..=4 => kept.extend(tensors),
-                count => drop(kept.insert("(tensors)".to_owned(), said(count).into())),
+                count => drop(kept.insert("(tensors)".to_owned(), count_text(count).into())),
             }
             kept.into()
         }
         Value::Array(items) => {
             let count = items.len();
             if count > 4 && items.iter().all(is_tensor) {
-                return said(count).into();
+                return count_text(count).into();
             }
             let mut kept: Vec<Value> = items.into_iter().take(MAX_ITEMS).map(without_tensors).collect();
             if count > MAX_ITEMS {

@@ -8,7 +8,7 @@ use tensorferry_page::{Reach, html};
 use tensorferry_sdk::{Error, Result};
 
 /// The bytes at the start of every page.
-const BEGINNING: &[u8] = b"<!DOCTYPE html>";
+const PAGE_START: &[u8] = b"<!DOCTYPE html>";
 
 /// The target path of a page. Either no file exists at this path, or that file may be overwritten.
 pub(crate) struct PageFile {
@@ -49,7 +49,7 @@ impl PageFile {
 }
 
 fn is_page(path: &Path) -> bool {
-    let mut beginning = [0; BEGINNING.len()];
+    let mut beginning = [0; PAGE_START.len()];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut beginning));
-    read.is_ok() && beginning == *BEGINNING
+    read.is_ok() && beginning == *PAGE_START
 }

@@ -15,11 +15,11 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::arrow_schema::DataType;
 
 /// Maximum number of images per page and per column.
-const MOST: usize = 24;
-const MAX_OF_COLUMN: usize = 8;
+const MAX_IMAGES: usize = 24;
+const MAX_COLUMN_IMAGES: usize = 8;
 /// Maximum number of bytes per image, and of all images together.
-const LONGEST: usize = 512 << 10;
-const MAX_BYTES: usize = 4 << 20;
+const MAX_IMAGE_BYTES: usize = 512 << 10;
+const MAX_TOTAL_BYTES: usize = 4 << 20;
 /// Maximum number of pixels per image. A browser needs four bytes for each pixel.
 const MAX_PIXELS: u64 = 1 << 24;
 
@@ -62,8 +62,8 @@ impl Pictures {
     }
 
     fn is_full(&self, column: &str) -> bool {
-        self.found.len() >= MOST
-            || self.found.iter().filter(|it| it["column"] == column).count() >= MAX_OF_COLUMN
+        self.found.len() >= MAX_IMAGES
+            || self.found.iter().filter(|it| it["column"] == column).count() >= MAX_COLUMN_IMAGES
     }
 
     fn add_all<'v>(&mut self, column: &str, first: usize, values: impl Iterator<Item = Option<&'v [u8]>>) {
@@ -75,7 +75,7 @@ impl Pictures {
             else {
                 continue;
             };
-            let is_small = bytes.len() <= LONGEST && self.bytes + bytes.len() <= MAX_BYTES;
+            let is_small = bytes.len() <= MAX_IMAGE_BYTES && self.bytes + bytes.len() <= MAX_TOTAL_BYTES;
             if is_small && u64::from(width) * u64::from(height) <= MAX_PIXELS {
                 self.bytes += bytes.len();
                 self.found.push(json!({
@@ -124,11 +124,11 @@ mod tests {
         let jpeg =
             [&[0xff, 0xd8, 0xff, 0xe0, 0, 4, 1, 2][..], &[0xff, 0xff, 0xc2, 0, 8, 8, 0, 9, 1, 0, 1]].concat();
         assert_eq!(picture(&jpeg), Some(("image/jpeg", 256, 9)));
-        for cut in 0..png.len() - 5 {
-            assert_eq!(picture(&png[..cut]), None);
+        for truncated in 0..png.len() - 5 {
+            assert_eq!(picture(&png[..truncated]), None);
         }
-        for cut in 0..jpeg.len() - 1 {
-            assert_eq!(picture(&jpeg[..cut]), None, "{cut}");
+        for truncated in 0..jpeg.len() - 1 {
+            assert_eq!(picture(&jpeg[..truncated]), None, "{truncated}");
         }
         assert_eq!(picture(b"GIF89a"), None);
         assert_eq!(picture(&[0xff, 0xd8, 0xff, 0xe0, 0, 0]), None);

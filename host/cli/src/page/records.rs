@@ -1,8 +1,8 @@
 //! Builds the page document of a dataset. The document contains a survey of all rows, distributions
 //! of the values in the first rows, and a few rows as a table.
 
+use super::js_integer;
 use super::sample::{Sample, sample};
-use super::whole;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use tensorferry::rows::{ColumnSurvey, Flow, Origin, Rows, Survey, cells, make, steps_on_records};
@@ -14,10 +14,10 @@ const MAX_ROWS: usize = 10;
 /// Number of rows from which the distributions are computed.
 const MAX_SAMPLED: usize = 2_000;
 /// Maximum number of characters of a cell.
-const MAX_OF_CELL: usize = 120;
+const MAX_CELL_CHARACTERS: usize = 120;
 
 /// A dataset, and all facts that a page shows about it.
-pub(crate) struct ShownRecords<'a> {
+pub(crate) struct RecordsPage<'a> {
     /// The dataset, which can be read again.
     pub(crate) rows: &'a Rows<'a>,
     /// The survey of the selected columns.
@@ -29,11 +29,11 @@ pub(crate) struct ShownRecords<'a> {
 }
 
 /// Returns the document for a page. Reads the first rows a second time to create it.
-pub(crate) fn records(title: &str, shown: ShownRecords<'_>, session: &Session) -> Result<Value> {
-    let ShownRecords { rows, survey, columns, losses } = shown;
+pub(crate) fn records(title: &str, shown: RecordsPage<'_>, session: &Session) -> Result<Value> {
+    let RecordsPage { rows, survey, columns, losses } = shown;
     let is_shown = |name: &str| survey.columns.iter().any(|column| column.field.name() == name);
     let sampled = first(rows, MAX_SAMPLED, session, |flow| sample(flow, session))?;
-    let table = first(rows, MAX_ROWS, session, |flow| cells(flow, MAX_OF_CELL, session))?;
+    let table = first(rows, MAX_ROWS, session, |flow| cells(flow, MAX_CELL_CHARACTERS, session))?;
     let table: Vec<_> = table.into_iter().filter(|column| is_shown(&column.name)).collect();
     let count = table.iter().map(|column| column.cells.len()).max().unwrap_or(0);
     let row =
@@ -48,8 +48,8 @@ pub(crate) fn records(title: &str, shown: ShownRecords<'_>, session: &Session) -
         "title": title,
         "format": rows.format.description.id,
         "format_title": rows.format.description.title,
-        "records": whole(survey.records),
-        "bytes": whole(rows.set.splits().iter().map(|split| split.bytes).sum()),
+        "records": js_integer(survey.records),
+        "bytes": js_integer(rows.set.splits().iter().map(|split| split.bytes).sum()),
         "files": files.len(),
         "columns": survey.columns.iter().zip(columns).map(|(found, record)| column(found, record, &of_columns)).collect::<Vec<_>>(),
         "rows": {

@@ -1,8 +1,8 @@
 //! Computes distributions of the values in the first rows of a dataset: histograms of numbers and
 //! the most frequent strings. Also collects images.
 
-use super::cut;
 use super::pictures::Pictures;
+use super::truncated;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use tensorferry::Session;
@@ -24,7 +24,7 @@ const MAX_NUMBERS: usize = 1 << 18;
 const MAX_TEXTS: usize = 1 << 13;
 const MAX_SHOWN: usize = 8;
 /// Maximum number of characters of a string.
-const MAX_OF_TEXT: usize = 80;
+const MAX_TEXT_CHARACTERS: usize = 80;
 
 pub(super) struct Sample {
     /// The columns that contain numbers or strings, each with its name and distribution.
@@ -99,7 +99,7 @@ impl ColumnSample {
     }
 
     fn count(&mut self, text: &str) {
-        let (text, _) = cut(text, MAX_OF_TEXT);
+        let (text, _) = truncated(text, MAX_TEXT_CHARACTERS);
         if self.texts.len() < MAX_TEXTS || self.texts.contains_key(&text) {
             *self.texts.entry(text).or_default() += 1;
         }

@@ -12,11 +12,11 @@ use tensorferry_run::human::rate;
 use tensorferry_run::{Event, EventListener};
 
 /// Interval between progress lines if stderr is not a terminal.
-const EVERY: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of jobs that have a bar at the same time.
 const MAX_BARS: usize = 16;
 /// Minimum number of bytes of a job with a bar. Smaller jobs end too soon to need a bar.
-const LEAST: u64 = 4 << 20;
+const MIN_BAR_BYTES: u64 = 4 << 20;
 
 /// Shows the progress of a run.
 pub(crate) struct Progress {
@@ -31,7 +31,7 @@ struct State {
     begun: Instant,
     last_line: Instant,
     overall: Option<ProgressBar>,
-    running: HashMap<String, Running>,
+    running: HashMap<String, RunningJob>,
     jobs: usize,
     ended: usize,
     failed: usize,
@@ -40,7 +40,7 @@ struct State {
 }
 
 #[derive(Default)]
-struct Running {
+struct RunningJob {
     bar: Option<ProgressBar>,
     moved: u64,
 }
@@ -116,7 +116,7 @@ impl Progress {
     /// Prints how many file groups have been scanned, at intervals and at the end.
     fn scanned(&self, scanned: usize, of: usize) {
         let mut state = self.state();
-        if self.json || self.quiet || (scanned < of && state.last_line.elapsed() < EVERY) {
+        if self.json || self.quiet || (scanned < of && state.last_line.elapsed() < LINE_INTERVAL) {
             return;
         }
         state.last_line = Instant::now();
@@ -125,14 +125,14 @@ impl Progress {
     }
 
     fn job_begins(&self, job: &str) {
-        self.state().running.insert(job.to_owned(), Running::default());
+        self.state().running.insert(job.to_owned(), RunningJob::default());
     }
 
     fn job_bytes(&self, job: &str, bytes: u64) {
         let mut state = self.state();
         let shown = state.running.values().filter(|running| running.bar.is_some()).count();
         let Some(running) = state.running.get_mut(job) else { return };
-        if let Some(bars) = self.bars.as_ref().filter(|_| shown < MAX_BARS && bytes >= LEAST) {
+        if let Some(bars) = self.bars.as_ref().filter(|_| shown < MAX_BARS && bytes >= MIN_BAR_BYTES) {
             let bar = bars.add(ProgressBar::new(bytes));
             bar.set_style(style("  {bar:20} {bytes}/{total_bytes}  {bytes_per_sec}  {wide_msg}"));
             bar.set_message(printable(job));
@@ -153,7 +153,7 @@ impl Progress {
 
     fn job_ends(&self, job: &str, bytes: u64, failed: bool) {
         let mut state = self.state();
-        if let Some(Running { bar: Some(bar), .. }) = state.running.remove(job) {
+        if let Some(RunningJob { bar: Some(bar), .. }) = state.running.remove(job) {
             bar.finish_and_clear();
         }
         state.ended += 1;
@@ -170,7 +170,7 @@ impl Progress {
 
     /// Prints a progress line at intervals if stderr is not a terminal.
     fn print_line(&self, state: &mut State) {
-        if self.json || self.quiet || self.bars.is_some() || state.last_line.elapsed() < EVERY {
+        if self.json || self.quiet || self.bars.is_some() || state.last_line.elapsed() < LINE_INTERVAL {
             return;
         }
         state.last_line = Instant::now();

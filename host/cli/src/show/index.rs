@@ -5,14 +5,14 @@ use tensorferry_sdk::{Error, Result};
 
 /// The part of a tensor that an index selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct TensorSlice {
     /// The selected slice of each axis.
     pub(super) axes: Vec<AxisSlice>,
     /// The axes that remain in the result. An integer index removes its axis.
     pub(super) kept: Vec<usize>,
 }
 
-impl Taken {
+impl TensorSlice {
     pub(super) fn shape(&self) -> Vec<u64> {
         self.kept.iter().map(|axis| self.axes[*axis].len).collect()
     }
@@ -40,7 +40,7 @@ fn entries(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Applies an index to a shape. If there is no index, selects the whole tensor.
-pub(super) fn taken(index: Option<&str>, shape: &[u64]) -> Result<Taken> {
+pub(super) fn apply_index(index: Option<&str>, shape: &[u64]) -> Result<TensorSlice> {
     let mut entries: Vec<&str> = index.map_or_else(Vec::new, |text| entries(text).map(str::trim).collect());
     let is_ellipsis = |entry: &&str| ["...", "Ellipsis"].contains(entry);
     let usage = |problem: String| {
@@ -67,7 +67,7 @@ pub(super) fn taken(index: Option<&str>, shape: &[u64]) -> Result<Taken> {
         );
         return Err(usage(format!("{problem} of shape {shape:?}")));
     }
-    let mut taken = Taken { axes: Vec::new(), kept: Vec::new() };
+    let mut taken = TensorSlice { axes: Vec::new(), kept: Vec::new() };
     for (axis, &len) in shape.iter().enumerate() {
         let entry = entries.get(axis).copied().unwrap_or(":");
         let number = |text: &str| match text.trim() {
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn an_index_means_what_it_means_in_numpy() {
         let of = |text: &str, len: u64| {
-            let taken = taken(Some(text), &[len]).unwrap();
+            let taken = apply_index(Some(text), &[len]).unwrap();
             let axis = taken.axes[0];
             (0..axis.len).map(|place| axis.index(place)).collect::<Vec<u64>>()
         };
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn numbers_take_axes_away_and_dots_stand_for_the_rest() {
-        let shape = |text: &str| taken(Some(text), &[2, 3, 4]).map(|taken| taken.shape());
+        let shape = |text: &str| apply_index(Some(text), &[2, 3, 4]).map(|taken| taken.shape());
         assert_eq!(shape("0").unwrap(), [3, 4]);
         assert_eq!(shape("..., 1").unwrap(), [2, 3]);
         assert_eq!(shape("1, ..., ::2,").unwrap(), [3, 2]);

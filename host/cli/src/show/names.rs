@@ -12,17 +12,19 @@ const MAX_MATCHED: usize = 16;
 const MAX_SUGGESTED: usize = 5;
 
 /// A tensor, and the index that follows the tensor's name in the argument.
-pub(super) struct Wanted {
+pub(super) struct TensorArgument {
     pub(super) tensor: Tensor,
     pub(super) index: Option<String>,
 }
 
 /// Returns the tensors that the arguments name. If the input has only one tensor, the user need not
 /// name the tensor.
-pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<Wanted>> {
+pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<TensorArgument>> {
     let mut tensors = model.tensors();
     if let (1, Some(only)) = (tensors.len(), tensors.next()) {
-        let of = |index: Option<&str>| vec![Wanted { tensor: only.clone(), index: index.map(str::to_owned) }];
+        let of = |index: Option<&str>| {
+            vec![TensorArgument { tensor: only.clone(), index: index.map(str::to_owned) }]
+        };
         match given {
             [] => return Ok(of(None)),
             [text] if model.tensor(text).is_err() => {
@@ -47,10 +49,10 @@ pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<Wanted>> {
     Ok(found.into_iter().flatten().collect())
 }
 
-fn of_text(model: &Model, text: &str) -> Result<Vec<Wanted>> {
+fn of_text(model: &Model, text: &str) -> Result<Vec<TensorArgument>> {
     let one = |name: &str, index: Option<&str>| {
         let tensor = model.tensor(name).ok()?;
-        Some(vec![Wanted { tensor, index: index.map(str::to_owned) }])
+        Some(vec![TensorArgument { tensor, index: index.map(str::to_owned) }])
     };
     if let Some(found) = one(text, None) {
         return Ok(found);
@@ -75,7 +77,10 @@ fn of_text(model: &Model, text: &str) -> Result<Vec<Wanted>> {
         }
         if !matched.is_empty() {
             let index = |_: &Tensor| index.map(str::to_owned);
-            return Ok(matched.into_iter().map(|tensor| Wanted { index: index(&tensor), tensor }).collect());
+            return Ok(matched
+                .into_iter()
+                .map(|tensor| TensorArgument { index: index(&tensor), tensor })
+                .collect());
         }
     }
     Err(unknown(model, indexed.map_or(text, |(name, _)| name)))

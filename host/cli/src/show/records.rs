@@ -16,10 +16,10 @@ use tensorferry_sdk::{Error, Purpose, Result};
 const FIRST_ROWS: u64 = 10;
 /// Maximum number of characters of a cell. Without `--all`, the limit is lower for a table with
 /// several columns.
-const WIDEST_CELL: usize = 10_000;
+const MAX_CELL_WIDTH: usize = 10_000;
 
 /// The rows to show.
-enum Shown {
+enum ShownRows {
     Table(Vec<CellColumn>, u64, Option<u64>),
     /// Rows as JSON Lines, in an unnamed temporary file.
     Lines(std::fs::File),
@@ -44,12 +44,12 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> 
     })?;
     losses::report(&rows.losses()?, &session.take_notes(), false);
     match shown {
-        Shown::Table(columns, first, known) => {
+        ShownRows::Table(columns, first, known) => {
             let at = found.source.entry_path();
             let title = format!("{} ({})", terminal::shown(&at), found.format.description.title);
             terminal::print(&table::text(&title, &columns, first, known, width, command.all))?;
         }
-        Shown::Lines(mut lines) => {
+        ShownRows::Lines(mut lines) => {
             lines.seek(SeekFrom::Start(0))?;
             match std::io::copy(&mut lines, &mut std::io::stdout().lock()) {
                 Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => return Err(error.into()),
@@ -60,7 +60,7 @@ pub(super) fn run(command: &Show, found: &FoundInput<'_>, session: &Session) -> 
     rows.close()
 }
 
-fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Result<Shown> {
+fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Result<ShownRows> {
     let known = rows.known_records();
     let range = match &command.rows {
         Some(text) => range(text, known)?,
@@ -83,11 +83,13 @@ fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Res
             let lines = tempfile::tempfile()?;
             let mut output = BufWriter::new(lines);
             write_flow(&mut *flow, &mut output, session)?;
-            return Ok(Shown::Lines(output.into_inner().map_err(|error| Error::from(error.into_error()))?));
+            return Ok(ShownRows::Lines(
+                output.into_inner().map_err(|error| Error::from(error.into_error()))?,
+            ));
         }
-        let most = if command.all { WIDEST_CELL } else { width };
+        let most = if command.all { MAX_CELL_WIDTH } else { width };
         let known = known.filter(|_| command.step.is_empty());
-        Ok(Shown::Table(cells(&mut *flow, most, session)?, range.start, known))
+        Ok(ShownRows::Table(cells(&mut *flow, most, session)?, range.start, known))
     })
 }
 

@@ -2,8 +2,8 @@
 
 use super::array_text::{self, EDGE, Grid};
 use super::float_text::scalar;
-use super::index::{Taken, taken};
-use super::names::{Wanted, wanted};
+use super::index::{TensorSlice, apply_index};
+use super::names::{TensorArgument, wanted};
 use super::{json, words};
 use crate::args::Show;
 use crate::losses;
@@ -111,15 +111,15 @@ fn without_values(command: &Show, tensor: &Tensor) -> Error {
 
 /// A tensor, and the part of the tensor that is shown.
 struct SelectedTensor<'a> {
-    wanted: &'a Wanted,
-    taken: Taken,
+    wanted: &'a TensorArgument,
+    taken: TensorSlice,
     /// The dtype in the input, if it differs from the dtype of the shown values.
     stored: Option<String>,
 }
 
 impl<'a> SelectedTensor<'a> {
-    fn of(wanted: &'a Wanted, stored: String) -> Result<Self> {
-        let taken = taken(wanted.index.as_deref(), wanted.tensor.shape());
+    fn of(wanted: &'a TensorArgument, stored: String) -> Result<Self> {
+        let taken = apply_index(wanted.index.as_deref(), wanted.tensor.shape());
         let taken = taken.map_err(|error| error.tensor(wanted.tensor.name()))?;
         let stored = Some(stored).filter(|stored| stored != wanted.tensor.dtype_name());
         Ok(Self { wanted, taken, stored })

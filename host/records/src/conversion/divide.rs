@@ -31,7 +31,7 @@ pub(crate) fn to_tensors(steps: Vec<AnyStep>) -> Result<CrossingSteps<TensorOf>>
         }
     };
     let why = "needs records, but they have become tensors before it";
-    let tensors = after.into_iter().map(|step| tensor_step(step, why, SECOND));
+    let tensors = after.into_iter().map(|step| tensor_step(step, why, SECOND_CROSSING));
     Ok(CrossingSteps { records, crossing, tensors: tensors.collect::<Result<_>>()? })
 }
 
@@ -47,16 +47,16 @@ pub(crate) fn to_records(steps: Vec<AnyStep>) -> Result<CrossingSteps<RecordOf>>
         }
     };
     let why = "needs tensors, but they have become records before it";
-    let records = after.into_iter().map(|step| record_step(step, why, SECOND));
+    let records = after.into_iter().map(|step| record_step(step, why, SECOND_CROSSING));
     let records: Vec<_> = records.collect::<Result<_>>()?;
     let why = "needs records, but the tensors have not become records before it";
-    let tensors = before.into_iter().map(|step| tensor_step(step, why, SECOND));
+    let tensors = before.into_iter().map(|step| tensor_step(step, why, SECOND_CROSSING));
     let tensors = tensors.collect::<Result<_>>()?;
     check_end(&records)?;
     Ok(CrossingSteps { records, crossing, tensors })
 }
 
-const SECOND: &str = "only one step can convert between records and tensors";
+const SECOND_CROSSING: &str = "only one step can convert between records and tensors";
 
 /// Returns the steps before the crossing, the crossing itself if it exists, and the steps after the
 /// crossing. Without a crossing, the leading steps that apply to the input's side count as the
@@ -73,7 +73,7 @@ fn divide(
     };
     let after = steps.split_off(at + 1);
     if let Some(second) = after.iter().find(|step| is_crossing(step)) {
-        return Err(Error::usage(SECOND).context(second));
+        return Err(Error::usage(SECOND_CROSSING).context(second));
     }
     let crossing = steps.pop().map(crossing).transpose()?;
     Ok((steps, crossing, after))

@@ -7,7 +7,7 @@ use crate::conversion::input::RecordInput;
 use crate::digest::{RowHasher, hashed};
 use crate::encoding::is_text;
 use crate::flow::from_fn;
-use crate::held::left_behind;
+use crate::metadata_losses::unsupported_metadata;
 use crate::rows;
 use crate::schema_file::schema_file;
 use crate::steps::Origin;
@@ -110,7 +110,7 @@ impl<'a> RecordOutput<'a> {
         let plan = writer
             .plan(&schema, input.count(), &target.target, &mut planned_losses, reading)
             .map_err(refused)?;
-        planned_losses.extend(left_behind(&schema, target.format.description.capabilities));
+        planned_losses.extend(unsupported_metadata(&schema, target.format.description.capabilities));
         if reading.purpose().has(Purpose::ONCE) && input.count().is_none() && plan.files().len() > 1 {
             return Err(Error::wrong_guess("dividing rows evenly over files needs their count"));
         }

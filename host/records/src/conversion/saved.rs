@@ -44,7 +44,8 @@ pub fn save_records(
     let catalog = CatalogBuilder::new("memory", &none, session.limits()).finish()?;
     let input = TensorInput::in_memory(source, catalog);
     let reading = context.reading(context.purpose(&input.format));
-    let made = OneStream { schema: plain_schema(&batches.schema()), batches: Mutex::new(Some(batches)) };
+    let made =
+        SingleUseStream { schema: plain_schema(&batches.schema()), batches: Mutex::new(Some(batches)) };
     let records = RecordInput {
         origin: Origin::Other(&made),
         records: None,
@@ -58,12 +59,12 @@ pub fn save_records(
 }
 
 /// A stream that can be read only once.
-struct OneStream {
+struct SingleUseStream {
     schema: SchemaRef,
     batches: Mutex<Option<BatchStream>>,
 }
 
-impl FlowSource for OneStream {
+impl FlowSource for SingleUseStream {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -92,7 +93,7 @@ impl FlowSource for OneStream {
     }
 }
 
-impl OneStream {
+impl SingleUseStream {
     fn take(&self) -> Result<BatchStream> {
         let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
         batches.ok_or_else(|| {

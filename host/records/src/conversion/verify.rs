@@ -2,7 +2,7 @@
 //! the rows that were sent to the writer.
 
 use crate::digest::{HashedColumn, RowHasher};
-use crate::flow::{SplitRows, Wanted, read};
+use crate::flow::{ReadSelection, SplitRows, read};
 use crate::rows::{self, Rows};
 use arrow_schema::Schema;
 use tensorferry_convert::receipt::{ColumnRecord, Problem, RecordsRecord, RowsRecord, Subject, VerifyResult};
@@ -133,7 +133,7 @@ fn hash(
     let of_file = of_file.map(|(split, _)| SplitRows::whole(split)).collect();
     let mut hasher = RowHasher::new(columns, 1);
     std::thread::scope(|scope| {
-        let mut flow = read(scope, rows, of_file, Wanted::default(), session);
+        let mut flow = read(scope, rows, of_file, ReadSelection::default(), session);
         while let Some(batch) = flow.next()? {
             hasher.add(0, &batch)?;
         }

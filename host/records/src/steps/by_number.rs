@@ -1,7 +1,7 @@
 //! The steps `take`, `skip` and `shard` select rows by their position.
 
 use super::gather::gather;
-use super::{Narrows, RecordAction, RecordStep, Upstream};
+use super::{Pushdown, RecordAction, RecordStep, Upstream};
 use crate::flow::{self, Flow};
 use arrow_array::{BooleanArray, RecordBatch};
 use std::slice::from_ref;
@@ -66,8 +66,8 @@ impl RecordStep for Window {
         Ok(flow::window(upstream.flow()?, self.skip, self.take))
     }
 
-    fn narrows(&self) -> Narrows<'_> {
-        Narrows::Window { skip: self.skip, take: self.take }
+    fn pushdown(&self) -> Pushdown<'_> {
+        Pushdown::Window { skip: self.skip, take: self.take }
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {

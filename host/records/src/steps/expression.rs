@@ -32,7 +32,7 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 /// Maximum nesting of parentheses and `not`.
 const MAX_NESTED: usize = 64;
 /// Maximum length of a number's text at which a float always represents the number exactly.
-const ALWAYS_HELD: usize = 15;
+const MAX_EXACT_CHARACTERS: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expression {
@@ -74,7 +74,7 @@ impl Literal {
 
     /// Returns the number in the form in which it is compared with values of type `other`. If these
     /// values are integers or decimals, the form is a decimal. Otherwise, it is a float.
-    fn beside(&self, other: &DataType) -> Result<ArrayRef> {
+    fn as_operand(&self, other: &DataType) -> Result<ArrayRef> {
         let is_exact = other.is_integer() || other.is_decimal();
         match self.decimal {
             Some((digits, scale)) if is_exact => {
@@ -82,7 +82,7 @@ impl Literal {
                 let array = array.with_precision_and_scale(DECIMAL256_MAX_PRECISION, scale);
                 Ok(Arc::new(array.map_err(|e| failed(&e))?))
             }
-            None if is_exact && self.text.len() > ALWAYS_HELD => Err(self.refused()),
+            None if is_exact && self.text.len() > MAX_EXACT_CHARACTERS => Err(self.refused()),
             _ => Ok(Arc::new(Float64Array::from(vec![self.float]))),
         }
     }
@@ -159,8 +159,8 @@ impl Expression {
                 parts.iter().for_each(|part| part.collect_columns(names));
             }
             Self::Not(inner) => inner.collect_columns(names),
-            Self::Compare(a, _, b) => names.extend(a.looks_at().into_iter().chain(b.looks_at())),
-            Self::IsNull(operand) => names.extend(operand.looks_at()),
+            Self::Compare(a, _, b) => names.extend(a.column_name().into_iter().chain(b.column_name())),
+            Self::IsNull(operand) => names.extend(operand.column_name()),
             Self::Column(name) => names.push(name),
         }
     }
@@ -184,7 +184,7 @@ impl Expression {
             | Self::Compare(value, operator, Operand::Column(name)) => {
                 let is_turned =
                     matches!(self, Self::Compare(other, ..) if !matches!(other, Operand::Column(_)));
-                let comparator = if is_turned { operator.turned() } else { *operator }.comparator();
+                let comparator = if is_turned { operator.reversed() } else { *operator }.comparator();
                 one(name, comparator, vec![value])
             }
             Self::IsNull(Operand::Column(name)) => one(name, Comparator::IsNull, Vec::new()),
@@ -213,7 +213,7 @@ impl Expression {
             Self::Column(name) => {
                 let column = column(batch, name)?;
                 let truths = column.as_boolean_opt().cloned();
-                truths.ok_or_else(|| not_a_truth(&column.data_type().to_string()).column(name))
+                truths.ok_or_else(|| not_a_boolean(&column.data_type().to_string()).column(name))
             }
         }
     }
@@ -227,7 +227,7 @@ fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     for part in parts {
         let Expression::Compare(a, Operator::Equal, b) = part else { return None };
         let name = a.column().or(b.column())?;
-        values.push([a, b].into_iter().find(|operand| operand.looks_at().is_none())?);
+        values.push([a, b].into_iter().find(|operand| operand.column_name().is_none())?);
         if *column.get_or_insert(name) != name {
             return None;
         }
@@ -252,7 +252,7 @@ fn failed(error: &ArrowError) -> Error {
 }
 
 /// Returns the error for an expression whose value is not a Boolean.
-fn not_a_truth(found: &str) -> Error {
+fn not_a_boolean(found: &str) -> Error {
     Error::usage("expected a comparison").found(found)
 }
 
@@ -269,7 +269,7 @@ fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef> {
 
 impl Operator {
     /// Returns the operator that has the same meaning if the operands are exchanged.
-    fn turned(self) -> Self {
+    fn reversed(self) -> Self {
         match self {
             Self::Equal | Self::Unequal => self,
             Self::Less => Self::Greater,
@@ -300,7 +300,7 @@ impl Operand {
     }
 
     /// Returns the name of the column that the operand uses.
-    fn looks_at(&self) -> Option<&str> {
+    fn column_name(&self) -> Option<&str> {
         match self {
             Self::Column(name) | Self::Length(name) => Some(name),
             _ => None,
@@ -314,7 +314,7 @@ impl Operand {
         Some(match self {
             Self::Integer(_) | Self::Float(_) if data_type.is_decimal() => return None,
             Self::Integer(value) => ComparedValue::Int(*value),
-            Self::Float(literal) if data_type.is_integer() && literal.text.len() > ALWAYS_HELD => {
+            Self::Float(literal) if data_type.is_integer() && literal.text.len() > MAX_EXACT_CHARACTERS => {
                 return None;
             }
             Self::Float(literal) => ComparedValue::Float(literal.float),
@@ -353,7 +353,7 @@ impl Operand {
                     (Arc::new(array.map_err(|e| failed(&e))?), true)
                 }
             },
-            Self::Float(literal) => (literal.beside(other.unwrap_or(&DataType::Float64))?, true),
+            Self::Float(literal) => (literal.as_operand(other.unwrap_or(&DataType::Float64))?, true),
             Self::Text(text) => (Arc::new(StringArray::from(vec![text.as_str()])), true),
             Self::Truth(truth) => (Arc::new(BooleanArray::from(vec![*truth])), true),
         })
@@ -385,7 +385,8 @@ fn lengths(column: &ArrayRef) -> Result<ArrayRef> {
 }
 
 fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) -> Result<BooleanArray> {
-    let of_column = |operand: &Operand| operand.looks_at().map(|_| operand.values(batch, None)).transpose();
+    let of_column =
+        |operand: &Operand| operand.column_name().map(|_| operand.values(batch, None)).transpose();
     let ((a, a_is_one), (b, b_is_one)) = match (of_column(a)?, of_column(b)?) {
         (Some(a), Some(b)) => (a, b),
         (Some(a), None) => {
@@ -496,7 +497,7 @@ impl fmt::Display for Token {
 }
 
 /// Misspelled operators, each with the operator that users mean.
-const TURNED: [(&str, &str); 2] = [("=>", ">="), ("=<", "<=")];
+const MISSPELLED_OPERATORS: [(&str, &str); 2] = [("=>", ">="), ("=<", "<=")];
 
 /// Operators and parentheses. Longer operators precede their prefixes.
 const SIGNS: [&str; 10] = ["<=", ">=", "!=", "==", "<>", "=", "<", ">", "(", ")"];
@@ -505,8 +506,10 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        if let Some((turned, meant)) = TURNED.into_iter().find(|(turned, _)| rest.starts_with(turned)) {
-            return Err(Error::usage(format!("{turned:?} is not an operator; did you mean {meant:?}?")));
+        if let Some((reversed, meant)) =
+            MISSPELLED_OPERATORS.into_iter().find(|(reversed, _)| rest.starts_with(reversed))
+        {
+            return Err(Error::usage(format!("{reversed:?} is not an operator; did you mean {meant:?}?")));
         }
         let token_len = if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
             tokens.push(Token::Sign(sign));
@@ -609,7 +612,7 @@ impl Parser {
         }
         match operand {
             Operand::Column(name) => Ok(Expression::Column(name)),
-            other => Err(not_a_truth(&format!("{other:?}"))),
+            other => Err(not_a_boolean(&format!("{other:?}"))),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::by_number::kept_rows;
 use super::expression::Expression;
-use super::{Narrows, RecordAction, RecordStep, Upstream};
+use super::{Pushdown, RecordAction, RecordStep, Upstream};
 use crate::flow::{self, Flow};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -59,8 +59,8 @@ impl RecordStep for Filter {
         true
     }
 
-    fn narrows(&self) -> Narrows<'_> {
-        Narrows::Filter(&self.expression)
+    fn pushdown(&self) -> Pushdown<'_> {
+        Pushdown::Filter(&self.expression)
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {

@@ -4,7 +4,7 @@
 
 use super::gather::join;
 use super::{Origin, RecordAction, RecordStep, Upstream};
-use crate::flow::{self, Flow, SplitRows, Wanted};
+use crate::flow::{self, Flow, ReadSelection, SplitRows};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ impl RecordStep for Interleave {
         }
         let read = move |splits: Vec<usize>| {
             let splits = splits.into_iter().map(SplitRows::whole).collect();
-            flow::read(upstream.threads, rows, splits, Wanted::default(), upstream.session)
+            flow::read(upstream.threads, rows, splits, ReadSelection::default(), upstream.session)
         };
         Ok(Box::new(self.interleaved(rows.set.schema(), files, Box::new(read))))
     }
@@ -99,19 +99,19 @@ struct Interleaved<'a> {
     read: OpenFile<'a>,
     /// For each file that has not been opened yet, the file's splits.
     files: VecDeque<Vec<usize>>,
-    slots: Vec<Option<Open<'a>>>,
+    slots: Vec<Option<OpenInput<'a>>>,
     block: usize,
     slot: usize,
     in_block: usize,
 }
 
 /// A file that is being read.
-struct Open<'a> {
+struct OpenInput<'a> {
     flow: Box<dyn Flow + 'a>,
     batch: Option<RecordBatch>,
 }
 
-impl Open<'_> {
+impl OpenInput<'_> {
     /// Returns at most `most` rows, or `None` at the end of the file.
     fn rows(&mut self, most: usize) -> Result<Option<RecordBatch>> {
         let batch = match self.batch.take() {
@@ -151,7 +151,7 @@ impl Flow for Interleaved<'_> {
                     self.turn();
                 }
             } else if let Some(splits) = self.files.pop_front() {
-                self.slots[self.slot] = Some(Open { flow: (self.read)(splits), batch: None });
+                self.slots[self.slot] = Some(OpenInput { flow: (self.read)(splits), batch: None });
             } else if self.slots.iter().all(Option::is_none) {
                 break;
             } else {

@@ -1,7 +1,7 @@
 //! The step `map` selects or drops columns of all records, or changes the names, types or shapes of
 //! columns.
 
-use super::{Narrows, RecordAction, RecordStep, Upstream};
+use super::{Pushdown, RecordAction, RecordStep, Upstream};
 use crate::cast::{cast, fraction};
 use crate::flow::{self, Flow};
 use crate::lists::{leaf_type, lists};
@@ -131,11 +131,11 @@ impl RecordStep for Map {
         true
     }
 
-    fn narrows(&self) -> Narrows<'_> {
+    fn pushdown(&self) -> Pushdown<'_> {
         match self.change {
-            ColumnChange::Select => Narrows::Select(&self.columns),
-            ColumnChange::Drop => Narrows::Drop(&self.columns),
-            ColumnChange::Rename(_) | ColumnChange::Cast(_) | ColumnChange::Reshape(_) => Narrows::KeepsRows,
+            ColumnChange::Select => Pushdown::Select(&self.columns),
+            ColumnChange::Drop => Pushdown::Drop(&self.columns),
+            ColumnChange::Rename(_) | ColumnChange::Cast(_) | ColumnChange::Reshape(_) => Pushdown::KeepsRows,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::expression::Expression;
 use super::{RecordAction, Upstream};
-use crate::flow::{self, Flow, SplitRows, Wanted};
+use crate::flow::{self, Flow, ReadSelection, SplitRows};
 use crate::nested;
 use crate::rows::Rows;
 use arrow_schema::Schema;
@@ -15,7 +15,7 @@ use tensorferry_sdk::records::{Comparison, FieldPath, Split};
 use tensorferry_tensors::steps::Step;
 
 /// The rows or columns that a reader may leave out before a step.
-pub enum Narrows<'a> {
+pub enum Pushdown<'a> {
     /// The reader may leave out rows outside this window, which selects rows by their position.
     Window {
         /// Number of rows to skip at the beginning.
@@ -57,16 +57,16 @@ impl Narrowing {
         let mut filtered = BTreeSet::new();
         let (mut kept, mut dropped) = (None, None);
         for (place, step) in steps.iter().enumerate() {
-            match step.action.narrows() {
-                Narrows::Window { skip, take } if has_all_rows => {
+            match step.action.pushdown() {
+                Pushdown::Window { skip, take } if has_all_rows => {
                     narrowing.skip = narrowing.skip.saturating_add(skip);
                     let left = narrowing.take.map(|left| left.saturating_sub(skip));
                     narrowing.take = left.into_iter().chain(take).min();
                     narrowing.windows = place + 1;
                 }
-                Narrows::Window { .. } => {}
-                Narrows::KeepsRows => has_own_columns = false,
-                Narrows::Filter(expression) => {
+                Pushdown::Window { .. } => {}
+                Pushdown::KeepsRows => has_own_columns = false,
+                Pushdown::Filter(expression) => {
                     has_all_rows = false;
                     if has_own_columns {
                         let Some(columns) = paths(schema, expression.columns()) else { return narrowing };
@@ -74,12 +74,12 @@ impl Narrowing {
                         narrowing.predicate.extend(expression.comparisons(schema));
                     }
                 }
-                Narrows::Select(names) if has_own_columns => {
+                Pushdown::Select(names) if has_own_columns => {
                     let names = names.iter().map(String::as_str);
                     let Some(columns) = paths(schema, names) else { return narrowing };
                     kept.get_or_insert(columns);
                 }
-                Narrows::Drop(names) if has_own_columns && kept.is_none() => {
+                Pushdown::Drop(names) if has_own_columns && kept.is_none() => {
                     let named =
                         |&column: &usize| names.iter().any(|name| name == schema.field(column).name());
                     if names.iter().any(|name| schema.field_with_name(name).is_err()) {
@@ -90,8 +90,8 @@ impl Narrowing {
                     kept = Some(rest.into_iter().map(|column| vec![column]).collect());
                     dropped = Some((place, gone));
                 }
-                Narrows::Select(_) | Narrows::Drop(_) => {}
-                Narrows::All => break,
+                Pushdown::Select(_) | Pushdown::Drop(_) => {}
+                Pushdown::All => break,
             }
         }
         if let Some((place, gone)) = dropped {
@@ -109,9 +109,9 @@ impl Narrowing {
     }
 
     /// Returns whether the reader has already applied the step at index `place`.
-    pub(super) fn has_done(&self, place: usize, step: &Step<RecordAction>) -> bool {
+    pub(super) fn is_applied(&self, place: usize, step: &Step<RecordAction>) -> bool {
         self.dropped == Some(place)
-            || place < self.windows && matches!(step.action.narrows(), Narrows::Window { .. })
+            || place < self.windows && matches!(step.action.pushdown(), Pushdown::Window { .. })
     }
 
     /// Returns a flow of the rows of an input that remain after narrowing.
@@ -119,7 +119,7 @@ impl Narrowing {
         let (splits, rest) = ranges(rows.set.splits(), self.skip, self.take);
         // If the steps must count rows for a window, the reader must not leave out any rows.
         let predicate = if rest.is_some() { Vec::new() } else { self.predicate };
-        let wanted = Wanted { columns: self.columns, predicate };
+        let wanted = ReadSelection { columns: self.columns, predicate };
         let read = flow::read(upstream.threads, rows, splits, wanted, upstream.session);
         match rest {
             Some((skip, take)) => flow::window(read, skip, take),

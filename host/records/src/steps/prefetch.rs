@@ -66,19 +66,19 @@ impl RecordStep for Prefetch {
 #[derive(Default)]
 struct Queue {
     most: u64,
-    state: Mutex<Waiting>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct QueueState {
     batches: VecDeque<(u64, Result<Option<RecordBatch>>)>,
     bytes: u64,
     is_closed: bool,
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, Waiting> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

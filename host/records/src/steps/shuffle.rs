@@ -92,7 +92,7 @@ impl Flow for Shuffled<'_> {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         let mut given = Vec::with_capacity(BATCH_ROWS);
         while given.len() < BATCH_ROWS {
-            let next = self.take_in()?;
+            let next = self.next_location()?;
             if let Some(row) = next.filter(|_| self.buffer.len() < self.step.buffer) {
                 self.buffer.push(row);
                 continue;
@@ -100,7 +100,7 @@ impl Flow for Shuffled<'_> {
             if self.buffer.is_empty() {
                 break;
             }
-            let slot = self.below(self.buffer.len());
+            let slot = self.random_below(self.buffer.len());
             given.push(match next {
                 Some(row) => std::mem::replace(&mut self.buffer[slot], row),
                 None => self.buffer.swap_remove(slot),
@@ -118,7 +118,7 @@ impl Flow for Shuffled<'_> {
 impl Shuffled<'_> {
     /// Returns the location of the flow's next row. If the row is in a new batch, adds the batch to
     /// `kept`.
-    fn take_in(&mut self) -> Result<Option<(usize, usize)>> {
+    fn next_location(&mut self) -> Result<Option<(usize, usize)>> {
         loop {
             if let Some((batch, row)) = self.incoming {
                 if row < self.kept[batch].num_rows() {
@@ -139,7 +139,7 @@ impl Shuffled<'_> {
 
     /// Returns a random number below `len`. All numbers have the same probability (Lemire's
     /// multiplication with rejection).
-    fn below(&mut self, len: usize) -> usize {
+    fn random_below(&mut self, len: usize) -> usize {
         let len = len as u64;
         loop {
             let product = u128::from(self.random.next_u64()) * u128::from(len);

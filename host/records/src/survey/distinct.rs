@@ -1,6 +1,6 @@
 //! Estimates the number of distinct values with HyperLogLog. The first bits of each value's hash
 //! select a register. The register stores the largest number of leading zeros in the other bits. Up
-//! to `EXACT` values are counted exactly. For more values, the standard error is 1.04 / sqrt(16384)
+//! to `MAX_EXACT` values are counted exactly. For more values, the standard error is 1.04 / sqrt(16384)
 //! = 0.8 %, and the registers take 16 KiB.
 //!
 //! Source: Flajolet et al., 2007. The estimator is algorithm 6 of Ertl, arXiv 1702.01284, which has
@@ -9,19 +9,19 @@
 use std::collections::HashSet;
 
 /// Maximum number of distinct values that are counted exactly.
-pub(crate) const EXACT: usize = 1024;
+pub(crate) const MAX_EXACT: usize = 1024;
 /// Number of bits of a hash that select a register.
-const CHOOSING: u32 = 14;
-const REGISTERS: usize = 1 << CHOOSING;
+const REGISTER_BITS: u32 = 14;
+const REGISTERS: usize = 1 << REGISTER_BITS;
 /// Number of bits of a hash in which leading zeros are counted.
-const COUNTED: usize = (u64::BITS - CHOOSING) as usize;
+const ZERO_COUNT_BITS: usize = (u64::BITS - REGISTER_BITS) as usize;
 
 /// The distinct values that have been added.
 #[derive(Debug, Clone)]
 pub enum Distinct {
-    /// The hashes of the values, if there are at most `EXACT` distinct values.
+    /// The hashes of the values, if there are at most `MAX_EXACT` distinct values.
     Few(HashSet<u64>),
-    /// The registers, if there are more than `EXACT` distinct values.
+    /// The registers, if there are more than `MAX_EXACT` distinct values.
     Many(Box<[u8]>),
 }
 
@@ -36,12 +36,12 @@ impl Distinct {
     /// value.
     pub(crate) fn add(&mut self, hash: u64) {
         match self {
-            Self::Many(registers) => raise(registers, hash),
+            Self::Many(registers) => update_register(registers, hash),
             Self::Few(hashes) => {
                 hashes.insert(hash);
-                if hashes.len() > EXACT {
+                if hashes.len() > MAX_EXACT {
                     let mut registers = vec![0; REGISTERS].into_boxed_slice();
-                    hashes.iter().for_each(|hash| raise(&mut registers, *hash));
+                    hashes.iter().for_each(|hash| update_register(&mut registers, *hash));
                     *self = Self::Many(registers);
                 }
             }
@@ -77,19 +77,21 @@ impl Distinct {
     }
 }
 
-fn raise(registers: &mut [u8], hash: u64) {
+fn update_register(registers: &mut [u8], hash: u64) {
     #[expect(clippy::cast_possible_truncation, reason = "14 bits, and at most 51")]
-    let (register, zeros) =
-        ((hash >> COUNTED) as usize, (hash << CHOOSING | 1 << (CHOOSING - 1)).leading_zeros() as u8);
+    let (register, zeros) = (
+        (hash >> ZERO_COUNT_BITS) as usize,
+        (hash << REGISTER_BITS | 1 << (REGISTER_BITS - 1)).leading_zeros() as u8,
+    );
     registers[register] = registers[register].max(zeros + 1);
 }
 
 fn estimate(registers: &[u8]) -> u64 {
-    let mut times = [0.0_f64; COUNTED + 2];
-    registers.iter().for_each(|&value| times[usize::from(value).min(COUNTED + 1)] += 1.0);
+    let mut times = [0.0_f64; ZERO_COUNT_BITS + 2];
+    registers.iter().for_each(|&value| times[usize::from(value).min(ZERO_COUNT_BITS + 1)] += 1.0);
     let all = REGISTERS as f64;
-    let mut sum = all * tau(1.0 - times[COUNTED + 1] / all);
-    for value in (1..=COUNTED).rev() {
+    let mut sum = all * tau(1.0 - times[ZERO_COUNT_BITS + 1] / all);
+    for value in (1..=ZERO_COUNT_BITS).rev() {
         sum = 0.5 * (sum + times[value]);
     }
     sum += all * sigma(times[0] / all);
@@ -152,7 +154,7 @@ mod tests {
             }
             parts.into_iter().for_each(|part| all.merge(part));
             let (found, expected) = (all.count() as f64, count as f64);
-            assert_eq!(all.is_exact(), count <= EXACT as u64);
+            assert_eq!(all.is_exact(), count <= MAX_EXACT as u64);
             // The tolerance is three standard errors.
             let near =
                 if all.is_exact() { found == expected } else { (found / expected - 1.0).abs() < 0.0244 };

@@ -15,7 +15,7 @@ pub(super) struct RecordPiece {
 
 /// The distribution of rows over files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Run {
+pub(super) enum FileDistribution {
     /// Each of the `files` files gets an equal, contiguous share of `rows` rows.
     Rows { files: usize, rows: u64 },
     /// The files receive pieces in turn.
@@ -25,9 +25,9 @@ pub(super) enum Run {
     Rolled(u64),
 }
 
-impl Run {
+impl FileDistribution {
     /// Distributes rows over `files` files, in equal shares if the number of rows is known.
-    pub(super) fn dealt(files: usize, rows: Option<u64>) -> Self {
+    pub(super) fn over_files(files: usize, rows: Option<u64>) -> Self {
         match rows {
             _ if files == 1 => Self::Rows { files, rows: u64::MAX },
             Some(rows) => Self::Rows { files, rows: rows.div_ceil(files as u64).max(1) },
@@ -38,7 +38,7 @@ impl Run {
 
 /// Collects rows into pieces, and assigns a file to each piece.
 pub(super) struct PieceCollector {
-    run: Run,
+    run: FileDistribution,
     group: Group,
     /// Whether the group's size in bytes is a strict limit for pieces of more than one row.
     is_exact: bool,
@@ -53,11 +53,11 @@ pub(super) struct PieceCollector {
 }
 
 impl PieceCollector {
-    pub(super) fn new(run: Run, asked: Group, is_exact: bool, measure: Measure) -> Self {
+    pub(super) fn new(run: FileDistribution, asked: Group, is_exact: bool, measure: Measure) -> Self {
         let rows = match run {
             // Small pieces are used, so that the lengths of the files are similar.
-            Run::Turns { .. } => asked.rows.min(1024),
-            Run::Rows { .. } | Run::Rolled(_) => asked.rows,
+            FileDistribution::Turns { .. } => asked.rows.min(1024),
+            FileDistribution::Rows { .. } | FileDistribution::Rolled(_) => asked.rows,
         };
         let group = Group { rows: rows.max(1), ..asked };
         Self {
@@ -76,8 +76,8 @@ impl PieceCollector {
 
     fn rows_of_file(&self) -> u64 {
         match self.run {
-            Run::Rows { rows, .. } | Run::Rolled(rows) => rows,
-            Run::Turns { .. } => u64::MAX,
+            FileDistribution::Rows { rows, .. } | FileDistribution::Rolled(rows) => rows,
+            FileDistribution::Turns { .. } => u64::MAX,
         }
     }
 
@@ -131,9 +131,11 @@ impl PieceCollector {
         self.place += 1;
         let file_is_full = self.file_is_full();
         match self.run {
-            Run::Turns { files } => self.file = (self.file + 1) % files,
-            Run::Rows { files, .. } if file_is_full => self.file = (self.file + 1).min(files - 1),
-            Run::Rows { .. } | Run::Rolled(_) => {}
+            FileDistribution::Turns { files } => self.file = (self.file + 1) % files,
+            FileDistribution::Rows { files, .. } if file_is_full => {
+                self.file = (self.file + 1).min(files - 1)
+            }
+            FileDistribution::Rows { .. } | FileDistribution::Rolled(_) => {}
         }
         if file_is_full {
             self.rows_in_file = 0;
@@ -180,7 +182,8 @@ mod tests {
     /// Returns the number of rows in each piece that is collected from these batches.
     fn pieces(batches: &[RecordBatch], bytes: u64, is_exact: bool) -> Vec<usize> {
         let group = Group { rows: 1000, bytes };
-        let mut collector = PieceCollector::new(Run::Rolled(u64::MAX), group, is_exact, batch_bytes);
+        let mut collector =
+            PieceCollector::new(FileDistribution::Rolled(u64::MAX), group, is_exact, batch_bytes);
         let mut found = Vec::new();
         for batch in batches {
             let mut rest = batch.clone();

@@ -9,10 +9,10 @@ const MAX_LISTED: usize = 200;
 
 /// Prefixes of metadata entries that only describe the layout of rows in a file: ferry's own
 /// entries, Parquet's field numbers, and Arrow's types.
-const OF_FILES: [&str; 3] = ["ferry.", "PARQUET:", "ARROW:"];
+const LAYOUT_PREFIXES: [&str; 3] = ["ferry.", "PARQUET:", "ARROW:"];
 
 /// Returns losses for the metadata entries that a format with these capabilities cannot store.
-pub(crate) fn left_behind(schema: &Schema, capabilities: Capabilities) -> Vec<Loss> {
+pub(crate) fn unsupported_metadata(schema: &Schema, capabilities: Capabilities) -> Vec<Loss> {
     if capabilities.has(Capabilities::METADATA) {
         return Vec::new();
     }
@@ -36,7 +36,7 @@ fn column(path: &str, field: &Field, left: &mut Vec<String>) {
 
 fn entries(path: &str, metadata: &Metadata, left: &mut Vec<String>) {
     let mut keys: Vec<&str> = metadata.iter().map(|(key, _)| key.as_str()).collect();
-    keys.retain(|key| !OF_FILES.iter().any(|start| key.starts_with(start)));
+    keys.retain(|key| !LAYOUT_PREFIXES.iter().any(|start| key.starts_with(start)));
     keys.sort_unstable();
     left.extend(
         keys.into_iter().map(|key| if path.is_empty() { key.to_owned() } else { format!("{path}: {key}") }),
@@ -55,13 +55,13 @@ mod tests {
         let fields = vec![with(Field::new("s", DataType::Struct(vec![inner].into()), true), "of"), own];
         let schema = Schema::new_with_metadata(fields, [("about", "v")]);
         let told = |capabilities| {
-            left_behind(&schema, capabilities).into_iter().map(|loss| loss.what).collect::<Vec<_>>()
+            unsupported_metadata(&schema, capabilities).into_iter().map(|loss| loss.what).collect::<Vec<_>>()
         };
         assert_eq!(told(Capabilities::WRITE_RECORDS), ["about", "s: of", "s.x: unit"]);
         assert_eq!(told(Capabilities::WRITE_RECORDS | Capabilities::METADATA), [""; 0]);
         let many = (0..MAX_LISTED + 3).map(|n| (n.to_string(), String::new())).collect::<Metadata>();
         let schema = Schema::new_with_metadata(Vec::<Field>::new(), many);
-        let losses = left_behind(&schema, Capabilities::WRITE_RECORDS);
+        let losses = unsupported_metadata(&schema, Capabilities::WRITE_RECORDS);
         assert_eq!((losses.len(), &*losses[MAX_LISTED].what), (MAX_LISTED + 1, "3 more entries"));
     }
 }

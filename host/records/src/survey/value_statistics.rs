@@ -11,7 +11,7 @@ use tensorferry_tensors::statistics::Moments;
 
 /// Detailed statistics of the values inside all lists, excluding nulls.
 #[derive(Debug, Clone, Default)]
-pub struct CloseLook {
+pub struct ValueStatistics {
     /// The distinct values; `None` for a type whose values are not compared. Positive and negative
     /// zero count as one value, and so do all NaN values.
     pub distinct: Option<Distinct>,
@@ -21,7 +21,7 @@ pub struct CloseLook {
     pub truths: Option<(u64, u64)>,
 }
 
-impl CloseLook {
+impl ValueStatistics {
     /// Returns the mean of the finite numbers, in the column's unit.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
@@ -78,7 +78,7 @@ impl CloseLook {
 
     fn add_numbers<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>)
     where
-        T::Native: Counted,
+        T::Native: MeasuredValue,
     {
         let distinct = self.distinct.get_or_insert_default();
         let (mut count, mut base, mut sum, mut squares) = (0, 0.0, 0.0, 0.0);
@@ -106,7 +106,7 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// A value for which moments and distinct values are computed.
-trait Counted: Copy {
+trait MeasuredValue: Copy {
     fn hash(self) -> u64;
 
     /// Returns the value as a float, if the value is a number.
@@ -115,7 +115,7 @@ trait Counted: Copy {
 
 macro_rules! integers {
     ($($type:ty),*) => { $(
-        impl Counted for $type {
+        impl MeasuredValue for $type {
             #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "its bits are hashed")]
             fn hash(self) -> u64 {
                 mixed(self as u64)
@@ -130,7 +130,7 @@ macro_rules! integers {
 
 integers!(i8, i16, i32, i64, u8, u16, u32, u64);
 
-impl Counted for i128 {
+impl MeasuredValue for i128 {
     fn hash(self) -> u64 {
         hash(&self.to_le_bytes())
     }
@@ -142,7 +142,7 @@ impl Counted for i128 {
 
 macro_rules! floats {
     ($($type:ty),*) => { $(
-        impl Counted for $type {
+        impl MeasuredValue for $type {
             fn hash(self) -> u64 {
                 let number = f64::from(self);
                 mixed(if number.is_nan() { f64::NAN } else { number + 0.0 }.to_bits())
@@ -159,7 +159,7 @@ floats!(f32, f64, half::f16);
 
 macro_rules! others {
     ($($type:ty, |$value:ident| $bytes:expr;)*) => { $(
-        impl Counted for $type {
+        impl MeasuredValue for $type {
             fn hash(self) -> u64 {
                 let $value = self;
                 hash(&$bytes)

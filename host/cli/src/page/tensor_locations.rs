@@ -6,19 +6,19 @@ use tensorferry::inspect::Inspected;
 use tensorferry_sdk::{Data, Source, StorageLocation};
 
 /// The files of an input, and the locations of tensors in these files.
-pub(super) struct Places {
+pub(super) struct TensorLocations {
     pub(super) files: Vec<String>,
     /// For each tensor, the index of its file and its offset in the file. `None` if the tensor is
     /// not stored contiguously.
     pub(super) of: Vec<Option<(usize, u64)>>,
 }
 
-impl Places {
+impl TensorLocations {
     pub(super) fn of(inspected: &Inspected) -> Self {
         let (catalog, source) = (&inspected.catalog, &inspected.input.source);
         let mut files = Vec::new();
         let mut numbers = HashMap::new();
-        let mut place = |data: &Data| {
+        let mut locate = |data: &Data| {
             let Data::Whole { storage, offset } = data else { return None };
             let StorageLocation::File { file, offset: start } = catalog.storage(*storage)?.location else {
                 return None;
@@ -29,7 +29,7 @@ impl Places {
             });
             Some((number, start.checked_add(*offset)?))
         };
-        let of = catalog.tensors().iter().map(|tensor| place(&tensor.data)).collect();
+        let of = catalog.tensors().iter().map(|tensor| locate(&tensor.data)).collect();
         Self { files, of }
     }
 }

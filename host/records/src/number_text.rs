@@ -12,7 +12,7 @@ use tensorferry_sdk::{arrow_array, arrow_schema};
 /// Returns the meaning of a column's number as text. Returns `None` for a plain number, and for a
 /// time that has no text form.
 #[must_use]
-pub fn shown(data_type: &DataType, number: i128) -> Option<String> {
+pub fn number_text(data_type: &DataType, number: i128) -> Option<String> {
     let data_type = in_known_zones(leaf_type(data_type));
     if !(data_type.is_temporal() || data_type.is_decimal()) {
         return None;
@@ -32,17 +32,17 @@ mod tests {
 
     #[test]
     fn times_and_decimals_are_shown_as_such() {
-        let shown = |data_type, number| shown(&data_type, number).unwrap_or_default();
+        let number_text = |data_type, number| number_text(&data_type, number).unwrap_or_default();
         let utc = DataType::Timestamp(TimeUnit::Millisecond, Some("+00:00".into()));
-        assert_eq!(shown(utc, 1_700_000_000_500), "2023-11-14T22:13:20.500Z");
+        assert_eq!(number_text(utc, 1_700_000_000_500), "2023-11-14T22:13:20.500Z");
         let named = DataType::Timestamp(TimeUnit::Second, Some("Europe/Zurich".into()));
-        assert_eq!(shown(named, 3600), "1970-01-01T01:00:00Z");
-        assert_eq!(shown(DataType::Timestamp(TimeUnit::Second, None), 0), "1970-01-01T00:00:00");
-        assert_eq!(shown(DataType::Date32, -1), "1969-12-31");
-        assert_eq!(shown(DataType::Decimal128(10, 2), -12345), "-123.45");
-        assert_eq!(shown(DataType::Decimal32(5, 0), 7), "7");
-        assert_eq!(shown(DataType::Int64, 7), "");
-        assert_eq!(shown(DataType::Date32, i32::MAX.into()), "+5881580-07-11");
-        assert_eq!(shown(DataType::Time64(TimeUnit::Microsecond), 86_400_000_000), "");
+        assert_eq!(number_text(named, 3600), "1970-01-01T01:00:00Z");
+        assert_eq!(number_text(DataType::Timestamp(TimeUnit::Second, None), 0), "1970-01-01T00:00:00");
+        assert_eq!(number_text(DataType::Date32, -1), "1969-12-31");
+        assert_eq!(number_text(DataType::Decimal128(10, 2), -12345), "-123.45");
+        assert_eq!(number_text(DataType::Decimal32(5, 0), 7), "7");
+        assert_eq!(number_text(DataType::Int64, 7), "");
+        assert_eq!(number_text(DataType::Date32, i32::MAX.into()), "+5881580-07-11");
+        assert_eq!(number_text(DataType::Time64(TimeUnit::Microsecond), 86_400_000_000), "");
     }
 }

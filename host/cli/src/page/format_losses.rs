@@ -15,7 +15,7 @@ const MAX_NAMED: usize = 6;
 
 /// Returns the losses that a conversion to each other tensor format would cause.
 pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<Value> {
-    let holds = Held::of(catalog);
+    let holds = ModelContent::of(catalog);
     let others = registry.formats().iter().filter(|format| {
         format.description.capabilities.has(Capabilities::WRITE) && *format.description.id != *own
     });
@@ -30,7 +30,7 @@ pub(super) fn losses(catalog: &Catalog, own: &str, registry: &Registry) -> Vec<V
 }
 
 /// A model's content, without the tensor values.
-struct Held {
+struct ModelContent {
     state: Vec<String>,
     metadata: Vec<String>,
     values: Vec<String>,
@@ -39,7 +39,7 @@ struct Held {
     dtypes: BTreeSet<String>,
 }
 
-impl Held {
+impl ModelContent {
     fn of(catalog: &Catalog) -> Self {
         let part = take(catalog.clone(), &Part::Auto, true);
         let state = match &part {
