@@ -42,7 +42,7 @@ pub(crate) struct Share {
 
 /// From the viewpoint of one job, the other jobs that are running or waiting.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Others {
+pub(crate) struct OtherJobs {
     pub(crate) jobs: usize,
     /// Number of slots that the other jobs occupy.
     pub(crate) places: usize,
@@ -92,7 +92,7 @@ impl Budget {
     }
 
     /// Returns the share of a job that occupies `places` slots while the other jobs run or wait.
-    pub(crate) fn share(&self, places: usize, others: Others) -> Share {
+    pub(crate) fn share(&self, places: usize, others: OtherJobs) -> Share {
         let most = self.places() / places;
         let beside = most.min(others.jobs + 1).max(1);
         let threads = if self.packs && places == 1 { 1 } else { (self.threads / beside).max(1) };
@@ -193,7 +193,7 @@ mod tests {
         let (small, big) = (budget.places_of(1000), budget.places_of(1 << 30));
         assert_eq!((budget.places(), small, big), (32, 1, 8));
         let share = |threads, memory: u64, rate| Share { threads, memory: memory << 20, rate };
-        let beside = |jobs, places| Others { jobs, places };
+        let beside = |jobs, places| OtherJobs { jobs, places };
         assert_eq!(budget.share(small, beside(100, 100)), share(1, 8, Some(25)));
         assert_eq!(budget.share(big, beside(100, 100)), share(1, 64, Some(200)));
         // The last job is assigned all threads.
@@ -205,7 +205,8 @@ mod tests {
     #[test]
     fn who_runs_alone_has_the_whole_rate_and_together_it_is_never_more() {
         let budget = Budget::new(None, 4, 256 << 20, Some(960));
-        let rate = |places, jobs, others| budget.share(places, Others { jobs, places: others }).rate.unwrap();
+        let rate =
+            |places, jobs, others| budget.share(places, OtherJobs { jobs, places: others }).rate.unwrap();
         assert_eq!((rate(1, 0, 0), rate(8, 0, 0)), (960, 960));
         // There are two big jobs and eight small jobs. Each share takes all other jobs into
         // account.

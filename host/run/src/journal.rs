@@ -35,7 +35,7 @@ pub(crate) use history::{Commit, History, OutputHistory};
 pub(crate) use record::{OutputRecord, Record, this_host};
 pub(crate) use scan::GroupScan;
 
-use crate::place::Place;
+use crate::plan_folder::PlanFolder;
 use log::Log;
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ impl Journal {
     /// piece. Also reads the journals that already exist in this folder. The file is created when
     /// the first record is written, and starts with the line `first`.
     pub(crate) fn of_piece(
-        folder: &Place,
+        folder: &PlanFolder,
         worker: &str,
         first: &Record,
         session: &Session,
@@ -131,7 +131,11 @@ impl Journal {
     }
 
     /// Reads all journals of a piece except the journal `without`.
-    pub(crate) fn read_piece(folder: &Place, without: Option<&str>, session: &Session) -> Result<History> {
+    pub(crate) fn read_piece(
+        folder: &PlanFolder,
+        without: Option<&str>,
+        session: &Session,
+    ) -> Result<History> {
         let mut journals: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         for name in folder.names(session)? {
             if let Some(journal) = log::journal_of(&name).filter(|journal| Some(*journal) != without) {

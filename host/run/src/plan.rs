@@ -17,7 +17,7 @@ mod pieces;
 pub(crate) use lease::{Claim, Leases};
 pub(crate) use pieces::{PieceWriter, PlannedJob};
 
-use crate::place::{Place, check_no_link};
+use crate::plan_folder::{PlanFolder, check_no_link};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tensorferry::Session;
@@ -53,7 +53,7 @@ pub struct PlanHeader {
 #[derive(Clone)]
 pub struct Plan {
     path: PathBuf,
-    place: Place,
+    place: PlanFolder,
     header: PlanHeader,
 }
 
@@ -66,7 +66,7 @@ impl Plan {
 
     /// Opens a plan. `path` is the path of a folder, or the URL of a folder in a store.
     pub fn open(path: &Path, session: &Session) -> Result<Self> {
-        let place = Place::at(path, session)?;
+        let place = PlanFolder::open(path, session)?;
         let shown = place.shown(HEADER);
         let text = place.read(HEADER)?.ok_or_else(|| {
             Error::usage("this is not a plan")
@@ -79,7 +79,7 @@ impl Plan {
             let error = Error::unsupported("the plan was made by a different version of ferry").file(&shown);
             return Err(error.expected(VERSION.to_string()).found(header.plan.to_string()));
         }
-        if let Place::Local(folder) = &place {
+        if let PlanFolder::Local(folder) = &place {
             [pieces::FOLDER, "journal", "leases"]
                 .iter()
                 .try_for_each(|name| check_no_link(&folder.join(name)))?;
@@ -105,13 +105,13 @@ impl Plan {
                 .expected(format!("less than {}", self.header.pieces))
                 .found(number.to_string()));
         }
-        pieces::read(&self.place.below(pieces::FOLDER), number)
+        pieces::read(&self.place.subfolder(pieces::FOLDER), number)
     }
 
     /// Returns the folder that contains the journals of a piece.
-    pub(crate) fn journal(&self, number: u64) -> Result<Place> {
-        let folder = self.place.below("journal").below(&pieces::name(number));
-        if let Place::Local(path) = &folder {
+    pub(crate) fn journal(&self, number: u64) -> Result<PlanFolder> {
+        let folder = self.place.subfolder("journal").subfolder(&pieces::name(number));
+        if let PlanFolder::Local(path) = &folder {
             check_no_link(path)?;
         }
         Ok(folder)
@@ -119,8 +119,8 @@ impl Plan {
 
     pub(crate) fn leases(&self, worker: &str) -> Result<Leases> {
         match &self.place {
-            Place::Local(folder) => Ok(Leases::new(folder.join("leases"), self.header.pieces, worker)),
-            Place::Remote(..) => {
+            PlanFolder::Local(folder) => Ok(Leases::new(folder.join("leases"), self.header.pieces, worker)),
+            PlanFolder::Remote(..) => {
                 let error = Error::unsupported("workers cannot claim pieces of a plan in a store")
                     .hint("pass --shard I/N, or send the pieces to `ferry work` on its standard input");
                 Err(error.file(self.place.shown("")))

@@ -16,14 +16,14 @@ use tensorferry_sdk::{Error, Result};
 const MAX_BYTES: u64 = 256 << 20;
 
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum PlanFolder {
     Local(PathBuf),
     Remote(Arc<dyn RemotePlace>, String),
 }
 
-impl Place {
+impl PlanFolder {
     /// Opens the folder at a path or URL.
-    pub(crate) fn at(path: &Path, session: &Session) -> Result<Self> {
+    pub(crate) fn open(path: &Path, session: &Session) -> Result<Self> {
         if let Some((place, folder)) = place_of(path, session)? {
             return Ok(Self::Remote(place, folder));
         }
@@ -32,7 +32,7 @@ impl Place {
     }
 
     /// Returns a sub-folder of this folder.
-    pub(crate) fn below(&self, name: &str) -> Self {
+    pub(crate) fn subfolder(&self, name: &str) -> Self {
         match self {
             Self::Local(folder) => Self::Local(folder.join(name)),
             Self::Remote(place, folder) => Self::Remote(place.clone(), joined(folder, name)),

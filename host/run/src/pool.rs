@@ -1,7 +1,7 @@
 //! Runs jobs in worker processes, which share one budget. The biggest jobs run first. Jobs with
 //! temporary failures are retried later.
 
-use crate::budget::{Budget, Others};
+use crate::budget::{Budget, OtherJobs};
 use crate::events::{Event, EventListener};
 use crate::job::{Job, PlannedWork};
 use crate::journal::{Journal, StampedFile};
@@ -33,11 +33,11 @@ pub(crate) struct WorkerPool<'a> {
     pub(crate) idle: Option<&'a IdleWorkers>,
     /// For a plan, a function that determines the outcome of a job that failed here, because a
     /// different worker may have completed the job.
-    pub(crate) elsewhere: Option<&'a Elsewhere<'a>>,
+    pub(crate) elsewhere: Option<&'a FailureFallback<'a>>,
 }
 
 /// A function that returns the outcome of a job that has failed in this worker.
-pub(crate) type Elsewhere<'a> = dyn Fn(&QueuedJob<'_>, JobFailure) -> JobOutcome + Sync + 'a;
+pub(crate) type FailureFallback<'a> = dyn Fn(&QueuedJob<'_>, JobFailure) -> JobOutcome + Sync + 'a;
 
 /// A job that must run.
 pub(crate) struct QueuedJob<'a> {
@@ -160,7 +160,7 @@ impl WorkerPool<'_> {
             self.listener.on_event(&Event::JobBegan { name: &job.name, attempt });
             let outcome = self.attempt(process, &pending.queued, places, others);
             let retry_at = match &outcome {
-                JobOutcome::Failed(failure) if failure.is_passing() && attempt <= job.policy.retries => {
+                JobOutcome::Failed(failure) if failure.is_transient() && attempt <= job.policy.retries => {
                     let wait = job.policy.retry_wait.saturating_mul(4_u32.saturating_pow(attempt - 1));
                     let seconds = wait.as_secs_f64();
                     self.listener.on_event(&Event::JobWaits { name: &job.name, seconds, failure });
@@ -196,7 +196,7 @@ impl WorkerPool<'_> {
         process: &mut Option<WorkerProcess>,
         queued: &QueuedJob<'_>,
         places: usize,
-        others: Others,
+        others: OtherJobs,
     ) -> JobOutcome {
         let start = || self.idle.map_or_else(|| WorkerProcess::start(self.worker), IdleWorkers::take);
         let own = match process.take().map_or_else(start, Ok) {
@@ -237,13 +237,13 @@ impl WorkerPool<'_> {
 
     /// Returns the other running or waiting jobs, from the viewpoint of a job that has just been
     /// assigned `own` slots.
-    fn others(&self, queue: &Queue<'_>, own: usize) -> Others {
+    fn others(&self, queue: &Queue<'_>, own: usize) -> OtherJobs {
         let all = self.budget.places();
         let running = all.saturating_sub(queue.free_places + own);
         // Each job needs at least one slot, so only as many waiting jobs as there are slots need to
         // be examined.
         let waiting = queue.waiting.iter().take(all).map(|other| self.budget.places_of(other.queued.bytes));
-        Others { jobs: queue.running + queue.waiting.len(), places: running + waiting.sum::<usize>() }
+        OtherJobs { jobs: queue.running + queue.waiting.len(), places: running + waiting.sum::<usize>() }
     }
 
     /// Returns the next job that may begin, its number of slots, and the other jobs that run or
@@ -252,7 +252,7 @@ impl WorkerPool<'_> {
         &self,
         queue: &Mutex<Queue<'q>>,
         changed: &Condvar,
-    ) -> Option<(PendingJob<'q>, usize, Others)> {
+    ) -> Option<(PendingJob<'q>, usize, OtherJobs)> {
         let mut locked = lock(queue);
         loop {
             if locked.stopped || self.cancelled.load(Ordering::Relaxed) {

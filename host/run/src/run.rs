@@ -24,7 +24,7 @@ use crate::job::{Force, Job, PlannedWork};
 use crate::journal::{
     Commit, GroupScan, History, Journal, OutputHistory, Record, StampedFile, output_identity,
 };
-use crate::pool::{Elsewhere, FinishedJob, QueuedJob, WorkerPool};
+use crate::pool::{FailureFallback, FinishedJob, QueuedJob, WorkerPool};
 use crate::report::{JobFailure, JobSummary, Summary, Totals};
 use crate::worker::{IdleWorkers, JobOutcome};
 use decide::{Decision, decide};
@@ -154,7 +154,7 @@ impl Run<'_> {
             let (request, mut made) = (Box::new(commit.request.clone()), Box::new(commit.made.clone()));
             if commit.is_elsewhere {
                 for file in made.inputs.iter_mut().chain(&mut made.outputs) {
-                    *file = file.seen_elsewhere();
+                    *file = file.without_inode();
                 }
             }
             let (at, key) = (commit.at.clone(), commit.key.clone());
@@ -220,7 +220,7 @@ impl Run<'_> {
         jobs: &[Job],
         schemas: &DatasetSchemas,
         mut queued: Vec<QueuedJob<'_>>,
-        elsewhere: Option<&Elsewhere<'_>>,
+        elsewhere: Option<&FailureFallback<'_>>,
     ) -> Vec<(usize, JobSummary)> {
         let results = Mutex::new(Vec::new());
         let on_finished = |job: &Job, finished: FinishedJob| {

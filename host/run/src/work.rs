@@ -23,7 +23,7 @@ use tensorferry_sdk::{Error, Result};
 /// Interval at which cancellation is checked.
 const TICK: Duration = Duration::from_millis(100);
 /// Interval of progress events.
-const EVERY: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Time to wait before the next claim if other workers run the remaining pieces.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -61,13 +61,13 @@ pub fn work(
     std::thread::scope(|scope| {
         let ticker = scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                std::thread::park_timeout(EVERY);
-                progress.tell();
+                std::thread::park_timeout(PROGRESS_INTERVAL);
+                progress.report();
             }
         });
         let done = match source {
-            WorkSource::Given => given(&runner, listener, cancelled),
-            WorkSource::Claimed => claimed(plan, &runner, options, cancelled),
+            WorkSource::Given => run_given(&runner, listener, cancelled),
+            WorkSource::Claimed => run_claimed(plan, &runner, options, cancelled),
         };
         is_over.store(true, Ordering::Relaxed);
         ticker.thread().unpark();
@@ -75,7 +75,7 @@ pub fn work(
     })
 }
 
-fn given(runner: &PieceRunner<'_>, listener: &dyn EventListener, cancelled: &AtomicBool) -> Result<u8> {
+fn run_given(runner: &PieceRunner<'_>, listener: &dyn EventListener, cancelled: &AtomicBool) -> Result<u8> {
     let requests = requests();
     while !cancelled.load(Ordering::Relaxed) {
         let piece = match requests.recv_timeout(TICK) {
@@ -116,7 +116,7 @@ fn requests() -> Receiver<Result<Request>> {
     requests
 }
 
-fn claimed(
+fn run_claimed(
     plan: &Plan,
     runner: &PieceRunner<'_>,
     options: &RunOptions,
@@ -164,7 +164,7 @@ struct State {
     ended: usize,
     bytes: u64,
     running: HashMap<String, u64>,
-    told: (usize, u64),
+    reported: (usize, u64),
 }
 
 impl PieceProgress<'_> {
@@ -172,11 +172,11 @@ impl PieceProgress<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self) {
+    fn report(&self) {
         let mut state = self.state();
         let now = (state.ended, state.bytes + state.running.values().sum::<u64>());
-        if let Some(piece) = state.piece.filter(|_| state.told != now) {
-            state.told = now;
+        if let Some(piece) = state.piece.filter(|_| state.reported != now) {
+            state.reported = now;
             self.listener.on_event(&Event::PieceMoved { piece, jobs: now.0, bytes: now.1 });
         }
     }

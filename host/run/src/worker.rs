@@ -4,13 +4,13 @@
 //! The runner uses a [`WorkerProcess`], and the process itself runs [`serve`]. They exchange the
 //! messages in `protocol` over the process's standard input and output, one JSON document per line.
 
+mod existing_output;
 mod idle;
 mod perform;
 mod pipe;
 mod process;
 mod protocol;
 mod serve;
-mod standing;
 
 pub(crate) use idle::IdleWorkers;
 pub(crate) use process::{JobOutcome, Supervision, WorkerProcess};

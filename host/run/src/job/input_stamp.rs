@@ -11,7 +11,7 @@ use tensorferry_sdk::Result;
 /// Maximum size of an index in bytes. A bigger file is assumed to be data.
 const MAX_INDEX: u64 = 1 << 20;
 /// Maximum depth of the sub-folders that are examined.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// The state of an input, based only on the names and metadata of its files.
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl InputStamp {
         for entry in folder.entries(name, "", u64::MAX)? {
             match entry.kind {
                 EntryKind::File => self.add_entry(folder, &entry, session),
-                EntryKind::Folder if depth < DEEPEST => {
+                EntryKind::Folder if depth < MAX_DEPTH => {
                     let _ = self.add_folder(folder, &entry.name, depth + 1, session);
                 }
                 _ => {}

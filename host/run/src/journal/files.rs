@@ -16,7 +16,7 @@ use tensorferry_sdk::ErrorKind;
 const HIDDEN: char = '.';
 
 /// Value for an inode number that is unknown on this machine. No file has this inode number.
-const ANY_INODE: u64 = u64::MAX;
+const UNKNOWN_INODE: u64 = u64::MAX;
 
 /// The path of a file, with the length, modification time and inode that identify its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,9 +29,9 @@ pub(crate) struct StampedFile {
 impl StampedFile {
     /// Returns the file as a different machine may see it, which means that the inode number is
     /// unknown.
-    pub(crate) fn seen_elsewhere(&self) -> Self {
+    pub(crate) fn without_inode(&self) -> Self {
         let is_local = !self.path.to_str().is_some_and(is_url);
-        let inode = if is_local { ANY_INODE } else { self.identity.inode };
+        let inode = if is_local { UNKNOWN_INODE } else { self.identity.inode };
         Self { path: self.path.clone(), identity: FileIdentity { inode, ..self.identity } }
     }
 
@@ -71,7 +71,7 @@ impl StampedFile {
             format!("{} bytes, were {}", now.len, old.len)
         } else if now.modified != old.modified {
             "different modification time".to_owned()
-        } else if now.inode != old.inode && old.inode != ANY_INODE {
+        } else if now.inode != old.inode && old.inode != UNKNOWN_INODE {
             "a different file with this name".to_owned()
         } else {
             return Ok(());

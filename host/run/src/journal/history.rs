@@ -184,7 +184,7 @@ impl History {
                     }
                     commit.done = true;
                     for file in &commit.made.outputs {
-                        let file = if commit.is_elsewhere { file.seen_elsewhere() } else { file.clone() };
+                        let file = if commit.is_elsewhere { file.without_inode() } else { file.clone() };
                         known.owned.entry(file.path).or_default().push(file.identity);
                     }
                 }

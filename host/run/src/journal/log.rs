@@ -1,7 +1,7 @@
 //! The storage of a journal. Normally this is a file to which lines are appended. If a plan is in a
 //! store, the journal is a sequence of objects.
 
-use crate::place::Place;
+use crate::plan_folder::PlanFolder;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -24,7 +24,7 @@ enum Target {
     File,
     /// A file with this name in the folder of a piece, or objects whose names start with this name.
     /// Writing the first record creates the file or object.
-    Piece { place: Place, name: String },
+    Piece { place: PlanFolder, name: String },
 }
 
 #[derive(Default)]
@@ -39,14 +39,14 @@ impl Log {
         Self { target: Target::File, file: OnceLock::from(file), unsent: Mutex::default() }
     }
 
-    pub(super) fn of_piece(place: Place, name: &str) -> Self {
+    pub(super) fn of_piece(place: PlanFolder, name: &str) -> Self {
         let target = Target::Piece { place, name: name.to_owned() };
         Self { target, file: OnceLock::new(), unsent: Mutex::default() }
     }
 
     /// Appends a line. If it is the first line, `first` is written before it.
     pub(super) fn append(&self, first: Option<&str>, line: &str) -> Result<()> {
-        if let Target::Piece { place: Place::Remote(..), .. } = &self.target {
+        if let Target::Piece { place: PlanFolder::Remote(..), .. } = &self.target {
             let mut unsent = self.unsent();
             if unsent.written == 0 && unsent.lines.is_empty() {
                 unsent.lines.extend_from_slice(first.unwrap_or_default().as_bytes());
@@ -55,7 +55,7 @@ impl Log {
             return Ok(());
         }
         let mut file = match (&self.target, self.file.get()) {
-            (Target::Piece { place: Place::Local(folder), name }, None) => {
+            (Target::Piece { place: PlanFolder::Local(folder), name }, None) => {
                 let mut file = make(folder, &format!("{name}{ENDING}"))?;
                 file.write_all(first.unwrap_or_default().as_bytes())?;
                 self.file.get_or_init(|| file)
@@ -68,7 +68,7 @@ impl Log {
 
     /// Syncs all appended lines to the disk, or sends them to the store.
     pub(super) fn sync(&self) -> Result<()> {
-        if let Target::Piece { place: place @ Place::Remote(..), name } = &self.target {
+        if let Target::Piece { place: place @ PlanFolder::Remote(..), name } = &self.target {
             let mut unsent = self.unsent();
             if !unsent.lines.is_empty() {
                 place.create(&segment(name, unsent.written), &unsent.lines)?;

@@ -6,7 +6,7 @@
 use super::folder_names::FolderNames;
 use super::input_path::{InputPath, join};
 use super::name_patterns::NamePatterns;
-use super::search::{DEEPEST, Search};
+use super::search::{MAX_DEPTH, Search};
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Result, ShardName};
 
@@ -41,7 +41,7 @@ fn visit(
         names.retain(|name| !is_beside(name));
     }
     found.extend(files.iter().map(|name| join(folder, name)));
-    if depth < DEEPEST {
+    if depth < MAX_DEPTH {
         for name in &folders {
             visit(search, &join(folder, name), depth + 1, is_meant, found)?;
         }

@@ -9,7 +9,7 @@ mod settings;
 mod zoos;
 
 use super::mistakes::{Mistakes, suggest};
-use super::types::{Entry, JobKeys, Manifest, OptionTexts, Placed, Settings};
+use super::types::{Entry, JobKeys, Located, Manifest, OptionTexts, Settings};
 use super::{Expanded, TakeJob};
 use crate::job::Job;
 use crate::template::{Fields, fill};
@@ -55,7 +55,7 @@ pub(super) fn expand(
         jobs: 0,
         left_out: None,
         notes: Vec::new(),
-        seen: Seen::default(),
+        seen: ExpandedJobs::default(),
         datasets: BTreeSet::new(),
     };
     expansion.check(&manifest.defaults);
@@ -88,7 +88,7 @@ struct Expansion<'a> {
     left_out: Option<(Range<usize>, String)>,
     /// Notes about the manifest.
     notes: Vec<String>,
-    seen: Seen,
+    seen: ExpandedJobs,
     /// The names of the datasets.
     datasets: BTreeSet<String>,
 }
@@ -97,7 +97,7 @@ struct Expansion<'a> {
 /// to find duplicates. Both are stored as digests, so that the digests of a million jobs fit in
 /// memory.
 #[derive(Default)]
-struct Seen {
+struct ExpandedJobs {
     names: HashSet<Digest>,
     /// Digests of the outputs, each with the input of its job.
     outputs: HashMap<Digest, Box<str>>,
@@ -118,7 +118,7 @@ impl Expansion<'_> {
     fn job(&mut self, entry: &Entry<JobKeys>) {
         let own = &entry.own;
         self.check(&entry.settings);
-        let settings = entry.settings.over(self.defaults);
+        let settings = entry.settings.merged_over(self.defaults);
         let Some(input) = self.input(&own.input) else { return };
         let output = absolute(self.base, own.output.get_ref());
         let request = self.request(&settings, &input, &output);
@@ -137,7 +137,7 @@ impl Expansion<'_> {
                 .flat_map(|(key, values)| values.0.iter().map(move |value| pair(key.get_ref(), value)));
             pairs.collect()
         };
-        let id = |id: &Option<Placed<String>>| id.as_ref().map(|id| id.get_ref().clone());
+        let id = |id: &Option<Located<String>>| id.as_ref().map(|id| id.get_ref().clone());
         let allowed = settings.allow_loss.iter().flatten();
         Request {
             input: InputRequest {
@@ -182,7 +182,7 @@ impl Expansion<'_> {
         if declared.any(is_path) { absolute(self.base, value) } else { value.to_owned() }
     }
 
-    fn filled(&mut self, output: &Placed<String>, fields: &Fields) -> Option<String> {
+    fn filled(&mut self, output: &Located<String>, fields: &Fields) -> Option<String> {
         let (message, suggestion) = match fill(output.get_ref(), fields) {
             Ok(filled) => return Some(filled),
             Err(field) if field.is_empty() => (
@@ -203,7 +203,7 @@ impl Expansion<'_> {
         for job in &manifest.job {
             let (at, output) = (job.own.output.span().start, job.own.output.get_ref());
             if let Some(path) = self.outputs.path_of(at, output) {
-                let settings = job.settings.over(self.defaults);
+                let settings = job.settings.merged_over(self.defaults);
                 let input = absolute(self.base, job.own.input.get_ref());
                 self.outputs.add(at, &input, &path, settings.receipt().is_some());
             }
@@ -292,14 +292,14 @@ fn absolute(base: &Path, path: &str) -> String {
 }
 
 /// Describes the contents of a folder in which no models were found.
-fn contents(folder: &InputFolder) -> String {
+fn describe_contents(folder: &InputFolder) -> String {
     let entries = folder.entries("", "", u64::MAX).unwrap_or_default();
     let names: Vec<String> = entries.into_iter().take(5).map(|entry| entry.name).collect();
     if names.is_empty() { "it is empty".to_owned() } else { format!("it holds {}", names.join(", ")) }
 }
 
 /// Suggests an existing folder whose name is similar to the last component of the path.
-fn nearby(path: &Path) -> Option<String> {
+fn suggest_folder(path: &Path) -> Option<String> {
     let entries = std::fs::read_dir(path.parent()?).ok()?.flatten().filter(|entry| entry.path().is_dir());
     let names: Vec<String> = entries.map(|entry| file_name(&entry.path())).collect();
     suggest(&file_name(path), names.iter().map(String::as_str))

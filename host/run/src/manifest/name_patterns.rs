@@ -34,11 +34,11 @@ pub(super) struct IndexName<'n> {
 impl NamePatterns {
     /// Collects the names of all model formats.
     pub(super) fn of_models(registry: &Registry) -> Result<Self> {
-        Self::of_those(registry, |description| description.capabilities.has(Capabilities::READ))
+        Self::of_formats(registry, |description| description.capabilities.has(Capabilities::READ))
     }
 
     /// Collects the names of the formats for which `is_wanted` returns true.
-    pub(super) fn of_those(registry: &Registry, is_wanted: impl Fn(&Description) -> bool) -> Result<Self> {
+    pub(super) fn of_formats(registry: &Registry, is_wanted: impl Fn(&Description) -> bool) -> Result<Self> {
         let readers = || registry.formats().iter().map(|f| &f.description).filter(|d| is_wanted(d));
         let is_literal = |name: &String| !name.contains(['*', '?', '[', '{']);
         let of_folders = readers().flat_map(|description| {
@@ -51,7 +51,7 @@ impl NamePatterns {
             suffixes,
             members: globs(&readers().flat_map(|d| d.members.iter().cloned()).collect::<Vec<_>>())?,
             of_folders: globs(&of_folders.collect::<Vec<_>>())?,
-            of_sets: readers().flat_map(|description| endings_of_sets(description)).collect(),
+            of_sets: readers().flat_map(|description| set_endings(description)).collect(),
         })
     }
 
@@ -102,7 +102,7 @@ impl NamePatterns {
 /// Returns the file endings of a format for which shards are read together. The result contains the
 /// endings for which the format declares an index. If a format has no index but has the option
 /// `shard`, the result contains all of its endings.
-fn endings_of_sets(description: &Description) -> Vec<String> {
+fn set_endings(description: &Description) -> Vec<String> {
     let Description { suffixes, members, options, .. } = description;
     let has_index = |suffix: &String| {
         let index = format!("*{suffix}.index.");

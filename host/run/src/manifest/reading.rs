@@ -84,7 +84,7 @@ fn value<T: DeserializeOwned>(value: Spanned<DeValue<'_>>, mistakes: &mut Mistak
 /// Converts a table to a type.
 fn one<T: DeserializeOwned + JsonSchema>(table: Spanned<DeTable<'_>>, mistakes: &mut Mistakes) -> Option<T> {
     refuse_rest(table.get_ref(), &keys_of::<T>(), mistakes);
-    let (own, _) = parted(table, &keys_of::<T>());
+    let (own, _) = split_table(table, &keys_of::<T>());
     read_all(own, mistakes)
 }
 
@@ -105,15 +105,18 @@ fn entry<T: DeserializeOwned + JsonSchema>(
     let (of_own, of_settings) = (keys_of::<T>(), keys_of::<Settings>());
     let known: Vec<String> = of_own.iter().chain(&of_settings).cloned().collect();
     refuse_rest(table.get_ref(), &known, mistakes);
-    let (own, rest) = parted(table, &of_own);
-    let (settings, _) = parted(rest, &of_settings);
+    let (own, rest) = split_table(table, &of_own);
+    let (settings, _) = split_table(rest, &of_settings);
     let settings = read_all::<Settings>(settings, mistakes);
     Some(Entry { own: read_all(own, mistakes)?, settings: settings.unwrap_or_default() })
 }
 
 /// Splits a table into two: one with the entries whose keys are in `keys`, and one with all other
 /// entries.
-fn parted<'t>(table: Spanned<DeTable<'t>>, keys: &[String]) -> (Spanned<DeTable<'t>>, Spanned<DeTable<'t>>) {
+fn split_table<'t>(
+    table: Spanned<DeTable<'t>>,
+    keys: &[String],
+) -> (Spanned<DeTable<'t>>, Spanned<DeTable<'t>>) {
     let span = table.span();
     let (mut own, mut rest) = (DeTable::new(), DeTable::new());
     for (key, value) in table.into_inner() {

@@ -12,7 +12,7 @@ use tensorferry_core::read::table_log::TableLog;
 use tensorferry_sdk::Result;
 
 /// Maximum nesting depth of folders.
-pub(super) const DEEPEST: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 /// Maximum number of names that a note lists.
 const MAX_NAMED: usize = 3;
 
@@ -20,7 +20,7 @@ pub(super) struct Search<'a> {
     root: &'a InputFolder,
     closed: ClosedFolders,
     /// The entries that the search skipped.
-    pub(super) passed_over: Vec<PassedOver>,
+    pub(super) skipped: Vec<SkippedEntry>,
     /// The outputs that have a receipt, as the paths of the receipts without their ending.
     pub(super) receipts: HashSet<String>,
     /// Folders that contain a table's data files and its log, each with the kind of log.
@@ -38,14 +38,14 @@ pub(super) struct ClosedFolders {
 
 /// An entry inside the root that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PassedOver {
+pub(super) struct SkippedEntry {
     pub(super) path: String,
-    pub(super) why: Why,
+    pub(super) why: SkipReason,
 }
 
 /// The reason why an entry was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Why {
+pub(super) enum SkipReason {
     /// A pipe, or a link to a missing file (for example of git-annex, DVC or a pruned cache).
     NoFile,
     /// A link that leads out of the root.
@@ -60,7 +60,7 @@ pub(super) enum Why {
 
 impl<'a> Search<'a> {
     pub(super) fn new(root: &'a InputFolder, closed: ClosedFolders) -> Self {
-        Self { root, closed, passed_over: Vec::new(), receipts: HashSet::new(), tables: Vec::new() }
+        Self { root, closed, skipped: Vec::new(), receipts: HashSet::new(), tables: Vec::new() }
     }
 
     pub(super) fn root(&self) -> &'a InputFolder {
@@ -74,7 +74,7 @@ impl<'a> Search<'a> {
         let entries = match self.root.in_folder(folder).entries("", "", u64::MAX) {
             Ok(entries) => entries,
             Err(_) if self.root.is_local() && !folder.is_empty() => {
-                self.pass_over(folder.to_owned(), Why::Unreadable);
+                self.pass_over(folder.to_owned(), SkipReason::Unreadable);
                 return Ok(FolderNames::default());
             }
             Err(error) => return Err(error),
@@ -87,10 +87,14 @@ impl<'a> Search<'a> {
                 }
                 EntryKind::File => drop(names.files.insert(name)),
                 EntryKind::Unnameable if !name.starts_with('.') => {
-                    self.pass_over(join(folder, &name), Why::Unnameable);
+                    self.pass_over(join(folder, &name), SkipReason::Unnameable);
                 }
-                EntryKind::Outside if is_meant(&name) => self.pass_over(join(folder, &name), Why::LeadsOut),
-                EntryKind::Other if is_meant(&name) => self.pass_over(join(folder, &name), Why::NoFile),
+                EntryKind::Outside if is_meant(&name) => {
+                    self.pass_over(join(folder, &name), SkipReason::LeadsOut)
+                }
+                EntryKind::Other if is_meant(&name) => {
+                    self.pass_over(join(folder, &name), SkipReason::NoFile)
+                }
                 _ => {}
             }
         }
@@ -107,32 +111,32 @@ impl<'a> Search<'a> {
         !self.closed.outputs.contains(folder) && !self.closed.excluded.is_match(folder)
     }
 
-    pub(super) fn pass_over(&mut self, path: String, why: Why) {
-        self.passed_over.push(PassedOver { path, why });
+    pub(super) fn pass_over(&mut self, path: String, why: SkipReason) {
+        self.skipped.push(SkippedEntry { path, why });
     }
 }
 
-impl PassedOver {
+impl SkippedEntry {
     /// Returns whether the globs would have included the skipped entry. The contents of an entry
     /// that may be a folder are unknown. Such an entry counts as included unless a glob excludes
     /// it.
     pub(super) fn is_wanted(&self, include: Option<&GlobSet>, exclude: Option<&GlobSet>) -> bool {
-        let may_be_folder = matches!(self.why, Why::Unnameable | Why::Unreadable);
+        let may_be_folder = matches!(self.why, SkipReason::Unnameable | SkipReason::Unreadable);
         include.is_none_or(|globs| may_be_folder || globs.is_match(&self.path))
             && !exclude.is_some_and(|globs| globs.is_match(&self.path))
     }
 }
 
 /// Returns one note for each reason why entries in a root were skipped.
-pub(super) fn notes(root: &str, passed_over: &[PassedOver]) -> Vec<String> {
-    let mut by_reason: BTreeMap<&Why, Vec<&str>> = BTreeMap::new();
-    for PassedOver { path, why } in passed_over {
+pub(super) fn notes(root: &str, skipped: &[SkippedEntry]) -> Vec<String> {
+    let mut by_reason: BTreeMap<&SkipReason, Vec<&str>> = BTreeMap::new();
+    for SkippedEntry { path, why } in skipped {
         by_reason.entry(why).or_default().push(path);
     }
     by_reason.into_iter().map(|(why, paths)| why.note(root, &paths)).collect()
 }
 
-impl Why {
+impl SkipReason {
     fn note(&self, root: &str, paths: &[&str]) -> String {
         let what = match self {
             Self::NoFile => "skipped links to missing files",
@@ -177,13 +181,17 @@ mod tests {
         assert_eq!(names.folders.into_iter().collect::<Vec<_>>(), ["sub"]);
         // A folder that has been removed counts as unreadable.
         assert!(search.read("gone", &|_| true).unwrap().files.is_empty());
-        let mut reasons: Vec<_> = search.passed_over.iter().map(|it| (&*it.path, it.why.clone())).collect();
+        let mut reasons: Vec<_> = search.skipped.iter().map(|it| (&*it.path, it.why.clone())).collect();
         reasons.sort();
         assert_eq!(
             reasons,
-            [("b.pt", Why::NoFile), ("caf\u{fffd}", Why::Unnameable), ("gone", Why::Unreadable)]
+            [
+                ("b.pt", SkipReason::NoFile),
+                ("caf\u{fffd}", SkipReason::Unnameable),
+                ("gone", SkipReason::Unreadable)
+            ]
         );
-        let told = notes("models", &search.passed_over);
+        let told = notes("models", &search.skipped);
         assert_eq!(told[0], "below models, skipped links to missing files: 1 (b.pt)");
     }
 
@@ -203,12 +211,12 @@ mod tests {
     #[test]
     fn what_is_excluded_is_not_told() {
         let glob = |text: &str| GlobSetBuilder::new().add(Glob::new(text).unwrap()).build().unwrap();
-        let it = |path: &str, why| PassedOver { path: path.to_owned(), why };
+        let it = |path: &str, why| SkippedEntry { path: path.to_owned(), why };
         let (pt, org) = (glob("*.pt"), glob("org/**"));
-        assert!(it("a.pt", Why::NoFile).is_wanted(Some(&pt), Some(&org)));
-        assert!(!it("a.pt", Why::NoFile).is_wanted(Some(&org), None));
-        assert!(!it("a.pt", Why::NoFile).is_wanted(None, Some(&pt)));
-        assert!(it("secret", Why::Unreadable).is_wanted(Some(&org), Some(&pt)));
-        assert!(!it("org/x", Why::Unreadable).is_wanted(None, Some(&org)));
+        assert!(it("a.pt", SkipReason::NoFile).is_wanted(Some(&pt), Some(&org)));
+        assert!(!it("a.pt", SkipReason::NoFile).is_wanted(Some(&org), None));
+        assert!(!it("a.pt", SkipReason::NoFile).is_wanted(None, Some(&pt)));
+        assert!(it("secret", SkipReason::Unreadable).is_wanted(Some(&org), Some(&pt)));
+        assert!(!it("org/x", SkipReason::Unreadable).is_wanted(None, Some(&org)));
     }
 }

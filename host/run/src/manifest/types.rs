@@ -67,9 +67,9 @@ pub struct RunTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
     /// Input format. Default: detected.
-    pub(super) from: Option<Placed<String>>,
+    pub(super) from: Option<Located<String>>,
     /// Output format. Default: from the extension.
-    pub(super) to: Option<Placed<String>>,
+    pub(super) to: Option<Located<String>>,
     /// Input format options, as with `-i`.
     pub(super) input_options: Option<OptionTexts>,
     /// Output format options, as with `-o`.
@@ -77,7 +77,7 @@ pub(super) struct Settings {
     /// Part of a checkpoint: `auto` (the model), `.` (everything), or a path.
     pub(super) part: Option<String>,
     /// Steps, in order: strings as for `--step`, or tables such as `{ step = "rename", arg = "^a", to = "b" }`.
-    pub(super) steps: Option<Vec<Placed<StepText>>>,
+    pub(super) steps: Option<Vec<Located<StepText>>>,
     /// Read the output back and compare every value before publishing it.
     pub(super) verify: Option<bool>,
     /// Write a receipt for `ferry verify`: true, false, "sha256" or "blake3", which is faster. Default: "sha256".
@@ -85,12 +85,12 @@ pub(super) struct Settings {
     /// Fail on any loss or change that was not requested.
     pub(super) strict: Option<bool>,
     /// Kinds of losses that `strict` permits.
-    pub(super) allow_loss: Option<Vec<Placed<String>>>,
+    pub(super) allow_loss: Option<Vec<Located<String>>>,
     /// Allow inputs without tensors or records.
     pub(super) allow_empty: Option<bool>,
     /// Globs of the files next to the weights to copy. Default: all files of a model's folder, and none next to a
     /// model that is a file.
-    pub(super) companions: Option<Vec<Placed<String>>>,
+    pub(super) companions: Option<Vec<Located<String>>>,
     /// Follow links to weights and records outside the root, or outside the input's folder.
     pub(super) follow_links: Option<bool>,
     /// Which existing outputs a job may replace.
@@ -146,9 +146,9 @@ pub(super) struct JobKeys {
     /// Name for `--only` and the report. Default: the output.
     pub(super) name: Option<String>,
     /// A file, a folder, an index, or the common prefix of a set of files.
-    pub(super) input: Placed<String>,
+    pub(super) input: Located<String>,
     /// A file, or a folder if the path ends in `/` or is an existing folder.
-    pub(super) output: Placed<String>,
+    pub(super) output: Located<String>,
 }
 
 /// A folder of models: one job for each model.
@@ -158,13 +158,13 @@ pub(super) struct ZooKeys {
     /// Prefix of the jobs' names. Default: the name of the root.
     pub(super) name: Option<String>,
     /// The folder of the models, as a path or URL.
-    pub(super) root: Placed<String>,
+    pub(super) root: Located<String>,
     /// Globs of models' paths below the root, or of files in a model's folder. Default: everything.
-    pub(super) include: Option<Vec<Placed<String>>>,
+    pub(super) include: Option<Vec<Located<String>>>,
     /// Globs of paths to leave out.
-    pub(super) exclude: Option<Vec<Placed<String>>>,
+    pub(super) exclude: Option<Vec<Located<String>>>,
     /// Output template: a path with the fields `{path}`, `{parent}`, `{stem}` and `{name}`.
-    pub(super) output: Placed<String>,
+    pub(super) output: Located<String>,
     /// Which files and folders are models.
     #[serde(default)]
     pub(super) models: ModelDetection,
@@ -195,9 +195,9 @@ pub(super) enum ModelDetection {
 pub(super) struct RuleKeys {
     /// Glob of the models that the rule applies to.
     #[serde(rename = "match")]
-    pub(super) matches: Placed<String>,
+    pub(super) matches: Located<String>,
     /// Output template for these models. Default: the zoo's output template.
-    pub(super) output: Option<Placed<String>>,
+    pub(super) output: Option<Located<String>>,
 }
 
 /// A folder of record files that form one table: one job for each file, or for each group of files.
@@ -207,25 +207,25 @@ pub(super) struct DatasetKeys {
     /// Name of the dataset, and prefix of the jobs' names. Default: the name of the root.
     pub(super) name: Option<String>,
     /// The folder of the files, as a path or URL.
-    pub(super) root: Placed<String>,
+    pub(super) root: Located<String>,
     /// Globs of file paths, relative to the root. Default: all files with the extension of a record
     /// format.
-    pub(super) include: Option<Vec<Placed<String>>>,
+    pub(super) include: Option<Vec<Located<String>>>,
     /// Globs of paths to leave out.
-    pub(super) exclude: Option<Vec<Placed<String>>>,
+    pub(super) exclude: Option<Vec<Located<String>>>,
     /// Output template: a path with the fields `{path}`, `{parent}`, `{stem}`, `{name}` and
     /// `{group}`.
-    pub(super) output: Placed<String>,
+    pub(super) output: Located<String>,
     /// Number of files of one folder that become one output. Default: 1.
-    pub(super) group: Option<Placed<u32>>,
+    pub(super) group: Option<Located<u32>>,
 }
 
 /// A value with its position in the text, for error messages.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[schemars(inline)]
-pub(super) struct Placed<T>(#[schemars(with = "T")] Spanned<T>);
+pub(super) struct Located<T>(#[schemars(with = "T")] Spanned<T>);
 
-impl<T> Deref for Placed<T> {
+impl<T> Deref for Located<T> {
     type Target = Spanned<T>;
 
     fn deref(&self) -> &Spanned<T> {
@@ -234,7 +234,7 @@ impl<T> Deref for Placed<T> {
 }
 
 /// Options of a reader or a writer.
-pub(super) type OptionTexts = BTreeMap<Placed<String>, OptionValues>;
+pub(super) type OptionTexts = BTreeMap<Located<String>, OptionValues>;
 
 /// A number of bytes, such as `64KiB` or `5GB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]

@@ -5,7 +5,7 @@
 //!
 //! - A folder is a model in three cases. It contains a file whose exact name a format declares
 //!   (`saved_model.pb`, `.metadata`), or a file of a format that declares no endings, or one of
-//!   `MARKS` next to weights.
+//!   `MODEL_FILES` next to weights.
 //! - An index or a map is a model, and the shards that it lists are not separate models. Shards
 //!   without an index form one model if their format has sets of shards. In other formats, each
 //!   shard is a model.
@@ -14,7 +14,7 @@
 use super::folder_names::FolderNames;
 use super::input_path::{InputPath, join};
 use super::name_patterns::{IndexName, NamePatterns};
-use super::search::{DEEPEST, Search, Why};
+use super::search::{MAX_DEPTH, Search, SkipReason};
 use super::types::ModelDetection;
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry::places::InputFolder;
@@ -23,9 +23,9 @@ use tensorferry_sdk::{Result, ShardName, ShardTag};
 
 /// Files that libraries use to load a model. If a folder contains one of these files next to
 /// weights, the folder is a model.
-const MARKS: [&str; 2] = ["config.json", "adapter_config.json"];
+const MODEL_FILES: [&str; 2] = ["config.json", "adapter_config.json"];
 /// The file that marks a folder as a model with weights in its sub-folders.
-const MARK_OF_PARTS: &str = "model_index.json";
+const PIPELINE_FILE: &str = "model_index.json";
 /// Returns all models in the search's root and its sub-folders, sorted by path.
 pub(super) fn find(
     search: &mut Search<'_>,
@@ -64,10 +64,10 @@ fn visit(
         });
         return Ok(());
     }
-    let among = Among::of(&files, names);
-    among.torn.into_iter().for_each(|index| search.pass_over(join(folder, index), Why::SeveralSets));
+    let among = FolderModels::of(&files, names);
+    among.torn.into_iter().for_each(|index| search.pass_over(join(folder, index), SkipReason::SeveralSets));
     found.extend(among.models.into_iter().map(|model| model.in_folder(folder)));
-    if depth < DEEPEST {
+    if depth < MAX_DEPTH {
         for name in &folders {
             visit(search, &join(folder, name), depth + 1, names, detection, found)?;
         }
@@ -91,8 +91,8 @@ fn is_model(
         folder.entries(part, "", u64::MAX).is_ok_and(|entries| entries.iter().any(is_weight))
     };
     let is_marked = || {
-        (MARKS.iter().any(|mark| files.contains(*mark)) && has_weights())
-            || (files.contains(MARK_OF_PARTS) && folders.iter().any(holds_weights))
+        (MODEL_FILES.iter().any(|mark| files.contains(*mark)) && has_weights())
+            || (files.contains(PIPELINE_FILE) && folders.iter().any(holds_weights))
     };
     files.iter().any(|name| names.of_folders.is_match(name))
         || match detection {
@@ -104,13 +104,13 @@ fn is_model(
 
 /// The models that consist of files in the same folder.
 #[derive(Default)]
-struct Among<'n> {
+struct FolderModels<'n> {
     models: Vec<InputPath>,
     /// Indexes that match several sets of shards.
     torn: Vec<&'n str>,
 }
 
-impl<'n> Among<'n> {
+impl<'n> FolderModels<'n> {
     fn of(files: &'n BTreeSet<String>, names: &NamePatterns) -> Self {
         let mut among = Self::default();
         let mut indexes: BTreeMap<(String, &str), IndexedSets<'n>> = BTreeMap::new();
@@ -208,7 +208,7 @@ fn literal(text: &str) -> String {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::manifest::search::{ClosedFolders, PassedOver};
+    use crate::manifest::search::{ClosedFolders, SkippedEntry};
     use tensorferry::formats::globs;
 
     fn names() -> NamePatterns {
@@ -228,7 +228,7 @@ mod tests {
         )
     }
 
-    fn models(files: &[&str], detection: ModelDetection) -> (Vec<InputPath>, Vec<PassedOver>) {
+    fn models(files: &[&str], detection: ModelDetection) -> (Vec<InputPath>, Vec<SkippedEntry>) {
         let home = tempfile::tempdir().unwrap();
         for file in files {
             let path = home.path().join(file);
@@ -237,7 +237,7 @@ mod tests {
         }
         let root = InputFolder::local(home.path().to_owned());
         let mut search = Search::new(&root, ClosedFolders::default());
-        (find(&mut search, &names(), detection).unwrap(), search.passed_over)
+        (find(&mut search, &names(), detection).unwrap(), search.skipped)
     }
 
     fn found(files: &[&str], detection: ModelDetection) -> Vec<(String, String)> {
@@ -352,7 +352,7 @@ mod tests {
         );
         assert_eq!(models(&files, ModelDetection::Auto).1, []);
         let torn = ["m.tensors.index.json", "m-00001-of-00002.tensors", "m-00001-of-00003.tensors"];
-        let told = PassedOver { path: torn[0].to_owned(), why: Why::SeveralSets };
+        let told = SkippedEntry { path: torn[0].to_owned(), why: SkipReason::SeveralSets };
         assert_eq!(models(&torn, ModelDetection::Auto).1, [told]);
     }
 

@@ -4,7 +4,7 @@ use super::{HEADER, PlanHeader, VERSION};
 use crate::budget::Budget;
 use crate::job::{Job, PlannedWork};
 use crate::journal::StampedFile;
-use crate::place::Place;
+use crate::plan_folder::PlanFolder;
 use crate::report::JobFailure;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ const BATCH: usize = 1024;
 /// Name prefix of plans that are not complete yet.
 const UNFINISHED: &str = ".ferry-plan-";
 /// Minimum age of an unfinished plan to remove. A younger plan may not be locked yet.
-const YOUNG: Duration = Duration::from_secs(60);
+const MIN_AGE: Duration = Duration::from_secs(60);
 
 /// A line in the file of a piece. It contains a job and all data that a worker needs to run the
 /// job.
@@ -52,7 +52,7 @@ pub(crate) struct PieceWriter<'a> {
     /// A lock that is held while the plan is being made. The lock shows other processes that the
     /// plan is in progress and not abandoned.
     _lock: Option<File>,
-    target: Place,
+    target: PlanFolder,
     piece_jobs: usize,
     piece_bytes: u64,
     header: PlanHeader,
@@ -74,10 +74,10 @@ impl<'a> PieceWriter<'a> {
         (piece_jobs, piece_bytes): (usize, u64),
         memory: u64,
     ) -> Result<Self> {
-        let target = Place::at(place, registry.session())?;
+        let target = PlanFolder::open(place, registry.session())?;
         let is_there = match &target {
-            Place::Local(folder) => folder.symlink_metadata().is_ok(),
-            Place::Remote(..) => target.read(HEADER)?.is_some(),
+            PlanFolder::Local(folder) => folder.symlink_metadata().is_ok(),
+            PlanFolder::Remote(..) => target.read(HEADER)?.is_some(),
         };
         if is_there {
             let error = Error::usage("the plan already exists").file(target.shown(""));
@@ -87,15 +87,15 @@ impl<'a> PieceWriter<'a> {
         // The unfinished plan is in the same parent folder as the final path, so that it can be
         // renamed.
         let above = match &target {
-            Place::Local(folder) => folder.parent().unwrap_or(Path::new("/")),
-            Place::Remote(..) => &temporary,
+            PlanFolder::Local(folder) => folder.parent().unwrap_or(Path::new("/")),
+            PlanFolder::Remote(..) => &temporary,
         };
         let failed = |e: std::io::Error| {
             Error::from(e).context("cannot make a plan").file(above.display().to_string())
         };
         remove_left_behind(above);
         let folder = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(above).map_err(failed)?;
-        let lock = locked(folder.path());
+        let lock = try_lock(folder.path());
         fs::create_dir(folder.path().join(FOLDER)).map_err(failed)?;
         let header = PlanHeader {
             plan: VERSION,
@@ -137,12 +137,12 @@ impl<'a> PieceWriter<'a> {
     /// Adds a job. The field `work` of the job is computed later.
     pub(crate) fn add_planned(&mut self, job: PlannedJob) -> Result<()> {
         self.waiting.push(job);
-        if self.waiting.len() < BATCH { Ok(()) } else { self.look() }
+        if self.waiting.len() < BATCH { Ok(()) } else { self.examine_inputs() }
     }
 
     /// Examines the inputs of waiting jobs. Many inputs are examined in parallel, because inputs
     /// may be in a store.
-    fn look(&mut self) -> Result<()> {
+    fn examine_inputs(&mut self) -> Result<()> {
         let mut jobs = std::mem::take(&mut self.waiting);
         let (registry, memory) = (self.registry, self.header.memory);
         jobs.par_iter_mut().for_each(|planned| planned.work = work_of(&planned.job, registry, memory));
@@ -177,13 +177,13 @@ impl<'a> PieceWriter<'a> {
 
     /// Makes the plan visible.
     pub(crate) fn finish(mut self) -> Result<PlanHeader> {
-        self.look()?;
+        self.examine_inputs()?;
         self.close()?;
         let mut header = serde_json::to_vec_pretty(&self.header).map_err(|e| Error::io(e.to_string()))?;
         header.push(b'\n');
         let own = self.folder.path();
-        let Place::Local(place) = &self.target else {
-            let pieces = self.target.below(FOLDER);
+        let PlanFolder::Local(place) = &self.target else {
+            let pieces = self.target.subfolder(FOLDER);
             (0..self.header.pieces).into_par_iter().try_for_each(|number| {
                 let path = path(own, number);
                 pieces.create(&format!("{}.jsonl", name(number)), &fs::read(&path).map_err(at(&path))?)
@@ -208,12 +208,12 @@ impl<'a> PieceWriter<'a> {
 fn remove_left_behind(above: &Path) {
     let is_old = |folder: &Path| {
         let modified = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir)?.modified().ok()?;
-        modified.elapsed().ok().filter(|age| *age > YOUNG)
+        modified.elapsed().ok().filter(|age| *age > MIN_AGE)
     };
     for entry in fs::read_dir(above).into_iter().flatten().flatten() {
         let folder = entry.path();
         let is_ours = entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
-        if is_ours && is_old(&folder).is_some() && locked(&folder).is_some() {
+        if is_ours && is_old(&folder).is_some() && try_lock(&folder).is_some() {
             let _ = fs::remove_dir_all(&folder);
         }
     }
@@ -221,7 +221,7 @@ fn remove_left_behind(above: &Path) {
 
 /// Locks a plan that is being made. Returns `None` if another process holds the lock, or if the
 /// file system does not support locks.
-fn locked(folder: &Path) -> Option<File> {
+fn try_lock(folder: &Path) -> Option<File> {
     let folder = File::open(folder).ok()?;
     folder.try_lock().ok()?;
     Some(folder)
@@ -237,7 +237,7 @@ pub(super) fn name(number: u64) -> String {
     format!("{number:05}")
 }
 
-pub(super) fn read(pieces: &Place, number: u64) -> Result<Vec<PlannedJob>> {
+pub(super) fn read(pieces: &PlanFolder, number: u64) -> Result<Vec<PlannedJob>> {
     let name = format!("{}.jsonl", name(number));
     let shown = pieces.shown(&name);
     let lines =
@@ -294,7 +294,7 @@ mod tests {
         };
         let (dead, young) = (made(".ferry-plan-dead", 3600), made(".ferry-plan-young", 0));
         let (alive, other) = (made(".ferry-plan-alive", 3600), made("plan", 3600));
-        let lock = locked(&alive).unwrap();
+        let lock = try_lock(&alive).unwrap();
         remove_left_behind(home.path());
         assert_eq!([dead, young, alive, other].map(|folder| folder.exists()), [false, true, true, true]);
         drop(lock);

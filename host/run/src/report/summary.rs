@@ -184,7 +184,7 @@ impl fmt::Display for JobFailure {
 
 impl JobFailure {
     /// Returns whether a retry may succeed.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         self.exit_code == Some(i32::from(TRANSIENT))
     }
 

@@ -82,7 +82,7 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
     }
     readers.iter().chain([writer]).try_for_each(|used| check_revision(used, registry))?;
     let session = registry.session();
-    let seen = |file: &StampedFile| if commit.is_elsewhere { file.seen_elsewhere() } else { file.clone() };
+    let seen = |file: &StampedFile| if commit.is_elsewhere { file.without_inode() } else { file.clone() };
     inputs.iter().try_for_each(|file| seen(file).check_input(session))?;
     outputs.iter().try_for_each(|file| seen(file).check_output(session))?;
     if names.is_some() {

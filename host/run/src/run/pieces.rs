@@ -11,8 +11,8 @@ use crate::events::{Event, EventListener, PieceFailure};
 use crate::exit::{INTERRUPTED, TRANSIENT, USAGE};
 use crate::job::{Job, PlannedWork};
 use crate::journal::{Journal, Record, this_host};
-use crate::place::Place;
 use crate::plan::{Plan, PlannedJob};
+use crate::plan_folder::PlanFolder;
 use crate::pool::QueuedJob;
 use crate::report::{JobFailure, JobState, JobSummary, Totals};
 use crate::worker::{IdleWorkers, JobOutcome};
@@ -27,7 +27,7 @@ use tensorferry_sdk::{Error, Result};
 const MAX_REPORTED: usize = 10_000;
 /// Maximum number of failures in the event that ends a piece. The limit keeps messages to a
 /// scheduler small.
-const MAX_TOLD: usize = 20;
+const MAX_EVENT_FAILURES: usize = 20;
 
 /// Runs the pieces of a plan that belong to a shard. The failure of a job is not an error of the
 /// run.
@@ -167,7 +167,7 @@ impl<'a> PieceRunner<'a> {
         let own = format!("{}-{}", self.worker, self.begun.fetch_add(1, Ordering::Relaxed));
         let first = Record::begin(&at, &self.plan.header().manifest);
         let (journal, history) = Journal::of_piece(&folder, &own, &first, self.registry.session())?;
-        let (jobs, work, schemas) = taken_apart(planned);
+        let (jobs, work, schemas) = split_piece(planned);
         let run = Run {
             options: self.options,
             session: self.registry.session(),
@@ -206,7 +206,7 @@ impl<'a> PieceRunner<'a> {
             totals: &outcome.totals,
             seconds,
             exit_code: outcome.exit_code,
-            failures: outcome.jobs.iter().filter_map(told).take(MAX_TOLD).collect(),
+            failures: outcome.jobs.iter().filter_map(piece_failure).take(MAX_EVENT_FAILURES).collect(),
         });
         Ok(outcome)
     }
@@ -216,7 +216,7 @@ impl<'a> PieceRunner<'a> {
     /// of the other worker is the same as the output that this worker would have written.
     fn elsewhere(
         &self,
-        folder: &Place,
+        folder: &PlanFolder,
         own: &str,
         queued: &QueuedJob<'_>,
         failure: JobFailure,
@@ -247,7 +247,7 @@ impl<'a> PieceRunner<'a> {
 }
 
 /// Splits a piece into its jobs, the plan's entries for the jobs, and the results of schema scans.
-fn taken_apart(planned: Vec<PlannedJob>) -> (Vec<Job>, Vec<PlannedWork>, DatasetSchemas) {
+fn split_piece(planned: Vec<PlannedJob>) -> (Vec<Job>, Vec<PlannedWork>, DatasetSchemas) {
     let (mut jobs, mut work, mut schemas) = (Vec::new(), Vec::new(), DatasetSchemas::default());
     for (index, planned) in planned.into_iter().enumerate() {
         schemas.failures.extend(planned.failure.map(|failure| (index, failure)));
@@ -261,14 +261,14 @@ fn taken_apart(planned: Vec<PlannedJob>) -> (Vec<Job>, Vec<PlannedWork>, Dataset
     (jobs, work, schemas)
 }
 
-fn told(job: &JobSummary) -> Option<PieceFailure<'_>> {
+fn piece_failure(job: &JobSummary) -> Option<PieceFailure<'_>> {
     let failure = job.failure.as_ref()?;
     Some(PieceFailure {
         name: &job.name,
         output: &job.output,
         message: failure.to_string(),
         exit_code: failure.exit_code,
-        passing: failure.is_passing(),
+        passing: failure.is_transient(),
     })
 }
 

@@ -82,10 +82,10 @@ pub(super) fn exit_code(jobs: &[JobSummary], interrupted: bool) -> u8 {
         INTERRUPTED
     } else if failures.is_empty() {
         0
-    } else if failures.iter().all(|failure| failure.is_passing()) {
+    } else if failures.iter().all(|failure| failure.is_transient()) {
         // All failures are temporary, so the same run may succeed later.
         TRANSIENT
-    } else if failures.iter().all(|failure| failure.is_passing() || failure.is_of_environment()) {
+    } else if failures.iter().all(|failure| failure.is_transient() || failure.is_of_environment()) {
         // The inputs are not at fault. The cause is, for example, a full disk or a broken plugin.
         ENVIRONMENT
     } else {

@@ -20,7 +20,7 @@ use tensorferry_core::read::folder;
 use tensorferry_sdk::{Context, Result, Side, check_name};
 
 /// The relation of an existing output to a job.
-pub(super) enum Standing {
+pub(super) enum ExistingOutput {
     /// The relation was not determined. Either the receipt is not sufficient to determine the
     /// relation, or the journal already contains the output.
     Unknown,
@@ -32,16 +32,16 @@ pub(super) enum Standing {
 }
 
 /// Classifies the existing output of a task, using only its receipt.
-pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> Result<Standing> {
+pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> Result<ExistingOutput> {
     let job = &task.job;
     let is_asked = task.owned.is_empty() && !task.dry_run && job.policy.force != Force::Always;
     // In a store, every object would have to be downloaded, so stores are not checked.
     let output = &job.request.output.path;
     let path = receipt::path_for(output);
     if !is_asked || is_url(job.output()) || !path.is_file() {
-        return Ok(Standing::Unknown);
+        return Ok(ExistingOutput::Unknown);
     }
-    let Ok(receipt) = Receipt::read(&path, session) else { return Ok(Standing::Unknown) };
+    let Ok(receipt) = Receipt::read(&path, session) else { return Ok(ExistingOutput::Unknown) };
     let folder = path.parent().unwrap_or(Path::new("/"));
     let stamped = |path: PathBuf| {
         let identity = output_identity(&path, session).ok().flatten()?;
@@ -49,10 +49,10 @@ pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> R
     };
     let outputs = receipt.output.files.iter().map(|file| folder.join(&file.name)).chain([path.clone()]);
     let Some(outputs) = outputs.map(stamped).collect::<Option<Vec<_>>>() else {
-        return Ok(Standing::Unknown);
+        return Ok(ExistingOutput::Unknown);
     };
     if !have_lens(folder, &receipt.output.files) {
-        return Ok(Standing::Unknown);
+        return Ok(ExistingOutput::Unknown);
     }
     let input =
         FoundInput::of(job, &receipt, &outputs, registry, session).filter(|input| input.is_there(&receipt));
@@ -65,14 +65,14 @@ pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> R
         _ => None,
     };
     if inputs.is_none() && job.policy.force == Force::Never {
-        return Ok(Standing::Unknown);
+        return Ok(ExistingOutput::Unknown);
     }
     if !is_as_recorded(folder, &receipt.output.files, session)? {
-        return Ok(Standing::Unknown);
+        return Ok(ExistingOutput::Unknown);
     }
     let made =
         inputs.and_then(|inputs| made(job, &receipt, &path, (inputs, outputs.clone()), registry, session));
-    Ok(made.map_or(Standing::Own(outputs), |made| Standing::Made(Box::new(made))))
+    Ok(made.map_or(ExistingOutput::Own(outputs), |made| ExistingOutput::UpToDate(Box::new(made))))
 }
 
 /// The folder in which the input of a receipt is now.

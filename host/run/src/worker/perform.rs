@@ -1,9 +1,9 @@
 //! Performs one task in a worker: a scan of a file group, or a conversion that asks the runner for
 //! permission before its commit.
 
+use super::existing_output::{self, ExistingOutput};
 use super::pipe::RunnerPipe;
 use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
-use super::standing::{self, Standing};
 use crate::job::Force;
 use crate::journal::{GroupScan, OutputRecord, StampedFile, list_names, output_identity};
 use crate::report::{JobState, JobSummary};
@@ -35,16 +35,16 @@ pub(super) fn perform(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe)
         let scan = Box::new(scan_group(task, group, registry)?);
         return Ok(WorkerEvent::Scanned { scan });
     }
-    match standing::of(task, registry, registry.session())? {
-        Standing::Unknown => convert_input(task, registry, pipe),
-        Standing::Own(files) => {
+    match existing_output::of(task, registry, registry.session())? {
+        ExistingOutput::Unknown => convert_input(task, registry, pipe),
+        ExistingOutput::Own(files) => {
             let owned = files.iter().map(|file| file.path.clone()).collect();
             let task = WorkerTask { owned, seen: files.clone(), earlier: files, ..task.clone() };
             convert_input(&task, registry, pipe)
         }
-        Standing::Made(made) => {
+        ExistingOutput::UpToDate(made) => {
             let summary = Box::new(made.summary.clone());
-            ask(pipe, &WorkerEvent::Ready { made })?;
+            request_permission(pipe, &WorkerEvent::Ready { made })?;
             Ok(WorkerEvent::Done { summary, files: Vec::new(), outputs: Vec::new() })
         }
     }
@@ -77,7 +77,7 @@ fn convert_input(task: &WorkerTask, registry: &Registry, pipe: &RunnerPipe) -> R
     if let Some(failure) = task.refused.as_ref().filter(|_| observer.refused.load(Ordering::Relaxed)) {
         return Ok(WorkerEvent::Failed { failure: failure.clone() });
     }
-    let report = report.map_err(|error| advised(error, task.job.policy.force))?;
+    let report = report.map_err(|error| with_manifest_hint(error, task.job.policy.force))?;
     let bytes_in = observer.bytes_in.load(Ordering::Relaxed);
     let summary = Box::new(JobSummary { bytes_in, ..summary(task, &report) });
     let objects = observer.objects.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ fn earlier(task: &WorkerTask, session: &Session) -> Vec<(PathBuf, FileIdentity)>
 }
 
 /// Sends an event that asks the runner for permission, and waits for the reply.
-fn ask(pipe: &RunnerPipe, event: &WorkerEvent) -> Result<()> {
+fn request_permission(pipe: &RunnerPipe, event: &WorkerEvent) -> Result<()> {
     pipe.send(event)?;
     match pipe.receive::<CommitReply>()? {
         Some(CommitReply::Commit) => Ok(()),
@@ -116,14 +116,14 @@ fn ask(pipe: &RunnerPipe, event: &WorkerEvent) -> Result<()> {
 
 /// If an error reports that a file must not be overwritten, replaces the error's hint with a hint
 /// for manifests.
-fn advised(error: Error, force: Force) -> Error {
+fn with_manifest_hint(error: Error, force: Force) -> Error {
     let path = error.message().strip_suffix(USE_FORCE).filter(|_| error.kind() == ErrorKind::Usage);
-    let (what, hint) = in_the_way(force);
+    let (what, hint) = existing_output_hint(force);
     path.map(|path| Error::usage(format!("{path} {what}")).hint(hint)).unwrap_or(error)
 }
 
 /// Returns the message about an existing output that must not be replaced, and the hint.
-fn in_the_way(force: Force) -> (&'static str, &'static str) {
+fn existing_output_hint(force: Force) -> (&'static str, &'static str) {
     match force {
         Force::Never => ("exists", "move it, or set force = \"own\" or \"always\""),
         Force::Own | Force::Always => (
@@ -243,7 +243,7 @@ impl ConversionObserver for RunnerObserver<'_> {
         self.bytes_in.store(made.summary.bytes_in, Ordering::Relaxed);
         let objects = made.outputs.iter().filter(|file| file.identity.is_of_len_alone());
         *self.objects() = objects.cloned().collect();
-        ask(self.pipe, &WorkerEvent::Ready { made: Box::new(made) })
+        request_permission(self.pipe, &WorkerEvent::Ready { made: Box::new(made) })
     }
 
     fn before_visible(&self, objects: Vec<(PathBuf, FileIdentity)>) -> Result<()> {
@@ -253,7 +253,7 @@ impl ConversionObserver for RunnerObserver<'_> {
             check_owned(self.task, &outputs, self.session)?;
         }
         self.objects().clone_from(&outputs);
-        ask(self.pipe, &WorkerEvent::Visible { outputs })
+        request_permission(self.pipe, &WorkerEvent::Visible { outputs })
     }
 }
 
@@ -321,7 +321,7 @@ fn check_owned(task: &WorkerTask, outputs: &[StampedFile], session: &Session) ->
     match outputs.iter().find(is_foreign) {
         None => Ok(()),
         Some(file) => {
-            let (what, hint) = in_the_way(Force::Own);
+            let (what, hint) = existing_output_hint(Force::Own);
             Err(Error::usage(what).file(file.path.display().to_string()).hint(hint))
         }
     }

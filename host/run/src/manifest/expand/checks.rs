@@ -1,8 +1,8 @@
 //! Checks that do not need an open input: formats, options, steps and kinds of losses.
 
-use super::{Expansion, absolute, nearby};
+use super::{Expansion, absolute, suggest_folder};
 use crate::manifest::mistakes::suggest;
-use crate::manifest::types::{OptionTexts, Placed, Settings};
+use crate::manifest::types::{Located, OptionTexts, Settings};
 use std::ops::Range;
 use std::path::Path;
 use tensorferry::places::{InputFolder, shown};
@@ -14,15 +14,15 @@ use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 
 impl Expansion<'_> {
     /// Opens the root of a zoo or a dataset. If the root is not a folder, reports a mistake.
-    pub(super) fn root(&mut self, root: &Placed<String>, settings: &Settings) -> Option<InputFolder> {
+    pub(super) fn root(&mut self, root: &Located<String>, settings: &Settings) -> Option<InputFolder> {
         let path = self.input(root)?;
-        let follow = settings.over(self.defaults).follow_links.unwrap_or_default();
+        let follow = settings.merged_over(self.defaults).follow_links.unwrap_or_default();
         let folder = InputFolder::at(Path::new(&path), self.registry.session())
             .map(|folder| folder.following_links(follow));
         let found = folder.and_then(|folder| Ok((folder.kind("")?, folder)));
         let (message, suggestion) = match found {
             Ok((Some(EntryKind::Folder), folder)) => return Some(folder),
-            Ok(_) => (format!("`root` is not a folder: {path}"), nearby(Path::new(&path))),
+            Ok(_) => (format!("`root` is not a folder: {path}"), suggest_folder(Path::new(&path))),
             Err(error) => (error.to_string(), None),
         };
         self.mistakes.add(&root.span(), message, suggestion);
@@ -30,7 +30,7 @@ impl Expansion<'_> {
     }
 
     /// Returns an input's path or URL. A URL that contains a secret is a mistake.
-    pub(super) fn input(&mut self, input: &Placed<String>) -> Option<String> {
+    pub(super) fn input(&mut self, input: &Located<String>) -> Option<String> {
         let path = absolute(self.base, input.get_ref());
         if shown(Path::new(&path)) == path {
             return Some(path);
@@ -81,7 +81,7 @@ impl Expansion<'_> {
     pub(super) fn check_sides(&mut self, request: &Request, settings: &Settings, at: &Range<usize>) {
         let input = if request.input.path.is_dir() { Entry::Folder } else { Entry::File(String::new()) };
         let (registry, to) = (self.registry, request.output.format.as_deref());
-        let is_known = |id: &Option<Placed<String>>, side| {
+        let is_known = |id: &Option<Located<String>>, side| {
             id.as_ref().is_none_or(|id| registry.format(id.get_ref(), side).is_ok())
         };
         if is_known(&settings.to, Side::Writer) {

@@ -1,14 +1,14 @@
 //! Expands the entry of a dataset to one job for each of its file groups.
 
 use super::outputs::{Candidate, real_path};
-use super::{Expansion, absolute, contents, file_name};
+use super::{Expansion, absolute, describe_contents, file_name};
 use crate::job::Job;
 use crate::manifest::dataset_files::{self, GroupFiles, groups, incomplete_set};
 use crate::manifest::input_path::InputPath;
 use crate::manifest::name_patterns::NamePatterns;
 use crate::manifest::search::Search;
 use crate::manifest::template::of_group;
-use crate::manifest::types::{DatasetKeys, Entry, Placed, Settings};
+use crate::manifest::types::{DatasetKeys, Entry, Located, Settings};
 use std::collections::{HashMap, HashSet};
 use tensorferry::places::{InputFolder, shown};
 use tensorferry::request::FileGroup;
@@ -46,7 +46,7 @@ impl Expansion<'_> {
             let message = "`companions` applies to models, and this is a dataset";
             self.mistakes.add(&glob.span(), message, Some("remove the key".to_owned()));
         }
-        let settings = entry.settings.over(self.defaults);
+        let settings = entry.settings.merged_over(self.defaults);
         let root = self.root(&own.root, &entry.settings)?;
         let path = real_path(&root);
         let (include, exclude) = (own.include.as_deref(), own.exclude.as_deref());
@@ -58,14 +58,14 @@ impl Expansion<'_> {
         // this case, the files may have any ending.
         let takes_any = include.and(from).is_some();
         let mut search = Search::new(&root, self.closed_folders(path.as_deref(), exclude));
-        let found = NamePatterns::of_those(self.registry, reads).and_then(|names| {
+        let found = NamePatterns::of_formats(self.registry, reads).and_then(|names| {
             let files = dataset_files::files(&mut search, &|name| takes_any || names.is_weight(name))?;
             Ok(match takes_any {
                 false => dataset_files::records(&files, &names),
                 true => files.iter().map(|path| dataset_files::input_path(path, &names)).collect(),
             })
         });
-        let Search { passed_over, receipts, tables, .. } = search;
+        let Search { skipped, receipts, tables, .. } = search;
         let files: Vec<InputPath> = match found {
             Ok(files) => files,
             Err(error) => {
@@ -73,10 +73,14 @@ impl Expansion<'_> {
                 return None;
             }
         };
-        let told = self.tell_passed_over(&root, &own.root.span(), passed_over, include, exclude);
+        let told = self.note_skipped(&root, &own.root.span(), skipped, include, exclude);
         if files.is_empty() {
             let message = "there are no record files below `root`";
-            self.mistakes.add(&own.root.span(), message, Some(told.unwrap_or_else(|| contents(&root))));
+            self.mistakes.add(
+                &own.root.span(),
+                message,
+                Some(told.unwrap_or_else(|| describe_contents(&root))),
+            );
         }
         let files = self.selected(files, include, exclude, &own.root, "file");
         self.check_tables(&root, &tables, &files, &settings, &own.root);
@@ -95,7 +99,7 @@ impl Expansion<'_> {
 
     /// Removes outputs of earlier runs from the files of the dataset.
     pub(super) fn leave_outputs_of_dataset(&mut self, dataset: &mut FoundDataset<'_>) {
-        let Some(root) = dataset.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
+        let Some(root) = dataset.path.clone().filter(|root| self.outputs.may_be_in(root)) else { return };
         let before = dataset.files.len();
         let outputs: HashMap<String, String> = self
             .paths_of_outputs(dataset)
@@ -174,7 +178,7 @@ impl Expansion<'_> {
         tables: &[(String, &'static TableLog)],
         files: &[InputPath],
         settings: &Settings,
-        at: &Placed<String>,
+        at: &Located<String>,
     ) {
         if table_log::is_ignored(&self.request(settings, "", "").input.options) {
             return;

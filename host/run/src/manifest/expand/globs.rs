@@ -3,8 +3,8 @@
 use super::Expansion;
 use crate::manifest::input_path::InputPath;
 use crate::manifest::mistakes::suggest;
-use crate::manifest::search::{ClosedFolders, PassedOver, Why, notes};
-use crate::manifest::types::Placed;
+use crate::manifest::search::{ClosedFolders, SkipReason, SkippedEntry, notes};
+use crate::manifest::types::Located;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::ops::Range;
 use tensorferry::places::{InputFolder, shown};
@@ -16,9 +16,9 @@ impl Expansion<'_> {
     pub(super) fn selected(
         &mut self,
         mut all: Vec<InputPath>,
-        include: Option<&[Placed<String>]>,
-        exclude: Option<&[Placed<String>]>,
-        root: &Placed<String>,
+        include: Option<&[Located<String>]>,
+        exclude: Option<&[Located<String>]>,
+        root: &Located<String>,
         noun: &str,
     ) -> Vec<InputPath> {
         if let Some(include) = include {
@@ -37,7 +37,7 @@ impl Expansion<'_> {
     }
 
     /// Builds a set of globs. Returns `None` if a glob is invalid.
-    fn glob_set(&mut self, globs: Option<&[Placed<String>]>) -> Option<GlobSet> {
+    fn glob_set(&mut self, globs: Option<&[Located<String>]>) -> Option<GlobSet> {
         set(globs?.iter().map(|glob| self.glob(glob)).collect::<Option<_>>()?)
     }
 
@@ -46,7 +46,7 @@ impl Expansion<'_> {
     pub(super) fn closed_folders(
         &mut self,
         root: Option<&str>,
-        exclude: Option<&[Placed<String>]>,
+        exclude: Option<&[Located<String>]>,
     ) -> ClosedFolders {
         let outputs = root.map(|root| self.outputs.folders_below(root)).unwrap_or_default();
         let folders =
@@ -57,22 +57,22 @@ impl Expansion<'_> {
 
     /// Adds notes about entries that the globs include but the search skipped. Returns the first
     /// note. For a link that leads out of the root, reports a mistake instead.
-    pub(super) fn tell_passed_over(
+    pub(super) fn note_skipped(
         &mut self,
         root: &InputFolder,
         at: &Range<usize>,
-        mut passed_over: Vec<PassedOver>,
-        include: Option<&[Placed<String>]>,
-        exclude: Option<&[Placed<String>]>,
+        mut skipped: Vec<SkippedEntry>,
+        include: Option<&[Located<String>]>,
+        exclude: Option<&[Located<String>]>,
     ) -> Option<String> {
         let (include, exclude) = (self.glob_set(include), self.glob_set(exclude));
-        passed_over.retain(|it| it.is_wanted(include.as_ref(), exclude.as_ref()));
-        let out = passed_over.extract_if(.., |it| it.why == Why::LeadsOut).collect::<Vec<_>>();
+        skipped.retain(|it| it.is_wanted(include.as_ref(), exclude.as_ref()));
+        let out = skipped.extract_if(.., |it| it.why == SkipReason::LeadsOut).collect::<Vec<_>>();
         for note in notes(&shown(root.path()), &out) {
             let hint = "set follow_links = true, or add them to `exclude`";
             self.mistakes.add(at, note, Some(hint.to_owned()));
         }
-        let notes = notes(&shown(root.path()), &passed_over);
+        let notes = notes(&shown(root.path()), &skipped);
         let first = notes.first().cloned();
         self.notes.extend(notes);
         first
@@ -81,7 +81,7 @@ impl Expansion<'_> {
     /// Builds a set of globs, and checks that each glob matches an input.
     pub(super) fn used_globs(
         &mut self,
-        globs: &[Placed<String>],
+        globs: &[Located<String>],
         inputs: &[InputPath],
         noun: &str,
     ) -> Option<GlobSet> {
@@ -91,7 +91,8 @@ impl Expansion<'_> {
             let one = set(vec![glob.clone()])?;
             if !inputs.is_empty() && !inputs.iter().any(|input| input.matches(&one)) {
                 let paths = inputs.iter().map(|input| input.path.as_str());
-                let suggestion = near_glob(text.get_ref(), inputs).or_else(|| suggest(text.get_ref(), paths));
+                let suggestion =
+                    suggest_glob(text.get_ref(), inputs).or_else(|| suggest(text.get_ref(), paths));
                 self.mistakes.add(
                     &text.span(),
                     format!("{:?} matches no {noun}", text.get_ref()),
@@ -103,7 +104,7 @@ impl Expansion<'_> {
         set(all)
     }
 
-    pub(super) fn glob(&mut self, text: &Placed<String>) -> Option<Glob> {
+    pub(super) fn glob(&mut self, text: &Located<String>) -> Option<Glob> {
         let glob = GlobBuilder::new(text.get_ref()).literal_separator(true).build();
         glob.map_err(|error| self.mistakes.add(&text.span(), format!("not a glob: {}", error.kind()), None))
             .ok()
@@ -119,7 +120,7 @@ fn set(globs: Vec<Glob>) -> Option<GlobSet> {
 }
 
 /// Suggests the same glob with a different ending, if the changed glob matches inputs.
-fn near_glob(glob: &str, inputs: &[InputPath]) -> Option<String> {
+fn suggest_glob(glob: &str, inputs: &[InputPath]) -> Option<String> {
     let (start, ending) = glob.rsplit_once('.')?;
     let endings = inputs.iter().filter_map(|input| Some(input.name().rsplit_once('.')?.1));
     let tried = format!("{start}.{}", nearest(ending, endings)?);

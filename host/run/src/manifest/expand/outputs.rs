@@ -11,7 +11,7 @@
 
 use super::{Digest, absolute, digest};
 use crate::manifest::input_path::InputPath;
-use crate::manifest::types::{Manifest, Placed};
+use crate::manifest::types::{Located, Manifest};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use tensorferry::Session;
@@ -66,7 +66,7 @@ impl Outputs {
         let journal = manifest.run.journal.as_ref().map(|journal| absolute(base, journal));
         let mut outputs = Self { journal, ..Self::default() };
         let mut folders = Folders { session, known: HashMap::new() };
-        let mut root_of = |root: &Placed<String>| folders.real(&absolute(base, root.get_ref()));
+        let mut root_of = |root: &Located<String>| folders.real(&absolute(base, root.get_ref()));
         let zoos: Vec<(&_, String)> =
             manifest.zoo.iter().map(|zoo| (&zoo.own, root_of(&zoo.own.root))).collect();
         let datasets: Vec<(&_, String)> =
@@ -78,7 +78,7 @@ impl Outputs {
         }
         let any_elsewhere = roots.iter().any(|root| is_url(root));
         let mut add =
-            |output: &Placed<String>, root: &dyn Fn(&mut Folders<'_>) -> String, is_template: bool| {
+            |output: &Located<String>, root: &dyn Fn(&mut Folders<'_>) -> String, is_template: bool| {
                 let whole = output.get_ref();
                 let (text, is_theirs) = fixed_folder(whole, is_template);
                 if is_url(whole) && !any_elsewhere {
@@ -116,7 +116,7 @@ impl Outputs {
     }
 
     /// Returns whether inputs found in a root may be outputs.
-    pub(super) fn may_lie_in(&self, root: &str) -> bool {
+    pub(super) fn may_be_in(&self, root: &str) -> bool {
         let overlap = |place: &OutputPlace| {
             is_within(root, &place.folder) || (!place.is_theirs && is_within(&place.folder, root))
         };

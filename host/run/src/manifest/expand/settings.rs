@@ -8,7 +8,7 @@ use tensorferry::values::Algorithm;
 impl Settings {
     /// Merges these settings with `others`. These settings take precedence over `others`. The
     /// options in `input_options` and `output_options` are merged one by one.
-    pub(super) fn over(&self, others: &Self) -> Self {
+    pub(super) fn merged_over(&self, others: &Self) -> Self {
         let (new, old) = (self.clone(), others.clone());
         Self {
             from: new.from.or(old.from),

@@ -1,13 +1,13 @@
 //! Expands the entry of a zoo to one job for each of its models.
 
 use super::outputs::{Candidate, is_folder, real_path};
-use super::{Expansion, absolute, contents, file_name};
+use super::{Expansion, absolute, describe_contents, file_name};
 use crate::job::Job;
 use crate::manifest::input_path::InputPath;
 use crate::manifest::name_patterns::{NamePatterns, SHARD};
 use crate::manifest::search::Search;
 use crate::manifest::template::of_model;
-use crate::manifest::types::{Entry, Placed, Settings, ZooKeys};
+use crate::manifest::types::{Entry, Located, Settings, ZooKeys};
 use crate::manifest::zoo_files::find;
 use globset::GlobSet;
 use std::collections::HashSet;
@@ -36,7 +36,7 @@ struct FoundModel {
 }
 
 impl<'m> FoundZoo<'m> {
-    fn output(&self, rule: usize) -> &'m Placed<String> {
+    fn output(&self, rule: usize) -> &'m Located<String> {
         let rule = rule.checked_sub(1).map(|rule| &self.entry.own.rule[rule]);
         rule.and_then(|rule| rule.own.output.as_ref()).unwrap_or(&self.entry.own.output)
     }
@@ -53,7 +53,7 @@ impl Expansion<'_> {
         let mut search = Search::new(&root, closed);
         let names = NamePatterns::of_models(self.registry);
         let found = names.and_then(|names| Ok((find(&mut search, &names, own.models)?, names)));
-        let Search { passed_over, receipts, .. } = search;
+        let Search { skipped, receipts, .. } = search;
         let (models, names) = match found {
             Ok(found) => found,
             Err(error) => {
@@ -62,16 +62,16 @@ impl Expansion<'_> {
             }
         };
         let (include, exclude) = (own.include.as_deref(), own.exclude.as_deref());
-        let told = self.tell_passed_over(&root, &own.root.span(), passed_over, include, exclude);
+        let told = self.note_skipped(&root, &own.root.span(), skipped, include, exclude);
         if models.is_empty() {
-            let suggestion = told.unwrap_or_else(|| contents(&root));
+            let suggestion = told.unwrap_or_else(|| describe_contents(&root));
             self.mistakes.add(&own.root.span(), "there are no models below `root`", Some(suggestion));
         }
         let models = self.selected(models, include, exclude, &own.root, "model");
         let globs = own.rule.iter().map(|rule| std::slice::from_ref(&rule.own.matches));
         let rules: Vec<Option<GlobSet>> = globs.map(|glob| self.used_globs(glob, &models, "model")).collect();
-        let of_zoo = entry.settings.over(self.defaults);
-        let of_rules = own.rule.iter().map(|rule| rule.settings.over(&of_zoo)).collect::<Vec<_>>();
+        let of_zoo = entry.settings.merged_over(self.defaults);
+        let of_rules = own.rule.iter().map(|rule| rule.settings.merged_over(&of_zoo)).collect::<Vec<_>>();
         let settings: Vec<Settings> = std::iter::once(of_zoo).chain(of_rules).collect();
         let rule_of = |model: &InputPath| {
             let rule = rules.iter().position(|glob| glob.as_ref().is_some_and(|glob| model.matches(glob)));
@@ -105,7 +105,7 @@ impl Expansion<'_> {
 
     /// Removes outputs of earlier runs from the models of the zoo.
     pub(super) fn leave_outputs_of_zoo(&mut self, zoo: &mut FoundZoo<'_>) {
-        let Some(root) = zoo.path.clone().filter(|root| self.outputs.may_lie_in(root)) else { return };
+        let Some(root) = zoo.path.clone().filter(|root| self.outputs.may_be_in(root)) else { return };
         let before = zoo.models.len();
         let mut models = std::mem::take(&mut zoo.models);
         models.retain(|model| {
