@@ -9,7 +9,7 @@ const MAX_BYTES: usize = 8 << 10;
 const MAX_HEADERS: usize = 64;
 /// Time limit for receiving the headers. The limit is shorter in tests, because the tests wait
 /// until the limit is reached.
-const LONGEST: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
+const HEADER_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// An accepted request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(crate) fn read_head(stream: &mut impl Read, is_ended: &dyn Fn() -> bool) -> 
         if head.len() > MAX_BYTES {
             return Err(Refusal::TooLarge);
         }
-        if started.elapsed() > LONGEST || is_ended() {
+        if started.elapsed() > HEADER_TIMEOUT || is_ended() {
             return Err(Refusal::TooSlow);
         }
     }

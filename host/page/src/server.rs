@@ -17,7 +17,7 @@ const MAX_CONNECTIONS: usize = 32;
 /// Time limit for sending a response.
 const MAX_ANSWER_LENGTH: Duration = Duration::from_secs(60);
 /// Time after which a waiting connection checks whether the server has ended.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause between checks for new connections and for the end of the server.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -88,7 +88,7 @@ impl Server {
                 scope.spawn(move || {
                     // An error means that the client has closed the connection, so the error cannot
                     // be reported to the client.
-                    let _ = self.converse(stream, is_ended, answer, || waiting.leave(ticket));
+                    let _ = self.handle_connection(stream, is_ended, answer, || waiting.leave(ticket));
                     waiting.leave(ticket);
                     open.fetch_sub(1, Ordering::Relaxed);
                 });
@@ -97,7 +97,7 @@ impl Server {
         })
     }
 
-    fn converse(
+    fn handle_connection(
         &self,
         mut stream: TcpStream,
         is_ended: &dyn Fn() -> bool,
@@ -105,8 +105,8 @@ impl Server {
         has_asked: impl FnOnce(),
     ) -> io::Result<()> {
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(LOOK))?;
-        stream.set_write_timeout(Some(LOOK))?;
+        stream.set_read_timeout(Some(POLL_INTERVAL))?;
+        stream.set_write_timeout(Some(POLL_INTERVAL))?;
         let head = read_head(&mut stream, is_ended);
         has_asked();
         let asked = head.and_then(|head| parse(&head, self.port, &self.token));

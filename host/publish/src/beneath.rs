@@ -17,13 +17,13 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 
 /// An open folder. Changes to its path after it was opened have no effect.
 #[derive(Debug)]
-pub(crate) struct Top {
+pub(crate) struct OpenFolder {
     folder: OwnedFd,
     /// The path by which the folder was opened, for messages.
     pub path: PathBuf,
 }
 
-impl Top {
+impl OpenFolder {
     /// Opens a folder that is not a link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { folder: open(path, FOLDER | OFlags::NOFOLLOW, Mode::empty())?, path: path.to_owned() })

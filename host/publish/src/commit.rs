@@ -21,11 +21,11 @@ mod set;
 
 pub use recover::{Recovered, recover, recover_by_hand};
 
-use crate::beneath::{Place, Top};
+use crate::beneath::{OpenFolder, Place};
 use crate::disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_folders};
 use crate::stage::area::is_area;
 use crate::stage::{Destination, DestinationKind, Stage, StagedFile, check_relative};
-use folder::Carried;
+use folder::CarryResult;
 use record::{Action, Exchange, Record};
 use serde::{Deserialize, Serialize};
 use set::Move;
@@ -91,7 +91,7 @@ impl Stage {
     /// the commit.
     pub fn commit(mut self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
         files.iter().try_for_each(|file| check_relative(&file.path))?;
-        self.settle(files, options)?;
+        self.flush(files, options)?;
         let notes = match self.site.whole.clone() {
             Some(name) => self.commit_folder(&name, files, options)?,
             None => {
@@ -110,7 +110,7 @@ impl Stage {
 
     /// Flushes the staged bytes to disk if requested, or if write errors could otherwise appear
     /// later.
-    fn settle(&self, files: &[StagedFile], options: CommitOptions) -> Result<()> {
+    fn flush(&self, files: &[StagedFile], options: CommitOptions) -> Result<()> {
         if options.sync || reports_late(&self.root) {
             for file in files {
                 let path = self.path(&file.path);
@@ -168,14 +168,14 @@ impl Stage {
             return Err(exists(&self.site.shown));
         }
         let adopted =
-            || Top::open(&self.new_folder()).and_then(|new| adopt(&new.below(Path::new(""))?, &old));
+            || OpenFolder::open(&self.new_folder()).and_then(|new| adopt(&new.below(Path::new(""))?, &old));
         if empty && adopted().is_ok() {
             return self.rename_folder(&target, options);
         }
         set::check_free(&target, files.iter().map(|file| file.path.as_str()), options.force)?;
         match self.exchange_folder(name, old.ino(), files, options)? {
-            Exchanged::Done(notes) => Ok(notes),
-            Exchanged::Cannot(reason) => {
+            ExchangeResult::Done(notes) => Ok(notes),
+            ExchangeResult::Cannot(reason) => {
                 self.commit_files(Some(name), files, options)?;
                 Ok(vec![format!(
                     "{} could not be exchanged as a whole ({reason}): its files were replaced one by one",
@@ -204,12 +204,12 @@ impl Stage {
         old_inode: u64,
         files: &[StagedFile],
         options: CommitOptions,
-    ) -> Result<Exchanged> {
+    ) -> Result<ExchangeResult> {
         let (new, target) = (self.new_folder(), self.site.parent.join(name));
         let replaced = || files.iter().chain(&self.stale).map(|file| file.path.clone());
         let stale: HashSet<&Path> = self.stale.iter().map(|file| Path::new(&file.path)).collect();
-        if let Carried::Cannot(reason) = folder::carry(&target, &new, &stale, self.disk)? {
-            return Ok(Exchanged::Cannot(reason));
+        if let CarryResult::Cannot(reason) = folder::carry(&target, &new, &stale, self.disk)? {
+            return Ok(ExchangeResult::Cannot(reason));
         }
         fault::reach("folder-carried")?;
         if options.sync {
@@ -222,7 +222,7 @@ impl Stage {
         let (staged, shown) = (place_of(&new)?, place_of(&target)?);
         let exchanged = staged.at().and_then(|staged| self.disk.exchange(staged, shown.at()?));
         if let Err(error) = exchanged {
-            return Ok(Exchanged::Cannot(error.to_string()));
+            return Ok(ExchangeResult::Cannot(error.to_string()));
         }
         // From now on, the stage contains the only copy of changes that were made between the carry
         // and the exchange. The stage is kept until it is drained.
@@ -235,7 +235,7 @@ impl Stage {
             Err(error) => vec![format!("the replaced folder could not be removed completely: {error}")],
         };
         self.keep = !notes.is_empty();
-        Ok(Exchanged::Done(notes))
+        Ok(ExchangeResult::Done(notes))
     }
 
     fn sync_parent(&self, options: CommitOptions) -> Result<()> {
@@ -252,7 +252,7 @@ fn place_of(path: &Path) -> Result<Place> {
     Place::find(folder, Path::new(path.file_name().unwrap_or_default()))
 }
 
-enum Exchanged {
+enum ExchangeResult {
     Done(Vec<String>),
     Cannot(String),
 }

@@ -140,20 +140,20 @@ impl StaleFiles {
 }
 
 impl<'a> Pattern<'a> {
-    const SIGNS: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
+    const GLOB_CHARACTERS: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
 
     fn parse(pattern: &'a str, role: Role) -> Result<Self> {
         let (parent, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
         let glob = GlobBuilder::new(name).literal_separator(true).build();
         let glob = glob.map_err(|e| Error::plugin(format!("invalid file name pattern: {e}")))?;
-        let is_glob = name.contains(Self::SIGNS);
+        let is_glob = name.contains(Self::GLOB_CHARACTERS);
         let found = if is_glob { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
         Ok(Self { parent, name, role, glob: is_glob.then_some(glob), matcher: OnceCell::new(), found })
     }
 
     /// Returns the common prefix of all names that match the pattern.
     fn start(&self) -> &'a str {
-        &self.name[..self.name.find(Self::SIGNS).unwrap_or(self.name.len())]
+        &self.name[..self.name.find(Self::GLOB_CHARACTERS).unwrap_or(self.name.len())]
     }
 
     /// Adds a name to the list of found names if the name matches the pattern.

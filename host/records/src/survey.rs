@@ -153,8 +153,8 @@ impl ValueRange {
 const BATCH_BYTES: u64 = 1 << 20;
 
 /// Decodes all rows. The splits are decoded in parallel. If `in_detail` is set, also computes the
-/// [`ValueStatistics`] of each column. If there are several errors, returns the first error in the order
-/// of the input.
+/// [`ValueStatistics`] of each column. If there are several errors, returns the first error in the
+/// order of the input.
 pub fn survey(rows: &Rows<'_>, in_detail: bool, session: &Session) -> Result<Survey> {
     let splits = 0..rows.set.splits().len();
     progress::begin(rows, splits.clone(), session);

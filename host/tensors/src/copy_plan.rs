@@ -9,13 +9,13 @@ use tensorferry_sdk::{
 };
 
 /// Minimum number of bytes of a run for which a separate read is worthwhile.
-pub(super) const LONG_RUN: u64 = 16 << 10;
+pub(super) const MIN_RUN_BYTES: u64 = 16 << 10;
 
 /// Maximum number of runs of one block that become separate reads.
 const MAX_RUNS: u64 = 1 << 16;
 
 /// Minimum number of blocks in a storage for which a search for a pattern is worthwhile.
-const MANY_BLOCKS: usize = 16;
+const MIN_PATTERN_BLOCKS: usize = 16;
 
 /// A copy operation for some bytes in a part of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
         }
         let copies = of_storage;
         let swap_unit = swap_unit(storage);
-        let copies = if copies.len() < MANY_BLOCKS { copies } else { StridedCopy::joined(copies) };
+        let copies = if copies.len() < MIN_PATTERN_BLOCKS { copies } else { StridedCopy::joined(copies) };
         for copy in copies {
             planned.extend(copies_of(copy, storage, swap_unit));
         }
@@ -109,7 +109,7 @@ pub(super) fn copies_of(
     storage: StorageId,
     swap_unit: u32,
 ) -> impl Iterator<Item = PlannedCopy> {
-    let is_in_runs = copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MAX_RUNS);
+    let is_in_runs = copy.runs() == 1 || (copy.run >= MIN_RUN_BYTES && copy.runs() <= MAX_RUNS);
     let len = copy.run;
     let runs: Vec<_> = if is_in_runs { copy.each_run().collect() } else { Vec::new() };
     let strided = (!is_in_runs).then_some(PlannedCopy::Strided { copy, storage, swap_unit });

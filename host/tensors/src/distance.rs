@@ -22,7 +22,7 @@ const BLOCK: usize = 1024;
 const LANES: usize = 8;
 /// A factor slightly below one. The factor differs from one by more than the rounding error of a
 /// product.
-const ALMOST: f64 = 1.0 - 4.0 * f64::EPSILON;
+const ROUNDING_MARGIN: f64 = 1.0 - 4.0 * f64::EPSILON;
 
 /// The accepted difference between two numbers: |a - b| <= atol + rtol × |b|.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -433,7 +433,7 @@ fn products(a: &[f64], b: &[f64]) -> [f64; 3] {
 /// difference exists.
 fn quick_distances(tally: &mut DistanceTally, first: u64, a: &[f64], b: &[f64]) {
     let largest = tally.absolute.map_or(0.0, |found| found.0);
-    let relative = tally.relative.map_or(0.0, |found| found.0) * ALMOST;
+    let relative = tally.relative.map_or(0.0, |found| found.0) * ROUNDING_MARGIN;
     let (mut differ, mut is_larger) = ([0_u64; LANES], [0_u64; LANES]);
     let (chunks_a, rest_a) = a.as_chunks::<LANES>();
     let (chunks_b, rest_b) = b.as_chunks::<LANES>();

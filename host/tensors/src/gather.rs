@@ -207,7 +207,7 @@ impl StridedCopy {
 }
 
 /// The positions of a tile's source bytes in the read buffer.
-struct Buffered {
+struct TileLayout {
     /// For each dimension, the distance in bytes from one index to the next.
     strides: Vec<i64>,
     /// Offset of the tile's first run in the buffer.
@@ -288,7 +288,7 @@ impl Tile<'_> {
         &self,
         buffer: &mut Vec<u8>,
         read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>,
-    ) -> Result<Buffered, E> {
+    ) -> Result<TileLayout, E> {
         let dims = &self.copy.dims;
         let order = self.copy.source_order();
         let reach = |d: usize| (self.len(d) - 1) * dims[d].from.unsigned_abs();
@@ -337,11 +337,11 @@ impl Tile<'_> {
             }
             read(from.cast_unsigned(), bytes)?;
         }
-        Ok(Buffered { strides, first })
+        Ok(TileLayout { strides, first })
     }
 
     /// Puts the buffered runs in the order of the destination.
-    fn permute(&self, buffered: &Buffered, source: &[u8], output: &mut [u8]) {
+    fn permute(&self, buffered: &TileLayout, source: &[u8], output: &mut [u8]) {
         let rank = self.ranges.len();
         let mut out_strides = vec![0_u64; rank];
         let mut stride = self.copy.run;
@@ -443,13 +443,13 @@ impl Plane {
 
     #[inline]
     fn each(&self, mut copy: impl FnMut(usize, usize)) {
-        const SQUARE: usize = 32;
-        for rows in (0..self.across.len).step_by(SQUARE) {
-            for columns in (0..self.inner.len).step_by(SQUARE) {
-                for j in rows..(rows + SQUARE as u64).min(self.across.len) {
+        const BLOCK_LEN: usize = 32;
+        for rows in (0..self.across.len).step_by(BLOCK_LEN) {
+            for columns in (0..self.inner.len).step_by(BLOCK_LEN) {
+                for j in rows..(rows + BLOCK_LEN as u64).min(self.across.len) {
                     let row_from = self.from + j.cast_signed() * self.across.from;
                     let row_to = self.to + j * self.across.to;
-                    for i in columns..(columns + SQUARE as u64).min(self.inner.len) {
+                    for i in columns..(columns + BLOCK_LEN as u64).min(self.inner.len) {
                         let from = (row_from + i.cast_signed() * self.inner.from).cast_unsigned();
                         let to = row_to + i * self.inner.to;
                         copy(size(from), size(to));

@@ -128,7 +128,7 @@ impl HashTree {
     ) -> Result<ContentDigest> {
         let known = &std::mem::take(&mut *self.known());
         session.will_check(self.len - known.values().map(|(len, _)| len).sum::<u64>());
-        let rest = Rest { known, session, read, buffers: Mutex::default() };
+        let rest = RemainingReads { known, session, read, buffers: Mutex::default() };
         if self.len <= BLOCK {
             return rest.with(0..self.len, |bytes| *blake3::hash(bytes).as_bytes());
         }
@@ -142,7 +142,7 @@ fn value(start: u64, bytes: &[u8]) -> ChainingValue {
 }
 
 /// The subtrees that are known after all pieces, and the function that reads the remaining bytes.
-struct Rest<'a, R> {
+struct RemainingReads<'a, R> {
     known: &'a Subtrees,
     session: &'a Session,
     read: R,
@@ -150,7 +150,7 @@ struct Rest<'a, R> {
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
-impl<R: Fn(u64, &mut [u8]) -> Result<()> + Sync> Rest<'_, R> {
+impl<R: Fn(u64, &mut [u8]) -> Result<()> + Sync> RemainingReads<'_, R> {
     /// Returns the hash value of the subtree for a range that begins at a block.
     fn subtree(&self, range: Range<u64>) -> Result<ChainingValue> {
         let len = range.end - range.start;

@@ -4,7 +4,7 @@
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::gather::{Scratch, swap};
 use crate::slabs::{DigestPolicy, SlabBuffers, Slabs};
-use crate::stored::{Stored, behind};
+use crate::stored::{Stored, contributing_storages};
 use rayon::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -98,7 +98,7 @@ impl<'a> Logical<'a> {
     /// casts and the parts of joined storages.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
         let tensor = tensor_of(self.catalog(), id)?;
-        Ok(tensor.storages().flat_map(|storage| behind(self.catalog(), storage)).collect())
+        Ok(tensor.storages().flat_map(|storage| contributing_storages(self.catalog(), storage)).collect())
     }
 
     fn gathered(&self, id: TensorId) -> Result<Arc<Gathered>> {

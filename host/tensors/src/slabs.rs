@@ -11,7 +11,7 @@
 //! number of tiles.
 
 use crate::cast::CastLosses;
-use crate::copy_plan::{LONG_RUN, tensor_of};
+use crate::copy_plan::{MIN_RUN_BYTES, tensor_of};
 use crate::gather::{Scratch, StridedCopy, swap};
 use crate::stored::Stored;
 use tensorferry_core::context::windows::{WINDOW_BYTES, size};
@@ -22,7 +22,7 @@ use tensorferry_sdk::{
 
 /// Minimum number of tiles in a part for which slabs are used. A part with fewer tiles is planned
 /// tile by tile, and shares its output windows with other small tensors.
-const MANY_TILES: u64 = 64;
+const MIN_TILES: u64 = 64;
 
 /// Maximum number of blocks for which slabs are used in a tensor without a grid, because every slab
 /// visits all blocks.
@@ -67,7 +67,7 @@ impl<'a> Slabs<'a> {
     /// Returns the slabs of `part`, each of about `bytes` bytes, or `None` if the part has too few
     /// tiles.
     pub fn of(catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
-        Self::of_at_least(MANY_TILES, catalog, part, bytes)
+        Self::of_at_least(MIN_TILES, catalog, part, bytes)
     }
 
     fn of_at_least(many: u64, catalog: &'a Catalog, part: &TensorPart, bytes: usize) -> Result<Option<Self>> {
@@ -278,7 +278,7 @@ fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) 
     let copies = tensor.blocks_of(region).filter_map(|block| {
         let copy = StridedCopy::new(&block, region, order, width)?;
         let is_in_order = block.region.shape[fastest] == 1 || block.strides[fastest] == 1;
-        Some((copy.runs() > 1 && copy.run < LONG_RUN, is_in_order))
+        Some((copy.runs() > 1 && copy.run < MIN_RUN_BYTES, is_in_order))
     });
     let (mut any_short, mut all_in_order) = (false, true);
     for (is_short, is_in_order) in copies {

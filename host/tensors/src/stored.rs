@@ -41,7 +41,7 @@ pub struct Stored<'a> {
 /// The storages of a catalog that have been decoded so far. This set may outlive the [`Stored`]
 /// that filled it, so that an open model decodes each storage only once.
 pub struct DecodedStorages {
-    by_storage: HashMap<StorageId, MadeOnce<Decoded>>,
+    by_storage: HashMap<StorageId, LazyResult<Decoded>>,
     /// Number of bytes of decoded storages that are in memory.
     held: AtomicU64,
     /// Recently decoded short storages that are parts of joined storages.
@@ -54,16 +54,16 @@ pub const MAX_PIECE: u64 = 4 << 20;
 
 /// A value that is computed on first use, or the error that occurred. If the computation was
 /// canceled, the next call tries again.
-struct MadeOnce<T>(Mutex<Option<Result<Arc<T>>>>);
+struct LazyResult<T>(Mutex<Option<Result<Arc<T>>>>);
 
-impl<T> Default for MadeOnce<T> {
+impl<T> Default for LazyResult<T> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<T> MadeOnce<T> {
-    fn get_or_make(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+impl<T> LazyResult<T> {
+    fn get_or_compute(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*known {
             return known.clone();
@@ -77,7 +77,7 @@ impl<T> MadeOnce<T> {
 }
 
 /// A piece that is decoded on first use.
-type Piece = Arc<MadeOnce<Vec<u8>>>;
+type Piece = Arc<LazyResult<Vec<u8>>>;
 
 /// Recently decoded pieces. They are kept because a read often ends inside a piece, and the next
 /// read continues in that piece.
@@ -107,7 +107,7 @@ impl DecodedStorages {
     pub fn new(catalog: &Catalog) -> Self {
         let is_encoded = |storage: &Storage| matches!(storage.location, StorageLocation::Encoded { .. });
         let encoded = (0..).zip(catalog.storages()).filter(|(_, storage)| is_encoded(storage));
-        let by_storage = encoded.map(|(id, _)| (StorageId(id), MadeOnce::default())).collect();
+        let by_storage = encoded.map(|(id, _)| (StorageId(id), LazyResult::default())).collect();
         Self { by_storage, held: AtomicU64::new(0), pieces: RecentPieces::default() }
     }
 }
@@ -200,7 +200,7 @@ impl<'a> Stored<'a> {
                 }
                 let pieces = &self.decoded.pieces;
                 let piece = pieces.get(range.storage, 2 * self.session.threads + 2);
-                let decoded = piece.get_or_make(|| {
+                let decoded = piece.get_or_compute(|| {
                     let mut bytes = vec![0; size(storage.len)];
                     let mut sink = SliceSink { buffer: &mut bytes, taken: 0, expected: storage.len };
                     self.input.decode(handle, &mut sink, self.session)?;
@@ -326,7 +326,10 @@ impl<'a> Stored<'a> {
     /// Returns the name of the first tensor that has bytes in a storage.
     fn tensor_in(&self, id: StorageId) -> Option<&str> {
         let lies_in = |tensor: &&Tensor| {
-            tensor.storages().flat_map(|storage| behind(self.catalog, storage)).any(|storage| storage == id)
+            tensor
+                .storages()
+                .flat_map(|storage| contributing_storages(self.catalog, storage))
+                .any(|storage| storage == id)
         };
         self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
     }
@@ -351,7 +354,7 @@ impl<'a> Stored<'a> {
     fn decoded(&self, id: StorageId, handle: u64, storage: &Storage) -> Result<Arc<Decoded>> {
         let slot = self.decoded.by_storage.get(&id);
         let slot = slot.ok_or_else(|| Error::plugin(format!("storage {} is not encoded", id.0)))?;
-        slot.get_or_make(|| {
+        slot.get_or_compute(|| {
             let decoded = self.decode(handle, storage)?;
             if let Some(expected) = &storage.digest {
                 let read = |offset, buffer: &mut [u8]| decoded.read(offset, buffer);
@@ -418,7 +421,7 @@ fn each_range(
 
 /// Returns all storages that contribute bytes to a storage. These are the storage that contains its
 /// stored bytes, and the storages from which that storage is joined or computed.
-pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
+pub fn contributing_storages(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
     let stored = stored_bytes_of(catalog, id);
     let joined = match catalog.storage(stored).map(|storage| &storage.location) {
         Some(StorageLocation::Joined(joined)) => joined.ranges(),
@@ -534,12 +537,12 @@ mod tests {
 
     #[test]
     fn what_was_cancelled_is_made_again_and_nothing_else() {
-        let (once, error) = (MadeOnce::<u8>::default(), |kind| Error::new(kind, "ended"));
-        assert!(once.get_or_make(|| Err(error(ErrorKind::Cancelled))).is_err());
-        assert_eq!(*once.get_or_make(|| Ok(1)).unwrap(), 1);
-        assert_eq!(*once.get_or_make(|| Ok(2)).unwrap(), 1);
-        let wrong = MadeOnce::<u8>::default();
-        assert!(wrong.get_or_make(|| Err(error(ErrorKind::Malformed))).is_err());
-        assert!(wrong.get_or_make(|| Ok(1)).is_err());
+        let (once, error) = (LazyResult::<u8>::default(), |kind| Error::new(kind, "ended"));
+        assert!(once.get_or_compute(|| Err(error(ErrorKind::Cancelled))).is_err());
+        assert_eq!(*once.get_or_compute(|| Ok(1)).unwrap(), 1);
+        assert_eq!(*once.get_or_compute(|| Ok(2)).unwrap(), 1);
+        let wrong = LazyResult::<u8>::default();
+        assert!(wrong.get_or_compute(|| Err(error(ErrorKind::Malformed))).is_err());
+        assert!(wrong.get_or_compute(|| Ok(1)).is_err());
     }
 }

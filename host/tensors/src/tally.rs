@@ -30,7 +30,7 @@ pub fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<
     let mut tensors: BTreeMap<String, u64> = BTreeMap::new();
     for logical in models {
         for dtypes in may_lose(logical.catalog(), logical.stored())?.values() {
-            *tensors.entry(way(dtypes)).or_default() += 1;
+            *tensors.entry(dtype_chain(dtypes)).or_default() += 1;
         }
     }
     let say = |(way, count)| {
@@ -103,14 +103,15 @@ impl CastTally {
 fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: CastLosses) -> Result<Loss> {
     let tensor = tensor_of(logical.catalog(), id)?;
     let width = tensor.dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
-    let why = format!("cast from {}: of {} values {}", way(dtypes), tensor.bytes / width, lost.describe());
+    let why =
+        format!("cast from {}: of {} values {}", dtype_chain(dtypes), tensor.bytes / width, lost.describe());
     // Rounding is expected in a cast, but numbers that are out of range are lost data.
     let severity = if lost.is_out_of_range() { Severity::Lost } else { Severity::Changed };
     Ok(Loss::new(LossKind::Precision, &tensor.name, why).severity(severity).requested_by_user())
 }
 
 /// Returns the names of the dtypes of a conversion, joined with "to".
-fn way(dtypes: &[Dtype]) -> String {
+fn dtype_chain(dtypes: &[Dtype]) -> String {
     let names: Vec<&str> = dtypes.iter().filter_map(|dtype| Some(dtype.info()?.name())).collect();
     names.join(" to ")
 }

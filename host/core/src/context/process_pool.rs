@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
 #[derive(Debug, Default)]
-pub(super) struct ProcessPool(Mutex<Option<OfProcess>>);
+pub(super) struct ProcessPool(Mutex<Option<OwnedPool>>);
 
 #[derive(Debug, Clone)]
-struct OfProcess {
+struct OwnedPool {
     process: u32,
     threads: Result<Arc<ThreadPool>, String>,
 }
@@ -25,7 +25,7 @@ impl ProcessPool {
             let threads = started.map(Arc::new).map_err(|error| error.to_string());
             // The parent's pool is leaked, because dropping it would wake threads that do not exist
             // in this process.
-            std::mem::forget(known.replace(OfProcess { process, threads }));
+            std::mem::forget(known.replace(OwnedPool { process, threads }));
         }
         let threads = known.as_ref().map(|known| known.threads.clone());
         match threads {

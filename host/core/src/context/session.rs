@@ -42,11 +42,11 @@ pub struct Session {
     /// The names that output folders contained at the start, if the session serves many jobs.
     folders: Option<Arc<FolderNames>>,
     /// Progress of checks in bytes; shared with child sessions.
-    checks: Arc<Amount>,
+    checks: Arc<ProgressCounter>,
     /// Progress of a long plugin call in bytes; shared with child sessions.
-    call: Arc<Amount>,
+    call: Arc<ProgressCounter>,
     /// Progress of reading rows, in bytes of the input files; shared with child sessions.
-    reads: Arc<Amount>,
+    reads: Arc<ProgressCounter>,
 }
 
 /// The user's options for links.
@@ -61,7 +61,7 @@ pub struct LinkRules {
 
 /// A progress counter: bytes done and bytes expected.
 #[derive(Debug, Default)]
-struct Amount {
+struct ProgressCounter {
     expected: AtomicU64,
     done: AtomicU64,
 }

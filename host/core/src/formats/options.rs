@@ -5,16 +5,16 @@ use tensorferry_sdk::{Capabilities, Description, Error, OptionKind, OptionSpec, 
 
 /// The host's own option for tensor inputs: how to treat the codes of quantized weights.
 pub(crate) const CODES: &str = "codes";
-const CODES_ARE: [&str; 2] = ["weights", "numbers"];
+const CODES_VALUES: [&str; 2] = ["weights", "numbers"];
 
 /// Options that have the same meaning for the writer and the reader of a text file.
-const OF_TEXT: [&str; 4] = ["delimiter", "header", "quote", "nulls"];
+const TEXT_OPTIONS: [&str; 4] = ["delimiter", "header", "quote", "nulls"];
 
 /// Returns the writer's options that the reader of its output needs too.
 pub fn text_options(description: &Description, reported: &[(String, String)]) -> Vec<(String, String)> {
     let is_of_both = |key: &str| {
         let has = |side| description.options.iter().any(|option| option.key == key && option.side == side);
-        OF_TEXT.contains(&key) && has(Side::Reader) && has(Side::Writer)
+        TEXT_OPTIONS.contains(&key) && has(Side::Reader) && has(Side::Writer)
     };
     reported.iter().filter(|(key, _)| is_of_both(key)).cloned().collect()
 }
@@ -28,9 +28,9 @@ pub fn has_header(reported: &[(String, String)]) -> bool {
 /// its reader.
 #[must_use]
 pub fn all(description: &Description) -> Vec<OptionSpec> {
-    let words = CODES_ARE.map(str::to_owned).into();
+    let words = CODES_VALUES.map(str::to_owned).into();
     let help = "treat quantized codes as weights or as plain numbers";
-    let codes = OptionSpec::reader(CODES, OptionKind::Choice(words), Some(CODES_ARE[0]), help);
+    let codes = OptionSpec::reader(CODES, OptionKind::Choice(words), Some(CODES_VALUES[0]), help);
     let own = Some(codes).filter(|_| is_of_host(description, CODES));
     description.options.iter().cloned().chain(own).collect()
 }
@@ -50,11 +50,11 @@ pub(crate) fn of_host(
 ) -> Result<(Vec<(String, String)>, bool)> {
     let (own, others): (Vec<_>, Vec<_>) =
         given.iter().cloned().partition(|(key, _)| is_of_host(description, key));
-    if let Some((_, value)) = own.iter().find(|(_, value)| !CODES_ARE.contains(&value.as_str())) {
-        let allowed = CODES_ARE.join(" or ");
+    if let Some((_, value)) = own.iter().find(|(_, value)| !CODES_VALUES.contains(&value.as_str())) {
+        let allowed = CODES_VALUES.join(" or ");
         return Err(Error::usage(format!("unknown value {value:?} for option {CODES}: pass {allowed}")));
     }
-    Ok((others, own.last().is_some_and(|(_, value)| value == CODES_ARE[1])))
+    Ok((others, own.last().is_some_and(|(_, value)| value == CODES_VALUES[1])))
 }
 
 /// Checks the options of a format's reader or writer. For an unknown key, the error suggests the

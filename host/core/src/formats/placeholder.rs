@@ -41,7 +41,7 @@ const WRAPPED: [(usize, &[u8], &str); 12] = [
 ];
 const PICKLE: &str = "the file is a pickle that torch.save did not write, and ferry never runs pickles";
 /// Number of bytes that are examined at the start of a file.
-const LOOKED_AT: u64 = 512;
+const EXAMINED_BYTES: u64 = 512;
 
 /// Returns a clearer error for a source that could not be read, if the first bytes of its file show
 /// the cause.
@@ -76,28 +76,28 @@ pub(crate) fn explain_unknown(source: &dyn Source, error: Error) -> Error {
 
 /// Returns the file that the error names, or otherwise the source's file, and the first bytes of
 /// the file.
-fn examined_file(source: &dyn Source, error: &Error) -> Option<(String, Start)> {
+fn examined_file(source: &dyn Source, error: &Error) -> Option<(String, FileStart)> {
     let named = error.details().find(|(key, _)| *key == "file").map(|(_, name)| name);
     let entry = match source.entry() {
         Entry::File(name) => Some(name.clone()),
         Entry::Folder | Entry::Prefix(_) => None,
     };
     let name = named.filter(|name| source.contains(name).unwrap_or_default()).or(entry)?;
-    let start = Start::of(source, &name)?;
+    let start = FileStart::of(source, &name)?;
     Some((name, start))
 }
 
 /// The first bytes of a file that is examined.
-struct Start {
+struct FileStart {
     len: u64,
     bytes: Vec<u8>,
 }
 
-impl Start {
+impl FileStart {
     fn of(source: &dyn Source, name: &str) -> Option<Self> {
         let file = source.open(name).ok()?;
         let len = source.len(file);
-        let mut bytes = vec![0; usize::try_from(len.min(LOOKED_AT)).ok()?];
+        let mut bytes = vec![0; usize::try_from(len.min(EXAMINED_BYTES)).ok()?];
         source.read_at(file, 0, &mut bytes).ok()?;
         Some(Self { len, bytes })
     }

@@ -69,12 +69,12 @@ impl RegisteredFormat {
 
     /// Returns a tensor reader with these options.
     pub fn reader(&self, given: &[(String, String)], context: &dyn Context) -> Result<Box<dyn TensorReader>> {
-        self.made(Side::Reader, given, context, |format, options| format.reader(options))
+        self.create(Side::Reader, given, context, |format, options| format.reader(options))
     }
 
     /// Returns a tensor writer with these options.
     pub fn writer(&self, given: &[(String, String)], context: &dyn Context) -> Result<Box<dyn TensorWriter>> {
-        self.made(Side::Writer, given, context, |format, options| format.writer(options))
+        self.create(Side::Writer, given, context, |format, options| format.writer(options))
     }
 
     /// Returns a record reader with these options.
@@ -84,7 +84,7 @@ impl RegisteredFormat {
         given: &[(String, String)],
         context: &dyn Context,
     ) -> Result<Box<dyn tensorferry_sdk::records::RecordReader>> {
-        self.made(Side::Reader, given, context, |format, options| format.record_reader(options))
+        self.create(Side::Reader, given, context, |format, options| format.record_reader(options))
     }
 
     /// Returns a record writer with these options.
@@ -94,12 +94,12 @@ impl RegisteredFormat {
         given: &[(String, String)],
         context: &dyn Context,
     ) -> Result<Box<dyn tensorferry_sdk::records::RecordWriter>> {
-        self.made(Side::Writer, given, context, |format, options| format.record_writer(options))
+        self.create(Side::Writer, given, context, |format, options| format.record_writer(options))
     }
 
     /// Checks the options and creates a reader or writer. Errors that the plugin returns name the
     /// plugin.
-    fn made<T>(
+    fn create<T>(
         &self,
         side: Side,
         given: &[(String, String)],
@@ -209,7 +209,7 @@ impl Formats {
     #[must_use]
     pub fn with(mut self, format: Box<dyn Format>) -> Self {
         let format = RegisteredFormat::linked(format);
-        if let Some(known) = self.known(&format.description.id) {
+        if let Some(known) = self.find(&format.description.id) {
             let known = self.place_of(known);
             self.notes.push(format!(
                 "format {} is already registered{known}; the first one is used",
@@ -245,7 +245,7 @@ impl Formats {
         let index = self.libraries.len();
         for format in formats {
             let format = RegisteredFormat::loaded(format, index, library.built_in);
-            if let Some(known) = self.known(&format.description.id) {
+            if let Some(known) = self.find(&format.description.id) {
                 let (id, known) = (&format.description.id, self.place_of(known));
                 self.notes.push(format!(
                     "{}: format {id} is already registered{known}; this one is left out",
@@ -263,7 +263,7 @@ impl Formats {
         self.notes.push(note);
     }
 
-    fn known(&self, id: &str) -> Option<&RegisteredFormat> {
+    fn find(&self, id: &str) -> Option<&RegisteredFormat> {
         self.formats.iter().find(|format| format.description.id == id)
     }
 
@@ -307,7 +307,7 @@ impl Formats {
     /// lists the IDs of the formats that do.
     pub fn format(&self, id: &str, side: Side) -> Result<&RegisteredFormat> {
         self.check_any()?;
-        let format = self.known(id);
+        let format = self.find(id);
         let able = |f: &&RegisteredFormat| f.description.has(side);
         format.filter(able).ok_or_else(|| {
             let ids: Vec<&str> =

@@ -31,11 +31,11 @@ const READY: &str = "ready";
 const MAX_LIBRARIES: usize = 100;
 /// Time limit for opening a library. Opening usually takes milliseconds, but disks may be slow and
 /// machines may be busy.
-const TIME: Duration = Duration::from_secs(10);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval for checking whether the child has exited after it closed its pipe.
 const TICK: Duration = Duration::from_millis(2);
 /// Signals that users and systems send to processes that work correctly.
-const ENDED_FROM_OUTSIDE: [i32; 4] = [1, 2, 3, 15];
+const EXTERNAL_SIGNALS: [i32; 4] = [1, 2, 3, 15];
 
 /// Returns the time limit for opening a library. In test builds, a test may set the limit in
 /// seconds.
@@ -45,7 +45,7 @@ pub(super) fn time() -> Duration {
         .then(requested)
         .flatten()
         .and_then(|seconds| seconds.parse().ok())
-        .map_or(TIME, Duration::from_secs)
+        .map_or(OPEN_TIMEOUT, Duration::from_secs)
 }
 
 /// The command that starts the child process, and its time limit.
@@ -167,7 +167,7 @@ fn too_long(time: Duration) -> Refusal {
 
 fn ended(status: ExitStatus) -> Refusal {
     match (status.signal(), status.code()) {
-        (Some(signal), _) if ENDED_FROM_OUTSIDE.contains(&signal) => {
+        (Some(signal), _) if EXTERNAL_SIGNALS.contains(&signal) => {
             Refusal::CannotOpen(format!("its inspection was ended by signal {signal}"))
         }
         (Some(signal), _) => {

@@ -3,7 +3,7 @@
 //! model.
 
 /// Words for state that is needed only for training: optimizers, schedulers, gradient scalers.
-const OF_TRAINING: [&str; 12] = [
+const TRAINING_WORDS: [&str; 12] = [
     "optim",
     "optims",
     "optimizer",
@@ -19,14 +19,14 @@ const OF_TRAINING: [&str; 12] = [
 ];
 
 /// Words for models that checkpoints and file names use.
-const OF_MODELS: [&str; 9] =
+const MODEL_WORDS: [&str; 9] =
     ["model", "models", "module", "modules", "net", "network", "ema", "params", "weights"];
 
 /// Returns whether a key names state that is needed only for training, including random state and
 /// training arguments.
 pub fn names_training_state(key: &str) -> bool {
     let words = words(key);
-    words.iter().any(|word| OF_TRAINING.contains(&&**word))
+    words.iter().any(|word| TRAINING_WORDS.contains(&&**word))
         || has_run(&words, ["opt", "state"])
         || has_run(&words, ["training", "args"])
         || names_random_state(key)
@@ -50,7 +50,7 @@ pub(crate) fn names_random_state(key: &str) -> bool {
 /// Returns whether a key names a model.
 pub(crate) fn names_a_model(key: &str) -> bool {
     let words = words(key);
-    words.iter().any(|word| OF_MODELS.contains(&&**word)) || has_run(&words, ["state", "dict"])
+    words.iter().any(|word| MODEL_WORDS.contains(&&**word)) || has_run(&words, ["state", "dict"])
 }
 
 fn has_run(words: &[String], run: [&str; 2]) -> bool {

@@ -2,7 +2,7 @@
 //! writer.
 
 use crate::context::human;
-use crate::read::marks::Marks;
+use crate::read::marks::TensorMark;
 use crate::read::part::{TreeWalk, join};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -50,11 +50,13 @@ pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
         if !walk.is_leaf(id) {
             return;
         }
-        match Marks::of(walk, id) {
-            Marks::None => {}
-            Marks::Parameter => marked += 1,
-            Marks::Parts => composed.push(path.to_owned()),
-            Marks::Attributes(keys) => attributes.extend(keys.iter().map(|key| format!("{path}: {key}"))),
+        match TensorMark::of(walk, id) {
+            TensorMark::None => {}
+            TensorMark::Parameter => marked += 1,
+            TensorMark::Parts => composed.push(path.to_owned()),
+            TensorMark::Attributes(keys) => {
+                attributes.extend(keys.iter().map(|key| format!("{path}: {key}")))
+            }
         }
     });
     let why = "it was set on the tensor, and the target holds only tensors";

@@ -6,7 +6,7 @@ use tensorferry_sdk::{NodeId, NodeKind};
 
 /// The most important mark of a tensor.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Marks {
+pub(super) enum TensorMark {
     None,
     /// The tensor is a parameter, or it requires a gradient.
     Parameter,
@@ -18,9 +18,9 @@ pub(super) enum Marks {
 
 /// An attribute that is needed only for training. The attribute does not affect the content of a
 /// tensor.
-const OF_TRAINING: &str = "requires_grad";
+const TRAINING_ATTRIBUTE: &str = "requires_grad";
 
-impl Marks {
+impl TensorMark {
     pub(super) fn of(walk: &TreeWalk<'_>, mut id: NodeId) -> Self {
         let (mut is_marked, mut keys) = (false, Vec::new());
         loop {
@@ -33,7 +33,7 @@ impl Marks {
                         return Self::Parts;
                     }
                     keys.extend(
-                        walk.children(attributes).map(|(key, _)| key).filter(|key| key != OF_TRAINING),
+                        walk.children(attributes).map(|(key, _)| key).filter(|key| key != TRAINING_ATTRIBUTE),
                     );
                     id = value;
                 }

@@ -10,7 +10,7 @@ use std::path::Path;
 pub const RECEIPT: &str = ".ferry.json";
 
 /// The first bytes of every journal.
-const JOURNAL_BEGINS: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
+const JOURNAL_PREFIX: &[u8] = b"{\"event\":\"begin\",\"at\":\"";
 
 /// Returns whether a file in a folder was written by ferry itself and is not data.
 pub fn is_own(folder: &Path, name: &str) -> bool {
@@ -25,9 +25,9 @@ pub fn is_journal(folder: &Path, name: &str) -> bool {
     if !name.contains(".journal.") || !name.ends_with(".jsonl") || folder.to_str().is_some_and(is_url) {
         return false;
     }
-    let mut start = [0; JOURNAL_BEGINS.len()];
+    let mut start = [0; JOURNAL_PREFIX.len()];
     let read = regular_file::open(&folder.join(name)).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && start == JOURNAL_BEGINS
+    read.is_ok() && start == JOURNAL_PREFIX
 }
 
 #[cfg(test)]

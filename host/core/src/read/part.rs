@@ -348,7 +348,7 @@ impl<'a> TreeWalk<'a> {
         }
         let accompanies =
             models.iter().any(|(key, model)| self.state_dict[model.0 as usize] || names_a_model(key));
-        !accompanies || weights.any(|key| is_path(key) || OF_MODULES.contains(&key))
+        !accompanies || weights.any(|key| is_path(key) || PARAMETER_NAMES.contains(&key))
     }
 
     /// Returns whether several mappings within the chosen part are layers of a parameter tree. A
@@ -428,7 +428,7 @@ impl<'a> TreeWalk<'a> {
 
 /// Names of a module's own parameters. In the state dict of a single module, these names have no
 /// module path.
-const OF_MODULES: [&str; 4] = ["weight", "bias", "kernel", "embedding"];
+const PARAMETER_NAMES: [&str; 4] = ["weight", "bias", "kernel", "embedding"];
 
 /// Returns whether a key is the path of a parameter: `fc.weight`, `dense/kernel`.
 fn is_path(key: &str) -> bool {

@@ -29,7 +29,7 @@ use crate::read::part::Part;
 use crate::read::pattern::FilePattern;
 use crate::read::source::FileSource;
 use crate::read::{rank_folders, table_log};
-use sets::{ChosenSet, Set, Splits, check_saved, no_such_split, several};
+use sets::{ChosenSet, Set, Splits, ambiguous_sets, check_saved, no_such_split};
 use shards::check_complete;
 use std::path::Path;
 use std::sync::Arc;
@@ -260,7 +260,7 @@ fn choose_among<'r>(
             let is_there = |name: &String| sets.iter().any(|set| set.name.as_ref() == Some(name));
             let error = match part {
                 Part::Path(name) if !is_there(name) => no_such_split(&sets, name),
-                _ => several(&sets, &format.description),
+                _ => ambiguous_sets(&sets, &format.description),
             };
             Err(error.file(path.display().to_string()))
         }

@@ -724,7 +724,7 @@ impl Source for FileSource {
             self.advise(&runs.iter().map(|run| run.range).collect::<Vec<_>>());
         }
         let mut together = Vec::new();
-        for Run { range, parts } in runs {
+        for ReadRun { range, parts } in runs {
             if let [(_, only)] = parts {
                 self.read_at(range.file, range.offset, only)?;
                 continue;
@@ -759,19 +759,19 @@ impl Source for FileSource {
 }
 
 /// Ranges of one file that are read with one call.
-struct Run<'r, 'b> {
+struct ReadRun<'r, 'b> {
     range: FileRange,
     parts: &'r mut [(FileRange, &'b mut [u8])],
 }
 
 /// Maximum gap between two ranges of a run. Reading a gap of this size costs less than a separate
 /// call.
-const NEAR: u64 = 64 << 10;
+const MAX_GAP: u64 = 64 << 10;
 /// Maximum size of a run in bytes, unless a single range is longer.
 const MAX_RUN: u64 = 1 << 20;
 
 /// Groups sorted ranges into runs of nearby ranges.
-fn runs<'r, 'b>(parts: &'r mut [(FileRange, &'b mut [u8])]) -> Vec<Run<'r, 'b>> {
+fn runs<'r, 'b>(parts: &'r mut [(FileRange, &'b mut [u8])]) -> Vec<ReadRun<'r, 'b>> {
     let mut runs = Vec::new();
     let mut rest = parts;
     while let Some((first, _)) = rest.first() {
@@ -779,7 +779,7 @@ fn runs<'r, 'b>(parts: &'r mut [(FileRange, &'b mut [u8])]) -> Vec<Run<'r, 'b>> 
         let mut count = 1;
         for (next, _) in &rest[1..] {
             let end = (range.offset + range.len).max(next.offset + next.len);
-            let is_near = next.offset <= range.offset + range.len + NEAR;
+            let is_near = next.offset <= range.offset + range.len + MAX_GAP;
             if next.file != range.file || !is_near || end - range.offset > MAX_RUN {
                 break;
             }
@@ -787,7 +787,7 @@ fn runs<'r, 'b>(parts: &'r mut [(FileRange, &'b mut [u8])]) -> Vec<Run<'r, 'b>> 
             count += 1;
         }
         let (parts, others) = rest.split_at_mut(count);
-        runs.push(Run { range, parts });
+        runs.push(ReadRun { range, parts });
         rest = others;
     }
     runs
@@ -851,7 +851,7 @@ mod tests {
         std::fs::write(folder.path().join("b"), b"0123456789").unwrap();
         let source = FileSource::open_local(folder.path(), LinkRules::default(), &Limits::default()).unwrap();
         let [a, b] = ["a", "b"].map(|name| source.open(name).unwrap());
-        let far = MAX_RUN + NEAR;
+        let far = MAX_RUN + MAX_GAP;
         let ranges = [(a, far, 5), (b, 3, 4), (a, 0, 1), (a, 2, 0), (a, 1, 900_000), (a, 0, 3), (b, 9, 1)]
             .map(|(file, offset, len)| FileRange { file, offset, len });
         let mut expected = Vec::new();

@@ -11,7 +11,7 @@
 //! folder and some from the new one. A reader that opens the folder first, and then opens the files
 //! relative to the folder, avoids this problem.
 
-use crate::beneath::Top;
+use crate::beneath::OpenFolder;
 use crate::disk::{At, Disk, adopt, exists, failed, in_the_way, listed, metadata, open_to_owner};
 use crate::stage::area::is_area;
 use rustix::fs::{AtFlags, Dir, Mode, mkdirat, unlinkat};
@@ -28,7 +28,7 @@ use tensorferry_sdk::Result;
 
 /// The result of carrying the entries of the old folder into the new folder.
 #[derive(Debug)]
-pub(super) enum Carried {
+pub(super) enum CarryResult {
     /// The new folder contains everything that the old folder contains.
     All,
     /// Files cannot be carried over, because the file system has no hard links, or because of a
@@ -38,18 +38,18 @@ pub(super) enum Carried {
 
 /// Creates every entry of `old` that is missing in `new`, except for `stale` entries. Files are
 /// created as hard links.
-pub(super) fn carry(old: &Path, new: &Path, stale: &HashSet<&Path>, disk: Disk) -> Result<Carried> {
+pub(super) fn carry(old: &Path, new: &Path, stale: &HashSet<&Path>, disk: Disk) -> Result<CarryResult> {
     let mut conflict = None;
-    let carried = Top::open(old).and_then(|old| Ok((old, Top::open(new)?)));
+    let carried = OpenFolder::open(old).and_then(|old| Ok((old, OpenFolder::open(new)?)));
     match carried.and_then(|(old, new)| carry_tree(&old, &new, stale, disk, &mut conflict)) {
-        Ok(()) => Ok(conflict.map_or(Ok(Carried::All), Err)?),
-        Err(error) => Ok(Carried::Cannot(error.to_string())),
+        Ok(()) => Ok(conflict.map_or(Ok(CarryResult::All), Err)?),
+        Err(error) => Ok(CarryResult::Cannot(error.to_string())),
     }
 }
 
 fn carry_tree(
-    old: &Top,
-    new: &Top,
+    old: &OpenFolder,
+    new: &OpenFolder,
     stale: &HashSet<&Path>,
     disk: Disk,
     conflict: &mut Option<tensorferry_sdk::Error>,
@@ -100,10 +100,15 @@ fn carry_tree(
 /// called again.
 ///
 /// Entries that are missing in `new` are moved there. An entry that is also in `new` is removed if
-/// the two entries are the same file, or if a file of the `output` replaces the old entry.
-/// Otherwise the entry was changed after [`carry`] and before the exchange, and the newer of the
-/// two files is kept.
-pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, durable: bool) -> Result<()> {
+/// both are the same file, or if a file of the `output` replaces the entry. Otherwise the entry was
+/// changed after [`carry`] and before the exchange, and the newer of the two files is kept.
+pub(super) fn drain(
+    old: &OpenFolder,
+    new: &OpenFolder,
+    output: &HashSet<&Path>,
+    disk: Disk,
+    durable: bool,
+) -> Result<()> {
     let failed = || failed("move the contents of the old folder", &new.path);
     let mut folders = vec![PathBuf::new()];
     let mut next = 0;
@@ -150,7 +155,7 @@ pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, d
 }
 
 /// Removes an empty folder below `top`, or `top` itself if the path is empty.
-fn remove_folder(top: &Top, folder: &Path) -> io::Result<()> {
+fn remove_folder(top: &OpenFolder, folder: &Path) -> io::Result<()> {
     match (folder.parent(), folder.file_name()) {
         (Some(outer), Some(name)) => Ok(unlinkat(top.below(outer)?, name, AtFlags::REMOVEDIR)?),
         // If a link has replaced the folder, `remove_dir` does not remove the link.

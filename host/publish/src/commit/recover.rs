@@ -12,7 +12,7 @@
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
 use super::set::{self, Move};
-use crate::beneath::Top;
+use crate::beneath::OpenFolder;
 use crate::disk::{Disk, failed, in_the_way, stat};
 use crate::stage::{Destination, WithoutLocks, area, lock, new_folder, places, proof, remove};
 use std::collections::HashSet;
@@ -65,7 +65,7 @@ fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovere
     for stage in stages.iter().filter(|stage| is_ours(stage)) {
         let done = match proof::is_there(stage) {
             true => recover_stage(stage, folder, output, disk, recovered),
-            false => leave(stage, recovered),
+            false => note_unproven(stage, recovered),
         };
         if let Err(error) = done {
             recovered.notes.push(format!("{} was left by an earlier run: {error}", stage.display()));
@@ -76,7 +76,7 @@ fn recover_in(folder: &Path, output: &Path, disk: Disk, recovered: &mut Recovere
 
 /// Handles a stage without a valid proof: adds a note and does not change the stage, unless the
 /// stage is empty.
-fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
+fn note_unproven(root: &Path, recovered: &mut Recovered) -> Result<()> {
     let holds_nothing = || proof::is_not_needed(root).map_err(failed("read a staging folder", root));
     // A run writes the proof before its stage contains anything, and removes the proof when the
     // stage is empty again. The proof may be written and removed between two checks. If a stage is
@@ -131,7 +131,7 @@ fn recover_stage(
     let end = match Record::read(root)? {
         None => {
             set::remove_probes(root, output);
-            StageEnd::Nothing
+            StageOutcome::Nothing
         }
         Some(Record { action: Action::Set(set), sync, .. }) => finish_set(&set, root, parent, disk, sync)?,
         Some(Record { action: Action::Exchange(exchange), sync, .. }) => {
@@ -140,9 +140,9 @@ fn recover_stage(
     };
     remove(root).map_err(failed("remove an abandoned staging folder", root))?;
     match end {
-        StageEnd::Nothing => recovered.removed += 1,
-        StageEnd::Finished(folder) => recovered.finished.push(folder),
-        StageEnd::GivenUp(folder) => recovered.notes.push(format!(
+        StageOutcome::Nothing => recovered.removed += 1,
+        StageOutcome::Finished(folder) => recovered.finished.push(folder),
+        StageOutcome::GivenUp(folder) => recovered.notes.push(format!(
             "the unfinished output of an earlier run in {} was abandoned: its files have changed since",
             folder.display()
         )),
@@ -151,7 +151,7 @@ fn recover_stage(
 }
 
 /// Checks that a folder is not a symbolic link.
-fn is_no_link(path: &Path) -> Result<()> {
+fn check_not_link(path: &Path) -> Result<()> {
     let there = stat(path).map_err(failed("examine the output's folder", path))?;
     match there.is_some_and(|meta| meta.is_symlink()) {
         true => Err(in_the_way(path, "a symbolic link", "a folder")),
@@ -159,18 +159,18 @@ fn is_no_link(path: &Path) -> Result<()> {
     }
 }
 
-enum StageEnd {
+enum StageOutcome {
     Nothing,
     Finished(PathBuf),
     GivenUp(PathBuf),
 }
 
-fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<StageEnd> {
+fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<StageOutcome> {
     let at = Move { root, parent, folder: set.folder.as_deref(), disk, sync };
     let folder = at.folder();
     if folder.is_dir() && !set::is_superseded(set, &at)? {
         match set::finish(set, &at) {
-            Ok(()) => return Ok(StageEnd::Finished(folder)),
+            Ok(()) => return Ok(StageOutcome::Finished(folder)),
             Err(_) if set::is_superseded(set, &at)? => {}
             Err(error) => return Err(error),
         }
@@ -178,7 +178,7 @@ fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> 
     if !set.force {
         set::roll_back(set, &at);
     }
-    Ok(StageEnd::GivenUp(folder))
+    Ok(StageOutcome::GivenUp(folder))
 }
 
 fn finish_exchange(
@@ -187,21 +187,21 @@ fn finish_exchange(
     parent: &Path,
     disk: Disk,
     sync: bool,
-) -> Result<StageEnd> {
+) -> Result<StageOutcome> {
     let (staged, target) = (new_folder(root), parent.join(&exchange.folder));
     let inode = |path: &Path| {
         Ok::<_, Error>(
             stat(path).map_err(failed("examine the replaced folder", path))?.map(|meta| meta.ino()),
         )
     };
-    is_no_link(&staged)?;
-    is_no_link(&target)?;
+    check_not_link(&staged)?;
+    check_not_link(&target)?;
     match (inode(&staged)?, inode(&target)?) {
-        (None, _) => Ok(StageEnd::Finished(target)),
-        (Some(staged), _) if staged == exchange.new_inode => Ok(StageEnd::Nothing),
+        (None, _) => Ok(StageOutcome::Finished(target)),
+        (Some(staged), _) if staged == exchange.new_inode => Ok(StageOutcome::Nothing),
         (Some(old), Some(new)) if (old, new) == (exchange.old_inode, exchange.new_inode) => {
             exchange.drain(&staged, &target, disk, sync)?;
-            Ok(StageEnd::Finished(target))
+            Ok(StageOutcome::Finished(target))
         }
         _ => Err(Error::io(
             "the output of this stage has been moved, and the stage may hold other files; check it, then remove it",
@@ -216,7 +216,7 @@ impl Exchange {
         let output: HashSet<&Path> = self.files.iter().map(Path::new).collect();
         let open = |path: &Path, inode: u64| {
             let failed = || failed("open the exchanged folder", path);
-            let top = Top::open(path).map_err(failed())?;
+            let top = OpenFolder::open(path).map_err(failed())?;
             match top.metadata().map_err(failed())?.ino() == inode {
                 true => Ok(top),
                 false => Err(Error::io("the folder is not the one that was exchanged")

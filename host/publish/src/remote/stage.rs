@@ -31,24 +31,24 @@ pub struct RemoteStage {
     /// Objects of an older output that the commit will remove.
     stale: Vec<StagedFile>,
     /// Indexes and receipts of an older set, in the order in which they were removed or replaced.
-    held: Mutex<Vec<HeldObject>>,
+    held: Mutex<Vec<SavedObject>>,
     notes: Mutex<Vec<String>>,
     is_committed: bool,
 }
 
 /// The treatment of an older set when a new set becomes visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Older {
+enum OldSetPolicy {
     /// There is no older set to replace.
     NotReplaced,
     /// The objects of the new set replace the objects of the older set one by one.
     Overwritten,
     /// The data of the new set has different names from the data of the older set.
-    StandsBeside,
+    SeparateNames,
 }
 
 /// An index or receipt of an older set.
-struct HeldObject {
+struct SavedObject {
     name: String,
     kind: FileKind,
     bytes: Vec<u8>,
@@ -190,14 +190,18 @@ impl RemoteStage {
         let uploads = self.uploads();
         let staged = files.iter().filter_map(|file| Some((file, uploads.get(&file.path)?)));
         let (indexes, data): (Vec<_>, Vec<_>) = staged.partition(|(file, _)| file.is_index());
-        let mut older = Older::NotReplaced;
+        let mut older = OldSetPolicy::NotReplaced;
         if self.force && files.len() > 1 && !data.is_empty() {
             let takes_place = |(file, (_, condition)): &(&StagedFile, &Staged)| {
                 file.kind == FileKind::Data && *condition != Condition::Absent
             };
-            older = if data.iter().any(takes_place) { Older::Overwritten } else { Older::StandsBeside };
+            older = if data.iter().any(takes_place) {
+                OldSetPolicy::Overwritten
+            } else {
+                OldSetPolicy::SeparateNames
+            };
         }
-        if older == Older::Overwritten {
+        if older == OldSetPolicy::Overwritten {
             for file in self.older(files).filter(|file| file.is_index()) {
                 self.remove_older(&file.path)?;
             }
@@ -205,18 +209,18 @@ impl RemoteStage {
         }
         data.into_par_iter().try_for_each(|(file, staged)| self.commit_one(file, staged))?;
         fault::reach("file-renamed")?;
-        if older == Older::StandsBeside {
+        if older == OldSetPolicy::SeparateNames {
             // The receipt of the older set would not match the new files.
             for file in self.older(files).filter(|file| file.kind == FileKind::Receipt) {
-                self.take_away(file)?;
+                self.remove_and_save(file)?;
             }
             fault::reach("old-index-removed")?;
         }
         for (file, (upload, condition)) in indexes {
             let done = match older {
-                Older::NotReplaced => self.commit_one(file, &(upload.clone(), condition.clone())),
-                Older::Overwritten => self.commit_one(file, &(upload.clone(), Condition::Absent)),
-                Older::StandsBeside => self.take_place(file, &(upload.clone(), condition.clone())),
+                OldSetPolicy::NotReplaced => self.commit_one(file, &(upload.clone(), condition.clone())),
+                OldSetPolicy::Overwritten => self.commit_one(file, &(upload.clone(), Condition::Absent)),
+                OldSetPolicy::SeparateNames => self.take_place(file, &(upload.clone(), condition.clone())),
             };
             if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Usage) {
                 // The name was free at the start. Since then, a different run has created the same
@@ -225,11 +229,11 @@ impl RemoteStage {
             }
             done?;
         }
-        if older == Older::StandsBeside {
+        if older == OldSetPolicy::SeparateNames {
             // These indexes have names that the new set does not use. The commit removes the files
             // that they list.
             for file in self.stale.iter().filter(|file| file.kind == FileKind::Index) {
-                self.take_away(file)?;
+                self.remove_and_save(file)?;
             }
         }
         fault::reach("index-renamed")
@@ -268,24 +272,24 @@ impl RemoteStage {
         self.commit_one(file, staged)?;
         if let Some(bytes) = bytes {
             let own = self.folder.place.stamp(&self.folder.path_of(&file.path)).ok().flatten();
-            self.hold(file, bytes, own.map_or(Condition::Any, Condition::Same));
+            self.save(file, bytes, own.map_or(Condition::Any, Condition::Same));
         }
         Ok(())
     }
 
     /// Removes an index or receipt of an older set, and keeps its bytes until the output is
     /// committed.
-    fn take_away(&self, file: &StagedFile) -> Result<()> {
+    fn remove_and_save(&self, file: &StagedFile) -> Result<()> {
         let bytes = self.folder.read_small(&file.path, MAX_PUT_BACK);
         self.remove_older(&file.path)?;
         if let Some(bytes) = bytes {
-            self.hold(file, bytes, Condition::Absent);
+            self.save(file, bytes, Condition::Absent);
         }
         Ok(())
     }
 
-    fn hold(&self, file: &StagedFile, bytes: Vec<u8>, condition: Condition) {
-        let held = HeldObject { name: file.path.clone(), kind: file.kind, bytes, condition };
+    fn save(&self, file: &StagedFile, bytes: Vec<u8>, condition: Condition) {
+        let held = SavedObject { name: file.path.clone(), kind: file.kind, bytes, condition };
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
     }
 
@@ -304,7 +308,7 @@ impl RemoteStage {
     }
 
     /// Restores an older object under its name.
-    fn put_back(&self, HeldObject { name, bytes, condition, .. }: &HeldObject) -> Result<()> {
+    fn put_back(&self, SavedObject { name, bytes, condition, .. }: &SavedObject) -> Result<()> {
         // The name was free after the removal. Since then, an object of the new set may have been
         // created under the name.
         let is_own = matches!(self.objects().get(name), Some(StagedObject::Visible { .. }));

@@ -1,7 +1,7 @@
 //! Estimates the number of distinct values with HyperLogLog. The first bits of each value's hash
 //! select a register. The register stores the largest number of leading zeros in the other bits. Up
-//! to `MAX_EXACT` values are counted exactly. For more values, the standard error is 1.04 / sqrt(16384)
-//! = 0.8 %, and the registers take 16 KiB.
+//! to `MAX_EXACT` values are counted exactly. For more values, the standard error is
+//! 1.04 / sqrt(16384) = 0.8 %, and the registers take 16 KiB.
 //!
 //! Source: Flajolet et al., 2007. The estimator is algorithm 6 of Ertl, arXiv 1702.01284, which has
 //! no bias in the intermediate range.

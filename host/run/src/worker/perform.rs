@@ -186,7 +186,8 @@ struct RunnerObserver<'a> {
     session: &'a Session,
     pipe: &'a RunnerPipe,
     bytes_in: AtomicU64,
-    /// Whether this observer has stopped the conversion because the task must not produce an output.
+    /// Whether this observer has stopped the conversion because the task must not produce an
+    /// output.
     refused: AtomicBool,
     /// The output objects in a store, with the identities that the store assigned when they became
     /// visible.

@@ -55,7 +55,7 @@ arithmetic!(edges_in_single, bin_in_single, f32);
 arithmetic!(edges_in_double, bin_in_double, f64);
 
 /// The indices of the edges (0, 1, 2, ...), as floats.
-const PLACES: [f64; BINS + 1] = {
+const EDGE_INDICES: [f64; BINS + 1] = {
     let mut places = [0.0; BINS + 1];
     let mut place = 1;
     while place <= BINS {
@@ -75,7 +75,7 @@ impl Bins {
             let (min, max) = (min.as_f64() as f32, max.as_f64() as f32);
             let (first, last) = if min == max { (min - 0.5, max + 0.5) } else { (min, max) };
             #[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
-            let places = PLACES.map(|place| place as f32);
+            let places = EDGE_INDICES.map(|place| place as f32);
             let edges = Box::new(edges_in_single(first, last, places)?);
             return Some(Self::Single { edges, extent: last - first });
         }
@@ -90,7 +90,7 @@ impl Bins {
             (Number::Integer(min), Number::Integer(max)) if !is_one => (max - min) as f64,
             _ => last - first,
         };
-        Some(Self::Double { edges: Box::new(edges_in_double(first, last, PLACES)?), extent })
+        Some(Self::Double { edges: Box::new(edges_in_double(first, last, EDGE_INDICES)?), extent })
     }
 
     /// Adds contiguous elements to the counts of the bins.

@@ -34,7 +34,7 @@ pub(super) struct CodeTable {
 type CodeRow = (Dtype, BitPacking, fn(u8) -> f64, Option<f64>);
 
 /// Dtypes that casts do not support, including dtypes whose codes share bytes.
-const OTHERS: [CodeRow; 12] = [
+const UNCASTABLE: [CodeRow; 12] = [
     (Dtype::F6_E2M3, BitPacking::Six, |code| small(code, 6, 3, 1), Some(1.0)),
     (Dtype::F6_E3M2, BitPacking::Six, |code| small(code, 6, 2, 3), Some(0.25)),
     (Dtype::F4, BitPacking::InByte(4), |code| small(code, 4, 1, 1), Some(1.0)),
@@ -84,10 +84,10 @@ fn small(code: u8, bits: u32, mantissa: u32, bias: i32) -> f64 {
 impl CodeTable {
     /// Returns the code table of a dtype whose codes have at most eight bits.
     pub(super) fn of(dtype: Dtype) -> Option<&'static Self> {
-        const COUNT: usize = OTHERS.len() + BYTES.len();
+        const COUNT: usize = UNCASTABLE.len() + BYTES.len();
         static TABLES: [OnceLock<CodeTable>; COUNT] = [const { OnceLock::new() }; COUNT];
-        if let Some(place) = OTHERS.iter().position(|row| row.0 == dtype) {
-            let (_, packing, value, least_normal) = OTHERS[place];
+        if let Some(place) = UNCASTABLE.iter().position(|row| row.0 == dtype) {
+            let (_, packing, value, least_normal) = UNCASTABLE[place];
             let is_used = move |code: u8| match packing {
                 BitPacking::Byte => true,
                 BitPacking::InByte(bits) => u32::from(code) < 1 << bits,
@@ -104,7 +104,9 @@ impl CodeTable {
             cast.run(&[code], &mut bytes);
             f64::from_le_bytes(bytes)
         };
-        Some(TABLES[OTHERS.len() + place].get_or_init(|| Self::new(BitPacking::Byte, least_normal, value)))
+        Some(
+            TABLES[UNCASTABLE.len() + place].get_or_init(|| Self::new(BitPacking::Byte, least_normal, value)),
+        )
     }
 
     fn new(packing: BitPacking, least_normal: Option<f64>, value: impl Fn(u8) -> f64) -> Self {

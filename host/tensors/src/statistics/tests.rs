@@ -4,7 +4,7 @@ use super::bins::Bins;
 use super::histogram::BINS;
 use super::kind::{ElementLoop, StatisticsKind};
 use super::partial::{Number, Numbers, PartialStatistics};
-use super::texts::{Lengths, Texts};
+use super::texts::{LengthCollector, Texts};
 use proptest::prelude::*;
 use tensorferry_sdk::Dtype;
 
@@ -270,7 +270,7 @@ fn strings_are_cut_anywhere() {
         .map(|text| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat());
     let bytes = bytes.concat();
     for stretch in 1..bytes.len() + 1 {
-        let mut lengths = Lengths::default();
+        let mut lengths = LengthCollector::default();
         bytes.chunks(stretch).for_each(|part| lengths.add(part));
         assert!(lengths.is_whole());
         let expected = Texts { count: 3, empty: 1, shortest: 0, longest: 10, total: 13 };

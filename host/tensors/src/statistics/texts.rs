@@ -36,7 +36,7 @@ impl Texts {
 
 /// The statistics of string lengths, which are computed from bytes that arrive in pieces.
 #[derive(Default)]
-pub(super) struct Lengths {
+pub(super) struct LengthCollector {
     pub(super) found: Texts,
     /// The bytes of a string's length, while the length has not arrived completely.
     length: Vec<u8>,
@@ -44,7 +44,7 @@ pub(super) struct Lengths {
     left: u64,
 }
 
-impl Lengths {
+impl LengthCollector {
     pub(super) fn add(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let skipped = size(self.left).min(bytes.len());

@@ -6,7 +6,7 @@ use super::bins::Bins;
 use super::histogram::BINS;
 use super::kind::{ElementLoop, StatisticsKind};
 use super::partial::PartialStatistics;
-use super::texts::Lengths;
+use super::texts::LengthCollector;
 use super::{Numbers, Statistics};
 use crate::logical::Logical;
 use rayon::prelude::*;
@@ -15,7 +15,7 @@ use tensorferry_core::context::windows::{WINDOW_BYTES, size};
 use tensorferry_sdk::{CatalogView, Context, Data, Error, Result, TensorId, element_count};
 
 /// Number of windows that are processed before their results are joined.
-const AT_ONCE: u64 = 4096;
+const WINDOWS_PER_BATCH: u64 = 4096;
 
 /// A tensor, and the method that computes its statistics.
 pub(super) type StatisticsTarget = (TensorId, StatisticsKind);
@@ -38,7 +38,7 @@ pub fn statistics(
         (0..wanted.len()).partition(|&index| matches!(wanted[index].1.0, ElementLoop::Texts));
     let texts: Vec<(usize, Statistics)> = texts
         .into_par_iter()
-        .map(|index| Ok((index, lengths(logical, wanted[index].0)?)))
+        .map(|index| Ok((index, string_statistics(logical, wanted[index].0)?)))
         .collect::<Result<_>>()?;
     let stretches: Vec<StatisticsTarget> = numbers.iter().map(|&index| wanted[index]).collect();
     let partials =
@@ -93,7 +93,7 @@ fn each_window<P: Send>(
     let mut all: Vec<P> = wanted.iter().map(|_| empty()).collect();
     let mut start = 0;
     while start < windows.count() {
-        let end = (start + AT_ONCE).min(windows.count());
+        let end = (start + WINDOWS_PER_BATCH).min(windows.count());
         let look = |buffer: &mut Vec<u8>, number: u64| {
             session.check_cancelled()?;
             let (place, range) = windows.get(number);
@@ -166,10 +166,10 @@ impl Windows {
 }
 
 /// Returns the statistics of the strings of a tensor.
-fn lengths(logical: &Logical<'_>, id: TensorId) -> Result<Statistics> {
+fn string_statistics(logical: &Logical<'_>, id: TensorId) -> Result<Statistics> {
     let tensor = logical.tensor(id);
     logical.stored().session().will_check(tensor.bytes);
-    let mut lengths = Lengths::default();
+    let mut lengths = LengthCollector::default();
     logical.each_window(id, |bytes| {
         lengths.add(bytes);
         logical.stored().session().checked(bytes.len() as u64);

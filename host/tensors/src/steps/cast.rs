@@ -32,7 +32,7 @@ casts the codes themselves.",
 
 /// The dtypes that the step casts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Only {
+enum CastSelection {
     Floats,
     Integers,
     Any,
@@ -41,7 +41,7 @@ enum Only {
 #[derive(Debug)]
 struct CastStep {
     to: Dtype,
-    only: Only,
+    only: CastSelection,
     selector: Selector,
 }
 
@@ -49,15 +49,15 @@ pub(super) fn cast(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
     let to = dtype(spec.required_argument()?)?;
     let only = match spec.one("only") {
         Some(field) => match field.text.as_str() {
-            "floats" => Only::Floats,
-            "integers" => Only::Integers,
-            "any" => Only::Any,
+            "floats" => CastSelection::Floats,
+            "integers" => CastSelection::Integers,
+            "any" => CastSelection::Any,
             other => {
                 return Err(field.error(format!("expected floats, integers or any, found {other:?}")));
             }
         },
-        None if is_float(to) => Only::Floats,
-        None => Only::Integers,
+        None if is_float(to) => CastSelection::Floats,
+        None => CastSelection::Integers,
     };
     Ok(Box::new(CastStep { to, only, selector: Selector::of(spec, None)? }))
 }
@@ -78,9 +78,9 @@ impl CastStep {
     fn is_about(&self, dtype: Dtype) -> bool {
         is_castable(dtype)
             && match self.only {
-                Only::Floats => is_float(dtype),
-                Only::Integers => !is_float(dtype),
-                Only::Any => true,
+                CastSelection::Floats => is_float(dtype),
+                CastSelection::Integers => !is_float(dtype),
+                CastSelection::Any => true,
             }
     }
 }
@@ -106,18 +106,18 @@ impl TensorStep for CastStep {
         // remain unchanged. In this case, a note is added only if nothing is cast.
         if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
             let count = left.len();
-            let why = self.why(&catalog, first);
+            let why = self.skip_reason(&catalog, first);
             effects.notes.push(format!("cast leaves {} unchanged: {why}", counted(count, "tensor")));
             effects.touched += count;
         } else if let Some(first) = left.iter().find(|tensor| tensor.dtype.info().is_none()) {
             let count = left.iter().filter(|tensor| tensor.dtype.info().is_none()).count();
-            let why = self.why(&catalog, first);
+            let why = self.skip_reason(&catalog, first);
             effects
                 .notes
                 .push(format!("cast leaves {} unchanged: {why}", counted(count, "quantized tensor")));
         }
         let cast = catalog.cast(&casts)?;
-        effects.losses.extend(untied(&catalog, &cast));
+        effects.losses.extend(alias_losses(&catalog, &cast));
         Ok(cast)
     }
 
@@ -159,13 +159,13 @@ impl CastStep {
     }
 
     /// Returns the reason why a selected tensor is not cast.
-    fn why(&self, catalog: &Catalog, tensor: &Tensor) -> String {
+    fn skip_reason(&self, catalog: &Catalog, tensor: &Tensor) -> String {
         let dtype = catalog.dtype_info(tensor.dtype).map_or("of its own dtype", |info| info.name());
         let step = format!("cannot be cast; --step {} converts it to floats", self.dequantize());
         let why = match self.only {
             _ if tensor.dtype.info().is_none() => &*step,
             _ if !is_castable(tensor.dtype) => "cannot be cast",
-            Only::Floats => "is not a float; only=any casts other dtypes too",
+            CastSelection::Floats => "is not a float; only=any casts other dtypes too",
             _ => "is not an integer; only=any casts other dtypes too",
         };
         format!("{:?} is {dtype}, which {why}", tensor.name)
@@ -173,7 +173,7 @@ impl CastStep {
 }
 
 /// Returns a loss for each tensor whose tie the step has removed.
-fn untied(before: &Catalog, after: &Catalog) -> Vec<Loss> {
+fn alias_losses(before: &Catalog, after: &Catalog) -> Vec<Loss> {
     let (ties, still) = (before.ties(), after.ties());
     let mut losses = Vec::new();
     for ((tensor, &first), &now) in before.tensors().iter().zip(&ties).zip(&still) {

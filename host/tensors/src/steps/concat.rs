@@ -12,7 +12,7 @@ use super::view::{axis_of, info_of, merge, with_axis};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, TensorId};
 
-const PARTS_ARE: ArgumentSpec =
+const PARTS_ARGUMENT: ArgumentSpec =
     ArgumentSpec::Required("REGEX", "finds the first parts, or all parts; other names replace the match");
 const WITH: Key = Key::any("with", "TEMPLATE", "the replacement in the second part's name, the third's, ...");
 const TO: Key = Key::one("to", "TEMPLATE", "the replacement in the joined tensor's name");
@@ -25,7 +25,7 @@ pub(super) static CONCAT: Signature = Signature {
     details: "The expression finds the first parts, and with= names the others. Or it finds all parts: then the\n\
               group (?<i>\\d+) is the part's number from 0, and parts with the same new name are joined.\n\
               All parts must have the same length, unless sizes= is given.",
-    argument: PARTS_ARE,
+    argument: PARTS_ARGUMENT,
     keys: &[WITH, TO, AXIS, SIZES, PARTS, BESIDE],
     selects: true,
     examples: &[r"concat:\.q\.,with=.k.,with=.v.,to=.qkv.", r"concat:\.w_(?<i>\d+)$,to=.w,axis=-1"],
@@ -35,7 +35,7 @@ pub(super) static STACK: Signature = Signature {
     name: "stack",
     summary: "join tensors along a new dimension",
     details: "Joins experts into one tensor; see concat. All parts must have the same shape.",
-    argument: PARTS_ARE,
+    argument: PARTS_ARGUMENT,
     keys: &[WITH, TO, AXIS, PARTS, BESIDE],
     selects: true,
     examples: &[r"stack:\.experts\.(?<i>\d+)\.(w\d)$,to=.experts.$2"],

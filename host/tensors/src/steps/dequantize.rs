@@ -77,7 +77,7 @@ method if possible. Weights of other methods are an error.",
 
 /// Steps that may precede `dequantize`, because they do not change the names and shapes of the
 /// input's tensors.
-const MAY_COME_BEFORE: [&str; 4] = ["select", "drop", "set_metadata", "drop_metadata"];
+const ALLOWED_EARLIER_STEPS: [&str; 4] = ["select", "drop", "set_metadata", "drop_metadata"];
 
 /// The metadata entry of a safetensors file in which torchao lists the names of the original
 /// tensors.
@@ -130,7 +130,7 @@ pub fn requested_dtype<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Opti
                 return Err(Error::usage("dequantize is given twice"));
             }
             requested = Some(spec.argument.as_ref().map(dtype).transpose()?);
-        } else if !MAY_COME_BEFORE.contains(&&*spec.name) {
+        } else if !ALLOWED_EARLIER_STEPS.contains(&&*spec.name) {
             before = Some(spec);
         }
     }
@@ -177,7 +177,7 @@ impl Dequantize {
         })?;
         if let Some(codes) = unknown.first() {
             return Err(match &scheme {
-                Some(Scheme::Uncovered(name)) => not_covered(name).tensor(codes.name),
+                Some(Scheme::Uncovered(name)) => unsupported_method(name).tensor(codes.name),
                 _ => codes.error(),
             });
         }
@@ -195,7 +195,7 @@ impl Dequantize {
         }
         if weights.is_empty() {
             return match &scheme {
-                Some(Scheme::Uncovered(name)) if may_hold_codes(&catalog) => Err(not_covered(name)),
+                Some(Scheme::Uncovered(name)) if may_hold_codes(&catalog) => Err(unsupported_method(name)),
                 _ => Ok(catalog),
             };
         }
@@ -205,8 +205,8 @@ impl Dequantize {
         effects.losses.push(Loss::new(LossKind::Precision, what, why).requested_by_user());
         effects.touched += weights.len();
         effects.dequantized = Some(to);
-        let parts: Vec<MadeWeight> =
-            weights.into_iter().map(|weight| made(weight, to)).collect::<Result<_>>()?;
+        let parts: Vec<DequantizedWeight> =
+            weights.into_iter().map(|weight| dequantized_weight(weight, to)).collect::<Result<_>>()?;
         drop(layers);
         let replaced = replace(catalog, parts, to, effects);
         replaced.map(without_descriptions).map_err(|error| error.context(format!("weights of {method}")))
@@ -214,7 +214,7 @@ impl Dequantize {
 }
 
 /// A dequantized weight that is ready to replace its parts.
-struct MadeWeight {
+struct DequantizedWeight {
     name: String,
     place: TensorId,
     parts: Vec<TensorId>,
@@ -222,16 +222,16 @@ struct MadeWeight {
     is_turned: bool,
     bytes: u64,
     /// Locations of the parts of the weight. Weights with the same parts are tied.
-    lying: Vec<layers::Extent>,
+    extents: Vec<layers::Extent>,
     computed: Arc<Dequantized>,
 }
 
-fn made(weight: Weight<'_>, to: Dtype) -> Result<MadeWeight> {
+fn dequantized_weight(weight: Weight<'_>, to: Dtype) -> Result<DequantizedWeight> {
     let Weight { layer, shape, is_turned, method } = weight;
     let bytes = to.info().map_or(Ok(0), |info| info.bytes_of(element_count(&shape)?));
-    Ok(MadeWeight {
+    Ok(DequantizedWeight {
         bytes: bytes.map_err(|error| error.tensor(&layer.name))?,
-        lying: method.parts(),
+        extents: method.parts(),
         computed: Arc::new(Dequantized::new(&layer.name, to, method)?),
         name: layer.name,
         place: layer.place,
@@ -244,7 +244,7 @@ fn made(weight: Weight<'_>, to: Dtype) -> Result<MadeWeight> {
 /// Replaces the parts of weights with the dequantized weights.
 fn replace(
     mut catalog: Catalog,
-    weights: Vec<MadeWeight>,
+    weights: Vec<DequantizedWeight>,
     to: Dtype,
     effects: &mut Effects,
 ) -> Result<Catalog> {
@@ -253,12 +253,12 @@ fn replace(
     let mut tied: HashMap<(Vec<layers::Extent>, Vec<u64>), StorageId> = HashMap::new();
     for weight in weights {
         weight.parts.iter().for_each(|part| gone[part.0 as usize] = true);
-        let known = tied.get(&(weight.lying.clone(), weight.shape.clone())).copied();
+        let known = tied.get(&(weight.extents.clone(), weight.shape.clone())).copied();
         let storage = match known {
             Some(storage) => storage,
             None => catalog.add_computed(weight.computed, weight.bytes)?,
         };
-        tied.insert((weight.lying, weight.shape.clone()), storage);
+        tied.insert((weight.extents, weight.shape.clone()), storage);
         let (shape, data) = placed(weight.shape, weight.is_turned, storage);
         let (name, bytes, attributes) = (weight.name, weight.bytes, BTreeMap::new());
         made.insert(weight.place, Tensor { name, dtype: to, shape, bytes, data, attributes });
@@ -340,7 +340,7 @@ fn drops_parts(catalog: &Catalog, model: &ModelFacts<'_>) -> bool {
 }
 
 /// Returns the error for a method that is not supported.
-fn not_covered(method: &str) -> Error {
+fn unsupported_method(method: &str) -> Error {
     Error::unsupported(format!("dequantize does not know how weights of {method} are packed"))
         .hint("convert without this step to copy the weights unchanged")
 }

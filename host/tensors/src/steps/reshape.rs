@@ -30,7 +30,7 @@ const MAX_DIMENSIONS: usize = 64;
 
 /// A length in a shape that the user specifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Len {
+enum LenSpec {
     Is(u64),
     /// The dimension keeps its old length.
     Same,
@@ -40,18 +40,18 @@ enum Len {
 
 #[derive(Debug)]
 struct Reshape {
-    to: Vec<Len>,
-    from: Option<Vec<Len>>,
+    to: Vec<LenSpec>,
+    from: Option<Vec<LenSpec>>,
     selector: Selector,
 }
 
 pub(super) fn reshape(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
     let to = lens(spec.required_argument()?)?;
-    if to.iter().filter(|len| **len == Len::Rest).count() > 1 {
+    if to.iter().filter(|len| **len == LenSpec::Rest).count() > 1 {
         return Err(spec.required_argument()?.error("-1 may appear only once"));
     }
     let from = spec.one("from").map(|field| match lens(field)? {
-        lens if lens.contains(&Len::Rest) => {
+        lens if lens.contains(&LenSpec::Rest) => {
             Err(field.error("from= does not allow -1; use * for any length"))
         }
         lens => Ok(lens),
@@ -60,7 +60,7 @@ pub(super) fn reshape(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
     Ok(Box::new(Reshape { to, from: from.transpose()?, selector }))
 }
 
-fn lens(field: &Field) -> Result<Vec<Len>> {
+fn lens(field: &Field) -> Result<Vec<LenSpec>> {
     if field.text.is_empty() {
         return Ok(Vec::new());
     }
@@ -69,18 +69,20 @@ fn lens(field: &Field) -> Result<Vec<Len>> {
         return Err(field.error(format!("more than {MAX_DIMENSIONS} dimensions")));
     }
     let len = |word: &str| match word {
-        "*" => Ok(Len::Same),
-        "-1" => Ok(Len::Rest),
+        "*" => Ok(LenSpec::Same),
+        "-1" => Ok(LenSpec::Rest),
         number => number
             .parse()
-            .map(Len::Is)
+            .map(LenSpec::Is)
             .map_err(|_| field.error(format!("expected a shape such as 12x64x-1, found {:?}", field.text))),
     };
     words.into_iter().map(len).collect()
 }
 
-fn is_of(shape: &[u64], from: &[Len]) -> bool {
-    let is = |(len, of): (&u64, &Len)| matches!(of, Len::Is(number) if number == len) || *of == Len::Same;
+fn is_of(shape: &[u64], from: &[LenSpec]) -> bool {
+    let is = |(len, of): (&u64, &LenSpec)| {
+        matches!(of, LenSpec::Is(number) if number == len) || *of == LenSpec::Same
+    };
     shape.len() == from.len() && shape.iter().zip(from).all(is)
 }
 
@@ -90,9 +92,9 @@ impl Reshape {
         let mut shape = Vec::with_capacity(self.to.len());
         for (place, len) in self.to.iter().enumerate() {
             shape.push(match len {
-                Len::Is(len) => *len,
-                Len::Rest => 1,
-                Len::Same => {
+                LenSpec::Is(len) => *len,
+                LenSpec::Rest => 1,
+                LenSpec::Same => {
                     let same = old.get(place).copied();
                     same.ok_or_else(|| wrong(format!("* refers to dimension {place}, which does not exist")))?
                 }
@@ -100,7 +102,7 @@ impl Reshape {
         }
         let elements = element_count(old)?;
         let known = element_count(&shape)?;
-        if let Some(place) = self.to.iter().position(|len| *len == Len::Rest) {
+        if let Some(place) = self.to.iter().position(|len| *len == LenSpec::Rest) {
             let rest = elements.checked_div(known).filter(|rest| rest.checked_mul(known) == Some(elements));
             shape[place] = rest.ok_or_else(|| {
                 wrong("the number of elements does not fit the given dimensions".to_owned())

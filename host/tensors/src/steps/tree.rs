@@ -18,9 +18,9 @@
 //!
 //! State that is removed in this way is reported as lost. A tree without tensors does not change.
 
-mod homes;
+mod mappings;
 
-use homes::{Homes, key_of};
+use mappings::{MappingIndex, key_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use tensorferry_core::read::part::join;
 use tensorferry_sdk::{
@@ -48,12 +48,12 @@ pub fn follow(
     limits: &Limits,
 ) -> Result<(Tree, Vec<Loss>)> {
     let Some(root) = tree.root() else { return Ok((Tree::default(), Vec::new())) };
-    let Some(homes) = Homes::of(tree, root) else {
+    let Some(mappings) = MappingIndex::of(tree, root) else {
         let why = "its root is not a mapping and cannot hold new names: the tensors become a flat list";
         let loss = Loss::new(LossKind::State, "the tree of non-tensor state", why);
         return Ok((Tree::default(), vec![loss]));
     };
-    let mut old = OldTree::of(tree, root, changes, names, homes);
+    let mut old = OldTree::of(tree, root, changes, names, mappings);
     old.leave_empty(root, added);
     old.keep(root);
     let losses = old.losses();
@@ -65,7 +65,7 @@ struct OldTree<'a> {
     tree: &'a Tree,
     changes: &'a [Change<'a>],
     names: &'a [&'a str],
-    homes: Homes,
+    mappings: MappingIndex,
     /// The first path to each container that can be reached from the root.
     paths: HashMap<NodeId, String>,
     /// For each node, the number of tensors in its subtree.
@@ -87,13 +87,13 @@ impl<'a> OldTree<'a> {
         root: NodeId,
         changes: &'a [Change<'a>],
         names: &'a [&'a str],
-        homes: Homes,
+        mappings: MappingIndex,
     ) -> Self {
         let (below, broken) = (Vec::with_capacity(tree.len()), Vec::with_capacity(tree.len()));
         let no_node = || vec![false; tree.len()];
         let (empty, kept, marks) = (no_node(), no_node(), no_node());
         let paths = HashMap::new();
-        let mut old = Self { tree, changes, names, homes, paths, below, broken, empty, kept, marks };
+        let mut old = Self { tree, changes, names, mappings, paths, below, broken, empty, kept, marks };
         for node in tree.nodes() {
             let own = u64::from(node.kind == NodeKind::TENSOR);
             let add = |sum: u64, child: &NodeId| sum.saturating_add(old.below[child.0 as usize]);
@@ -215,7 +215,7 @@ impl<'a> OldTree<'a> {
         match self.leaf_change(mapping, key, value) {
             _ if self.is_broken(key) || self.empty[value.0 as usize] => None,
             Some(Change::Renamed(_, name)) => {
-                let (home, key) = self.homes.of_name(name);
+                let (home, key) = self.mappings.of_name(name);
                 (home == mapping).then_some(NewKey::New(key))
             }
             _ if self.is_broken(value) => None,
@@ -238,7 +238,7 @@ impl<'a> OldTree<'a> {
     fn moved(&self, mapping: NodeId) -> impl Iterator<Item = (NodeId, &'a str)> {
         self.node(mapping).entries().filter_map(move |(key, value)| {
             match self.leaf_change(mapping, key, value) {
-                Some(Change::Renamed(_, name)) if self.homes.of_name(name).0 != mapping => {
+                Some(Change::Renamed(_, name)) if self.mappings.of_name(name).0 != mapping => {
                     Some((value, name))
                 }
                 _ => None,
@@ -254,8 +254,9 @@ impl<'a> OldTree<'a> {
             Change::Renamed(_, name) => Some(*name),
         });
         let names = named.chain(added.iter().map(|(_, name)| *name));
-        let homes: HashSet<NodeId> = names.map(|name| self.homes.of_name(name).0).collect();
-        for id in self.ids().filter(|id| *id != root && self.homes.are(*id) && !homes.contains(id)) {
+        let mappings: HashSet<NodeId> = names.map(|name| self.mappings.of_name(name).0).collect();
+        for id in self.ids().filter(|id| *id != root && self.mappings.contains(*id) && !mappings.contains(id))
+        {
             let moved: HashSet<NodeId> = self.moved(id).map(|(value, _)| value).collect();
             let goes = |value: NodeId| moved.contains(&value) || self.empty[value.0 as usize];
             self.empty[id.0 as usize] =
@@ -303,7 +304,7 @@ impl<'a> OldTree<'a> {
         let mut losses = Vec::new();
         for id in self.ids() {
             let (node, Some(path)) = (self.node(id), self.paths.get(&id)) else { continue };
-            if self.homes.are(id) {
+            if self.mappings.contains(id) {
                 losses.extend(self.moves(id));
             }
             let is_kept = self.kept[id.0 as usize] && !self.marks[id.0 as usize];
@@ -329,11 +330,11 @@ impl<'a> OldTree<'a> {
 
     /// Returns the losses for tensors that move out of a mapping, with one loss per target mapping.
     fn moves(&self, from: NodeId) -> impl Iterator<Item = Loss> {
-        let mut by_home: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        let mut by_mapping: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for (value, name) in self.moved(from) {
-            by_home.entry(self.homes.of_name(name).0).or_default().push(value);
+            by_mapping.entry(self.mappings.of_name(name).0).or_default().push(value);
         }
-        by_home.into_iter().map(move |(home, values)| {
+        by_mapping.into_iter().map(move |(home, values)| {
             let name_of = |value: &NodeId| {
                 let keys = self.node(from).entries();
                 let key = keys.filter(|(_, other)| other == value).map(|(key, _)| self.key(key)).next();
@@ -460,7 +461,7 @@ impl<'a> OldTree<'a> {
         }
         let mut coming: HashMap<NodeId, Vec<(&'a str, Addition)>> = HashMap::new();
         let mut put = |name: &'a str, arrival: Addition| {
-            let (mapping, key) = self.homes.of_name(name);
+            let (mapping, key) = self.mappings.of_name(name);
             coming.entry(mapping).or_default().push((key, arrival));
         };
         for tensor in without_place {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use tensorferry_core::context::windows::WINDOW_BYTES;
 use tensorferry_publish::output_bytes::OutputBytes;
 use tensorferry_sdk::{ByteSink, Context, Layout, Result, Storage, StorageId, StorageLocation};
-use tensorferry_tensors::stored::{Stored, behind};
+use tensorferry_tensors::stored::{Stored, contributing_storages};
 
 /// Minimum size in bytes. Shorter storages are copied in windows, because a separate write for each
 /// storage would cost more time than it saves.
@@ -42,7 +42,7 @@ pub(super) fn take(
         _ => None,
     });
     let mut uses: HashMap<StorageId, u64> = HashMap::new();
-    for storage in read.chain(others).flat_map(|storage| behind(stored.catalog(), storage)) {
+    for storage in read.chain(others).flat_map(|storage| contributing_storages(stored.catalog(), storage)) {
         *uses.entry(storage).or_default() += 1;
     }
     let mut extents = Vec::new();

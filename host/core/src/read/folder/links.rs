@@ -32,7 +32,7 @@ const COMPANIONS: [&str; 14] = [
 const INDEXES: [&str; 4] =
     ["index.json", "state.json", "dataset_info.json", "latest_checkpointed_iteration.txt"];
 /// Substrings in the names of other files that are parts of weights or records.
-const OF_INDEXES: [&str; 2] = [".index.", ".weights.json"];
+const INDEX_SUBSTRINGS: [&str; 2] = [".index.", ".weights.json"];
 /// Folders whose files are used by other programs but not by ferry.
 const ASSETS: [&str; 2] = ["assets", "assets.extra"];
 
@@ -58,12 +58,12 @@ pub(super) struct Links {
     /// The file in the folder that the user named as the input.
     named: Option<PathBuf>,
     /// The folders that links may lead into.
-    homes: OnceLock<Vec<PathBuf>>,
+    allowed_folders: OnceLock<Vec<PathBuf>>,
 }
 
 impl Links {
     pub(super) fn of(top: PathBuf, rules: LinkRules) -> Self {
-        Self { top, rules, purpose: Purpose::Input, named: None, homes: OnceLock::new() }
+        Self { top, rules, purpose: Purpose::Input, named: None, allowed_folders: OnceLock::new() }
     }
 
     pub(super) fn following(&self, follow: bool) -> Self {
@@ -107,11 +107,11 @@ impl Links {
                 && !is_companion(name)
                 && (self.rules.follow || blobs_of(real).is_some())
         };
-        self.homes().iter().any(|home| real.starts_with(home)) || may_be_elsewhere()
+        self.allowed_folders().iter().any(|home| real.starts_with(home)) || may_be_elsewhere()
     }
 
-    fn homes(&self) -> &[PathBuf] {
-        self.homes.get_or_init(|| {
+    fn allowed_folders(&self) -> &[PathBuf] {
+        self.allowed_folders.get_or_init(|| {
             let top = if self.top.as_os_str().is_empty() { Path::new(".") } else { &self.top };
             let own = real_path(top);
             let blobs = own.as_deref().and_then(own_blobs);
@@ -135,7 +135,7 @@ fn not_followed(name: &str) -> Error {
 pub(crate) fn is_companion(name: &Path) -> bool {
     let is_asset = |part: Component<'_>| ASSETS.iter().any(|folder| part.as_os_str() == *folder);
     let file = name.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    let is_index = || INDEXES.contains(&&*file) || OF_INDEXES.iter().any(|part| file.contains(part));
+    let is_index = || INDEXES.contains(&&*file) || INDEX_SUBSTRINGS.iter().any(|part| file.contains(part));
     let ending = file.rsplit_once('.').map_or("", |(_, ending)| ending);
     name.components().any(is_asset) || (COMPANIONS.contains(&ending) && !is_index())
 }

@@ -38,7 +38,7 @@ pub(super) struct Set<'a> {
 }
 
 /// Returns the error for an input that has several sets if the user has not chosen a set.
-pub(super) fn several(sets: &[Set<'_>], description: &Description) -> Error {
+pub(super) fn ambiguous_sets(sets: &[Set<'_>], description: &Description) -> Error {
     let found = sets.iter().map(|set| {
         let name = set.name.as_deref().map_or("others".to_owned(), |name| format!("{name:?}"));
         let files = set.files.len();
@@ -102,13 +102,13 @@ impl Splits {
     /// Returns the split that a file belongs to, based on the name of the file or of a folder that
     /// contains it.
     pub(super) fn of_path(&self, path: &str) -> Option<String> {
-        let own = self.own.iter().find(|name| mentions(path, name).is_some());
+        let own = self.own.iter().find(|name| find_word(path, name).is_some());
         if let Some(own) = own {
             return Some(own.clone());
         }
         let words = SPLITS.iter().flat_map(|(split, words)| words.iter().map(move |word| (*split, *word)));
         let lower = path.to_ascii_lowercase();
-        let found = words.filter_map(|(split, word)| Some((mentions(&lower, word)?, split)));
+        let found = words.filter_map(|(split, word)| Some((find_word(&lower, word)?, split)));
         // The last split word in the path decides: `test_suite/train.parquet` is in the split
         // `train`.
         found.max().map(|(_, split)| split.to_owned())
@@ -153,7 +153,7 @@ impl Splits {
 }
 
 /// Returns the position in the path at which the word occurs as a separate word.
-fn mentions(path: &str, word: &str) -> Option<usize> {
+fn find_word(path: &str, word: &str) -> Option<usize> {
     let is_apart = |c: Option<char>| c.is_none_or(|c| !c.is_alphabetic());
     let found = path.match_indices(word).map(|(at, _)| at).filter(|&at| {
         is_apart(path[..at].chars().next_back()) && is_apart(path[at + word.len()..].chars().next())
@@ -165,7 +165,11 @@ fn mentions(path: &str, word: &str) -> Option<usize> {
 /// one folder.
 pub(super) fn check_saved(source: &FileSource) -> Result<()> {
     let folders = source.folders("").unwrap_or_default();
-    match listed_in(DICT, source).unwrap_or_default().into_iter().find(|split| !folders.contains(split)) {
+    match read_split_names(DICT, source)
+        .unwrap_or_default()
+        .into_iter()
+        .find(|split| !folders.contains(split))
+    {
         Some(missing) => Err(Error::malformed("the dataset lists a split whose folder is missing")
             .file(DICT)
             .expected(format!("{missing:?}"))
@@ -176,12 +180,12 @@ pub(super) fn check_saved(source: &FileSource) -> Result<()> {
 
 /// Returns the names of the splits that a dataset's own files list.
 fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
-    listed_in(INFO, source).or_else(|| listed_in(DICT, source))
+    read_split_names(INFO, source).or_else(|| read_split_names(DICT, source))
 }
 
 /// Parses the splits that a file lists. `tensorflow_datasets` writes `[{"name": NAME}, ...]`, and
 /// `datasets` writes `{NAME: ...}` or `[NAME, ...]`.
-fn listed_in(file: &str, source: &FileSource) -> Option<Vec<String>> {
+fn read_split_names(file: &str, source: &FileSource) -> Option<Vec<String>> {
     let source = source.in_folder("");
     if !source.contains(file).ok()? {
         return None;

@@ -1,8 +1,8 @@
 //! Tests of outputs that are folders: new folders, and replaced folders that contain other files.
 
 use super::*;
-use crate::beneath::Top;
-use crate::commit::folder::{Carried, carry, drain};
+use crate::beneath::OpenFolder;
+use crate::commit::folder::{CarryResult, carry, drain};
 use crate::stage::area;
 use std::collections::HashSet;
 
@@ -136,7 +136,7 @@ fn what_comes_between_carry_and_exchange_is_carried_too() {
         write(&old, name, "old");
     }
     write(&new, "a", "new");
-    assert!(matches!(carry(&old, &new, &HashSet::new(), ALL).unwrap(), Carried::All));
+    assert!(matches!(carry(&old, &new, &HashSet::new(), ALL).unwrap(), CarryResult::All));
     assert_tree(&new, &[("a", "new"), ("edited", "old"), ("gone", "old"), ("same", "old")]);
     // Changes before the exchange: an editor that saves by rename, a new file, a new folder, and a
     // stage of a different run.
@@ -146,7 +146,7 @@ fn what_comes_between_carry_and_exchange_is_carried_too() {
     write(&old, "late", "foreign");
     write(&old, "folder/late", "foreign");
     write(&area::in_folder(&old), "other/lock", "");
-    let tops = [&old, &new].map(|path| Top::open(path).unwrap());
+    let tops = [&old, &new].map(|path| OpenFolder::open(path).unwrap());
     drain(&tops[0], &tops[1], &HashSet::from([Path::new("a")]), ALL, true).unwrap();
     assert!(!old.exists());
     let stage = area::in_folder(Path::new("")).join("other/lock");
@@ -173,7 +173,7 @@ fn a_link_in_the_place_of_a_folder_leads_a_drain_nowhere() {
             write(home.path(), name, name);
         }
         fs::create_dir(at("victim")).unwrap();
-        let tops = [at("old"), at("new")].map(|path| Top::open(&path).unwrap());
+        let tops = [at("old"), at("new")].map(|path| OpenFolder::open(&path).unwrap());
         // A different process moves the folder after it was checked.
         fs::rename(at(place), at("moved")).unwrap();
         symlink(at("victim"), at(place)).unwrap();
@@ -184,7 +184,7 @@ fn a_link_in_the_place_of_a_folder_leads_a_drain_nowhere() {
             "new" => assert_eq!(fs::read_to_string(at("moved/sub/late")).unwrap(), "old/sub/late"),
             _ => assert!(drained.is_err() && at("old/sub/late").exists()),
         }
-        assert!(Top::open(&at(place)).is_err());
+        assert!(OpenFolder::open(&at(place)).is_err());
     }
 }
 

@@ -24,7 +24,7 @@ use tensorferry_sdk::{Dtype, Error, Result, element_count};
 pub(super) const STATE: &str = ".quant_state.bitsandbytes__";
 const MAX_STATE: u64 = 64 << 10;
 /// The constant that bitsandbytes uses for 1 / 127.
-const OF_127: f32 = 0.007_874_016;
+const ONE_127TH: f32 = 0.007_874_016;
 
 /// Returns all weights of a model.
 pub(super) fn weights<'a>(layers: &'a Layers<'a>) -> Result<Vec<Weight<'a>>> {
@@ -138,7 +138,7 @@ fn eight_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
         columns,
         grid: ScaleGrid { block_rows: 1, block_columns: columns, matrix_rows: rows },
         scales: Scales::Plain(layer.extent_of(scales, &[Dtype::F32])?),
-        formula: Formula::ScaleTimes(OF_127),
+        formula: Formula::ScaleTimes(ONE_127TH),
         groups_of: None,
     };
     Ok(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) })

@@ -32,7 +32,7 @@ enum WordOrder {
 
 /// A weight whose packed words are ordered by columns.
 #[derive(Debug)]
-struct ByColumns {
+struct ColumnPackedWeight {
     order: WordOrder,
     packing: WordPacking,
     words: Extent,
@@ -59,7 +59,7 @@ pub(super) fn awq<'a>(layers: &'a Layers<'a>, packings: &Packings) -> Result<Vec
 
 fn weights<'a>(
     layers: &'a Layers<'a>,
-    method: impl Fn(&mut Layer<'a>, &str) -> Result<ByColumns>,
+    method: impl Fn(&mut Layer<'a>, &str) -> Result<ColumnPackedWeight>,
 ) -> Result<Vec<Weight<'a>>> {
     let weight = |start: &str| {
         let mut layer = layers.layer(format!("{start}.weight"), &format!("{start}.qweight"))?;
@@ -70,7 +70,7 @@ fn weights<'a>(
     layers.ending(".qweight").into_iter().map(weight).collect()
 }
 
-fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<ByColumns> {
+fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<ColumnPackedWeight> {
     let words = layer.needed(&format!("{start}.qweight"))?;
     let (zeros, scales) =
         (layer.needed(&format!("{start}.qzeros"))?, layer.needed(&format!("{start}.scales"))?);
@@ -109,7 +109,7 @@ fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<B
             format!("{} rows, for {inputs} inputs in groups of {group}", inputs.div_ceil(group)),
         ));
     }
-    let method = ByColumns {
+    let method = ColumnPackedWeight {
         order: WordOrder::Gptq,
         packing,
         words: layer.extent_of(words, &[Dtype::I32])?,
@@ -130,7 +130,7 @@ fn of_gptq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<B
     Ok(method)
 }
 
-fn of_awq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<ByColumns> {
+fn of_awq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<ColumnPackedWeight> {
     let words = layer.needed(&format!("{start}.qweight"))?;
     let (zeros, scales) =
         (layer.needed(&format!("{start}.qzeros"))?, layer.needed(&format!("{start}.scales"))?);
@@ -150,7 +150,7 @@ fn of_awq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<By
     if zeros.shape != [groups, columns] {
         return Err(shaped(zeros, format!("[{groups}, {columns}]")));
     }
-    Ok(ByColumns {
+    Ok(ColumnPackedWeight {
         order: WordOrder::Awq,
         packing,
         words: layer.extent_of(words, &[Dtype::I32])?,
@@ -165,12 +165,12 @@ fn of_awq(layer: &mut Layer<'_>, start: &str, packing: WordPacking) -> Result<By
 }
 
 /// A rectangle of words from a matrix, in row-major order.
-struct Strip {
+struct WordRectangle {
     words: Vec<u32>,
     width: usize,
 }
 
-impl Strip {
+impl WordRectangle {
     fn read(
         at: Extent,
         read: &ReadStorage<'_>,
@@ -196,7 +196,7 @@ impl Strip {
     }
 }
 
-impl ByColumns {
+impl ColumnPackedWeight {
     /// Returns the scales and zero points of some outputs for some groups. The values for one
     /// output are consecutive.
     fn scales_and_zeros(
@@ -208,7 +208,8 @@ impl ByColumns {
         let (bits, wide) = (self.packing.bits, u64::from(self.packing.bits));
         let (count, width) = (size(groups.end - groups.start), size(outputs.end - outputs.start));
         let columns = outputs.start * wide / 32..(outputs.end * wide).div_ceil(32);
-        let zeros = Strip::read(self.zeros, read, groups.clone(), columns.clone(), self.outputs * wide / 32)?;
+        let zeros =
+            WordRectangle::read(self.zeros, read, groups.clone(), columns.clone(), self.outputs * wide / 32)?;
         let mask = u32::MAX >> (32 - bits);
         let mut pairs = vec![(0.0, 0.0); count * width];
         for (number, group) in groups.clone().enumerate() {
@@ -251,7 +252,7 @@ fn low_half(words: u64) -> u32 {
     words as u32
 }
 
-impl Method for ByColumns {
+impl Method for ColumnPackedWeight {
     fn fill(
         &self,
         read: &ReadStorage<'_>,
@@ -272,7 +273,7 @@ impl Method for ByColumns {
             }
             WordOrder::Awq => (inputs.clone(), outputs.start / 8..outputs.end.div_ceil(8), self.outputs / 8),
         };
-        let strip = Strip::read(self.words, read, rows.clone(), columns.clone(), of_columns)?;
+        let strip = WordRectangle::read(self.words, read, rows.clone(), columns.clone(), of_columns)?;
         let width = size(inputs.end - inputs.start);
         let mask = u32::MAX >> (32 - bits);
         let mut codes = vec![0_f32; width];

@@ -11,7 +11,7 @@ use tensorferry_sdk::{Compute, Dtype, Error, ReadStorage, Result, StorageId};
 
 /// Maximum number of values to compute at a time. This number of F32 values roughly fits in the L2
 /// cache. The number is large enough that methods that read columns still read long runs.
-const AT_ONCE: u64 = 256 << 10;
+const MAX_READ_BYTES: u64 = 256 << 10;
 
 /// A method that computes a weight's values from its parts.
 pub(super) trait Method: fmt::Debug + Send + Sync {
@@ -67,11 +67,11 @@ impl Dequantized {
 
     /// Computes a range of values, which may begin inside a row.
     fn fill(&self, read: &ReadStorage<'_>, values: Range<u64>, bytes: &mut [u8]) -> Result<()> {
-        let mut floats = vec![0_f32; size(AT_ONCE.min(values.end - values.start))];
+        let mut floats = vec![0_f32; size(MAX_READ_BYTES.min(values.end - values.start))];
         let mut at = values.start;
         while at < values.end {
             let (row, column) = (at / self.columns, at % self.columns);
-            let left = (values.end - at).min(AT_ONCE);
+            let left = (values.end - at).min(MAX_READ_BYTES);
             let (rows, columns) = if column == 0 && left >= self.columns {
                 (row..row + left / self.columns, 0..self.columns)
             } else {

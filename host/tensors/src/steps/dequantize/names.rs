@@ -133,13 +133,13 @@ pub(super) const COMFY_METADATA: &str = "_quantization_metadata";
 const COMFY_TENSOR: &str = "comfy_quant";
 
 /// The description of the method if codes are recognized only by the scales in their module.
-const SOME_METHOD: &str = "a method that its names do not determine";
+const UNKNOWN_METHOD: &str = "a method that its names do not determine";
 /// Maximum number of words in a scale's name, after its module's name.
 const MAX_SCALE_WORDS: usize = 6;
 
 /// The quantized weights and codes that were recognized by the names of a model's tensors.
 #[derive(Default)]
-pub(super) struct Named<'a> {
+pub(super) struct NamedWeights<'a> {
     /// Weights whose method is known.
     pub(super) weights: Vec<Weight<'a>>,
     /// Codes whose method is not known.
@@ -213,8 +213,8 @@ pub(super) fn named<'a>(
     layers: &'a Layers<'a>,
     taken: &HashSet<TensorId>,
     may_lack_scale: bool,
-) -> Result<Named<'a>> {
-    let mut named = Named::default();
+) -> Result<NamedWeights<'a>> {
+    let mut named = NamedWeights::default();
     if !may_hold_codes(layers.catalog()) {
         return Ok(named);
     }
@@ -241,7 +241,7 @@ pub(super) fn named<'a>(
     if layers.ending("_blocks").iter().any(has_scales) {
         add(mxfp4::weights(layers)?, "MXFP4", &mut taken);
     }
-    let comfy = Comfy::of(layers.catalog())?;
+    let comfy = ComfyLayers::of(layers.catalog())?;
     let scales = named_scales(layers.names());
     let get = |name: &str| layers.get(name);
     let described: Vec<UnknownCodes<'a>> = described(layers).collect();
@@ -256,7 +256,7 @@ pub(super) fn named<'a>(
             if let Some(sibling) = comfy.describes(layers, name) {
                 unknown.push(UnknownCodes { name, sibling, method: "ComfyUI" });
             } else if let Some(sibling) = scales_of(&get, &scales, name, tensor) {
-                unknown.push(UnknownCodes { name, sibling, method: SOME_METHOD });
+                unknown.push(UnknownCodes { name, sibling, method: UNKNOWN_METHOD });
             }
             continue;
         };
@@ -284,7 +284,7 @@ pub(super) fn named<'a>(
             (Some((weight, method)), _) => add(vec![weight], method, &mut taken),
             (None, PairMeaning::Unknown(method)) => unknown.push(codes_of(method)),
             (None, PairMeaning::Parts { .. }) => unknown.push(codes_of("torchao or quanto")),
-            (None, _) => unknown.push(codes_of(SOME_METHOD)),
+            (None, _) => unknown.push(codes_of(UNKNOWN_METHOD)),
         }
     }
     let marks = layers.names().filter(|name| module_and_end(name).1 == MARKER);
@@ -295,8 +295,8 @@ pub(super) fn named<'a>(
     if let Some(weight) = named.weights.first_mut() {
         weight.layer.parts.extend(marks);
     }
-    add_dotted(layers, &mut unknown);
-    add_parted(layers, &mut unknown);
+    add_slash_separated(layers, &mut unknown);
+    add_split_across_shards(layers, &mut unknown);
     unknown.retain(|codes| layers.id(codes.name).is_some_and(|id| !taken.contains(&id)));
     unknown.extend(described);
     named.methods.extend(unknown.iter().map(|codes| codes.method));
@@ -321,21 +321,21 @@ pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
             layers.get(name).filter(|tensor| Dtypes::Any.has(tensor.dtype) && !tensor.shape.is_empty())?;
         let Some((pair, _, sibling)) = pair_of(&get, name, tensor.dtype) else {
             let sibling = scales_of(&get, &scales, name, tensor)?;
-            return Some(UnknownCodes { name, sibling, method: SOME_METHOD });
+            return Some(UnknownCodes { name, sibling, method: UNKNOWN_METHOD });
         };
         let method = if let PairMeaning::Unknown(method) = pair.by { method } else { "a quantization" };
         Some(UnknownCodes { name, sibling, method })
     };
     let mut found: Vec<UnknownCodes<'a>> = described(layers).collect();
     found.extend(layers.names().filter_map(codes));
-    add_dotted(layers, &mut found);
-    add_parted(layers, &mut found);
+    add_slash_separated(layers, &mut found);
+    add_split_across_shards(layers, &mut found);
     found
 }
 
 /// Adds the codes whose names use slashes as separators, or end in TensorFlow's `:0`. Slashes are
 /// replaced with dots before the names are compared with the known pairs.
-fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
+fn add_slash_separated<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     if !layers.names().any(|name| name.contains('/') || name.ends_with(":0")) {
         return;
     }
@@ -354,8 +354,8 @@ fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
         }
         let (method, sibling) = match pair_of(&get, dotted, tensor.dtype) {
             Some((NamePair { by: PairMeaning::Unknown(method), .. }, _, sibling)) => (*method, sibling),
-            Some((.., sibling)) => (SOME_METHOD, sibling),
-            None => (SOME_METHOD, scales_of(&get, &scales, dotted, tensor)?),
+            Some((.., sibling)) => (UNKNOWN_METHOD, sibling),
+            None => (UNKNOWN_METHOD, scales_of(&get, &scales, dotted, tensor)?),
         };
         Some(UnknownCodes { name, sibling: (*own.get(&*sibling)?).to_owned(), method })
     };
@@ -364,7 +364,7 @@ fn add_dotted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
 }
 
 /// Adds the codes in a shard whose scales are in a different shard.
-fn add_parted<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
+fn add_split_across_shards<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     let known: HashSet<&str> = found.iter().map(|codes| codes.name).collect();
     let codes = |tensor: &'a Tensor| {
         let get = |name: &str| layers.is_elsewhere(name).then_some(tensor);
@@ -390,8 +390,11 @@ pub(super) fn possible_codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>
         Dtypes::Narrow.has(tensor.dtype) && !tensor.shape.is_empty() || is_matrix
     };
     let tensors = layers.catalog().tensors().iter().filter(is_one);
-    let codes =
-        |tensor: &'a Tensor| UnknownCodes { name: &tensor.name, sibling: String::new(), method: SOME_METHOD };
+    let codes = |tensor: &'a Tensor| UnknownCodes {
+        name: &tensor.name,
+        sibling: String::new(),
+        method: UNKNOWN_METHOD,
+    };
     tensors.map(codes).collect()
 }
 
@@ -503,7 +506,7 @@ fn module(name: &str) -> &str {
 /// integers named `weight`.
 fn scaled<'a>(
     layers: &'a Layers<'a>,
-    comfy: &Comfy,
+    comfy: &ComfyLayers,
     tensor: &Tensor,
     sibling: &str,
 ) -> Result<Option<(Weight<'a>, &'static str)>> {
@@ -623,12 +626,12 @@ fn without_scales<'a>(
 }
 
 /// The descriptions of layers that ComfyUI stores in a file.
-struct Comfy {
+struct ComfyLayers {
     /// The description of each layer, from the metadata entry.
     layers: Value,
 }
 
-impl Comfy {
+impl ComfyLayers {
     fn of(catalog: &Catalog) -> Result<Self> {
         let text = catalog.metadata().get(COMFY_METADATA).and_then(|value| value.as_text());
         let declared: Option<Value> = text.map(serde_json::from_str).transpose().map_err(|error| {
@@ -655,7 +658,7 @@ impl Comfy {
     fn check<'a>(&self, layers: &'a Layers<'a>, module: &str) -> Result<()> {
         const KNOWN: [&str; 3] = ["float8_e4m3fn", "float8_e5m2", "int8_tensorwise"];
         /// Keys in a description that do not affect the values of the weights.
-        const HARMLESS: [&str; 2] = ["format", "full_precision_matrix_mult"];
+        const IGNORED_KEYS: [&str; 2] = ["format", "full_precision_matrix_mult"];
         let own = layers.get(&format!("{module}{COMFY_TENSOR}"));
         let own: Option<Value> =
             match own {
@@ -672,7 +675,7 @@ impl Comfy {
         let Some(declared) = own else { return Ok(()) };
         let format = declared.get("format").and_then(Value::as_str).unwrap_or("no format");
         let keys = declared.as_object().into_iter().flatten().map(|(key, _)| key);
-        let is_harmless = keys.clone().all(|key| HARMLESS.contains(&&**key));
+        let is_harmless = keys.clone().all(|key| IGNORED_KEYS.contains(&&**key));
         if KNOWN.contains(&format) && is_harmless {
             return Ok(());
         }

@@ -1,19 +1,18 @@
-//! The homes of a tree are the mappings into which tensors can be placed. Homes are found by their
-//! paths.
+//! The mappings of a tree into which tensors can be placed. They are found by their paths.
 
 use std::collections::{HashMap, HashSet};
 use tensorferry_core::read::part::join;
 use tensorferry_sdk::{Node, NodeId, NodeKind, Tree};
 
 /// The mappings that can be reached from the root through mappings, lists and tuples.
-pub(super) struct Homes {
+pub(super) struct MappingIndex {
     root: NodeId,
     by_path: HashMap<String, NodeId>,
     all: HashSet<NodeId>,
 }
 
-impl Homes {
-    /// Returns the homes of a tree, or `None` if the root of the tree is not a mapping.
+impl MappingIndex {
+    /// Returns the mappings of a tree, or `None` if the root of the tree is not a mapping.
     pub(super) fn of(tree: &Tree, root: NodeId) -> Option<Self> {
         let node = |id: NodeId| &tree.nodes()[id.0 as usize];
         // Returns the value of a node without the nodes that set attributes on it.
@@ -27,7 +26,7 @@ impl Homes {
         if node(root).kind != NodeKind::MAP {
             return None;
         }
-        let mut homes = Self { root, by_path: HashMap::new(), all: HashSet::new() };
+        let mut mappings = Self { root, by_path: HashMap::new(), all: HashSet::new() };
         let (mut open, mut seen) = (vec![(root, String::new())], HashSet::from([root]));
         while let Some((id, path)) = open.pop() {
             let mut enter = |child: NodeId, key: String| {
@@ -41,15 +40,15 @@ impl Homes {
             match node(id).kind {
                 NodeKind::MAP => {
                     node(id).entries().for_each(|(key, child)| enter(child, key_of(node(key))));
-                    homes.by_path.entry(path).or_insert(id);
-                    homes.all.insert(id);
+                    mappings.by_path.entry(path).or_insert(id);
+                    mappings.all.insert(id);
                 }
                 _ => (0..).zip(&node(id).children).for_each(|(index, child): (u64, _)| {
                     enter(*child, index.to_string());
                 }),
             }
         }
-        Some(homes)
+        Some(mappings)
     }
 
     /// Returns the mapping into which a tensor with this name is placed, and the tensor's key in
@@ -61,8 +60,8 @@ impl Homes {
         found.unwrap_or((self.root, name))
     }
 
-    /// Returns whether a node is one of the homes.
-    pub(super) fn are(&self, id: NodeId) -> bool {
+    /// Returns whether a node is one of the mappings.
+    pub(super) fn contains(&self, id: NodeId) -> bool {
         self.all.contains(&id)
     }
 }
