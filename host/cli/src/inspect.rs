@@ -85,16 +85,16 @@ impl InspectedModel {
     fn new(command: &Inspect, all: Inspected, session: &Session) -> Result<Self> {
         if command.patterns.is_empty() {
             let model = describe(&all.input, &all.catalog, &all.catalog, session);
-            let hashed = hashed(command, &all, session)?;
-            let statistics = taken(command, &all, session)?;
+            let hashed = requested_digests(command, &all, session)?;
+            let statistics = requested_statistics(command, &all, session)?;
             return Ok(Self { inspected: all, model, hashed, statistics });
         }
         let whole = all.catalog.clone();
         let weights = describe(&all.input, &whole, &whole, session).weights;
         let inspected = narrowed(command, all, &weights)?;
         let model = describe(&inspected.input, &whole, &inspected.catalog, session);
-        let hashed = hashed(command, &inspected, session)?;
-        let statistics = taken(command, &inspected, session)?;
+        let hashed = requested_digests(command, &inspected, session)?;
+        let statistics = requested_statistics(command, &inspected, session)?;
         Ok(Self { inspected, model, hashed, statistics })
     }
 }
@@ -174,7 +174,11 @@ fn each_seen(
 }
 
 /// Computes the digests of all tensors if requested.
-fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<TensorDigests>> {
+fn requested_digests(
+    command: &Inspect,
+    seen: &Inspected,
+    session: &Session,
+) -> Result<Option<TensorDigests>> {
     let Some(algorithm) = command.digest.map(DigestName::algorithm) else { return Ok(None) };
     let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
     let digests = terminal::with_progress(session, false, |_| digests(&logical, algorithm))?;
@@ -182,7 +186,11 @@ fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Opti
 }
 
 /// Computes the statistics if requested.
-fn taken(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<ModelStatistics>> {
+fn requested_statistics(
+    command: &Inspect,
+    seen: &Inspected,
+    session: &Session,
+) -> Result<Option<ModelStatistics>> {
     let Some(glob) = &command.stats else { return Ok(None) };
     let request = StatisticsRequest {
         input: &seen.input,

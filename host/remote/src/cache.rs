@@ -152,7 +152,7 @@ impl Cache {
                 continue;
             };
             match &page.content {
-                Content::Here(bytes) => {
+                Content::Present(bytes) => {
                     let (bytes, len) = (Arc::clone(bytes), page.len);
                     let from = usize::try_from(at - start).unwrap_or(usize::MAX);
                     let count = usize::try_from((start + len).min(range.end) - at).unwrap_or(usize::MAX);
@@ -164,7 +164,7 @@ impl Cache {
                     state.pages.note_read(file, start, count as u64);
                     self.pump(&mut state);
                 }
-                Content::Coming(fetch) => {
+                Content::Pending(fetch) => {
                     awaited = Some(*fetch);
                     page.waiting += 1;
                     state = self

@@ -1,5 +1,5 @@
-//! A close look at a column computes the number of distinct values, and the mean and deviation of
-//! all values. It takes more time than computing the range.
+//! Detailed statistics of a column: the number of distinct values, and the mean and deviation of
+//! all values. Computing them takes more time than computing the range.
 
 use super::distinct::{Distinct, mixed};
 use arrow_array::cast::AsArray;
