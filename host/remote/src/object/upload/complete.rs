@@ -186,14 +186,14 @@ impl Completion {
                 store_error => return Err(store_error.error()),
             },
         };
-        let content = match (&self.condition, &found) {
+        let outcome = match (&self.condition, &found) {
             (Condition::Absent, None) => "was free",
             (Condition::Same(older), Some(found)) if older.tag == found.tag => "was unchanged",
             _ => return Err(self.refused(sending)),
         };
         let url = &sending.url;
         self.note = Some(format!(
-            "the store has no conditional multipart upload: ferry only checked just before that {url} {content}"
+            "the store has no conditional multipart upload: ferry only checked just before that {url} {outcome}"
         ));
         self.condition = Condition::Any;
         Ok(())
