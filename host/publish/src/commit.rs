@@ -270,4 +270,4 @@ fn is_empty(folder: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -44,7 +44,7 @@ impl Fault {
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        Self::last(error)
+        Self::permanent(error)
     }
 }
 

@@ -187,13 +187,13 @@ fn unframe(bytes: &[u8], magic: u32, max: u64) -> Result<Vec<u8>> {
     if len != bytes.len() as u64 {
         return Err(Error::malformed("wrong length").expected(bytes.len()).found(len));
     }
-    let (content, stored) = bytes.split_last_chunk::<4>().ok_or_else(short)?;
+    let (content, stored) = bytes.split_last_chunk::<4>().ok_or_else(truncated)?;
     let (stored, computed) = (u32::from_le_bytes(*stored), crc32c(content));
     if stored != computed {
         let error = Error::malformed("wrong crc32c");
         return Err(error.expected(format!("{stored:#010x}")).found(format!("{computed:#010x}")));
     }
-    let mut fields = FieldReader(content.get(12..).ok_or_else(short)?);
+    let mut fields = FieldReader(content.get(12..).ok_or_else(truncated)?);
     let version = fields.varint()?;
     if version != 0 {
         return Err(Error::unsupported("unknown version of OCDBT").expected(0).found(version));
@@ -322,7 +322,7 @@ fn entries(
         let value = match (kind, places.len()) {
             (0, _) => Value::Inline(fields.slice(len)?),
             (1, 1..) => {
-                let (id, offset) = places.next().ok_or_else(short)?;
+                let (id, offset) = places.next().ok_or_else(truncated)?;
                 Value::Indirect(file_of(&files, id)?, offset, len)
             }
             _ => return Err(Error::malformed("unknown kind of value").found(kind)),
@@ -375,7 +375,7 @@ struct FieldReader<'a>(&'a [u8]);
 
 impl<'a> FieldReader<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or_else(short)?;
+        let (taken, rest) = self.0.split_at_checked(len).ok_or_else(truncated)?;
         self.0 = rest;
         Ok(taken)
     }

@@ -4,7 +4,7 @@
 
 use crate::store_proxy::{Pass, Proxy, ask, request};
 use crate::store_servers::{Running, free_port, run, venv};
-use crate::store_support::server::{Manner, Reply, Request};
+use crate::store_support::server::{BodyMode, Reply, Request};
 use crate::store_support::store::{error, query};
 use crate::stores::BUCKET;
 use std::path::{Path, PathBuf};
@@ -179,7 +179,7 @@ fn careless(request: &Request) -> Request {
 
 fn half(reply: Reply) -> Reply {
     let len = reply.body.len();
-    reply.in_manner(Manner::Cut(len / 2))
+    reply.with_body_mode(BodyMode::Cut(len / 2))
 }
 
 #[test]
@@ -206,15 +206,15 @@ fn what_goes_wrong_while_an_object_is_read() {
     shop.read("shorter than said", &[], (fine, &[]), |n, request, pass| {
         let reply = pass(request);
         let len = reply.body.len();
-        if n == 1 { of_length(reply, len + 10).in_manner(Manner::Cut(len)) } else { reply }
+        if n == 1 { of_length(reply, len + 10).with_body_mode(BodyMode::Cut(len)) } else { reply }
     });
     shop.read("never a byte", &[], (passing, &["3 tries"]), |n, request, pass| match n {
         0 => pass(request),
-        _ => pass(request).in_manner(Manner::Cut(0)),
+        _ => pass(request).with_body_mode(BodyMode::Cut(0)),
     });
     shop.read("no answer", &[], (passing, &["3 tries"]), |n, request, pass| match n {
         0 => pass(request),
-        _ => Reply::new(200, "").in_manner(Manner::Lost),
+        _ => Reply::new(200, "").with_body_mode(BodyMode::Lost),
     });
     shop.read("broken for ever", &[], (passing, &["500", "3 tries"]), |n, request, pass| match n {
         0 => pass(request),
@@ -234,13 +234,13 @@ fn what_goes_wrong_while_an_object_is_read() {
     });
     let took = shop.read("denied without end", &[], (denied, &["403"]), |n, request, pass| match n {
         0 => pass(request),
-        _ => Reply::new(403, vec![b'x'; 8192]).in_manner(Manner::Endless),
+        _ => Reply::new(403, vec![b'x'; 8192]).with_body_mode(BodyMode::Endless),
     });
     assert!(took < Duration::from_secs(20), "{took:?}");
     let slow = ["min-rate-time=1", "retries=2"];
     let took = shop.read("a byte a second", &slow, (passing, &["min-rate"]), |n, request, pass| match n {
         0 => pass(request),
-        _ => pass(request).in_manner(Manner::Slow(Duration::from_secs(1))),
+        _ => pass(request).with_body_mode(BodyMode::Slow(Duration::from_secs(1))),
     });
     assert!(took < Duration::from_secs(20), "{took:?}");
     shop.read("keys that expire", &[], (denied, &["ExpiredToken"]), |n, request, pass| match n {
@@ -349,7 +349,7 @@ fn is_small(request: &Request) -> bool {
 }
 
 fn lost(_: Reply) -> Reply {
-    Reply::new(200, "").in_manner(Manner::Lost)
+    Reply::new(200, "").with_body_mode(BodyMode::Lost)
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn what_goes_wrong_while_an_object_is_sent() {
         _ => pass(request),
     });
     shop.write("a part is denied without end", is_part, (denied, &["403"]), |n, request, pass| match n {
-        1 => Reply::new(403, vec![b'x'; 8192]).in_manner(Manner::Endless),
+        1 => Reply::new(403, vec![b'x'; 8192]).with_body_mode(BodyMode::Endless),
         _ => pass(request),
     });
     shop.write("keys expire", is_part, (denied, &["ExpiredToken"]), |n, request, pass| match n {

@@ -88,7 +88,9 @@ fn prepare(ferry: &Ferry) {
 
 /// Adds the keys of a value, as paths such as `losses[].kind`, with their types.
 fn collect(value: &Value, path: &str, keys: &mut BTreeMap<String, BTreeSet<&'static str>>) {
-    let mut add = |kind| drop(keys.entry(path.to_owned()).or_default().insert(kind));
+    let mut add = |kind| {
+        keys.entry(path.to_owned()).or_default().insert(kind);
+    };
     match value {
         Value::Null => add("null"),
         Value::Bool(_) => add("boolean"),

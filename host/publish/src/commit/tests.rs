@@ -8,6 +8,7 @@ use crate::stage::FileKind;
 use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
 use std::sync::{PoisonError, RwLock};
 use tempfile::TempDir;
 use tensorferry_sdk::{Error, ErrorKind};
@@ -28,6 +29,15 @@ static SPAWNING: RwLock<()> = RwLock::new(());
 
 pub(super) fn spawning() -> impl Drop {
     SPAWNING.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Copies a file or folder with everything that tar, rsync or a clone can preserve.
+pub(crate) fn copy_all(from: &Path, to: &Path) {
+    let spawned = {
+        let _alone = spawning();
+        Command::new("cp").arg("-a").args([from, to]).spawn()
+    };
+    assert!(spawned.unwrap().wait().unwrap().success());
 }
 
 pub(super) fn nothing_spawns() -> impl Drop {

@@ -94,7 +94,7 @@ pub(crate) fn is_not_needed(root: &Path) -> io::Result<bool> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use std::process::Command;
+    use crate::commit::tests::copy_all;
 
     #[test]
     fn a_stage_proves_itself_where_it_was_made_and_nowhere_else() {
@@ -112,9 +112,8 @@ mod tests {
         assert!(!is_not_needed(&made).unwrap());
         fs::rename(&made, &moved).unwrap();
         assert!(is_there(&moved));
-        // `cp -a` preserves everything that tar, rsync or a clone can preserve.
-        let copy = Command::new("cp").arg("-a").args([&moved, &copied]).status().unwrap();
-        assert!(copy.success() && !is_there(&copied));
+        copy_all(&moved, &copied);
+        assert!(!is_there(&copied));
         fs::remove_file(moved.join(LOCK)).unwrap();
         std::os::unix::fs::symlink(copied.join(LOCK), moved.join(LOCK)).unwrap();
         assert!(!is_there(&moved));

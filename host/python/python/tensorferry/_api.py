@@ -364,8 +364,8 @@ def formats():  # type: ignore[no-untyped-def]
     """Returns all available formats with their options, by format id.
 
     Example:
-        >>> tensorferry.formats()["parquet"].suffixes
-        ['.parquet']
+        >>> [format.id for format in tensorferry.formats().values() if ".npz" in format.suffixes]
+        ['numpy']
     """
     return {found["id"]: Format(found) for found in engine().formats()}
 

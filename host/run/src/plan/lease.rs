@@ -7,7 +7,7 @@
 //! piece become visible only once. Leases are not locks: they only avoid duplicate work.
 
 use crate::journal::this_host;
-use crate::place::check_no_link;
+use crate::plan_folder::check_no_link;
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, futimens};
 use serde_json::json;
 use std::collections::HashSet;

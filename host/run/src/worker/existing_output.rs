@@ -28,7 +28,7 @@ pub(super) enum ExistingOutput {
     /// unchanged. The output may be replaced.
     Own(Vec<StampedFile>),
     /// The output is the same as the output that the job would write.
-    Made(Box<OutputRecord>),
+    UpToDate(Box<OutputRecord>),
 }
 
 /// Classifies the existing output of a task, using only its receipt.

@@ -115,7 +115,7 @@ impl<'a> Deltas<'a> {
             self.min = zigzag(&mut self.bytes)?;
             self.widths = take(&mut self.bytes, self.miniblocks)?;
         }
-        let (&width, widths) = self.widths.split_first().ok_or_else(ends)?;
+        let (&width, widths) = self.widths.split_first().ok_or_else(truncated)?;
         if width > 64 {
             return Err(Error::malformed("a delta has more than 64 bits").found(width));
         }
@@ -148,7 +148,7 @@ fn bits(packed: &[u8], at: u64, width: u32) -> u64 {
 }
 
 fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
-    let (taken, rest) = bytes.split_at_checked(len).ok_or_else(ends)?;
+    let (taken, rest) = bytes.split_at_checked(len).ok_or_else(truncated)?;
     *bytes = rest;
     Ok(taken)
 }

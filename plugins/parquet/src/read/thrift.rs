@@ -73,14 +73,14 @@ pub(super) trait Bytes {
 
 impl Bytes for &[u8] {
     fn byte(&mut self) -> Result<u8> {
-        let (&first, rest) = self.split_first().ok_or_else(cut)?;
+        let (&first, rest) = self.split_first().ok_or_else(truncated)?;
         *self = rest;
         Ok(first)
     }
 
     fn skip(&mut self, count: u64) -> Result<()> {
         let count = usize::try_from(count).map_err(|_| truncated())?;
-        *self = self.get(count..).ok_or_else(cut)?;
+        *self = self.get(count..).ok_or_else(truncated)?;
         Ok(())
     }
 }

@@ -292,9 +292,7 @@ fn a_stage_that_was_not_made_here_is_left_alone() {
         symlink(&victim, repository.join("d")).unwrap();
         let folder = if is_copied {
             let copied = home.path().join("clone");
-            let copy =
-                std::process::Command::new("cp").arg("-a").args([&repository, &copied]).status().unwrap();
-            assert!(copy.success());
+            copy_all(&repository, &copied);
             copied
         } else {
             repository
@@ -324,9 +322,7 @@ fn a_copied_stage_is_finished_by_hand() {
     assert!(recover_by_hand(&running.root).is_err());
     drop(running);
     fs::create_dir(&copied).unwrap();
-    let copy =
-        std::process::Command::new("cp").arg("-a").arg(area::in_folder(&made)).arg(&copied).status().unwrap();
-    assert!(copy.success());
+    copy_all(&area::in_folder(&made), &copied);
     assert_eq!(recover(&beside(&copied)).unwrap().notes.len(), 1);
     assert!(recover_by_hand(&copied).is_err());
     let recovered = recover_by_hand(&stage_in(&copied)).unwrap();
