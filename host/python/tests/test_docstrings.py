@@ -1,4 +1,4 @@
-"""The examples in the docstrings print what stands below them."""
+"""The examples in the docstrings print the output shown below them."""
 
 import doctest
 import importlib

@@ -85,7 +85,7 @@ class Engine(Protocol):
         """Queues a piece for a worker. An event `Ended` or `Lost` follows."""
 
     def ask(self, worker: Hashable) -> None:
-        """Asks a worker for its progress. The next event of the worker is `Answer` or `Lost`, or there is none."""
+        """Asks a worker for its progress. The worker's next event, if any, is `Answer` or `Lost`."""
 
     def stop(self, worker: Hashable) -> None:
         """Ends a worker and its running jobs, if it can be reached. No more events of this worker follow."""

@@ -160,7 +160,7 @@ fn a_library_that_never_comes_back_is_quarantined() {
     // The test uses a shorter timeout than the ten seconds in normal use.
     let mut first = hostile.command(&args!["convert", input, hostile.ferry.at("out.pt")]);
     let first = run(first.env("FERRY_FAULT_SCAN_SECONDS", "2")).expect(0);
-    first.says(&["note", "libhostile", "quarantined", "did not come back"]);
+    first.says(&["note", "libhostile", "quarantined", "did not return"]);
     hostile.converts();
     hostile.run(&args!["plugin", "list"]).expect(0).prints(&["libhostile", "did not return within 2 s"]);
     assert_eq!(hostile.opened(), 1);

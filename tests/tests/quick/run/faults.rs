@@ -40,7 +40,7 @@ fn a_journal_whose_disk_is_full_ends_the_run() {
     let mut command = zoo.command(&["--jobs", "1"]);
     let outcome =
         tensorferry_tests::ferry::run(command.env("FERRY_FAULT", "journal-commit=enospc")).expect(5);
-    let _ = outcome.prints(&["4 jobs: 1 failed, 3 not done"]).says(&["error: the fault"]);
+    let _ = outcome.prints(&["4 jobs: 1 failed, 3 not done"]).says(&["error: the requested fault"]);
     assert!(zoo.outputs().is_empty());
     zoo.nothing_is_staged();
 }

@@ -257,7 +257,7 @@ class _Described:
 
 
 class _schema_at:
-    """A temporary file with the schema. Entering the context returns its path, or `None` if there is no schema file."""
+    """A temporary file with the schema. Entering the context returns its path, or `None` without a schema file."""
 
     def __init__(self, table: _Table) -> None:
         self._text = table.schema_file

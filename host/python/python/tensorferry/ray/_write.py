@@ -63,7 +63,7 @@ def write(ds, path, *, to=None, output_options=None, mode="error", sync=False, c
     remote = {} if num_cpus is None else {"num_cpus": num_cpus}
     ds.write_datasink(sink, concurrency=concurrency, ray_remote_args=remote)
     if sink.report is None:
-        # If there are no rows, the tasks do not see the columns, and not every version of Ray
+        # Without rows, the tasks do not see the columns, and not every version of Ray
         # passes the schema to a sink.
         sink.write_nothing(getattr(ds.schema(), "base_schema", None))
     return sink.report
