@@ -135,7 +135,7 @@ impl Scene {
         command
     }
 
-    /// Clears the folder of the outputs, and restores the old output if `with_old` is set.
+    /// Clears the output folder, and restores the old output if `with_old` is set.
     pub fn reset(&self, with_old: bool) {
         let work = self.work();
         if work.exists() {

@@ -1,11 +1,11 @@
 //! Tables that are built by hand. A table is a sorted map of byte strings in the layout of LevelDB.
 //! The styles include every style that a reader may find, and styles that no writer uses.
 //!
-//! A block contains entries, `u32 restarts[k]` and `u32 k`. A type byte and a masked CRC-32C of the
-//! block and that byte follow the block. An entry contains varints of the shared length, the
-//! unshared length and the value's length, and then the rest of the key and the value. The footer
-//! takes 48 bytes. It contains the handles (offset, length) of the metaindex and the index, zeros,
-//! and the magic number (<https://github.com/google/leveldb/blob/main/doc/table_format.md>).
+//! A block contains entries, `u32 restarts[k]` and `u32 k`. Each block is followed by a type byte
+//! and a masked CRC-32C of the block and that byte. An entry contains varints of the shared length,
+//! the unshared length and the value's length, and then the rest of the key and the value. The
+//! footer takes 48 bytes. It contains the handles (offset, length) of the metaindex and the index,
+//! zeros, and the magic number (<https://github.com/google/leveldb/blob/main/doc/table_format.md>).
 
 use crate::wire::varint;
 

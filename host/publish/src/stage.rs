@@ -131,9 +131,10 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Creates an output file and its folders for reading and writing. The parts of `relative` are
-    /// separated by `/`. The umask determines the mode. If `len` is set, the file has this length
-    /// from the start, so that several threads can write at any position.
+    /// Creates an output file and its parent folders, and opens the file for reading and writing.
+    /// The parts of `relative` are separated by `/`. The umask determines the mode. If `len` is
+    /// set, the file has this length from the start, so that several threads can write at any
+    /// position.
     ///
     /// If the length exceeds the process's limit (RLIMIT_FSIZE), the call returns an error only if
     /// SIGXFSZ is caught or ignored. Otherwise the signal ends the process.

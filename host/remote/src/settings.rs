@@ -100,7 +100,7 @@ const ROWS: &[Row] = &[
     Row("profile", Kind::Text, "", &["AWS_PROFILE", "AWS_DEFAULT_PROFILE"], true, "S3: profile in ~/.aws"),
     Row("access-key", Kind::Secret, "", &[], true, "S3: access key ID; Azure: account key"),
     Row("secret-key", Kind::Secret, "", &[], true, "S3: secret access key"),
-    Row("session-token", Kind::Secret, "", &[], true, "S3: session token of temporary keys"),
+    Row("session-token", Kind::Secret, "", &[], true, "S3: session token for temporary credentials"),
     Row("service-account", Kind::Text, "", &["GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "SERVICE_ACCOUNT"], true, "GCS: key file of a service account (default: the default credentials)"),
     Row("account", Kind::Text, "", &["AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"], true, "Azure: storage account, if the URL does not name it"),
     Row("sas", Kind::Secret, "", &["AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"], true, "Azure: shared access signature"),

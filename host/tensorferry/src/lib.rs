@@ -107,7 +107,8 @@ pub use tensorferry_sdk::{
     Side, Value,
 };
 
-/// Support for records. Without the feature `records`, the library refuses inputs of records.
+/// Support for records. Without the feature `records`, the library rejects inputs that contain
+/// records.
 #[cfg(feature = "records")]
 const RECORDS: &dyn tensorferry_convert::record_support::RecordSupport =
     &tensorferry_records::conversion::Records;

@@ -24,7 +24,7 @@ pub(crate) struct Widened {
     digest: Option<Digest>,
 }
 
-/// Returns whether a dtype is converted to F32. F64 is also converted, and loses digits.
+/// Returns whether a dtype is converted to F32. F64 is also converted, and loses precision.
 pub(crate) fn is_widened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::BF16 | Dtype::F64)
 }

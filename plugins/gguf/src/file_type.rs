@@ -74,9 +74,9 @@ impl TypeCounts {
         self.max
     }
 
-    /// Returns the file type that fits the tensors, or `None` if no number fits. `requested` is the
-    /// type that the user quantizes to. `declared` is the input's file type, which is kept if it still
-    /// fits.
+    /// Returns the file type that fits the tensors, or `None` if no file type fits. `requested` is
+    /// the type that the user quantizes to. `declared` is the input's file type, which is kept if
+    /// it still fits.
     pub(crate) fn file_type(&self, requested: Option<GgmlType>, declared: Option<u32>) -> Option<u32> {
         let Some(max) = self.max else { return declared };
         match (requested, declared) {

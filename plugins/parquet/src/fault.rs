@@ -49,7 +49,7 @@ pub(crate) fn panic_error(payload: &(dyn Any + Send)) -> Error {
     }
 }
 
-/// Converts a message of the `parquet` crate about unreadable bytes into an error.
+/// Converts a message from the `parquet` crate about unreadable bytes into an error.
 pub(crate) fn read_error(why: &str) -> Error {
     let texts = ["key overflow", "KeyOverflow", "too large for index type"];
     if texts.iter().any(|text| why.contains(text)) {

@@ -168,7 +168,7 @@ impl<'a> RowBytes<'a> {
     /// Checks that no bytes remain.
     ///
     /// # Errors
-    /// Returns a malformed error if bytes remain.
+    /// Returns a malformed-data error if bytes remain.
     pub fn end(self) -> Result<()> {
         match self.0.len() {
             0 => Ok(()),

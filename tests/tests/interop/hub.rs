@@ -129,7 +129,8 @@ fn a_folder_of_several_models_goes_whole() {
         assert_rest_is_carried(&input, &output);
         let source = if target == "torch" { "safetensors" } else { "torch" };
         ferry.convert(&output, &back, &["--to", source, "--strict", "--verify"]);
-        // After conversion back, every library finds its model under the original name.
+        // After the models are converted back, every library finds its model under the original
+        // name.
         assert_eq!(paths_below(&back), paths_below(&input));
         for (file, truth) in printed[case]["models"].as_object().unwrap() {
             let truth = Seen::printed(truth);

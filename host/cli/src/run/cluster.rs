@@ -60,8 +60,8 @@ fn words(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Vec<OsS
     words
 }
 
-/// Rejects options that cannot be passed to the nodes. On the nodes, the `ferry` program of the
-/// Python package runs, with its own formats.
+/// Rejects options that cannot be passed to the nodes. The nodes run the Python package's `ferry`
+/// program, which has its own formats.
 fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
     let given = [
         (!arguments.plugin_dir.is_empty(), "--plugin-dir"),

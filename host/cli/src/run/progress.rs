@@ -15,7 +15,8 @@ use tensorferry_run::{Event, EventListener};
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of jobs that have a bar at the same time.
 const MAX_BARS: usize = 16;
-/// Minimum number of bytes of a job with a bar. Smaller jobs end too soon to need a bar.
+/// Minimum size, in bytes, of a job that gets a progress bar. Smaller jobs end too soon to need a
+/// bar.
 const MIN_BAR_BYTES: u64 = 4 << 20;
 
 /// Shows the progress of a run.

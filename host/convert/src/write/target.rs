@@ -127,8 +127,8 @@ fn resolve_url(url: &str, is_folder: bool) -> Result<(Target, Destination)> {
 }
 
 /// Returns the only built-in writer with the ending. If there is no built-in writer, returns the
-/// only writer. An installed plugin therefore does not change the meaning of a command. The probing
-/// of inputs has the same rule.
+/// only writer. An installed plugin therefore does not change the meaning of a command. Input
+/// probing follows the same rule.
 fn only_writer<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFormat> {
     let built_in: Vec<_> = writers.iter().filter(|format| format.is_built_in()).collect();
     match (&*built_in, writers) {

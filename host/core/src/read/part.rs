@@ -244,7 +244,7 @@ impl<'a> TreeWalk<'a> {
         matches!(self.node(self.value(id)).kind, NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE)
     }
 
-    /// Returns whether a node is one tensor, including its attributes.
+    /// Returns whether a node, including its attributes, represents a single tensor.
     pub(crate) fn is_leaf(&self, id: NodeId) -> bool {
         let value = self.node(self.value(id));
         value.kind == NodeKind::TENSOR

@@ -20,7 +20,7 @@ pub(crate) struct Bucket {
     google: Option<Google>,
 }
 
-/// Additional state of a simulated Google Cloud Storage, which S3 does not have.
+/// Additional state of the simulated Google Cloud Storage that the simulated S3 does not have.
 #[derive(Default)]
 struct Google {
     /// The generation of each object. Generations are never reused.

@@ -56,8 +56,8 @@ impl InputStamp {
                 self.add(&whole, "", session);
                 return Ok(());
             }
-            // For a common prefix or a glob, the size includes all files whose names have the same
-            // start.
+            // For a common prefix or a glob, the size includes all files whose names begin with the
+            // same prefix.
             (None, _) => name.split(['*', '?', '[', '{']).next().unwrap_or_default(),
         };
         let folder = InputFolder::at(input.parent().unwrap_or(Path::new(".")), session)?;

@@ -65,7 +65,7 @@ impl Leases {
         Self { folder, pieces, worker: worker.to_owned(), next, passed: 0, done: HashSet::new() }
     }
 
-    /// Claims a piece that no other worker runs.
+    /// Claims a piece that no other worker is running.
     pub(crate) fn claim(&mut self) -> Result<Claim> {
         check_no_link(&self.folder)?;
         while self.passed < self.pieces {

@@ -177,7 +177,7 @@ impl Dataset<'_> {
         Ok(schema)
     }
 
-    /// Returns the schema that the reader determines if it reads one group of each variant
+    /// Returns the schema that the reader determines when it reads one group from each variant, all
     /// together. Refuses a variant that contradicts more frequent variants.
     fn merged(&mut self, variants: Vec<Variant>) -> Result<Option<Value>> {
         let first = |variant: &Variant| variant.groups[0];

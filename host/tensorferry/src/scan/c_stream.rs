@@ -45,7 +45,7 @@ impl ArrowArrayStream {
 impl Drop for ArrowArrayStream {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: the stream was not released before, because `release` would be null.
+            // SAFETY: the stream has not been released yet; otherwise `release` would be null.
             unsafe { release(self) }
         }
     }

@@ -35,19 +35,17 @@ impl Int96Units {
             if i64::try_from(count).is_err() && !is_of_spark {
                 let years = (days - EPOCH_DAY) * 400 / 146_097 + 1970;
                 return Err(match unit {
-                    TimeUnit::Nanosecond => {
-                        Error::unsupported("an INT96 time is outside the range of nanoseconds")
-                            .hint("pass -i int96=us to read microseconds")
-                            .expected("a year from 1677 to 2262")
-                            .found(format!("the year {years}"))
-                    }
+                    TimeUnit::Nanosecond => Error::unsupported("an INT96 time does not fit in nanoseconds")
+                        .hint("pass -i int96=us to read microseconds")
+                        .expected("a year from 1677 to 2262")
+                        .found(format!("the year {years}")),
                     _ => Error::unsupported("an INT96 time does not fit into 64 bits")
                         .found(format!("the year {years}")),
                 });
             }
             if nanoseconds % step != 0 && !self.is_chosen {
                 return Err(Error::unsupported(
-                    "an INT96 time has more digits than the unit in which it is read",
+                    "an INT96 time is more precise than the unit in which it is read",
                 )
                 .hint("pass -i int96=ns to read nanoseconds")
                 .found(format!("{} ns after the second", nanoseconds % NANOSECONDS_PER_SECOND)));

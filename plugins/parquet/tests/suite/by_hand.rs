@@ -1,4 +1,4 @@
-//! Files with handmade footers and page headers. Their claims differ from those of any real writer.
+//! Files with handmade footers and page headers. They make claims that no real writer would make.
 
 use crate::common::{file, folder, open, read, read_within};
 use arrow_ipc::{
@@ -269,7 +269,8 @@ fn few_bytes_stand_for_so_many_nulls() {
     assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("expanded_bytes"), "{error}");
     assert_eq!(opened(file(1 << 20, 2000)).unwrap().splits().len(), 2000);
     assert_eq!(opened(file(1 << 26, 1)).unwrap().splits().len(), 1);
-    // All files share one allowance of values. Each of these files has 2^26 values in 200 bytes.
+    // All files share one limit on the number of values. Each of these files has 2^26 values in 200
+    // bytes.
     let few = file(1 << 26, 1);
     let names: Vec<String> = (0..6).map(|index| format!("{index}.parquet")).collect();
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (&name[..], &few[..])).collect();

@@ -19,8 +19,8 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// Number of keys from one complete key of a data block to the next complete key. Each key after a
 /// complete key shares a prefix with the previous key.
 const DATA_RESTART_INTERVAL: usize = 16;
-/// Number of keys from one complete key of the index block to the next complete key. All keys of
-/// the index block are complete.
+/// Restart interval of the index block: the number of keys from one complete key to the next. All
+/// keys of the index block are complete.
 const INDEX_RESTART_INTERVAL: usize = 1;
 /// Number of bytes in the footer before its magic bytes.
 const HANDLES_LEN: usize = 40;

@@ -58,7 +58,7 @@ impl Encoder {
             }
             let member = name.to_lowercase();
             if name.contains(['/', '\0']) || name == KEY {
-                return Err(Error::unsupported("the column name is not valid for a member")
+                return Err(Error::unsupported("the column name is not a valid member name")
                     .column(name)
                     .hint("rename the column"));
             }

@@ -141,7 +141,7 @@ impl Values {
             for place in values {
                 let value = array.value(place);
                 let len = u32::try_from(value.len());
-                let len = len.map_err(|_| Error::plugin("a value has 4 GiB or more"))?;
+                let len = len.map_err(|_| Error::plugin("a value is 4 GiB or larger"))?;
                 page.extend_from_slice(&len.to_le_bytes());
                 page.extend_from_slice(value);
             }
