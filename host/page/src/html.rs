@@ -83,8 +83,8 @@ pub(crate) fn script() -> String {
     format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.join("\n"))
 }
 
-/// Returns a document as JSON without characters that have a meaning in HTML or end a line in
-/// JavaScript.
+/// Returns a document as JSON without characters that have a special meaning in HTML or end a line
+/// in JavaScript.
 fn inert(document: &Value) -> String {
     let json = document.to_string();
     let mut text = String::with_capacity(json.len());

@@ -57,7 +57,7 @@ impl Server {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token)
     }
 
-    /// Handles requests until `is_ended` returns true, with one thread per connection. An error of
+    /// Handles requests until `is_ended` returns true, with one thread per connection. An error on
     /// a connection ends only that connection.
     pub fn serve(
         &self,

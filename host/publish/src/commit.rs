@@ -85,10 +85,10 @@ pub fn check_free<'a>(
 impl Stage {
     /// Makes the output visible, and removes the stage.
     ///
-    /// Returns an error if a name is taken and `force` is off, even if the name was taken a moment
-    /// ago. In that case, no file of the output remains. If an I/O error occurs with `force`, a
-    /// partly replaced set is kept in its stage. The next run with the same destination finishes
-    /// the commit.
+    /// Returns an error if a name is taken and `force` is off, even if the name was taken only
+    /// after the check. In that case, no file of the output remains. If an I/O error occurs with
+    /// `force`, a partly replaced set is kept in its stage. The next run with the same destination
+    /// finishes the commit.
     pub fn commit(mut self, files: &[StagedFile], options: CommitOptions) -> Result<Committed> {
         files.iter().try_for_each(|file| check_relative(&file.path))?;
         self.flush(files, options)?;
@@ -123,7 +123,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Renames the files one by one into the parent folder, or into a folder in the parent folder.
+    /// Renames the files one by one into the parent folder or one of its sub-folders.
     fn commit_files(
         &mut self,
         folder: Option<&OsStr>,

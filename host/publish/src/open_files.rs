@@ -56,7 +56,7 @@ impl OpenFiles {
     }
 }
 
-/// A file of a pool. The file is reopened when it is needed.
+/// A file in a pool. The file is reopened when it is needed.
 #[derive(Debug)]
 pub struct PooledFile {
     pool: Arc<OpenFiles>,
@@ -72,7 +72,7 @@ impl PooledFile {
         Ok(Self { pool: pool.clone(), number, path })
     }
 
-    /// Returns the open file. May close a different file of the pool. If
+    /// Returns the open file. May close a different file in the pool. If
     /// [`syncs`](OpenFiles::syncs) is set, that file is flushed first.
     pub(crate) fn open(&self) -> Result<LocalFile<'_>> {
         let open = || OpenOptions::new().read(true).write(true).open(&self.path);
@@ -86,7 +86,7 @@ impl PooledFile {
 pub enum LocalFile<'a> {
     /// A file that is not in a pool and remains open.
     Own(&'a File),
-    /// An open file of a pool.
+    /// An open file from a pool.
     Shared(Arc<File>),
 }
 

@@ -11,21 +11,21 @@ use tensorferry_sdk::{Error, Result};
 /// An output file that is being written. Several threads may write to it, at any position.
 pub enum OutputBytes {
     Local(File),
-    /// One of many local files. Only some of these files are open at the same time.
+    /// One of many local files. Only some of these files are open at any one time.
     Pooled(PooledFile),
     /// An object that is uploaded while it is written.
     Remote(Arc<dyn RemoteUpload>),
 }
 
-/// The facts about an output file that determine how the file is written.
+/// The properties of an output file that determine how the file is written.
 #[derive(Debug, Clone, Default)]
 pub struct FileShape {
     /// The length of the file in bytes; `None` if the length is not known yet.
     pub len: Option<u64>,
     /// Ranges that are written after all other bytes.
     pub late: Vec<Range<u64>>,
-    /// Whether the file's bytes are read back before the file is complete, or the file's name is
-    /// not known at the start. Such a file cannot be uploaded while it is written.
+    /// Whether the file is read back before it is complete, or its name is not known at the start.
+    /// Such a file cannot be uploaded while it is written.
     pub is_kept: bool,
 }
 

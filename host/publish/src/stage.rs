@@ -53,7 +53,8 @@ pub struct Destination {
 /// The kind of an output's location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DestinationKind {
-    /// The output is one file, or a set of files named after it, among other files in the folder.
+    /// The output is a single file, or a set of files with a common name, among other files in the
+    /// folder.
     Beside {
         /// The name of the file or set.
         name: String,

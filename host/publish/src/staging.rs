@@ -36,7 +36,7 @@ pub trait OutputFolder {
     /// Checks that an output of these files may be written.
     fn check_free(&self, names: &[&str], force: bool) -> Result<()>;
 
-    /// Calls `see` with names of files in `folder`. The names include all names that begin with one
+    /// Calls `see` with the names of files in `folder`, including every name that begins with one
     /// of the `prefixes`.
     fn each_name(&self, folder: &str, prefixes: &[&str], see: &mut dyn FnMut(&OsStr)) -> Result<()>;
 

@@ -95,7 +95,7 @@ mod armed {
         passes: AtomicU32,
     }
 
-    /// Sets the fault of this process. Returns an error if a fault is already set.
+    /// Sets this process's fault. Returns an error if a fault is already set.
     pub fn set(fault: &str) -> Result<()> {
         FAULT.set(parse(fault)?).map_err(|_| Error::usage("a fault is already set"))
     }

@@ -1,11 +1,11 @@
-//! Names in output folders, cached for the jobs of a run. Thousands of jobs may write to one
-//! folder, which may contain a million names.
+//! Names in output folders, cached for a run's jobs. Thousands of jobs may write to one folder,
+//! which may contain a million names.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The names in folders when they were first listed. Files that the run's own jobs wrote later are
-/// not included.
+/// The names that each folder contained when it was first listed. Files that the run's own jobs
+/// wrote later are not included.
 #[derive(Debug, Default)]
 pub struct FolderNames {
     /// Only the most recently used folder is cached, because consecutive jobs usually share a

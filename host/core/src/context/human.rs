@@ -1,4 +1,4 @@
-//! Formats sizes in a form that people can read.
+//! Formats sizes in human-readable form.
 
 /// Formats bytes in decimal units: `1.50 GB`.
 #[must_use]

@@ -8,7 +8,7 @@ use tensorferry_sdk::{Loss, Severity};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossRecord<'a> {
     pub kind: Cow<'a, str>,
-    /// `lost`, `changed` or `note`. Documents of earlier versions do not contain this field.
+    /// `lost`, `changed` or `note`. Documents from earlier versions do not contain this field.
     #[serde(default = "worst")]
     pub severity: Cow<'a, str>,
     /// Whether the loss is a consequence of what the user requested.

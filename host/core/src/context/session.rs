@@ -1,4 +1,4 @@
-//! A session contains the resources and limits of one or several conversions: threads, memory,
+//! A session contains the resources and the state of one or several conversions: threads, memory,
 //! limits, a cancel token, notes, and progress.
 //!
 //! `--memory` bounds the buffers of a conversion. In addition, the catalog and the copy plan use
@@ -104,8 +104,8 @@ impl Session {
         }
     }
 
-    /// Marks the session as one of a run with many jobs, so that only the first job lists an output
-    /// folder.
+    /// Marks the session as part of a run with many jobs, so that only the first job lists an
+    /// output folder.
     #[must_use]
     pub fn of_many_jobs(self) -> Self {
         Self { folders: Some(Arc::default()), ..self }

@@ -28,8 +28,8 @@ const MAX_BYTES: u64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
-    /// The identity of this program, because two programs may describe the same library
-    /// differently.
+    /// The identity of this program. Each program has its own entries, because two programs may
+    /// describe the same library differently.
     host: String,
 }
 

@@ -68,11 +68,10 @@ fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
     Ok(manifest)
 }
 
-/// Compares the tables of a library in Rust with this program's. A library whose manifest declares
+/// Compares a Rust library's tables with this program's tables. A library whose manifest declares
 /// no twin is checked by its manifest and the sizes of its tables.
 fn check_twin(library: &Opened, manifest: &Manifest, init: Init) -> Result<(), Refusal> {
-    // SAFETY: a symbol of this name is the header of `abi_stable`, which is checked before it is
-    // used.
+    // SAFETY: a symbol of this name is an `abi_stable` header, which is checked before it is used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_MODULE_LOADER_NAME_WITH_NUL.as_bytes()) };
     let header = match (header, manifest.has_twin()) {
         (Ok(header), true) => *header,
@@ -89,7 +88,7 @@ fn check_twin(library: &Opened, manifest: &Manifest, init: Init) -> Result<(), R
     if std::ptr::fn_addr_eq(of_twin, init) {
         Ok(())
     } else {
-        Err(Refusal::OtherLayout("its twin belongs to a different init".to_owned()))
+        Err(Refusal::OtherLayout("its twin has a different init function".to_owned()))
     }
 }
 

@@ -31,8 +31,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::hex;
 
-/// Two changes of a file within this time may result in the same timestamps. Most file systems have
-/// a time resolution of a few milliseconds; on some file systems, the resolution is up to several
+/// Two changes to a file within this time may leave the same timestamps. Most file systems have a
+/// time resolution of a few milliseconds; on some file systems, the resolution is up to several
 /// seconds.
 const TICK: Duration = Duration::from_millis(50);
 const COARSE_TICK: Duration = Duration::from_secs(2);

@@ -9,8 +9,8 @@ use tensorferry_sdk::{Entry, Error, ErrorKind, Source};
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
 /// First bytes of web pages, in lowercase. Object stores report errors in XML.
 const PAGES: [&[u8]; 3] = [b"<!doctype html", b"<html", b"<?xml"];
-/// Suffixes that programs add while they download or copy a file: huggingface_hub, curl and wget
-/// wrappers, Chrome, Firefox, Safari and Opera, aria2, WinSCP, Hadoop, Flink.
+/// Suffixes that programs add while they download or copy a file. The programs are huggingface_hub,
+/// curl and wget wrappers, Chrome, Firefox, Safari and Opera, aria2, WinSCP, Hadoop, Flink.
 pub(crate) const PARTIAL: [&str; 10] = [
     ".incomplete",
     ".part",
@@ -31,8 +31,8 @@ const WRAPPED: [(usize, &[u8], &str); 12] = [
     (0, b"\xfd7zXZ\0", "the file is compressed with xz: decompress it first"),
     (0, b"BZh", "the file is compressed with bzip2: decompress it first"),
     (0, b"7z\xbc\xaf\x27\x1c", "the file is a 7z archive: unpack it first"),
-    (0, b"PK\x03\x04", "the file is a zip archive in no supported format: unpack it first"),
-    (257, b"ustar", "the file is a tar archive in no supported format: unpack it first"),
+    (0, b"PK\x03\x04", "the file is a zip archive, but not in a supported format: unpack it first"),
+    (257, b"ustar", "the file is a tar archive, but not in a supported format: unpack it first"),
     (0, b"[", "the file is a JSON array, not JSON Lines: convert it with `jq -c '.[]'`"),
     (0, b"\x80\x02", PICKLE),
     (0, b"\x80\x03", PICKLE),
@@ -74,8 +74,8 @@ pub(crate) fn explain_unknown(source: &dyn Source, error: Error) -> Error {
     }
 }
 
-/// Returns the file that the error names, or otherwise the source's file, and the first bytes of
-/// the file.
+/// Returns a file and its first bytes. The file is the one that the error names, or otherwise the
+/// source's file.
 fn examined_file(source: &dyn Source, error: &Error) -> Option<(String, FileStart)> {
     let named = error.details().find(|(key, _)| *key == "file").map(|(_, name)| name);
     let entry = match source.entry() {

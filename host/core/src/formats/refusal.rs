@@ -41,7 +41,7 @@ impl Refusal {
     /// Returns the refusal for an error that the library's init function returned.
     #[cfg(feature = "dynamic")]
     pub(super) fn by_init(error: &Error) -> Self {
-        // A refusal already shows whose fault it is, so the label of the error kind is removed.
+        // A refusal already shows whose fault it is, so the error kind's label is removed.
         Self::InitFailed(error.to_string().replacen(error.kind().label(), "", 1))
     }
 

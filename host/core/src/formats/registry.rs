@@ -14,7 +14,7 @@ use tensorferry_sdk::{
     TensorWriter,
 };
 
-/// A format of a registry. Clones are cheap, and refer to the same format.
+/// A format in a registry. Clones are cheap, and refer to the same format.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RegisteredFormat {
@@ -49,7 +49,7 @@ impl RegisteredFormat {
     }
 
     /// Returns the index of the format's library in [`Formats::libraries`], if the format was
-    /// loaded from one.
+    /// loaded from a library.
     #[must_use]
     pub fn library(&self) -> Option<usize> {
         self.library.as_ref().map(|library| library.index)
@@ -97,8 +97,8 @@ impl RegisteredFormat {
         self.create(Side::Writer, given, context, |format, options| format.record_writer(options))
     }
 
-    /// Checks the options and creates a reader or writer. Errors that the plugin returns name the
-    /// plugin.
+    /// Checks the options and creates a reader or writer. Errors from the plugin include the
+    /// plugin's name.
     fn create<T>(
         &self,
         side: Side,
@@ -188,8 +188,8 @@ pub fn holds_records(description: &Description) -> bool {
         && !has(Capabilities::WRITE)
 }
 
-/// The formats that a program can use. Clones share the libraries and are cheap enough to create
-/// one for each call.
+/// The formats that a program can use. Clones share the libraries, and are so cheap that each call
+/// can create one.
 #[derive(Debug, Clone, Default)]
 pub struct Formats {
     libraries: Vec<PluginLibrary>,

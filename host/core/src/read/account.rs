@@ -183,7 +183,7 @@ impl Account {
         self.losses.push(Loss::new(LossKind::Input, name, why));
     }
 
-    /// Adds an entry if its class follows from its kind, or from a name that is known to mean no
+    /// Adds an entry if its kind determines its class, or if its name shows that it contains no
     /// data. Returns whether the entry was added.
     pub fn add_special(&mut self, folder: &FileSource, entry: &FolderEntry, names: &DataNames) -> bool {
         let file = entry.name.rsplit('/').next().unwrap_or_default();

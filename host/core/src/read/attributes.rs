@@ -153,7 +153,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("null, a boolean, an integer, a text, an object, or [CLASS, object]")
+        f.write_str("null, a boolean, an integer, a string, an object, or [CLASS, object]")
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {

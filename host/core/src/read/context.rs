@@ -19,8 +19,8 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Level, Limits, Loss, LossKind, Purpose, Result, Source,
 };
 
-/// The context in which plugins read one input. The context contains the purpose and the session's
-/// limits.
+/// The context in which plugins read one input. The context contains the purpose of reading the
+/// input, and the session's limits.
 pub struct ReadContext<'a> {
     session: &'a Session,
     purpose: Purpose,

@@ -81,7 +81,7 @@ impl FileGroup {
                 Some(format!("the schema of the dataset changed{column}"))
             }
             (None, Some(_)) => Some("the schema of the dataset has to be inferred again".to_owned()),
-            (Some(_), None) => Some("the dataset uses its own schema now, instead of a given one".to_owned()),
+            (Some(_), None) => Some("the dataset now uses its own schema instead of a given one".to_owned()),
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ const TRAINING_WORDS: [&str; 12] = [
     "gradscaler",
 ];
 
-/// Words for models that checkpoints and file names use.
+/// Words that checkpoints and file names use for models.
 const MODEL_WORDS: [&str; 9] =
     ["model", "models", "module", "modules", "net", "network", "ema", "params", "weights"];
 

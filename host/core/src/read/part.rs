@@ -95,8 +95,8 @@ pub fn has(catalog: &Catalog, path: &str) -> bool {
     }
 }
 
-/// Removes the children of the branch that are not selected. Other values in the branch remain, so
-/// that users can still see them.
+/// Removes the branch's unselected children. Other values in the branch remain, so that users can
+/// still see them.
 fn pruned(catalog: Catalog, branch: &Branch) -> Result<(Catalog, NodeId)> {
     if branch.without.is_empty() {
         return Ok((catalog, branch.node));

@@ -130,7 +130,7 @@ impl<'t> Choices<'t> {
         }
     }
 
-    /// Returns the choices in reverse order.
+    /// Returns the alternatives in reverse order.
     fn rev(self) -> Box<dyn Iterator<Item = String> + 't> {
         match self {
             Self::Words(words) => Box::new(words.into_iter().rev().map(str::to_owned)),

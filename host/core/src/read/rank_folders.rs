@@ -33,8 +33,8 @@ pub fn sibling(source: &FileSource, session: &Session) -> Result<Option<String>>
     Ok(sibling_among(name, folders.map(|entry| entry.name.as_str())))
 }
 
-/// Searches these folders for a different rank of the same set. Ranks count from 0. If the numbers
-/// do not start at 0, they may have a different meaning.
+/// Searches these folders for a different rank of the same set. Ranks are numbered from 0. If the
+/// numbers do not start at 0, they may have a different meaning.
 pub fn sibling_among<'n>(name: &str, folders: impl Iterator<Item = &'n str>) -> Option<String> {
     let (set, is_first) = set_of(name)?;
     let others = folders.filter(|other| *other != name);

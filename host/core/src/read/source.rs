@@ -53,7 +53,7 @@ enum Unreadable {
     LeftOut,
 }
 
-/// A source that consists of the files of a folder.
+/// A source that consists of a folder's files.
 pub struct FileSource {
     folder: InputFolder,
     /// If set, the first file contains the names of the other files. All files except the first one

@@ -86,7 +86,7 @@ impl TableLog {
         ))
         .file(folder.display().to_string())
         .hint(format!(
-            "export the table first, or pass -i {OPTION}={IGNORE} to read every file, deleted rows included"
+            "export the table first, or pass -i {OPTION}={IGNORE} to read every file, including deleted rows"
         ))
     }
 }

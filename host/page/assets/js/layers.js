@@ -38,7 +38,7 @@ function layersCard(tensors, stats) {
       el("div", { class: "axis" }, el("span", { text: said })));
   });
   const rest = kinds.length > MOST_KINDS ? el("p", { class: "note", text: `and ${counted(kinds.length - MOST_KINDS, "other kind")}` }) : null;
-  return card("By layer", el("p", { class: "note", text: "The line is the mean, the band is one standard deviation around it." }),
+  return card("By layer", el("p", { class: "note", text: "The line is the mean; the band is one standard deviation around it." }),
     el("div", { class: "layers" }, ...figures), rest);
 }
 

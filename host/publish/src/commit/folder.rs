@@ -31,8 +31,8 @@ use tensorferry_sdk::Result;
 pub(super) enum CarryResult {
     /// The new folder contains everything that the old folder contains.
     All,
-    /// Files cannot be carried over, because the file system has no hard links, or because of a
-    /// mounted sub-folder or files of a different owner. Contains the reason.
+    /// Files cannot be carried over, because the file system has no hard links, a sub-folder is a
+    /// mount point, or some files belong to a different owner. Contains the reason.
     Cannot(String),
 }
 
@@ -167,7 +167,7 @@ fn at<'a>(folder: &'a OwnedFd, name: &'a OsStr) -> At<'a> {
     At { folder: folder.as_fd(), name: Path::new(name) }
 }
 
-/// Returns whether `meta` is a different file from `there` and was changed later.
+/// Returns whether `meta` describes a different file than `there`, and one that was changed later.
 fn is_younger(meta: &Metadata, there: &Metadata) -> bool {
     meta.ino() != there.ino() && (meta.mtime(), meta.mtime_nsec()) > (there.mtime(), there.mtime_nsec())
 }

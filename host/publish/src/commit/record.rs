@@ -1,5 +1,5 @@
-//! The commit record lists the steps of a commit of several names, so that the next run can finish
-//! an interrupted commit.
+//! The commit record lists the steps of a commit that changes several names, so that the next run
+//! can finish an interrupted commit.
 //!
 //! The record is the file `commit.json` in the locked stage. The file is written under a different
 //! name and then renamed, so that it is either complete or missing. The names in the record are

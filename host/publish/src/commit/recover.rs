@@ -4,10 +4,10 @@
 //! describes a set, its commit is finished. If the record describes an exchange, the commit is
 //! finished if the exchange has happened. Otherwise the stage is removed, because the old folder is
 //! still complete. A set is abandoned if other files have since been written under its names.
-//! Recovery does not change the stages of other users or stages that another run has locked.
-//! Recovery also does not change stages without a proof that they were created in their current
-//! location (`stage/proof.rs`). The user gets a note about a stage without proof, and may finish
-//! its commit with `ferry recover`.
+//! Recovery does not change other users' stages, or stages that another run has locked. Recovery
+//! also does not change stages without a proof that they were created in their current location
+//! (`stage/proof.rs`). The user gets a note about a stage without proof, and may finish its commit
+//! with `ferry recover`.
 
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};

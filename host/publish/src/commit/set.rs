@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_core::context::fault;
 use tensorferry_sdk::{Error, Result};
 
-/// The folders that the files of a set are moved from and to.
+/// The source and target folders of a set's files.
 #[derive(Debug, Clone)]
 pub(super) struct Move<'a> {
     /// The folder of the stage.
@@ -63,7 +63,7 @@ pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, fo
     })
 }
 
-/// Returns those of these files that exist now, with their identities.
+/// Returns the files in this list that currently exist, with their identities.
 fn plan_removal<'a>(files: impl Iterator<Item = &'a StagedFile>, at: &Move<'_>) -> Result<Vec<StaleFile>> {
     let mut planned = Vec::new();
     for file in files {
@@ -92,7 +92,7 @@ pub(super) fn try_renames(set: &Set, at: &Move<'_>) -> Result<()> {
         renamed.map_err(|error| match error.kind() {
             ErrorKind::CrossesDevices => {
                 failed()(io::Error::new(error.kind(), "a different file system is mounted there"))
-                    .hint("choose an output folder within it, or one outside")
+                    .hint("choose an output folder inside that file system, or one outside it")
             }
             _ => failed()(error),
         })?;

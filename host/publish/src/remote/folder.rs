@@ -101,7 +101,7 @@ impl RemoteFolder {
         Ok(entries.iter().filter(|entry| entry.len.is_some()).map(|entry| entry.name.clone()).collect())
     }
 
-    /// Returns whether the listing of the store contains a file of this name.
+    /// Returns whether the store's listing contains a file with this name.
     pub fn has_file(&self, name: &str) -> Result<bool> {
         let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
         Ok(self.entries(folder)?.iter().any(|entry| entry.name == file && entry.len.is_some()))

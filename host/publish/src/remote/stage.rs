@@ -182,10 +182,9 @@ impl RemoteStage {
         self.objects().iter().filter_map(of).collect()
     }
 
-    /// Makes the objects of those files visible that have been written: first the data, then the
-    /// indexes and receipts one by one. If no data object replaces an older one, the older set
-    /// remains complete until its index is replaced. Otherwise the older indexes and receipts are
-    /// removed first.
+    /// Makes the objects of the written files visible: first the data, then the indexes and
+    /// receipts one by one. If no data object replaces an older one, the older set remains complete
+    /// until its index is replaced. Otherwise the older indexes and receipts are removed first.
     pub(crate) fn show(&self, files: &[StagedFile]) -> Result<()> {
         let uploads = self.uploads();
         let staged = files.iter().filter_map(|file| Some((file, uploads.get(&file.path)?)));

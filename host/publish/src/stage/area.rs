@@ -27,7 +27,7 @@ pub fn probe() -> String {
     format!("{PREFIX}try-{}", rustix::process::geteuid().as_raw())
 }
 
-/// Returns whether the name of a folder is that of a staging area.
+/// Returns whether a folder's name is the name of a staging area.
 pub(crate) fn is_area(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }
@@ -65,7 +65,7 @@ pub(super) fn remove_of(stage: &Path) {
     }
 }
 
-/// Returns the stages in the user's staging area of a folder.
+/// Returns the stages in the user's staging area for a folder.
 pub(crate) fn stages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let (area, mut stages) = (in_folder(folder), Vec::new());
     if stat(&area)?.as_ref().is_some_and(is_ours) {
@@ -74,9 +74,9 @@ pub(crate) fn stages(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(stages)
 }
 
-/// Returns whether the folder belongs to the user. ferry must not follow the record of a different
-/// user, because ferry would act with the current user's permissions. In a shared folder, the
-/// record could name the current user's files.
+/// Returns whether the folder belongs to the user. ferry must not follow a different user's record,
+/// because ferry would act with the current user's permissions. In a shared folder, the record
+/// could name the current user's files.
 pub fn is_ours(folder: &Metadata) -> bool {
     folder.is_dir() && folder.uid() == rustix::process::geteuid().as_raw()
 }

@@ -68,9 +68,9 @@ pub fn is_there(root: &Path) -> bool {
     lock.zip(proof).is_some_and(|(lock, proof)| proof.agrees(&Proof::of(&lock)))
 }
 
-/// Returns whether a stage without a proof contains nothing to keep. The run of the stage may have
-/// been interrupted before it wrote the proof or while it removed the stage. Another run may also
-/// be removing the stage now.
+/// Returns whether a stage without a proof contains nothing to keep. The stage's run may have been
+/// interrupted before it wrote the proof or while it removed the stage. Another run may also be
+/// removing the stage now.
 pub(crate) fn is_not_needed(root: &Path) -> io::Result<bool> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(root) {

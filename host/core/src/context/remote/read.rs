@@ -42,8 +42,7 @@ pub trait RemotePlace: Send + Sync {
     fn open(&self, path: &str) -> Result<Arc<dyn RemoteFile>>;
 
     /// Announces the files that will be opened, in this order. The implementation may open several
-    /// files ahead of their use, so that opening a hundred files takes about as long as opening a
-    /// few.
+    /// files in advance, so that opening a hundred files takes about as long as opening a few.
     fn will_open(&self, paths: &[&str]) {
         let _ = paths;
     }

@@ -14,7 +14,7 @@ pub struct NewObject {
     pub late: Vec<Range<u64>>,
 }
 
-/// The objects that may exist under an object's name when the object is committed.
+/// The commit condition of a new object: which existing object, if any, the commit may replace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// No object exists under the name.

@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Converts a file URL to its path. Any other string remains unchanged, including a file URL of a
-/// different machine.
+/// Converts a file URL to its path. Any other string remains unchanged, including a file URL that
+/// names a different machine.
 #[must_use]
 pub fn local_path(path: &Path) -> Cow<'_, Path> {
     match path.to_str().and_then(path_of) {
@@ -16,7 +16,7 @@ pub fn local_path(path: &Path) -> Cow<'_, Path> {
     }
 }
 
-/// Returns the path in a file URL of this machine, still percent-encoded.
+/// Returns the path from a file URL that names this machine, still percent-encoded.
 pub(super) fn path_of(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);
