@@ -83,8 +83,8 @@ pub fn compare(
         Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
     );
     let mut differences = diff(&of_a, &of_b, request.tolerance)?;
-    // A format without the capability loses or changes such values. The conversion has already
-    // reported these values as lost or changed.
+    // A format that cannot store attributes or metadata loses or changes them. The conversion has
+    // already reported this, so they are compared only if both formats can store them.
     let keep =
         |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
     if keep(Capabilities::ATTRIBUTES) {

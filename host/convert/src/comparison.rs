@@ -24,7 +24,8 @@ pub struct CompareRequest<'a> {
     /// The value of `--max-diff`, which determines the differences that count as a failure. `None`
     /// means all differences.
     pub max_diff: Option<MaxDiff>,
-    /// The policy for losses on reading the inputs: some kinds of losses are errors.
+    /// The policy for losses that occur when the inputs are read: it determines which kinds of
+    /// losses are errors.
     pub losses: &'a LossPolicy,
 }
 
@@ -39,7 +40,7 @@ pub struct ComparisonResult {
 /// Differences between tensors or between records.
 #[derive(Debug)]
 pub enum Differences {
-    /// Differences of tensors, starting with the largest, and the number of tensors in A.
+    /// Differences between tensors, starting with the largest, and the number of tensors in A.
     Tensors(Vec<Difference>, usize),
     Records(RecordDiff),
 }
@@ -129,9 +130,9 @@ impl ColumnDifference {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnDifferenceKind {
-    /// B lacks the column, and the column contains values other than null in A.
+    /// B lacks the column, which contains non-null values in A.
     Missing,
-    /// A lacks the column, and the column contains values other than null in B.
+    /// A lacks the column, which contains non-null values in B.
     Unexpected,
     /// The column's types in A and in B. Values of these two types cannot be compared.
     Type(String, String),

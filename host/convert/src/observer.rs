@@ -1,5 +1,5 @@
-//! A watcher is notified of a conversion's progress, and can stop the conversion before its output
-//! becomes visible.
+//! An observer is notified of a conversion's progress, and can stop the conversion before its
+//! output becomes visible.
 
 use crate::report::Report;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::stage::Destination;
 use tensorferry_sdk::Result;
 
-/// An observer of a conversion. A function with one parameter, the number of bytes, is a watcher
+/// An observer of a conversion. A function with one parameter, the number of bytes, is an observer
 /// that never stops the conversion.
 pub trait ConversionObserver {
     /// Called with the number of bytes to copy, before the first byte is copied.

@@ -202,7 +202,7 @@ fn refuse_to_replace_inputs(
     }
     let own = files.iter().map(|file| folder.path_of(&file.path)).find(|url| output.reads_from(url));
     own.map_or(Ok(()), |url| {
-        Err(Error::usage("the output would replace the input before it is verified")
+        Err(Error::usage("the output would replace the input before the output is verified")
             .file(url.display().to_string())
             .hint(format!("write to a name other than {}", context.target.output.display())))
     })

@@ -33,8 +33,8 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
     Ok(())
 }
 
-/// Returns those of the given options that a format's reader supports. The options are selected for
-/// each model of the input, because the models' formats may differ.
+/// Returns the given options that a format's reader supports. The options are selected for each
+/// model of the input, because the models' formats may differ.
 #[must_use]
 pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(String, String)> {
     let has = |key: &str| {

@@ -166,7 +166,7 @@ fn dequantized_by_reader(
     }
 }
 
-/// Returns whether the input's content causes an error. Such an error would recur.
+/// Returns whether the input's content caused an error, which would therefore recur.
 fn is_permanent(error: &Error) -> bool {
     use tensorferry_sdk::ErrorKind::{Malformed, Unsupported};
     matches!(error.kind(), Malformed | Unsupported)
@@ -236,8 +236,7 @@ impl Dequantized {
     }
 }
 
-/// Returns the tensors for which a pattern matches their own name or the name of one of their
-/// parts.
+/// Returns the tensors whose own name, or the name of one of their parts, matches a pattern.
 fn selected_tensors(model: &Dequantized, patterns: &[String]) -> Result<Vec<TensorId>> {
     let globs = globs(patterns)?;
     let tensors = || (0..).map(TensorId).zip(model.catalog.tensors());
@@ -248,7 +247,7 @@ fn selected_tensors(model: &Dequantized, patterns: &[String]) -> Result<Vec<Tens
     let found: Vec<TensorId> =
         tensors().filter(|(_, tensor)| is_wanted(&tensor.name)).map(|(id, _)| id).collect();
     if found.is_empty() && !patterns.is_empty() {
-        let error = Error::usage(format!("no name of a tensor matches {}", patterns.join(" or ")));
+        let error = Error::usage(format!("no tensor name matches {}", patterns.join(" or ")));
         let example = tensors().next().map(|(_, tensor)| format!("names such as {:?}", tensor.name));
         return Err(error.found(example.unwrap_or_else(|| "no tensors".to_owned())));
     }

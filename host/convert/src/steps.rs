@@ -14,7 +14,7 @@ use tensorferry_tensors::steps::{Step, TENSOR_KINDS, TensorAction};
 /// Maximum nesting of recipes.
 const MAX_NESTED: usize = 8;
 
-/// The action of a step, which applies to tensors or to something else.
+/// The action that a step performs, on tensors or on something else.
 #[derive(Debug)]
 pub enum StepAction {
     /// The step changes the catalog of tensors.

@@ -1,12 +1,12 @@
 //! Distinguishes public addresses from addresses in private networks. A server outside a private
-//! network must not redirect into it.
+//! network must not redirect requests into that network.
 
 use reqwest::Url;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns whether any server may redirect to this address. Redirects to addresses of this machine,
-/// of private networks and of the local link are not allowed. On the local link, cloud providers
-/// serve credentials (at 169.254.169.254).
+/// Returns whether any server may redirect to this address. Redirects to this machine, to private
+/// networks and to link-local addresses are not allowed. Cloud providers serve credentials at the
+/// link-local address 169.254.169.254.
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -15,7 +15,7 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
 }
 
 /// Returns whether an IPv4 address is public. Follows IANA's registry of special-purpose addresses
-/// (RFC 6890), but considers only the addresses that are routed within a site.
+/// (RFC 6890), but treats only the ranges that are reachable within a site as private.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     let is_shared = a == 100 && (64..128).contains(&b);

@@ -30,7 +30,7 @@ pub(crate) trait Origin: Send + Sync + 'static {
     fn check<'a>(&'a self, client: &'a Client) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
-/// A function that returns whether the user has cancelled the run.
+/// A function that returns whether the user has canceled the run.
 pub(crate) type Cancelled = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Time between checks for cancellation.
@@ -273,7 +273,7 @@ impl Cache {
 }
 
 /// Records the end of a fetch when this value is dropped, whether the fetch succeeded, failed or
-/// was cancelled.
+/// was canceled.
 struct FetchGuard<'a> {
     cache: &'a Arc<Cache>,
     planned: &'a PlannedFetch,

@@ -93,8 +93,8 @@ struct Rules {
 /// Maximum number of redirects that a request follows.
 const MAX_REDIRECTS: usize = 10;
 
-/// Maximum number of bytes to read from the body of an error response. The messages of providers
-/// are a few hundred bytes long.
+/// Maximum number of bytes to read from the body of an error response. Providers' messages are a
+/// few hundred bytes long.
 pub(crate) const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// Headers that may be forwarded to another host. All other headers may be secret or part of a
@@ -139,7 +139,7 @@ impl Client {
         RetryLimits::new(self.rules.tries, self.rules.retry_time)
     }
 
-    /// Removes the secrets in the settings from a server's message.
+    /// Removes secrets that the settings contain from a server's message.
     pub(crate) fn scrubbed(&self, words: &str) -> String {
         scrubbed(words, &self.rules.secrets)
     }
@@ -377,7 +377,7 @@ fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
 }
 
 /// Returns the number of seconds until an exhausted rate limit is reset. An IETF draft defines the
-/// header, whose value has the form `"api";r=0;t=55`.
+/// header that contains this number, with values such as `"api";r=0;t=55`.
 fn rate_limit_reset(text: &str) -> Option<u64> {
     let mut parts = text.split(';').map(str::trim);
     let is_spent = parts.clone().any(|part| part == "r=0");
@@ -454,7 +454,7 @@ fn certificates(path: &str) -> Result<Vec<reqwest::Certificate>> {
     let text = std::fs::read(path)
         .map_err(|error| Error::usage(format!("cannot read ca-bundle: {error}")).file(path))?;
     reqwest::Certificate::from_pem_bundle(&text)
-        .map_err(|_| Error::usage("ca-bundle holds no certificates").file(path).expected("PEM"))
+        .map_err(|_| Error::usage("ca-bundle contains no certificates").file(path).expected("PEM"))
 }
 
 /// Extracts the message from the body of an error response. The message is a field in JSON or XML,
@@ -500,7 +500,7 @@ mod tests {
         leads(&["redirect-to=a, 169.254.169.254"], first, next).unwrap();
         leads(&[], "http://127.0.0.1/a", next).unwrap();
         leads(&[], first, "https://8.8.8.8/a").unwrap();
-        // Host names are not checked here, but when they are resolved.
+        // Host names are checked later, when they are resolved.
         let client = client(&["retries=1"]);
         let request = ClientRequest::get(Url::parse("http://localhost:1/a").unwrap());
         let follow = Follow::After(Url::parse(first).unwrap());

@@ -1,5 +1,4 @@
-//! A fault is the reason for a failed transfer, together with the information whether a retry may
-//! help.
+//! A fault describes why a transfer failed and whether a retry may help.
 
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, ErrorKind};
@@ -12,7 +11,7 @@ pub(crate) struct Fault {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Retry. If the server requested a wait, wait for this time first.
+    /// Retry, but first wait for the time that the server requested, if any.
     Retry(Option<Duration>),
     /// Do not retry, because the file has changed.
     Changed,
@@ -87,7 +86,7 @@ impl RetryLimits {
             let why = match asked {
                 Some(asked) if is_over => {
                     format!(
-                        "the server asks to wait {} s, retry-time is {} s",
+                        "the server asks to wait {} s, but retry-time is {} s",
                         asked.as_secs(),
                         self.within.as_secs()
                     )
@@ -165,7 +164,7 @@ mod tests {
             let asked =
                 Fault { remedy: Remedy::Retry(Some(Duration::from_secs(60))), ..Fault::transient("busy") };
             let end = retry_limits.wait(asked).await.unwrap_err();
-            assert!(end.error.to_string().contains("asks to wait 60 s, retry-time is 5 s"), "{}", end.error);
+            assert!(end.error.to_string().contains("asks to wait 60 s, but retry-time is 5 s"), "{}", end.error);
         });
     }
 }

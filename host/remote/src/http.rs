@@ -145,7 +145,7 @@ fn headers(engine: &Engine, url: &Url) -> Result<HeaderMap> {
     if let Some(authorization) = authorization {
         let value = HeaderValue::from_str(authorization.expose());
         let mut value =
-            value.map_err(|_| Error::usage("http-token has characters that an HTTP header cannot hold"))?;
+            value.map_err(|_| Error::usage("http-token contains characters that are not allowed in an HTTP header"))?;
         value.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, value);
     }
@@ -247,7 +247,7 @@ impl HttpOrigin {
                 let file = spool.fill(client, response, version, again, &name).await?;
                 Ok(Some(Opened::Spooled(file)))
             }
-            // For an empty file, a server cannot satisfy any range.
+            // A server cannot satisfy a range request for an empty file.
             416 if unsatisfied_len(&response) == Some(0) => {
                 let version = Version::of(&response, 0);
                 Ok(Some(Opened::Ranges(RangedOrigin::new(self, version, &response.url), Bytes::new())))

@@ -34,7 +34,7 @@ pub(crate) struct HubPlace {
 }
 
 /// Splits a URL into the URL of the repository at a revision, and the path of a file in the
-/// repository. The first part identifies the repository among the opened ones.
+/// repository. The first part identifies the repository among the opened repositories.
 pub(crate) fn address(url: &str) -> Result<(String, String)> {
     let address = Address::parse(url)?;
     Ok((address.url(""), address.path))

@@ -78,7 +78,7 @@ pub(crate) struct ObjectPlace {
     opened_files: OpenedFiles,
 }
 
-/// The bucket that is part of a URL.
+/// The part of a URL that identifies a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bucket {
     scope: Scope,
@@ -293,7 +293,7 @@ async fn start(store: &dyn Store, location: &Path) -> Result<(Version, Bytes), o
             let bytes = found.bytes().await.unwrap_or_default();
             Ok((version, bytes))
         }
-        // For an empty object, a store cannot satisfy any range.
+        // A store cannot satisfy a range request for an empty object.
         Err(error) if store_error::status_of(&error) == Some(416) => {
             Ok((version_of(&store.head(location).await?), Bytes::new()))
         }
@@ -396,7 +396,7 @@ impl RemotePlace for ObjectPlace {
     }
 }
 
-/// Converts the error of a store to a fault for the cache.
+/// Converts a store's error to a fault for the cache.
 fn fault(store_error: StoreError, name: &str) -> Fault {
     match store_error.status() {
         Some(404 | 410) => Fault::changed(name, "the object", "none"),

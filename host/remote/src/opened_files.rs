@@ -57,8 +57,8 @@ impl OpenedFiles {
         self.slots().insert(path.to_owned(), Slot::new(MAX_AGE, Opening::Open(file)));
     }
 
-    /// Starts to open a file in advance. If the opening fails, the caller of [`take`](Self::take)
-    /// opens the file again and receives the error.
+    /// Starts to open a file in advance. If this fails, the caller of [`take`](Self::take) opens
+    /// the file again and receives the error.
     pub(crate) fn begin(
         &self,
         path: &str,
@@ -86,9 +86,9 @@ impl OpenedFiles {
         slots.insert(path.to_owned(), Slot::new(MAX_AGE_IN_ADVANCE, Opening::Pending(receive, is_taken)));
     }
 
-    /// Returns the file at a path, if it was opened recently or is being opened. Returns `None` in
-    /// other cases, including when the opening still waits for a permit. The caller must then open
-    /// the file.
+    /// Returns the file at a path, if it was opened recently or is being opened. Otherwise, returns
+    /// `None`, even if the opening is still waiting for a permit. The caller must then open the
+    /// file.
     pub(crate) fn take(&self, path: &str, cancelled: &Cancelled) -> Result<Found> {
         let slot = self.slots().remove(path);
         let receive = match slot.map(|slot| slot.file) {

@@ -95,8 +95,8 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// Creates an empty set of pages with a memory budget of `budget` bytes. A single fetch has at
-    /// most `block` bytes.
+    /// Creates an empty set of pages with a memory budget of `budget` bytes. A single fetch is at
+    /// most `block` bytes long.
     pub(crate) fn new(budget: u64, block: u64) -> Self {
         Self {
             files: HashMap::new(),

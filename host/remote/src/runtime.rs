@@ -89,7 +89,7 @@ impl Engine {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Removes a file that will not be read again from the cache.
+    /// Removes from the cache a file that will not be read again.
     pub(crate) fn forget(&self, file: u64) {
         let known = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, process)) = known.as_ref().filter(|(of, _)| *of == std::process::id()) {
@@ -113,8 +113,8 @@ impl Engine {
         });
     }
 
-    /// Runs `work` on the transfer thread and waits for its end, even if the user cancels the run.
-    /// Use this function for work that must not be interrupted and that always ends.
+    /// Runs `work` on the transfer thread and waits until it ends, even if the user cancels the
+    /// run. Use this function for work that must not be interrupted and that always ends.
     pub(crate) fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -124,7 +124,7 @@ impl Engine {
         receive.recv().map_err(|_| Error::io("the transfer thread has ended"))
     }
 
-    /// Runs `work` on the transfer thread and waits for its end. If the user cancels the run,
+    /// Runs `work` on the transfer thread and waits until it ends. If the user cancels the run,
     /// aborts the work.
     pub(crate) fn wait<T: Send + 'static>(
         &self,

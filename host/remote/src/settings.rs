@@ -219,7 +219,7 @@ impl Settings {
         self.variable("HOME").map(PathBuf::from)
     }
 
-    /// Returns all secret values, which must be removed from messages of servers.
+    /// Returns all secret values, which must be removed from servers' messages.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         let is_secret = |key: &str| ROWS.iter().any(|row| row.0 == key && row.1 == Kind::Secret);
         let said = self.values.iter().filter(|((_, key), _)| is_secret(key)).map(|(_, value)| value);

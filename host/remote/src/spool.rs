@@ -71,7 +71,7 @@ impl Spool {
     ) -> Result<(File, u64), Fault> {
         let over = || {
             let error = Error::limit(
-                "the file is longer than the setting spool allows, and its server has no range requests",
+                "the file is longer than the setting spool allows, and its server does not support range requests",
             );
             Fault::permanent(error.file(name).expected(format!("at most {} bytes", self.most)))
         };
@@ -114,7 +114,7 @@ impl SpooledFile {
     pub(crate) fn note(&self, settings: &Settings) -> String {
         let (name, len, folder) = (&self.name, self.stamp.len, Spool::new(settings).folder);
         format!(
-            "the server of {name} has no range requests: all {len} bytes were read into a temporary file in {}",
+            "the server of {name} does not support range requests: all {len} bytes were read into a temporary file in {}",
             folder.display()
         )
     }

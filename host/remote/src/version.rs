@@ -24,7 +24,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Reads the version in a response about a file of `len` bytes.
+    /// Reads the version from a response about a file of `len` bytes.
     pub(crate) fn of(response: &ClientResponse, len: u64) -> Self {
         let owned = |name| response.text(name).map(|text: &str| text.trim().to_owned());
         Self { len, etag: owned("etag"), modified: owned("last-modified"), generation: None }
@@ -107,7 +107,7 @@ pub(crate) fn content_range(response: &ClientResponse) -> Option<(Range<u64>, Op
     Some((start..last.checked_add(1)?, len.trim().parse().ok()))
 }
 
-/// Returns the length of the file that a response to an unsatisfiable range request states (`bytes
+/// Returns the file length that the response to an unsatisfiable range request contains (`bytes
 /// */LENGTH`).
 pub(crate) fn unsatisfied_len(response: &ClientResponse) -> Option<u64> {
     response.text("content-range")?.trim().strip_prefix("bytes")?.trim().strip_prefix("*/")?.parse().ok()
@@ -165,7 +165,7 @@ pub(crate) async fn range_of(
     }
 }
 
-/// Converts a response to a fault. The response is an error that is not a temporary failure.
+/// Converts an error response to a fault. The response is not a temporary failure.
 pub(crate) async fn refusal(client: &Client, response: ClientResponse, name: &str) -> Fault {
     let status = response.status.as_u16();
     let had_query = response.url.query().is_some();

@@ -87,7 +87,7 @@ pub struct Problem {
     pub subject: Subject,
     /// The name of the file, tensor or column that has the problem.
     pub name: String,
-    /// The problem, in words that continue a sentence after the subject and the name.
+    /// The problem, worded to follow the subject and the name in a sentence.
     pub what: &'static str,
     /// The value in the receipt.
     pub expected: Option<String>,
@@ -132,7 +132,7 @@ impl Problem {
 
     /// Adds the value in the receipt and the value that was found.
     #[must_use]
-    #[expect(clippy::needless_pass_by_value, reason = "callers pass numbers and texts")]
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass numbers and strings")]
     pub fn differs(mut self, expected: impl ToString, found: impl ToString) -> Self {
         self.expected = Some(expected.to_string());
         self.found = Some(found.to_string());

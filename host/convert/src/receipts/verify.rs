@@ -34,7 +34,7 @@ use tensorferry_tensors::content::{self, Algorithm, digests};
 use tensorferry_tensors::logical::Logical;
 use tensorferry_tensors::stored::Stored;
 
-/// The depth of a check of an output.
+/// How thoroughly an output is checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VerifyOptions {
     /// Whether to check only the output's files, without reading the tensors.

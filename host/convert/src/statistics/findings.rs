@@ -11,8 +11,9 @@ use tensorferry_tensors::statistics::{Number, Numbers, Statistics, StatisticsKin
 /// Maximum share of zero rows that is not reported. A small share of zero rows may be padding, for
 /// example of a vocabulary.
 const MAX_DEAD_ROWS: f64 = 0.01;
-/// Maximum share of F8 values that are the largest number of the dtype. A few such values are
-/// normal, because scales are chosen so that the largest weight becomes that number.
+/// Maximum share of F8 values that equal the largest number of the dtype and are not reported. A
+/// few such values are normal, because scales are chosen so that the largest weight becomes that
+/// number.
 const MAX_SATURATED_F8: f64 = 0.001;
 /// Maximum share of subnormals that is not reported. Weights around zero contain some subnormals by
 /// chance. F16 weights contain more, because the smallest normal number of F16 is 6e-5.
@@ -37,7 +38,7 @@ pub enum FindingKind {
     Dead,
     /// Several tensors are equal but stored separately.
     Equal,
-    /// Many numbers of a tensor are so small that they have lost digits.
+    /// Many numbers of a tensor are so small that they have lost precision.
     Subnormal,
 }
 
@@ -176,10 +177,10 @@ fn of_tensor(dtype: Dtype, shape: &[u64], numbers: &Numbers) -> Vec<(FindingKind
         return found;
     }
     if zeros == count {
-        found.push((FindingKind::AllZero, format!("all of {count} values are zero")));
+        found.push((FindingKind::AllZero, format!("all {count} values are zero")));
     } else if shape.len() > 1 && finite == count && count > 1 && numbers.min == numbers.max {
         let value = numbers.min.map_or(0.0, Number::as_f64);
-        found.push((FindingKind::Dead, format!("all of {count} values are {value}")));
+        found.push((FindingKind::Dead, format!("all {count} values are {value}")));
     } else if let (Some(of_zeros @ 2..), [rows, ..]) = (numbers.zero_rows, shape)
         && of_zeros as f64 > *rows as f64 * MAX_DEAD_ROWS
     {
@@ -238,7 +239,7 @@ fn equal(logical: &Logical<'_>, ids: &[TensorId], tensors: &[TensorStatistics]) 
     groups.sort_unstable();
     let finding = |ids: Vec<TensorId>| {
         let tensors: Vec<String> = ids.iter().map(|id| logical.tensor(*id).name.to_owned()).collect();
-        let what = format!("{} tensors have the same {} bytes each", ids.len(), logical.tensor(ids[0]).bytes);
+        let what = format!("{} tensors contain the same {} bytes", ids.len(), logical.tensor(ids[0]).bytes);
         Finding { kind: FindingKind::Equal, tensors, what }
     };
     Ok(groups.into_iter().map(finding).collect())

@@ -16,7 +16,8 @@ pub const MAX_BYTES: u64 = 16 << 20;
 pub enum Edit {
     /// No edit is needed: the configuration names no dtype, or the dtype is correct.
     None,
-    /// The configuration has a new text. The second string describes the change.
+    /// The configuration must be edited. The first string is its new text, and the second describes
+    /// the change.
     Text(String, String),
     /// The dtype is no longer correct, and no single dtype would be correct. The string describes
     /// the entry.
@@ -60,7 +61,7 @@ fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
     tensor.storages().any(casts)
 }
 
-/// Keys that name the dtype of the weights.
+/// Keys whose value is the dtype of the weights.
 const KEYS: [&str; 2] = ["dtype", "torch_dtype"];
 
 /// Returns whether one of the keys occurs twice, so that it is unclear which entry applies.

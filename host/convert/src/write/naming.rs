@@ -20,15 +20,15 @@ pub(crate) fn target_of(model: &InputModel<'_>, target: &OutputTarget<'_>) -> Ta
     kept.map_or_else(|| target.target.clone(), Target::File)
 }
 
-/// Returns the start and the ending of a format's usual file name. The start and the ending are
-/// from the first pattern of the form `NAME*ENDING`.
+/// Returns the prefix and the ending of a format's usual file name. Both are from the first pattern
+/// of the form `NAME*ENDING`.
 fn usual_name(description: &Description) -> Option<(&str, &str)> {
     let parts = description.members.iter().filter_map(|pattern| pattern.split_once('*'));
     parts.into_iter().find(|(name, ending)| !name.is_empty() && ending.starts_with('.'))
 }
 
-/// Returns the common start of the names of a model's files, or `None` if this start is the
-/// format's usual name.
+/// Returns the common prefix of a model's file names, or `None` if this prefix is the format's
+/// usual name.
 fn stem(names: &[&str], description: &Description) -> Option<String> {
     let (usual, ending) = usual_name(description)?;
     let mut stems = names.iter().filter_map(|name| strip_suffix(name, ending));

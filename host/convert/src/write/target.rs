@@ -11,10 +11,10 @@ use tensorferry_sdk::file_name::has_suffix;
 use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
 use tensorferry_tensors::stored::Spill;
 
-/// A file ending that several machine-learning formats use. This ending never determines the
+/// A file name ending that several machine-learning formats use. This ending never determines the
 /// format, regardless of the installed plugins.
 const AMBIGUOUS: &str = ".pb";
-/// File endings that are also common for formats without their own file names.
+/// File name endings that are also common for formats without their own file names.
 const SHARED_ENDINGS: [&str; 2] = [".bin", ".ckpt"];
 
 /// The format and location of the output.
@@ -138,8 +138,7 @@ fn only_writer<'a>(writers: &[&'a RegisteredFormat]) -> Option<&'a RegisteredFor
     }
 }
 
-/// Returns whether the ending of `name` determines the format. Only one writer declares this
-/// ending.
+/// Returns whether the ending of `name`, which only one writer declares, determines the format.
 fn determines_format(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
     let ends = |suffix: &str| has_suffix(name, suffix);
     let is_loose = || SHARED_ENDINGS.into_iter().any(ends) && has_any_name();

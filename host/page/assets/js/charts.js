@@ -29,7 +29,7 @@ function lengths(spread, label) {
   return box;
 }
 
-/** A text on a bar that fills this share of the line. */
+/** Text on a bar that fills this share of the line. */
 function bar(text, share) {
   const fill = el("span", { class: "fill" });
   fill.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;

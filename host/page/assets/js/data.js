@@ -4,7 +4,7 @@
 
 const page = JSON.parse(document.getElementById("data").textContent);
 
-/** Creates an element with the properties in `options`, and with children that are elements or texts. */
+/** Creates an element with the properties in `options`, and with children that are elements or strings. */
 function el(tag, options = {}, ...children) {
   const made = document.createElement(tag);
   for (const [key, value] of Object.entries(options)) {
@@ -30,12 +30,12 @@ function svg(tag, attributes = {}, ...children) {
 // disguise text.
 const STEERS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** Returns a text with such characters escaped. */
+/** Returns a value as text, with such characters escaped. */
 function shown(value) {
   return String(value).replace(STEERS, (found) => "\\u{" + found.codePointAt(0).toString(16) + "}");
 }
 
-/** Parses a number of the document. Numbers that JSON cannot represent are strings. */
+/** Parses a number from the document. Numbers that JSON cannot represent are strings. */
 function number(value) {
   if (typeof value === "number") return value;
   if (value === "inf") return Infinity;
@@ -54,7 +54,7 @@ function short(value) {
   return size !== 0 && (size < 1e-4 || size >= 1e6) ? it.toExponential(3) : String(Number(it.toPrecision(5)));
 }
 
-/** Formats an integer with its digits in groups. */
+/** Formats an integer with grouped digits. */
 function whole(value) {
   return typeof value === "string" ? value : value.toLocaleString("en-US");
 }
@@ -72,7 +72,7 @@ function scaled(value, units, least) {
 const bytes = (value) => scaled(value, ["B", "kB", "MB", "GB", "TB", "PB", "EB"], " B");
 const amount = (value) => scaled(value, ["", "K", "M", "B", "T", "Q"], "").replace(" ", "");
 
-/** The tensors of the document, stored by columns. A name is a prefix of the previous name and a rest. */
+/** The tensors of the document, stored by columns. A name is stored as the length of the prefix that it shares with the previous name, and the rest. */
 class Tensors {
   constructor(model) {
     const stored = model.tensors;

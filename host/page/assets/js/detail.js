@@ -91,7 +91,7 @@ class Detail {
   }
 }
 
-/** Converts statistics to facts. Counts of zero are left out, except for zeros. */
+/** Converts statistics to key-value pairs. Counts that are 0 are left out, except for the count of zeros. */
 function numbersOf(stats) {
   const count = (value) => (value ? `${whole(value)} (${((value / stats.count) * 100).toPrecision(3)} %)` : null);
   return [

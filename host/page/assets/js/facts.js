@@ -1,4 +1,4 @@
-// Elements that several pages share: lists of facts, losses, and JSON trees.
+// Elements that several pages share: lists of key-value pairs, losses, and JSON trees.
 
 function card(title, ...children) {
   const id = `card-${card.made++}`;
@@ -6,7 +6,7 @@ function card(title, ...children) {
 }
 card.made = 0;
 
-/** A list of pairs: a key, and a text or element. Pairs without a value are left out. */
+/** A list of pairs, each of which is a key and a string or element. Pairs without a value are left out. */
 function facts(pairs) {
   const list = el("dl", { class: "facts" });
   for (const [key, value] of pairs) {
@@ -56,7 +56,7 @@ function jsonTree(key, value) {
   return details;
 }
 
-/** A table. Cells are texts or elements. `numbers` has the indexes of the columns with numbers. */
+/** A table. Cells are strings or elements. `numbers` contains the indexes of the numeric columns. */
 function table(label, heads, rows, numbers = []) {
   const kind = (at) => (numbers.includes(at) ? "number" : null);
   return el("div", { class: heads.length > 3 ? "scroll wide" : "scroll", tabindex: "0", role: "group", "aria-label": label },

@@ -1,5 +1,5 @@
 // Means and standard deviations by layer, with one line for each kind of parameter. Names that
-// differ only in the layer number are of one kind.
+// differ only in the layer number belong to one kind.
 
 const MOST_KINDS = 60;
 

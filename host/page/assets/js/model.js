@@ -32,7 +32,7 @@ function showModel(place, choice) {
   tree.list.draw();
 }
 
-/** A label for each dtype with its amount: the legend of the treemap. */
+/** The legend of the treemap: a label for each dtype with its amount. */
 function dtypes(model) {
   const known = new Map(model.dtype_sizes.map((one) => [one.dtype, one]));
   return el("ul", { class: "chips", "aria-label": "Dtypes" }, ...model.dtypes.slice(0, 12).map((dtype, at) => {
@@ -58,7 +58,7 @@ function findingsCard(model, tensors, go) {
   }));
 }
 
-/** Cards with everything besides the tensors. */
+/** Cards with everything except the tensors. */
 function aboutCards(model) {
   const cards = [];
   if (model.facts.length) cards.push(card("Model", facts(model.facts)));

@@ -28,11 +28,11 @@ class Module {
 // Maximum depth of the tree; names can have thousands of dots.
 const MOST_LEVELS = 40;
 
-/** Returns the tree of all tensors, or only of those in `wanted`. Keys keep their separator, so joined keys are the name. */
+/** Returns the tree of all tensors, or only of those in `wanted`. Keys keep their separators, so joining the keys yields the name. */
 function modules(tensors, wanted = null) {
   const root = new Module("", null);
   const count = wanted ? wanted.length : tensors.count;
-  // The path to the previous tensor as modules, the ends of their keys in its name, and that name.
+  // The modules on the path to the previous tensor, the end of each key in its name, and that name.
   // Consecutive tensors are mostly in the same module.
   let [way, ends, last] = [[root], [0], ""];
   for (let place = 0; place < count; place++) {
@@ -68,7 +68,7 @@ function modules(tensors, wanted = null) {
   return root;
 }
 
-/** Sorts layers by number, because a file may have them in the order of their digits. */
+/** Sorts layers by number, because a file may list them in lexicographic order (1, 10, 2). */
 function inOrder(node) {
   if (!node.children) return;
   const all = [...node.children];

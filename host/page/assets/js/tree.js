@@ -53,7 +53,7 @@ class Tree {
   /** Opens everything below, or only a single first module. */
   open(node, isSmall, isAll) {
     if (!node.children) return;
-    // A chain of modules is one line, which is open if its last module is.
+    // A chain of modules is one line, which is open if its last module is open.
     unchained(node)[1].isOpen = isSmall || isAll || this.root.children.size === 1;
     if (isSmall || isAll) for (const child of node.list) this.open(child, isSmall, isAll);
   }

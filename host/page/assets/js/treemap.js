@@ -1,7 +1,7 @@
 // A treemap: modules are boxes, sized by their number of parameters, in the color of their most
 // common dtype. A click or Enter opens a module, and the names above the map lead back.
 
-// Maximum number of boxes in the map, and of one module.
+// Maximum number of boxes in the map, and in one module.
 const MOST_BOXES = 600;
 const MOST_CHILDREN = 300;
 
@@ -39,7 +39,7 @@ class Treemap {
     if (isFocused) this.box.querySelector("button")?.focus();
   }
 
-  /** Returns the size of a module: its number of elements, or its bytes if the model has only strings and the like. */
+  /** Returns the size of a module: its number of elements, or its bytes if the model contains only strings and similar data. */
   size(node) {
     return this.root.elements > 0 ? node.elements : node.bytes;
   }
@@ -68,7 +68,7 @@ class Treemap {
     this.box.querySelector("button:not(:disabled)")?.setAttribute("tabindex", "0");
   }
 
-  /** Returns the children of a module, largest first. Those too small for this many pixels are merged. */
+  /** Returns the children of a module, largest first. Children that are too small for this many pixels are merged. */
   boxes(node, pixels) {
     const all = node.list.map((child) => ({ node: child, size: this.size(child) })).filter((box) => box.size > 0);
     all.sort((a, b) => b.size - a.size);

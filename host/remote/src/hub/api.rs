@@ -21,7 +21,8 @@ pub(super) struct Api {
     revision: String,
 }
 
-/// Maximum size of an API response in bytes. A response with a thousand entries has about 300 KB.
+/// Maximum size of an API response in bytes. A response with a thousand entries is about 300 KB
+/// long.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
 /// Maximum number of entries in a tree.
@@ -38,7 +39,7 @@ impl Api {
         let token = login::token(settings).map(|token| {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
             let mut value =
-                value.map_err(|_| Error::usage("hf-token has characters that an HTTP header cannot hold"))?;
+                value.map_err(|_| Error::usage("hf-token contains characters that are not allowed in an HTTP header"))?;
             value.set_sensitive(true);
             Ok::<_, Error>(value)
         });
@@ -108,7 +109,7 @@ impl Api {
         let body =
             response.body.all(MAX_RESPONSE_BYTES).await.map_err(|fault| fault.of(&shown(&request.url)))?;
         let json = serde_json::from_slice(&body).map_err(|_| {
-            Fault::permanent(Error::io("the response of the Hub is not JSON").file(shown(&request.url)))
+            Fault::permanent(Error::io("the Hub's response is not JSON").file(shown(&request.url)))
         })?;
         Ok((json, next))
     }
@@ -166,7 +167,7 @@ impl Api {
 
     fn unclear(&self, what: &str) -> Fault {
         Fault::permanent(
-            Error::io(format!("the response of the Hub is not {what}")).file(self.address.url("")),
+            Error::io(format!("the Hub's response is not {what}")).file(self.address.url("")),
         )
     }
 

@@ -28,7 +28,7 @@ use std::time::Duration;
 use tensorferry_sdk::Error;
 
 /// Maximum size in bytes of a response that is not a range of an object. A list of 5,000 names of 1
-/// KiB has about 10 MB.
+/// KiB is about 10 MB long.
 const MAX_LIST_BYTES: usize = 32 << 20;
 
 /// Time limit for a request that asks the machine's metadata address for credentials.
@@ -138,8 +138,7 @@ async fn send(
     }
     if !is_range || request.method == Method::HEAD {
         if is_list {
-            // The function changes the text of the list below, so the original length would be
-            // wrong.
+            // The text of the list is changed below, so the original length would be wrong.
             response.headers.remove(header::CONTENT_LENGTH);
             let head = response_head(&response);
             let text = response.body.all(MAX_LIST_BYTES).await?;

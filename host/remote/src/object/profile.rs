@@ -129,7 +129,7 @@ impl ProfileCredentials {
             return Ok(Arc::clone(keys));
         }
         let (engine, name) = (Arc::clone(&self.engine), self.name.clone());
-        // Even if no caller is waiting any more, the task continues and holds the lock until it
+        // Even if no caller is waiting any longer, the task continues and holds the lock until it
         // ends.
         let found = tokio::task::spawn_blocking(move || {
             let begun = Instant::now();

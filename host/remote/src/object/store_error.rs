@@ -84,7 +84,7 @@ impl StoreError {
         self.status
     }
 
-    /// Returns whether the error means that the bucket is missing, and not the object.
+    /// Returns whether the error means that the bucket, rather than the object, is missing.
     pub(super) fn is_of_bucket(&self) -> bool {
         ["NoSuchBucket", "ContainerNotFound"].contains(&self.code.as_str())
     }

@@ -1,4 +1,4 @@
-//! Tests reads from faulty servers, and of files that change.
+//! Tests reads from faulty servers, and reads of files that change.
 
 use super::{open, read, read_whole, remotes};
 use crate::testing::server::{BodyMode, Reply, Server, pattern};
@@ -121,7 +121,7 @@ fn what_is_busy_is_asked_again_and_not_for_ever() {
     let server = Server::start(|_| Reply::new(429, "").with("Retry-After", 3600));
     let started = Instant::now();
     let error = open(&remotes(&[]), &server.url("a")).err().unwrap();
-    assert!(error.to_string().contains("asks to wait 3600 s, retry-time is 5 s"), "{error}");
+    assert!(error.to_string().contains("asks to wait 3600 s, but retry-time is 5 s"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(1));
 }
 

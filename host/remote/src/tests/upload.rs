@@ -11,7 +11,7 @@ use tensorferry_core::context::remote::{Condition, NewObject, RemotePlace, Remot
 use tensorferry_sdk::{ErrorKind, Result};
 
 const MIB: usize = 1 << 20;
-/// With this memory budget, each part has 5 MiB.
+/// With this memory budget, each part is 5 MiB long.
 const MEMORY: u64 = 20 << 20;
 
 fn of(server: &Server, pairs: &[&str]) -> Remotes {
@@ -312,7 +312,7 @@ fn google_s_store_knows_conditions_for_small_objects_alone() {
 fn uploads_of_dead_runs_are_ended_by_their_age() {
     let (server, stored) = start(|_, _| None);
     let place = bucket(&server);
-    // Simulates an upload of a killed process.
+    // Simulates the upload of a killed process.
     std::mem::forget(begin(&place, "dir/a&b", &pattern(11 * MIB)).unwrap());
     std::mem::forget(begin(&place, "other", &pattern(11 * MIB)).unwrap());
     let old = Duration::from_secs(3600);

@@ -88,7 +88,7 @@ fn objects_are_written_to_moto() {
     let remotes = remotes(64 << 20, &[&endpoint, "access-key=key", "secret-key=secret", "retries=2"]);
     let (place, _) = remotes.place("s3://bucket").unwrap().unwrap();
     assert!(place.end_uploads("", Duration::ZERO).unwrap().is_empty());
-    // Simulates an upload of a killed process.
+    // Simulates the upload of a killed process.
     std::mem::forget(sent(&place, "dir/left", &pattern(40 << 20)).unwrap());
     // moto reports 2010 as the date of each upload.
     let ages = Duration::from_secs(100 * 365 * 86_400);

@@ -39,7 +39,7 @@ struct Begun {
     parts: BTreeMap<usize, Arc<Vec<u8>>>,
 }
 
-/// Starts a store with an empty bucket. If `err` returns a reply, that reply is sent.
+/// Starts a store with an empty bucket. If `err` returns a reply, that reply is sent instead.
 pub(crate) fn start(
     err: impl Fn(&Request, &Bucket) -> Option<Reply> + Send + Sync + 'static,
 ) -> (Server, Arc<Bucket>) {

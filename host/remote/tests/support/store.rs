@@ -11,7 +11,7 @@ pub(crate) type Objects = BTreeMap<String, Vec<u8>>;
 
 pub(crate) const WRITTEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
-/// Starts a store. If `err` returns a reply, that reply is sent.
+/// Starts a store. If `err` returns a reply, that reply is sent instead.
 pub(crate) fn start(
     objects: Objects,
     err: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static,

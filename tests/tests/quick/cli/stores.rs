@@ -170,13 +170,13 @@ fn a_server_without_ranges_is_named_and_where_its_file_is_kept() {
     let (ferry, url) = (Ferry::new(), server.url("m.safetensors"));
     let spool = ferry.at("spool");
     std::fs::create_dir(&spool).unwrap();
-    let note = format!("the server of {url} has no range requests: all {len} bytes were read into");
+    let note = format!("the server of {url} does not support range requests: all {len} bytes were read into");
     let folder = format!("spool-folder={}", spool.display());
     for words in [&["inspect", &url][..], &["convert", &url, "out.pt"]] {
         let mut command = ferry.command([words, &["--store", &folder]].concat());
         let outcome =
             run(command.current_dir(ferry.home())).expect(0).says(&[&note, spool.to_str().unwrap()]);
-        assert_eq!(outcome.said().matches("no range requests").count(), 1, "{outcome}");
+        assert_eq!(outcome.said().matches("does not support range requests").count(), 1, "{outcome}");
     }
     assert_eq!(std::fs::read_dir(&spool).unwrap().count(), 0);
 }

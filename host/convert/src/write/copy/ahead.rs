@@ -11,7 +11,7 @@ pub(super) struct ReadAhead<'a> {
     stored: &'a Stored<'a>,
     tasks: &'a CopyTasks<'a>,
     filled: &'a FilePlacements<'a>,
-    /// The number of tasks by which reads are announced ahead.
+    /// The number of tasks whose reads are announced in advance.
     distance: usize,
     /// The number of the first task whose reads have not been announced.
     next: Mutex<usize>,

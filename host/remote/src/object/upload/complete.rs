@@ -1,6 +1,6 @@
 //! Makes an uploaded object visible under its name, on the condition that no unexpected object has
-//! this name. If the response of the store is lost, this module examines the object that now has
-//! the name. That object shows whether the request succeeded.
+//! this name. If the store's response is lost, this module examines the object that now has the
+//! name. That object shows whether the request succeeded.
 
 use super::super::origin::version_of;
 use super::super::request_options::RequestOptions;
@@ -193,7 +193,7 @@ impl Completion {
         };
         let url = &sending.url;
         self.note = Some(format!(
-            "the store has no conditional multipart upload: ferry only checked just before that {url} {outcome}"
+            "the store has no conditional multipart upload, so ferry only checked beforehand that {url} {outcome}"
         ));
         self.condition = Condition::Any;
         Ok(())

@@ -91,8 +91,8 @@ impl Parts {
         self.file.as_ref().ok_or_else(|| Error::io("no file to buffer the upload"))
     }
 
-    /// Writes bytes at offset `at` of an open part. If the bytes are late bytes, they are
-    /// subtracted from the number for which the part waits.
+    /// Writes bytes at offset `at` of an open part. Late bytes are subtracted from the number of
+    /// late bytes that the part still needs.
     pub(super) fn put(&mut self, number: usize, at: u64, bytes: &[u8], is_late: bool) -> Result<()> {
         let (end, start) = (at + bytes.len() as u64, number as u64 * self.part_bytes);
         if end > self.part_len(number) {
