@@ -78,7 +78,7 @@ fn read_one<'a>(
 }
 
 /// Reads the models of sub-folders. Skips a sub-folder if a model in a folder above it has read any
-/// of its files. Such a sub-folder is part of that model.
+/// of the sub-folder's files. Such a sub-folder is part of that model.
 fn read_below<'a>(
     context: &ConversionContext<'a>,
     root: &FileSource,

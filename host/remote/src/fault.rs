@@ -164,7 +164,11 @@ mod tests {
             let asked =
                 Fault { remedy: Remedy::Retry(Some(Duration::from_secs(60))), ..Fault::transient("busy") };
             let end = retry_limits.wait(asked).await.unwrap_err();
-            assert!(end.error.to_string().contains("asks to wait 60 s, but retry-time is 5 s"), "{}", end.error);
+            assert!(
+                end.error.to_string().contains("asks to wait 60 s, but retry-time is 5 s"),
+                "{}",
+                end.error
+            );
         });
     }
 }

@@ -144,8 +144,9 @@ fn headers(engine: &Engine, url: &Url) -> Result<HeaderMap> {
     };
     if let Some(authorization) = authorization {
         let value = HeaderValue::from_str(authorization.expose());
-        let mut value =
-            value.map_err(|_| Error::usage("http-token contains characters that are not allowed in an HTTP header"))?;
+        let mut value = value.map_err(|_| {
+            Error::usage("http-token contains characters that are not allowed in an HTTP header")
+        })?;
         value.set_sensitive(true);
         headers.insert(header::AUTHORIZATION, value);
     }

@@ -1,4 +1,4 @@
-//! Loading of plugins: finds libraries, decides which may be opened, inspects each, and selects the
+//! Loads plugins: finds libraries, decides which may be opened, inspects each, and selects the
 //! formats to use.
 //!
 //! - A library is opened when one of its formats is used (`lazy.rs`). Until then, its descriptions

@@ -133,8 +133,8 @@ impl ScanProcess {
         Some((found, None))
     }
 
-    /// Returns the refusal for a process that closed its pipe, which describes how the process
-    /// ended. A library may close the pipe without ending the process.
+    /// Returns the refusal for a process that closed its pipe. The refusal describes how the
+    /// process ended. A library may close the pipe without ending the process.
     fn ended(&mut self, time: Duration) -> Refusal {
         let start = Instant::now();
         while start.elapsed() < time {

@@ -4,8 +4,8 @@
 //!
 //! A folder that others may write to is safe if it is sticky and does not directly contain the
 //! library. The folder next to `ferry` is safe, because the program trusts that folder like itself.
-//! A file below that folder is safe if only users who may write to the folder may also write to the
-//! file.
+//! A file below that folder is safe if every user who may write to the file may also write to the
+//! folder.
 //!
 //! Plugins come only from named folders, not from a search path like `LD_LIBRARY_PATH`.
 

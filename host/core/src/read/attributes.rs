@@ -53,7 +53,8 @@ pub fn fold(catalog: &mut Catalog) -> bool {
 }
 
 /// Moves the attributes out of the metadata, and turns the flat list into a tree with these
-/// attributes. If the metadata under this key is not an attribute list, it remains unchanged.
+/// attributes. If the entry `ferry.attributes` is not an attribute list, the metadata remains
+/// unchanged.
 pub fn unfold(catalog: Catalog) -> Result<Catalog> {
     let found = catalog.metadata().get(KEY).and_then(|value| from_json(value.as_text()?));
     let (Some(Attributed { class, attributes }), None) = (found, catalog.tree().root()) else {

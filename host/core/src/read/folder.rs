@@ -267,7 +267,9 @@ impl InputFolder {
                 let file = regular_file::open(&path).map_err(|e| match e.kind() {
                     NotFound => Error::malformed("no such file").file(name),
                     InvalidInput => Error::malformed("not a regular file").file(name),
-                    _ if is_loop(&e) => Error::malformed("a symbolic link in a cycle").file(name),
+                    _ if is_loop(&e) => {
+                        Error::malformed("a symbolic link that is part of a cycle").file(name)
+                    }
                     _ => Error::from(e).file(name),
                 })?;
                 if !links.admit_file(&path, &file) {

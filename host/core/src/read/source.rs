@@ -1,7 +1,7 @@
 //! A source is the file or folder that the user named, together with the files next to it. Files
 //! are opened by relative name, stamped when they are first opened, and read by position.
 //!
-//! Opened files are checked for changes again before the commit, and before an error of a reader is
+//! Opened files are checked for changes again before the commit, and before a reader's error is
 //! reported (`FileSource::attribute_error`). If a file has changed, the change is reported instead
 //! of the reader's error. The folder of a named file is listed only if a format requests other
 //! files in it.
@@ -147,7 +147,8 @@ impl FileSource {
             Ok(_) => Some(EntryKind::File),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) if is_loop(&error) => {
-                return Err(Error::malformed("a symbolic link in a cycle").file(input.display().to_string()));
+                return Err(Error::malformed("a symbolic link that is part of a cycle")
+                    .file(input.display().to_string()));
             }
             Err(error) => return Err(Error::from(error).file(input.display().to_string())),
         };

@@ -1,9 +1,9 @@
 //! Commits a set file by file: data files first, indexes last.
 //!
-//! If data files of an older set have the same names, the old index is removed before the first
-//! data file is replaced. A reader that opens the set by its index therefore finds the old set, no
-//! set, or the new set. All steps are in the commit record, and each step can be repeated: recovery
-//! also calls [`finish`].
+//! If data files of an older set have the same names as new ones, the old index is removed before
+//! the first data file is replaced. A reader that opens the set by its index therefore finds the
+//! old set, no set, or the new set. All steps are in the commit record, and each step can be
+//! repeated: recovery also calls [`finish`].
 
 use super::record::{Set, SetFile, StaleFile};
 use crate::beneath::Place;

@@ -20,7 +20,7 @@ pub fn in_folder(folder: &Path) -> PathBuf {
     folder.join(format!("{PREFIX}{}", rustix::process::geteuid().as_raw()))
 }
 
-/// Returns the name of the user's empty file that a commit renames into the output's folders to
+/// Returns the name of the empty file that the user's commits rename into the output's folders, to
 /// test whether the rename works. If a run is killed, the file remains until the next test replaces
 /// it or the run's stage is removed.
 pub fn probe() -> String {

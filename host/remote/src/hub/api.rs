@@ -38,8 +38,9 @@ impl Api {
         }
         let token = login::token(settings).map(|token| {
             let value = HeaderValue::from_str(&format!("Bearer {}", token.expose()));
-            let mut value =
-                value.map_err(|_| Error::usage("hf-token contains characters that are not allowed in an HTTP header"))?;
+            let mut value = value.map_err(|_| {
+                Error::usage("hf-token contains characters that are not allowed in an HTTP header")
+            })?;
             value.set_sensitive(true);
             Ok::<_, Error>(value)
         });
@@ -166,9 +167,7 @@ impl Api {
     }
 
     fn unclear(&self, what: &str) -> Fault {
-        Fault::permanent(
-            Error::io(format!("the Hub's response is not {what}")).file(self.address.url("")),
-        )
+        Fault::permanent(Error::io(format!("the Hub's response is not {what}")).file(self.address.url("")))
     }
 
     /// Converts an error response of the Hub to a fault.
