@@ -84,7 +84,8 @@ pub fn compare(
     );
     let mut differences = diff(&of_a, &of_b, request.tolerance)?;
     // A format that cannot store attributes or metadata loses or changes them. The conversion has
-    // already reported this, so they are compared only if both formats can store them.
+    // already reported this, so attributes and metadata are compared only if both formats can store
+    // them.
     let keep =
         |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
     if keep(Capabilities::ATTRIBUTES) {

@@ -275,8 +275,8 @@ impl<'a> ModelExports<'a> {
 
     /// Returns whether a file is a companion of the folder's model. The file's name must match at
     /// least one format, and all matching formats must accompany a model of a different format. The
-    /// name must not be a name of the output's format. `is_wanted` determines whether a companion
-    /// is copied.
+    /// name must not be one that the output's format uses. `is_wanted` determines whether a
+    /// companion is copied.
     fn is_export(&mut self, file: &str, is_wanted: bool) -> bool {
         let target = &self.context.target.format.description;
         let ids: Vec<&str> = self.weights.built_in(file).collect();

@@ -59,7 +59,7 @@ pub fn parse(texts: &[String], others: &dyn OtherSteps) -> Result<Vec<AnyStep>> 
 }
 
 /// Creates a step from a spec. If the spec names a recipe, creates the steps of the recipe. `depth`
-/// is the number of recipes in which the spec is nested.
+/// is the number of recipes that enclose the spec.
 fn make(spec: &Spec, others: &dyn OtherSteps, depth: usize) -> Result<Vec<AnyStep>> {
     let on_tensors = TENSOR_KINDS.iter().find_map(|kind| kind.action(spec));
     let action = on_tensors.map(|action| action.map(StepAction::Tensor));

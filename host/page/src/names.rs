@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 /// Returns two values for each name: the length of the prefix that it shares with the previous
-/// name, and the rest of the name. The length is in UTF-16 units, as in JavaScript.
+/// name, and the rest of the name. The length is in UTF-16 code units, as in JavaScript.
 pub fn shared_beginnings<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Value> {
     let mut values = Vec::new();
     let mut last = "";

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum number of connections at the same time. A browser opens six connections.
+/// Maximum number of concurrent connections. A browser opens six connections.
 const MAX_CONNECTIONS: usize = 32;
 /// Time limit for sending a response.
 const MAX_ANSWER_LENGTH: Duration = Duration::from_secs(60);

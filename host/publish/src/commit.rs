@@ -10,9 +10,9 @@
 //! all steps is written into the stage. With this record, the next run can finish an interrupted
 //! commit; see [`recover()`].
 //!
-//! ferry does not synchronize two runs that replace the same names at the same time. With
-//! `--force`, the last rename of each name wins. An interrupted commit is not finished if other
-//! files have since been written under its names.
+//! ferry does not synchronize concurrent runs that replace the same names. With `--force`, the last
+//! rename of each name wins. An interrupted commit is not finished if other files have since been
+//! written under its names.
 
 mod folder;
 mod record;
@@ -61,8 +61,8 @@ pub struct Committed {
 /// are relative to the destination's folder. If the output is a folder, an empty folder may already
 /// exist.
 ///
-/// Returns an error if an entry exists and `force` is off. Always returns an error if ferry does
-/// not write entries of this kind, such as a folder in place of a file.
+/// Returns an error if an entry exists and `force` is off. Returns an error even with `force` if
+/// ferry does not replace entries of this kind, such as a folder in place of a file.
 pub fn check_free<'a>(
     destination: &Destination,
     names: impl IntoIterator<Item = &'a str>,

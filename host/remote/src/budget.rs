@@ -1,6 +1,6 @@
 //! The memory budget for uploads. If there is not enough memory for a part, the writer waits until
 //! another part has been uploaded. If no upload is running, the writer would wait forever, so the
-//! part is written to a file.
+//! part is written to a file instead.
 
 use crate::cache::{CANCEL_CHECK_INTERVAL, Cancelled};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -41,8 +41,8 @@ pub(crate) struct Process {
     _stop: oneshot::Sender<()>,
 }
 
-/// Maximum number of files that are opened in advance at the same time. The first 128 KiB of each
-/// file are kept. With this limit, a hundred shards are opened in two rounds.
+/// Maximum number of files that are being opened in advance at any one time. The first 128 KiB of
+/// each file are kept. With this limit, a hundred shards are opened in two rounds.
 const MAX_OPENINGS: usize = 64;
 
 /// A permit to open a file in advance.

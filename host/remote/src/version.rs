@@ -143,7 +143,7 @@ pub(crate) async fn range_of(
             version.hold(name, &Version::of(&response, len.unwrap_or(version.len)))?;
             if found.start != range.start || found.end > range.end {
                 return Err(Fault::permanent(
-                    Error::io("the response has a different range than requested")
+                    Error::io("the response contains a different range than requested")
                         .file(name)
                         .expected(format!("bytes {}-{}", range.start, range.end - 1))
                         .found(format!("bytes {}-{}", found.start, found.end - 1)),
@@ -156,7 +156,7 @@ pub(crate) async fn range_of(
             version.hold(name, &Version::of(&response, len))?;
             // Range requests are sent only to servers that support them, so this failure is
             // temporary.
-            Err(Fault::transient("the response has the whole file instead of a range").of(name))
+            Err(Fault::transient("the response contains the whole file instead of a range").of(name))
         }
         404 | 410 => Err(Fault::changed(name, "the file", "none")),
         412 => Err(Fault::changed(name, "the version that was opened", "another version")),

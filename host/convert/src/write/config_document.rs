@@ -1,7 +1,7 @@
 //! A model folder's `config.json` as an editable document. Entries can be changed in the main
 //! object and in configurations for parts of the model (`text_config`). The text of all other
-//! values remains unchanged, so that numbers keep their digits. The document is written with the
-//! input's indentation and separators.
+//! values remains unchanged, including the exact digits of numbers. The document is written with
+//! the input's indentation and separators.
 
 use serde_json::value::RawValue;
 use std::borrow::Cow;

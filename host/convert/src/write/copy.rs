@@ -57,8 +57,8 @@ pub struct Copied {
 
 /// Copies everything in a layout into `files`, which contains one file for each file of the layout.
 /// If the output will have a receipt, `receipt` is the algorithm for the file digests. If `sync` is
-/// set, the files will be synced, so the copy starts writing them to the disk early. Returns an
-/// error for a malformed input if a storage does not match its digest.
+/// set, the files will be synced, so the copy starts writing them to the disk early. Returns a
+/// malformed-data error if a storage does not match its digest.
 pub fn copy(
     layout: &Layout,
     plan: &dyn TensorPlan,

@@ -82,7 +82,7 @@ pub fn best_match<'a>(
         [(first, a), (second, b), ..] if first == second && a.is_built_in() == b.is_built_in() => {
             let ids = format!("{} or {}", a.description.id, b.description.id);
             let error = |input| {
-                Error::usage(format!("the {input} may be {ids}")).hint("pass --from to name the format")
+                Error::usage(format!("the {input} may be {ids}")).hint("pass --from to choose the format")
             };
             Err(match source.entry() {
                 Entry::Folder => error("folder"),

@@ -227,8 +227,8 @@ impl Account {
         self.unreadable.as_ref().map(|(name, why)| (&**name, &**why))
     }
 
-    /// Checks that every entry that some format would read is readable. `is_allowed` is whether the
-    /// user allows unreadable entries, or `None` if the command has no option for them.
+    /// Checks that every entry that some format would read is readable. `is_allowed` states whether
+    /// the user allows unreadable entries, and is `None` if the command has no option for them.
     pub fn check(&self, is_allowed: Option<bool>) -> Result<()> {
         let advice = match is_allowed {
             Some(true) => return Ok(()),
@@ -267,7 +267,7 @@ impl Account {
 /// The file in which the Python library `datasets` lists the files of a saved dataset.
 pub const STATE: &str = "state.json";
 
-/// A group of entries in a folder whose names show that they belong together.
+/// A group of entries in a folder that belong together according to their names.
 pub(crate) trait EntrySet: Debug + Send + Sync {
     /// Returns whether an entry belongs to the set, or is a folder that may contain such entries.
     fn contains(&self, entry: &FolderEntry) -> bool;

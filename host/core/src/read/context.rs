@@ -133,8 +133,8 @@ impl<'a> ReadContext<'a> {
         self.additional_inputs().iter().filter(is_folder).any(|source| source.is_open(name))
     }
 
-    /// Returns the additional inputs that plugins have opened because options name them, such as a
-    /// schema.
+    /// Returns the additional inputs, such as a schema, that plugins have opened because options
+    /// name them.
     #[must_use]
     pub fn additional_inputs(&self) -> Vec<Arc<FileSource>> {
         let inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);

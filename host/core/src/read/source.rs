@@ -33,9 +33,9 @@ use tensorferry_sdk::{
     Entry, Error, ErrorKind, FileId, FileRange, Limits, Result, Source, check_name, check_range, split_ranges,
 };
 
-/// A source may keep open one `PART_OPEN`-th of the file descriptors that the process may use. The
-/// number is limited to the range `OPEN`. The least recently used files are closed, and reopened
-/// when needed.
+/// The number of files that a source keeps open is limited to the process's maximum number of
+/// descriptors, divided by `PART_OPEN` and clamped to the range `OPEN`. The least recently used
+/// files are closed, and reopened when needed.
 const PART_OPEN: u64 = 4;
 const OPEN: RangeInclusive<u64> = 64..=4096;
 

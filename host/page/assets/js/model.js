@@ -83,8 +83,8 @@ function elsewhereCard(formats) {
   const losing = formats.filter((format) => format.losses.length > 0);
   const others = formats.filter((format) => format.losses.length === 0).map((format) => format.format);
   const rows = losing.map((format) => [el("span", { class: "mono", text: format.format }), listed(format.losses, (loss) => el("span", { text: loss }), 4)]);
-  return card("What other formats cannot hold",
+  return card("What other formats cannot store",
     el("p", { class: "note", text: "According to what the formats declare. ferry convert --dry-run lists the losses of each tensor." }),
-    rows.length ? table("What other formats cannot hold", ["format", "loses"], rows) : null,
+    rows.length ? table("What other formats cannot store", ["format", "loses"], rows) : null,
     others.length ? el("p", { text: `No losses known in advance: ${others.join(", ")}.` }) : null);
 }

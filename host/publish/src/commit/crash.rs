@@ -127,9 +127,9 @@ impl Job {
             Some(_) => return,
             None => assert!(!self.atomic, "{when}: {:?}", tree(home)),
         }
-        // Between the old and the new state, the index may be missing. Otherwise, all files of the
-        // index belong to the same generation as the index. The same applies to the receipt, if it
-        // exists.
+        // Between the old and the new state, the index may be missing. Otherwise, all files that
+        // the index lists belong to the same generation as the index. The same applies to the
+        // receipt, if it exists.
         let Ok(index) = fs::read_to_string(out.join("i.json")) else { return };
         let named = if index == "old" { self.old } else { self.files };
         for name in named.iter().filter(|name| **name != RECEIPT || out.join(name).exists()) {

@@ -25,8 +25,8 @@ pub(super) struct DecodedExtent {
     storage: StorageId,
 }
 
-/// Removes the encoded storages that are written completely from the placements of all files, and
-/// returns them. Storages that are read more than once, for example by `others`, remain in the
+/// Removes from all files' placements the encoded storages that are written completely, and returns
+/// these storages. Storages that are read more than once, for example by `others`, remain in the
 /// placements, because they are decoded once and kept.
 pub(super) fn take(
     files: &mut [Vec<Placement<'_>>],

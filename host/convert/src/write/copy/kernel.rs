@@ -36,9 +36,9 @@ pub(super) struct Extent {
     from: u64,
 }
 
-/// Removes the extents that the kernel can copy from a file's placements, and returns them. Such an
-/// extent consists of unchanged bytes that no checksum needs. The source and output of the extent
-/// are on the same file system, which can share blocks or copy ranges.
+/// Removes from a file's placements the extents that the kernel can copy, and returns these
+/// extents. Such an extent consists of unchanged bytes that no checksum needs. The source and
+/// output of the extent are on the same file system, which can share blocks or copy ranges.
 pub(super) fn take(
     file: usize,
     placements: &mut Vec<Placement<'_>>,

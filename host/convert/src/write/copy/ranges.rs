@@ -38,7 +38,7 @@ struct OwnerRanges {
 impl RangeSums {
     /// Collects the storages that have a digest and that a tensor uses. Two kinds of storages are
     /// not included. Decoded storages are checked when they are decoded. Tiles are checked when a
-    /// slab reads the whole tile, because there may be millions of them.
+    /// slab reads the whole tile, because there may be millions of tiles.
     pub(super) fn of_storages<'s>(
         logical: &Logical<'_>,
         tiled: impl IntoIterator<Item = &'s Slabs<'s>>,

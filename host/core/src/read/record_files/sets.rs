@@ -1,5 +1,5 @@
-//! A set is a group of files in a folder whose names show that they belong together. A set contains
-//! the files of a split, the shards with the same name, or all remaining files.
+//! A set is a group of files in a folder that belong together according to their names. A set
+//! contains the files of a split, the shards with the same name, or all remaining files.
 
 use super::DATA;
 use super::shards::shard_of;
