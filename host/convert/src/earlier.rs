@@ -6,7 +6,7 @@
 //! The commit removes an earlier file if ferry wrote the file and the file has not changed since.
 //! Two kinds of proof are possible. The first is the file's identity, which the caller passes and
 //! which is quick to check. The second is a digest in the earlier output's receipt, which can be
-//! checked only by reading the file. Changed files are kept, and a note names them. In an object
+//! checked only by reading the file. Changed files are kept, and a note lists them. In an object
 //! store, only identities are checked, because computing a digest would download the whole object.
 
 use crate::context::ConversionContext;

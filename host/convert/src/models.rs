@@ -131,8 +131,7 @@ fn read_below<'a>(
     Ok(())
 }
 
-/// Returns whether the weights of a sub-folder are the model of the parent folder in its vendor's
-/// own layout.
+/// Returns whether a sub-folder's weights are the parent folder's model in its vendor's own layout.
 fn is_of_vendor<'n>(
     root: &FileSource,
     models: &[InputModel<'_>],

@@ -1,5 +1,5 @@
-//! Basics that all other modules use: sessions, losses, byte windows, opening files without
-//! blocking, stamps that detect changed files, and faults for tests.
+//! Basic building blocks that all other modules use: sessions, losses, byte windows, opening files
+//! without blocking, stamps that detect changed files, and faults for tests.
 
 pub mod fault;
 pub mod folder_names;

@@ -1,6 +1,6 @@
-//! Compresses lists of names. Most names have a common prefix with the previous name. For each
-//! name, a page therefore stores only the length of this prefix and the rest of the name. A page
-//! may list a hundred thousand tensors.
+//! Compresses lists of names. Most names share a prefix with the previous name. For each name, a
+//! page therefore stores only the length of this prefix and the rest of the name. A page may list a
+//! hundred thousand tensors.
 
 use serde_json::Value;
 

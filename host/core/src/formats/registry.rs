@@ -130,7 +130,8 @@ impl RegisteredFormat {
         &*self.format
     }
 
-    /// Returns a plugin error if a destructor of the plugin has misbehaved since the last call.
+    /// Returns a plugin error if one of the plugin's destructors has misbehaved since the last
+    /// call.
     pub fn check_faults(&self) -> Result<()> {
         #[cfg(feature = "dynamic")]
         if let Some(faults) = self.library.as_ref().and_then(|library| library.format.faults()) {

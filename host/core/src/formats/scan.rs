@@ -151,7 +151,7 @@ impl ScanProcess {
 impl Drop for ScanProcess {
     fn drop(&mut self) {
         // The child is killed even after the last answer, because what libraries do when the
-        // process exits is not relevant.
+        // process exits does not matter.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

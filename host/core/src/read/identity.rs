@@ -12,8 +12,8 @@ use std::os::unix::fs::MetadataExt;
 /// time, because inode numbers are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// The inode number of a local file. For a remote file, 64 bits of a digest of the tag that
-    /// identifies its content.
+    /// The inode number of a local file. For a remote file, 64 bits of the digest of its content
+    /// tag.
     pub inode: u64,
     pub len: u64,
     /// The modification time in seconds and nanoseconds.

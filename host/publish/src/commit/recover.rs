@@ -105,7 +105,7 @@ pub fn recover_by_hand(stage: &Path) -> Result<Recovered> {
     let refused = |why| Err(Error::usage(why).file(stage.display().to_string()));
     let root = std::fs::canonicalize(stage).map_err(failed("find the staging folder", stage))?;
     let Some(folder) = area::folder_of(&root).filter(|_| is_ours(&root)) else {
-        return refused("not a staging folder of ferry, or it belongs to another user");
+        return refused("not one of ferry's staging folders, or it belongs to another user");
     };
     let mut recovered = Recovered::default();
     recover_stage(&root, folder, folder, Disk::default(), &mut recovered)?;

@@ -25,7 +25,7 @@ pub(super) struct ObjectOrigin {
 /// corresponding HTTP headers.
 pub(super) fn version_of(meta: &ObjectMeta) -> Version {
     let modified = meta.last_modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string();
-    // A version that is a number is a generation of Google Cloud Storage. The versions in S3 and
+    // A numeric version is a generation number from Google Cloud Storage. The versions in S3 and
     // Azure are not plain numbers, and exist only in buckets with versioning.
     let is_number = |version: &String| version.bytes().all(|byte| byte.is_ascii_digit());
     let generation = meta.version.clone().filter(is_number);
@@ -71,8 +71,8 @@ impl Origin for ObjectOrigin {
             let pieces = found.into_stream().map(move |piece| {
                 piece.map_err(|error| {
                     let store_error = StoreError::of(&error, &client);
-                    // An error that occurs while the body is read is an error of the connection and
-                    // not of the store.
+                    // An error that occurs while the body is read is a connection error, not an
+                    // error from the store.
                     if store_error.is_transient() {
                         store_error.fault()
                     } else {

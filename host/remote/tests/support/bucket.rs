@@ -192,8 +192,7 @@ impl Bucket {
         self.numbered(key, reply.with("Last-Modified", store::WRITTEN))
     }
 
-    /// Returns an error reply if the condition of a request does not allow the object to be
-    /// written.
+    /// Returns an error reply if a request's condition does not allow the object to be written.
     fn refusal(&self, key: &str, request: &Request) -> Option<Reply> {
         let found = self.objects.lock().unwrap().contains_key(key).then(|| self.tag(key));
         let is_refused = match (request.header("if-none-match"), request.header("if-match")) {

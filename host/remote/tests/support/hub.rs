@@ -56,7 +56,7 @@ impl Hub {
         self.signature.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Replaces the content at a path, which never happens at one commit of the real Hub.
+    /// Replaces the content at a path, which never happens within a commit on the real Hub.
     pub(crate) fn replace(&self, path: &str, bytes: &[u8]) {
         self.state.files.lock().unwrap().insert(path.to_owned(), bytes.to_vec());
     }

@@ -47,7 +47,7 @@ pub(crate) fn query(request: &Request, name: &str) -> Option<String> {
     pairs.find(|(of, _)| *of == name).map(|(_, value)| decoded(value))
 }
 
-/// Returns a page of a list with two entries, or with fewer if the request limits the number.
+/// Returns a page of a list. The page has two entries, or fewer if the request limits the number.
 fn list(objects: &Objects, request: &Request) -> Reply {
     let query = |name: &str| query(request, name);
     let (prefix, delimiter) = (query("prefix").unwrap_or_default(), query("delimiter"));
