@@ -51,7 +51,7 @@ impl RemoteFolder {
         }))
     }
 
-    /// Returns the path in the store of a file in this folder.
+    /// Returns the store path of a file in this folder.
     pub(super) fn path_of(&self, name: &str) -> String {
         match (&*self.path, name) {
             ("", name) => name.to_owned(),

@@ -212,7 +212,7 @@ enum RangeChecksum {
 }
 
 /// The checksums of the parts that were added. Each new part is joined with the parts next to it.
-/// Only a few parts remain if the copy advances in a few places at the same time. A part that is
+/// If the copy advances in only a few places at a time, only a few parts remain. A part that is
 /// added twice (for two tied tensors) counts once. If such a part was cut at different positions
 /// the second time, some parts may not join, and the range is read back.
 #[derive(Default)]
