@@ -42,8 +42,8 @@ pub struct InputRequest {
     pub part: Part,
     /// The files of a dataset that are converted together. `path` is the first of these files.
     pub file_group: Option<FileGroup>,
-    /// `--companions`: globs that select the files next to the weights that are copied. If `None`,
-    /// all files are copied for an input folder, and no other files for an input file.
+    /// `--companions`: globs that select which files next to the weights are copied. If `None`, all
+    /// files are copied for an input folder, and no other files for an input file.
     pub companions: Option<Vec<String>>,
     /// Whether `--allow-empty` was passed, so that an input without tensors or records is
     /// converted.
