@@ -11,7 +11,7 @@ use tensorferry_tests::fixtures::case;
 use tensorferry_tests::{Ferry, args, guide, workspace};
 
 /// The documents, and the commands that print them. Together, the commands print every key.
-const DOCUMENTS: [(&str, &[&str]); 17] = [
+const DOCUMENTS: [(&str, &[&str]); 16] = [
     (
         "convert",
         &[
@@ -30,7 +30,6 @@ const DOCUMENTS: [(&str, &[&str]); 17] = [
     ("clean", &["clean . --json"]),
     ("plan", &["plan zoo.toml plan --json"]),
     ("run", &["run zoo.toml --json"]),
-    ("work", &["work plan --json"]),
     ("formats", &["formats --json", "formats safetensors --json"]),
     ("steps", &["steps --json"]),
     ("plugin list", &["plugin list --json"]),

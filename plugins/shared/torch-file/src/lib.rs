@@ -11,7 +11,7 @@
 //! | `tar.rs`, `tar/` | the object of a tar archive |
 //! | `described.rs` | calls that rebuild tensors, for files whose pickles do not contain them |
 //! | `pickle/` | the graph of a pickle |
-//! | `rebuild/` | [`Rebuilt`](rebuild::Rebuilt): the tensors that torch's rebuild functions would create |
+//! | `rebuild/` | [`RebuiltTensor`](rebuild::RebuiltTensor): the tensors that torch's rebuild functions would create |
 //! | `storages.rs` | [`Storages`]: views as tensors, or blocks of tensors, of a catalog |
 //! | `decoding.rs`, `decoded.rs` | reading the values that quantized and sparse tensors represent |
 //! | `lazy/` | bytes that are computed on demand |
@@ -37,7 +37,7 @@
 //!     let file = source.open(source.entry().name())?;
 //!     let object = ObjectFile::open(source, Extent::whole(source, file), context)?;
 //!     let Some(value) = object.graph().entry(object.root(), key) else { return Ok(None) };
-//!     let Some(rebuild::Rebuilt::View(view)) = rebuild::tensor(object.graph(), value)? else { return Ok(None) };
+//!     let Some(rebuild::RebuiltTensor::View(view)) = rebuild::tensor(object.graph(), value)? else { return Ok(None) };
 //!     Ok(match storages.locate(catalog, &object, &view)? {
 //!         ViewLocation::Found(location) => Some(location.blocks()),
 //!         ViewLocation::Lost(_) => None,
