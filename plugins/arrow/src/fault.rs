@@ -1,4 +1,4 @@
-//! Conversion of the Arrow libraries' errors.
+//! Converts the Arrow library's errors to ferry's errors.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ArrowError>) -> Result
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|error| match error {
             ArrowError::NotYetImplemented(why) => Error::unsupported(one_line(&why)),
-            // The file is valid, but uses a type that this Arrow library does not support.
+            // The file is valid, but uses a type that the Arrow library does not support.
             ArrowError::ParseError(why) if why.contains("not supported") || why.contains(" unsupported") => {
                 Error::unsupported(format!("unsupported column type: {}", one_line(&why)))
             }
@@ -42,8 +42,8 @@ fn text_of(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// Shortens an error message of the Arrow library to one line. The message may quote long names and
-/// values from the file.
+/// Shortens an error message from the Arrow library to one line. The message may quote long names
+/// and values from the file.
 pub(crate) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(500).collect();
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")

@@ -1,5 +1,5 @@
-//! Arrow IPC: a stream or a file of record batches, which have the same layout as in memory.
-//! Feather V2 is a different name for the file format.
+//! Arrow IPC: a stream or a file of record batches, whose layout is the same as in memory. Feather
+//! V2 is another name for the file format.
 //!
 //! ```text
 //! message   FF FF FF FF | i32 length n of the metadata | n bytes: a flatbuffer Message | its body
@@ -28,7 +28,7 @@ use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
 const MAGIC: &[u8; 6] = b"ARROW1";
-/// Magic number of Feather V1, the format of 2016, which is not Arrow IPC.
+/// Magic number of Feather V1, the format from 2016, which is not Arrow IPC.
 const FEATHER_V1: &[u8; 4] = b"FEA1";
 /// First bytes of a message that Arrow 0.15 or later wrote.
 const CONTINUATION: [u8; 4] = [0xff; 4];

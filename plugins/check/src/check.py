@@ -710,7 +710,7 @@ def main():
     parser.add_argument("paths", nargs="*", type=pathlib.Path, metavar="PATH")
     parser.add_argument("--no-sources", action="store_true", help="do not compare with the sources")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="outputs to check at a time")
-    parser.add_argument("--verbose", action="store_true", help="print a line for every output, also if it is ok")
+    parser.add_argument("--verbose", action="store_true", help="print a line for every output, even if it is ok")
     arguments = parser.parse_args()
     try:
         paths = arguments.paths or [pathlib.Path(__file__).resolve().parent / "report.json"]

@@ -86,7 +86,7 @@ pub(crate) struct ReadOptions {
     pub(crate) schema: Option<String>,
     /// Number of rows per file to infer the schema from, or `None` for all rows.
     pub(crate) infer: Option<u64>,
-    /// Texts that are read as nulls.
+    /// Strings that are read as nulls.
     pub(crate) nulls: Vec<String>,
 }
 

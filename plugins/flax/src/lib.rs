@@ -1,5 +1,5 @@
 //! Flax's msgpack files: the output of `flax.serialization.to_bytes` for a tree of arrays,
-//! `flax_model.msgpack` on the Hugging Face Hub, and `checkpoint_<step>` of `flax.training`.
+//! `flax_model.msgpack` on the Hugging Face Hub, and `checkpoint_<step>` from `flax.training`.
 //!
 //! A file contains one msgpack value, usually a map. The crate `tensorferry-flax-file` parses the
 //! value.

@@ -38,8 +38,8 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     }
 }
 
-/// Returns whether a file is named like the file of one rank that torch's
-/// `HuggingFaceStorageWriter` writes, such as `shard-00001-model-00001-of-00001.safetensors`.
+/// Returns whether a file name is one that torch's `HuggingFaceStorageWriter` gives to the file of
+/// a rank, such as `shard-00001-model-00001-of-00001.safetensors`.
 fn holds_parts(name: &str) -> bool {
     name.strip_prefix("shard-")
         .is_some_and(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with("-model-"))

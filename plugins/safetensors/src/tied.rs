@@ -33,9 +33,9 @@ pub(crate) fn restore(
 }
 
 /// Chooses the tied tensors to drop. Returns a map from each dropped tensor to the tensor that is
-/// stored instead. In each group of tied tensors, the stored tensor is the first in order of name;
-/// names that match `prefer` precede all others. If a tensor's name is already a metadata key, the
-/// tie cannot be recorded, so that tensor is not dropped.
+/// stored instead. In each group of tied tensors, the first tensor by name is stored. Names that
+/// match `prefer` precede all others. If a tensor's name is already a metadata key, the tie cannot
+/// be recorded, so that tensor is not dropped.
 pub(crate) fn dedupe(
     catalog: &dyn CatalogView,
     tensors: &[TensorId],

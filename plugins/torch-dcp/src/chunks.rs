@@ -102,7 +102,7 @@ impl Files<'_, '_> {
         let object = self.open(stored)?;
         self.calls.add(&stored.file, &object);
         let rebuilt = rebuild::tensor(object.graph(), object.root())?;
-        let rebuilt = rebuilt.ok_or_else(|| Error::malformed("a chunk holds no tensor"))?;
+        let rebuilt = rebuilt.ok_or_else(|| Error::malformed("a chunk does not contain a tensor"))?;
         let view = rebuilt
             .into_view()
             .map_err(|why| Error::unsupported(format!("a chunk cannot be read: {why}")))?;

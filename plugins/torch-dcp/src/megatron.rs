@@ -1,6 +1,6 @@
 //! Megatron's `torch_dist` checkpoints are distributed checkpoints with stacked layers and experts.
 //! For example, `decoder.layers.mlp.linear_fc1.weight` has an additional first dimension, with one
-//! slice per layer. Each slice becomes a separate tensor with its name from the model
+//! slice per layer. Each slice becomes a separate tensor that is named as in the model
 //! ([`slice_name`]).
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(crate) fn is_torch_dist(source: &dyn Source, limits: &Limits) -> Result<bool
     Ok(said.is_some_and(|said| said["sharded_backend"] == "torch_dist"))
 }
 
-/// Splits a stacked tensor and passes each slice to `each`. Passes any other tensor unsplit.
+/// Splits a stacked tensor and passes each slice to `each`. Passes any other tensor unchanged.
 pub(crate) fn each_slice(
     whole: BlockTensor,
     limits: &Limits,
@@ -94,7 +94,7 @@ fn slices(whole: BlockTensor, limits: &Limits) -> Result<Vec<BlockTensor>> {
         (0..whole.shape[0]).zip(at.keys()).find(|(index, found)| index != *found).map(|(index, _)| index);
     if missing.is_some() || at.len() as u64 != whole.shape[0] {
         let index = missing.unwrap_or(at.len() as u64);
-        return Err(Error::malformed("the chunks have a missing or extra layer or expert")
+        return Err(Error::malformed("the chunks have too few or too many layers or experts")
             .expected(format!("slices 0 to {}", whole.shape[0] - 1))
             .found(format!("none at {index}")));
     }

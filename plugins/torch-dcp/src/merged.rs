@@ -1,6 +1,6 @@
 //! Merges the tables of ranks that saved without coordination. Each rank's table lists the rank's
-//! own chunks of distributed tensors. The table also lists the rank's copies of the objects that
-//! all ranks have.
+//! own chunks of distributed tensors. The table also lists the rank's own copies of the objects
+//! that every rank saves.
 
 use crate::table::{ArchiveLocation, Chunk, Content, Table, TableEntry};
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -100,7 +100,8 @@ fn describe(
     Ok(files.storages.into_lazy_views())
 }
 
-/// Returns the path of a slice: the path of its stack, with the name of the slice as the last step.
+/// Returns the path of a slice, which is the path of its stack with the last step replaced by the
+/// slice's name.
 fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
     let above = path.split_last().map_or(&[][..], |(_, above)| above);
     let dotted = |step: &Step| match step {
@@ -113,7 +114,7 @@ fn slice_path(path: &[Step], name: &str) -> Vec<Step> {
 }
 
 /// Adds an object that is not a tensor, and the tensors inside it. Returns `None` if the object is
-/// the extra state of a module and is empty.
+/// a module's empty extra state.
 fn add_object(
     files: &mut Files<'_, '_>,
     name: &str,

@@ -37,7 +37,7 @@ impl NestedState {
     /// Inserts a node at the given path.
     pub(crate) fn put(&mut self, path: Vec<Step>, leaf: NodeId) -> Result<()> {
         let taken =
-            || Error::malformed("its path is the same as that of another entry, or passes through it");
+            || Error::malformed("its path is the path of another entry, or passes through another entry");
         let mut at = 0;
         let last = path.len().saturating_sub(1);
         for (depth, step) in path.into_iter().enumerate() {

@@ -49,7 +49,7 @@ pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Co
     }
 }
 
-/// Returns whether the name of a file in a folder is one that a checkpoint may have.
+/// Returns whether a file in a folder has a name that a checkpoint may have.
 pub(crate) fn is_candidate(name: &str) -> bool {
     !name.starts_with('.') && (has_any_suffix(name, SUFFIXES) || is_index(name))
 }

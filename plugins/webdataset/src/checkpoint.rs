@@ -1,11 +1,11 @@
 //! Detects tars that contain a checkpoint, a model folder or tables instead of samples. Only the
 //! names of the members are examined.
 //!
-//! A sample may contain tensors (`0001.pth`), so an extension is not sufficient. A tar contains a
-//! checkpoint if one of its files has a name that is typical of model files. A tar also contains a
-//! checkpoint if exactly one file contains weights, and the sample of that file has no other
-//! members. A sample may also contain a table (`0001.csv`). A tar contains tables if the names of
-//! its tables are not numbers and all other files are documents.
+//! A sample may contain tensors (`0001.pth`), so an extension is not sufficient evidence. A tar
+//! contains a checkpoint if one of its files has a name that is typical of model files. A tar also
+//! contains a checkpoint if exactly one file contains weights, and the sample of that file has no
+//! other members. A sample may also contain a table (`0001.csv`). A tar contains tables if the
+//! names of its tables are not numbers and all other files are documents.
 
 use tensorferry_sdk::file_name::uncompressed;
 

@@ -23,7 +23,7 @@ use tensorferry_sdk::{
 /// Minimum length of a split in bytes.
 const MIN_SPLIT_LEN: u64 = 8 << 20;
 /// Number of copies of each column name in memory. Both this plugin and the program that reads the
-/// columns contain copies.
+/// columns keep copies.
 const COPIES_PER_NAME: u64 = 8;
 
 pub(crate) struct Reader {
@@ -75,7 +75,7 @@ impl RecordReader for Reader {
             losses.loss(Loss::new(LossKind::Record, format!("sample {key:?}"), why))?;
         }
         if let Some((path, count)) = found.others {
-            let why = format!("{count} files and links have no key or member name and belong to no sample");
+            let why = format!("{count} files and links have no key or member name and are not part of any sample");
             losses.loss(Loss::new(LossKind::Record, path, why))?;
         }
         if let Some((file, count)) = found.unended {

@@ -106,7 +106,7 @@ fn next_at(input: &mut Input, offset: u64, limits: &Limits) -> Result<Option<Ent
     }
 }
 
-/// Returns the number of zeros that follow a member of this size.
+/// Returns the number of zero bytes that follow a member of this size.
 pub(crate) fn padding(size: u64) -> u64 {
     (BLOCK - size % BLOCK) % BLOCK
 }
@@ -276,7 +276,7 @@ pub(crate) fn header(path: &str, size: u64) -> Result<Vec<u8>> {
 
 fn block(name: &str, size: u64, kind: u8) -> Result<[u8; 512]> {
     if size >= 1 << 33 {
-        return Err(Error::unsupported("a member of 8 GiB or more cannot be written").found(size));
+        return Err(Error::unsupported("a member of 8 GiB or larger cannot be written").found(size));
     }
     let mut block = [0; 512];
     let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);

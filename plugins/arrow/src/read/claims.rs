@@ -14,8 +14,8 @@ const LZ4_RATIO: u64 = 255;
 /// Maximum compression ratio of Zstandard. A compressed block takes at least 3 bytes, and expands
 /// to at most 128 KiB.
 const ZSTD_RATIO: u64 = 44_000;
-/// Number of decompressed bytes that are allowed in addition to the ratio, because short frames may
-/// exceed the ratio.
+/// Number of decompressed bytes that are allowed beyond the ratio, because short frames may exceed
+/// it.
 const FEW: u64 = 128 << 10;
 
 /// Checks the lengths of arrays and the positions of buffers. Returns the number of rows.
@@ -75,7 +75,7 @@ pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer, limits: &Limit
         if bytes.is_empty() {
             continue;
         }
-        let short = || Error::malformed("a compressed buffer has less than 8 bytes").found(bytes.len());
+        let short = || Error::malformed("a compressed buffer is shorter than 8 bytes").found(bytes.len());
         let (claim, frame) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
         let (claim, len) = (i64::from_le_bytes(*claim), frame.len() as u64);
         // -1 marks an uncompressed buffer.

@@ -11,8 +11,8 @@ use tensorferry_sdk::{Error, Result};
 
 pub(super) const COMPRESSION: &str = "ARROW:experimental_compression";
 
-/// Returns a message in which the codec is moved from the metadata to the field of the record
-/// batch. Returns `None` if the metadata does not contain a codec.
+/// Returns the message with the codec moved from the metadata to the field of the record batch.
+/// Returns `None` if the metadata does not contain a codec.
 pub(super) fn with_compression(message: &Message<'_>) -> Result<Option<Vec<u8>>> {
     let (record, dictionary) = (message.header_as_record_batch(), message.header_as_dictionary_batch());
     let batch = record.or_else(|| dictionary.and_then(|dictionary| dictionary.data()));

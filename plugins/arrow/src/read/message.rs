@@ -11,10 +11,11 @@ use std::sync::Arc;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
 
 /// Maximum number of bytes that the verifier may visit in a flatbuffer, as a multiple of the
-/// flatbuffer's length. Normal flatbuffers share only vtables, and their ratio is less than two.
+/// flatbuffer's length. In normal flatbuffers, only vtables are shared, so the ratio is less than
+/// two.
 const MAX_EXPANSION: usize = 8;
-/// Additional number of bytes that the verifier may visit, because short flatbuffers may exceed the
-/// ratio.
+/// Number of bytes that the verifier may visit beyond the ratio, because short flatbuffers may
+/// exceed it.
 const EXTRA_BYTES: usize = 64 << 10;
 
 #[derive(Clone)]

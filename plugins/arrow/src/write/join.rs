@@ -33,7 +33,7 @@ pub(super) fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Reco
     of(compact.collect(), rows).map_err(|error: Error| error.context("joined rows"))
 }
 
-/// Sets the longest dictionary of a column in all batches, if every other dictionary of the column
+/// Gives a column its longest dictionary in all batches if each of the column's other dictionaries
 /// is a prefix of the longest one. Otherwise, the Arrow library would concatenate the dictionaries,
 /// because it merges only identical ones.
 fn share(batches: &mut [Vec<ArrayRef>], place: usize) {

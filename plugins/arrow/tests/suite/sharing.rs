@@ -165,11 +165,11 @@ fn bytes_that_are_named_again_are_refused() {
         ("texts", views(MEBIBYTE, MANY)),
         ("bytes", binary_views(MANY)),
         ("lists", list_views(MEBIBYTE / 8, MANY)),
-        ("a text of a dictionary", keys(text(MEBIBYTE), MANY)),
-        ("wide bytes of a dictionary", keys(fixed(MEBIBYTE), MANY)),
-        ("a list of a dictionary", keys(list(MEBIBYTE / 4), MANY)),
-        ("a text in a run", run(&text(MEBIBYTE), MANY)),
-        ("a text of a dictionary, in an object", in_struct(keys(text(MEBIBYTE), MANY))),
+        ("a string in a dictionary", keys(text(MEBIBYTE), MANY)),
+        ("wide bytes in a dictionary", keys(fixed(MEBIBYTE), MANY)),
+        ("a list in a dictionary", keys(list(MEBIBYTE / 4), MANY)),
+        ("a string in a run", run(&text(MEBIBYTE), MANY)),
+        ("a string in a dictionary, in a struct", in_struct(keys(text(MEBIBYTE), MANY))),
     ] {
         let bytes = file(&[batch(vec![column])]);
         assert!(bytes.len() < 2 * MEBIBYTE, "{name}: {}", bytes.len());

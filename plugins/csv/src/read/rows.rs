@@ -190,7 +190,7 @@ impl Rows {
     /// Returns a field's value as a string.
     pub(super) fn text(&self, field: usize) -> Result<Cow<'_, str>> {
         let text = std::str::from_utf8(self.raw(field)).map_err(|error| {
-            self.at(Error::malformed("a text is not UTF-8")
+            self.at(Error::malformed("a field is not UTF-8")
                 .found(format!("an invalid byte at {}", error.valid_up_to())))
         })?;
         Ok(match (self.file.dialect.quote, self.fields.get(field)) {

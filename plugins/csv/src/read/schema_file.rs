@@ -1,5 +1,6 @@
 //! Reads a schema file: JSON with the columns to read and their types. The file has one of two
-//! forms. Either its keys are column names, or it lists columns as for the other record formats.
+//! forms. Either its keys are column names, or it lists columns in the same way as for the other
+//! record formats.
 //!
 //! ```json
 //! {"id": "int64", "code": "utf8", "at": "timestamp[ms]", "price": "decimal128(10, 2)"}

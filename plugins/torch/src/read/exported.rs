@@ -24,7 +24,7 @@ use tensorferry_sdk::{Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::archive::{Archive, Record};
 use tensorferry_torch_file::{DescribedStorage, DescribedTensor, ObjectFile, TorchDtype, flatten};
 
-/// The number of `torch.strided` in the schema.
+/// The schema's number for `torch.strided`.
 const STRIDED: u64 = 7;
 
 /// The dtypes in the schema (`ScalarType`), with their numbers.

@@ -51,7 +51,7 @@ pub(super) fn read(reading: &mut CatalogReader<'_, '_>, archive: &Arc<Archive>) 
     if !constants.tensors.is_empty() {
         entries.push((reading.to.catalog.node(Node::text(&keys.take(CONSTANTS)))?, constants.node));
     }
-    let why = "the program and the values in its modules that are not tensors are not converted";
+    let why = "the program and the values in its modules other than tensors are not converted";
     reading.to.catalog.loss(Loss::new(LossKind::Graph, "code", why))?;
     if archive.contains("traced_inputs.pkl") {
         let why = "the inputs that the module was traced with are not converted";

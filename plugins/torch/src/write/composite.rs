@@ -20,7 +20,7 @@ pub(super) enum CompositeTensor {
     /// tensor that contains the number of that dimension.
     PerChannel { scales: NodeId, zero_points: NodeId, axis: NodeId },
     /// A sparse tensor. `indices` contains one or two tensors, depending on the layout. `shape` is
-    /// a tensor with the same values as the size. `is_coalesced` is whether all indices are
+    /// a tensor with the same values as the size. `is_coalesced` specifies whether all indices are
     /// distinct.
     Sparse {
         layout: NodeId,

@@ -41,7 +41,7 @@ impl Losses {
             NodeKind::OBJECT => {
                 format!("{:?} becomes None: torch.load(weights_only=True) refuses it", node.class)
             }
-            kind => format!("a value of kind {} becomes None: no pickle opcode can hold it", kind.0),
+            kind => format!("a value of kind {} becomes None: no pickle opcode can represent it", kind.0),
         };
         self.add(tree, id, why);
     }

@@ -25,8 +25,8 @@ pub(super) enum Object {
     /// A `frozenset`, given by the node of its members. It is written as a set, because torch does
     /// not accept frozensets.
     FrozenSet(NodeId),
-    /// A `torch.nn.Parameter`. `attributes` names the values of the parameter that are not written:
-    /// its hooks or its attributes.
+    /// A `torch.nn.Parameter`. `attributes` describes the values of the parameter that are not
+    /// written: its hooks or its attributes.
     Parameter { tensor: NodeId, requires_grad: bool, attributes: Option<&'static str> },
 }
 

@@ -95,7 +95,7 @@ enum Task {
     },
     /// Writes a mark before the parts of a composite tensor.
     Mark,
-    /// Writes the end of a sparse tensor, which follows its size.
+    /// Writes the end of a sparse tensor, after the tensor's size.
     Sparse {
         is_coalesced: Option<bool>,
     },

@@ -84,8 +84,8 @@ impl<'a> StateTree<'a> {
         self.entry(id).map_or(Form::Refused, |entry| entry.form)
     }
 
-    /// Sets the form of a node. `holds_tensors` is whether the node is or contains a tensor that
-    /// will be written.
+    /// Sets the form of a node. `holds_tensors` specifies whether the node is or contains a tensor
+    /// that will be written.
     pub(super) fn set_form(&mut self, id: NodeId, form: Form, holds_tensors: bool) {
         if let Some(entry) = self.entry_mut(id) {
             (entry.form, entry.holds_tensors) = (form, holds_tensors);

@@ -83,7 +83,7 @@ impl Column {
             Self::Bytes(builder) => builder.values_slice().len(),
         };
         if i32::try_from(held.saturating_add(bytes.len())).is_err() {
-            return Err(Error::limit("a value has 2 GiB or more").found(bytes.len()));
+            return Err(Error::limit("a value is 2 GiB or larger").found(bytes.len()));
         }
         match self {
             Self::Text(builder) => builder.append_value(text()?),
