@@ -88,7 +88,7 @@ fn failed_at_every_stage(kind: &str, code: i32) {
                     let options: &[&str] = if with_old { &["--verify", "--force"] } else { &["--verify"] };
                     let outcome = run(scene.command(State::New, options).env("FERRY_FAULT", &fault));
                     scene.may_stand(scene.state(), with_old, &fault);
-                    let was_reached = outcome.stderr.contains("the fault asked for");
+                    let was_reached = outcome.stderr.contains("the requested fault");
                     if outcome.code == Some(0) {
                         assert_eq!(scene.state(), State::New, "{fault}");
                     } else {

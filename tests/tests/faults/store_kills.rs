@@ -160,7 +160,7 @@ fn a_set_in_a_store_that_cannot_be_finished_leaves_the_older_one() {
         let before = objects();
         let words = shop.convert(&shop.newer, &[&["--force"], options].concat());
         let failed = run(shop.ferry.command(words).env("FERRY_FAULT", format!("{stage}=eio")));
-        let _ = failed.expect(75).says(&["the fault asked for"]);
+        let _ = failed.expect(75).says(&["the requested fault"]);
         assert!(objects() == before, "{stage}: {:?}", shop.bucket.keys());
         assert_eq!(shop.bucket.open_uploads(), 0, "{stage}");
     }

@@ -81,7 +81,7 @@ fn what_the_user_leaves_out_of_a_list_is_no_loss() {
     let options = ["--part", ".", "--step", "select:model.*", "--json"];
     let report = ferry.convert(&case("zip_training_checkpoint_plain"), &output, &options).json();
     let lost = report["losses"].to_string();
-    assert!(lost.contains("\"epoch\"") && !lost.contains("left out or renamed"), "{lost}");
+    assert!(lost.contains("\"epoch\"") && !lost.contains("removed or renamed"), "{lost}");
     assert!(!lost.contains("\"mixed\""), "{lost}");
 }
 
