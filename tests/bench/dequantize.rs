@@ -19,7 +19,7 @@ const KINDS: [(&str, &str, &str); 5] = [
     ("fp8", "bf16", "torch"),
 ];
 
-/// Measures models whose dequantized weights have this many bytes.
+/// Measures models whose dequantized weights are this many bytes in total.
 pub(crate) fn beside_libraries(folder: &Path, bytes: u64, rounds: usize) {
     let (folder, ferry) = (Folder::new(folder), Ferry::new());
     let numbers = bytes / 2;

@@ -46,7 +46,7 @@ impl Bench {
         self.folder.path(name)
     }
 
-    /// Writes a model as safetensors and as these kinds, under the usual names of the kinds.
+    /// Writes a model as safetensors and as these kinds, under the kinds' usual names.
     fn make(&self, name: &str, model: &Model, kinds: &[Kind]) {
         model.write(&self.path(&Kind::Safetensors.name(name))).unwrap();
         for &kind in kinds {

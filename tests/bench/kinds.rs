@@ -7,9 +7,9 @@ pub(crate) enum Kind {
     Bundle,
     /// The stream format of torch before 1.6.
     Legacy,
-    /// A folder of `torch.distributed.checkpoint`, from two ranks.
+    /// A `torch.distributed.checkpoint` folder from two ranks.
     Dcp,
-    /// A folder of DeepSpeed's ZeRO stage 3, from eight ranks.
+    /// A DeepSpeed ZeRO-3 folder from eight ranks.
     Zero3,
     /// Safetensors with F32 weights, which are cast to BF16.
     Cast,

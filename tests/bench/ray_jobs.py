@@ -5,8 +5,8 @@
 By default, 1,000 safetensors files of 100 KiB are converted to safetensors, synced, with receipts
 as in `ferry run`. The cluster is already running with one worker per processor, and the plan is
 created in advance. The time of a job is the total time divided by the number of jobs. One total is
-measured from the call to its return. A second total starts at the first answer of a worker, and so
-excludes the start of the actors. `ferry run` on this machine is measured too. The best round
+measured from the call to its return. A second total is measured from a worker's first answer, and
+so excludes the startup of the actors. `ferry run` on this machine is measured too. The best round
 counts.
 """
 

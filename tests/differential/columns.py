@@ -153,7 +153,7 @@ def array(rng, kind, rows, nulls, wild) -> pa.Array:
         return pa.ExtensionArray.from_storage(kind, array(rng, kind.storage_type, rows, nulls, wild))
     if pa.types.is_dictionary(kind):
         size = rng.choice([0, 1, 3, 5]) or int(not nulls)
-        # A null in the dictionary makes the cells of its keys null.
+        # A null in the dictionary makes each cell null that refers to it.
         values = array(rng, kind.value_type, size, rng.choice([0, nulls]), wild)
         keys = [None if null or not size else rng.randrange(size) for null in mask]
         return pa.DictionaryArray.from_arrays(pa.array(keys, kind.index_type), values, ordered=kind.ordered)

@@ -15,7 +15,7 @@ from values import UNITS, Column, Date, Duration, Map, Time, Timestamp, count, i
 
 @dataclass
 class Difference:
-    """A difference between input and output. Differences of one cause have the same `kind`."""
+    """A difference between input and output. Differences with the same cause have the same `kind`."""
 
     kind: str
     what: str
@@ -26,8 +26,8 @@ class Difference:
 
 
 def tables(source: str, target: str, expected: list[Column], found: list[Column], counts: Counter):
-    """Yields the differences between two tables. The values of each table have the form of its
-    format."""
+    """Yields the differences between two tables. Each table's values have the form that its format
+    stores."""
     if target == "example":
         expected = _features(expected)
     others: dict[str, list[Column]] = {}
@@ -37,7 +37,7 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
         name = (column.name,)
         if not others.get(column.name):
             nothing = not column.cells or all(cell is None or cell == [] for cell in column.cells)
-            # The writer chooses the column that contains the keys of samples in a tar.
+            # The writer chooses the column that contains a tar's sample keys.
             is_key = column.name in ("__key__", KEY) and "bytes" in (source, target)
             if not is_key and not (nothing and target in ("json", "bytes", "example", "mds")):
                 yield Difference("a column is missing", f"{column.name!r} of {column.type}", name)
@@ -64,7 +64,7 @@ def tables(source: str, target: str, expected: list[Column], found: list[Column]
 
 
 def agrees(source, target, one, two) -> bool:
-    """Reports whether a cell of the input, in the form of its format, equals a cell of the output."""
+    """Reports whether an input cell, in the form that its format stores, equals an output cell."""
     if source == "example":
         return _of_feature(target, one, two)
     if source == "mds" and target == "example" and not isinstance(one, bytes) and two and isinstance(two[0], bytes):
@@ -82,7 +82,7 @@ def agrees(source, target, one, two) -> bool:
         if isinstance(one, str) and one.encode() == two:
             return True
         # Programs read samples with Python's json module, so ferry writes NaN and infinities as the
-        # words of that module.
+        # words that the module uses.
         text = re.sub(r"(?<=[\[:,])(-?Infinity|NaN)(?=[],}])", r'"\1"', two.decode(errors="replace"))
         if source == "json" and _json_in_text(one, text):
             return True
@@ -243,7 +243,7 @@ def _kind(name: str) -> str:
 
 
 def _how(one, two):
-    """Returns a word for the kind of change, so that differences of one cause are grouped."""
+    """Returns a word for the kind of change, so that differences with the same cause are grouped."""
     for value in (one, two):
         while isinstance(value, (list, Map)) and value:
             value = value[0] if isinstance(value, list) else value.entries
@@ -257,9 +257,10 @@ def _how(one, two):
 
 
 def models(target: str, expected: dict, found: dict, counts: Counter):
-    """Yields the differences of models, which are tensors by name.
+    """Yields the differences between two models, which are tensors by name.
 
-    The comparison ignores separators in names, and a variable may have its own name.
+    The comparison ignores separators in names. A tensor may also be found under one of its aliases,
+    such as a variable's own name.
     """
     alike = Counter(map(flat, found))
     plain = {flat(name) if alike[flat(name)] == 1 else name: tensor for name, tensor in found.items()}

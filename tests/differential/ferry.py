@@ -33,7 +33,7 @@ class Outcome:
         return self.answer.get("losses") or []
 
     def explanation(self, names: tuple[str, ...], kinds: tuple[str, ...] = ()) -> str | None:
-        """Returns the reason of a loss that names one of the columns or tensors and is more than a change of form."""
+        """Returns the reason for a loss that names one of the columns or tensors and is more than a change of form."""
         for loss in self.losses:
             if loss["severity"] == "note" or FORMS.search(loss["why"]) or kinds and loss["kind"] not in kinds:
                 continue
@@ -42,7 +42,7 @@ class Outcome:
         return None
 
     def fault(self) -> str | None:
-        """Returns the problem with the exit code and message of a conversion of a valid file, if there is one."""
+        """Returns what is wrong with the exit code and message of a valid file's conversion, if anything."""
         if self.code in (0, 1):
             return None
         message = self.error.get("message") or self.stderr.strip().split("\n")[-1]
@@ -60,7 +60,7 @@ def names_it(loss: dict, name: str) -> bool:
     what = loss["what"]
     if what == name or what.startswith((f"{name}.", f"{name}/", f"{name}[")) or f'"{name}"' in what + loss["why"]:
         return True
-    # A loss covers everything inside the column or tensor that it names.
+    # A loss that names a column or tensor also covers everything inside it.
     if loss["kind"] != "state" and name.startswith((f"{what}.", f"{what}/")):
         return True
     return json.dumps(name, ensure_ascii=False).strip('"') in (what, loss["why"]) or escaped(name) in what + loss["why"]

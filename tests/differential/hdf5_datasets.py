@@ -106,7 +106,7 @@ def write(dataset, kind, rng, np_rng):
 
 
 def make(group, name, seed):
-    """Creates the dataset of a seed. Returns whether a tensor can have its type."""
+    """Creates the dataset for a seed. Returns whether a tensor can have its type."""
     rng, np_rng = random.Random(seed), np.random.default_rng(abs(hash_of(seed)))
     kind = Kind(rng)
     shape, tiny = shape_of(rng)
@@ -197,7 +197,7 @@ def hash_of(text):
 
 
 def make_file(path, seed, seeds):
-    """Writes a file with the datasets of these seeds. Returns the path and the seed of each, and whether a tensor can have its type."""
+    """Writes a file with the datasets for these seeds. Returns the path and the seed of each, and whether a tensor can have its type."""
     rng = random.Random(f"file {seed}")
     low = LIBVERS[rng.randrange(len(LIBVERS))]
     arguments = {"libver": (low, "latest") if low != "latest" else "latest", "track_order": rng.random() < 0.2}
@@ -263,7 +263,7 @@ def convert(ferry, source, output):
 
 
 def differences(ferry, folder, seed, seeds):
-    """Returns the differences in a file of these seeds: path, seed and reason."""
+    """Returns the differences in a file for these seeds: path, seed and reason."""
     source, output = folder / "in.h5", folder / "out.npz"
     output.unlink(missing_ok=True)
     found = make_file(source, seed, seeds)
@@ -333,7 +333,7 @@ def main():
             values += compared
             if not wrong:
                 continue
-            # One dataset may hide faults of other datasets in the same file.
+            # One dataset may hide faults in other datasets of the same file.
             alone = []
             for own in seeds:
                 again, _ = differences(arguments.ferry, folder, number, [own])

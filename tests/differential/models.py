@@ -135,7 +135,7 @@ def numpy_by_numpy(path, rng):
 
 
 def _order(rng, array):
-    """Returns an array, sometimes with another order of elements or bytes."""
+    """Returns an array, sometimes in a different element order or byte order."""
     array = np.asfortranarray(array) if rng.random() < 0.3 and array.ndim else array
     return array.astype(array.dtype.newbyteorder(">")) if rng.random() < 0.2 else array
 
@@ -197,7 +197,7 @@ def _dataset(rng, file, name, array):
     if rng.random() < 0.3 and array.dtype.kind in "iuf":
         options["fillvalue"] = rng.choice([0, 1, 7])
     if options.get("maxshape") and rng.random() < 0.4:
-        # Some chunks are never written, or are outside of the new shape.
+        # Some chunks are never written, or are outside the new shape.
         made = file.create_dataset(name, array.shape, array.dtype, **options)
         part = tuple(slice(0, max(1, n // 2)) for n in array.shape)
         made[part] = array[part]

@@ -98,7 +98,7 @@ def _zoned(cell, kind):
 
 
 def _are_same(near, wide):
-    """Reports whether all times of a table equal those of another table, whose unit may be larger."""
+    """Reports whether all times in a table equal those in a second table, whose unit may be larger."""
     for one, two in zip(near.columns, wide.columns):
         for a, b in zip(_leaves(one.combine_chunks()), _leaves(two.combine_chunks())):
             if pa.types.is_timestamp(a.type):

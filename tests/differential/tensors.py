@@ -70,7 +70,7 @@ def random_array(rng, name: str) -> np.ndarray:
 
 
 def random_tree(rng, names: list[str], separators=("",)) -> dict:
-    """Returns a nested dict of arrays with these dtypes. Some names collide when the path is joined."""
+    """Returns a nested dict of arrays with these dtypes. Some names collide when the parts of a path are joined."""
     words = ["weight", "bias", "0", "1", "layer", "kernel", "scale", "w", "b", "ü", "a b", "LayerNorm", "x-y", "10", "embedding"]
     separator = rng.choice(separators)
     if separator:
@@ -80,7 +80,7 @@ def random_tree(rng, names: list[str], separators=("",)) -> dict:
         found = {}
         for word in rng.sample(words, rng.choice([1, 2, 3])):
             if word == "a":
-                # This name collides with that of a.b when the tree is flattened.
+                # When the tree is flattened, this name collides with the key "a.b".
                 found[word] = {"b": random_array(rng, rng.choice(names))}
                 continue
             found[word] = level(depth + 1) if depth < 2 and rng.random() < 0.4 else random_array(rng, rng.choice(names))

@@ -270,7 +270,7 @@ def same_number(one, other):
     """Reports whether two JSON numbers are equal, or are the same float if `one` has only the digits of that float."""
     if one == other or not isinstance(one, Decimal) or other == 0 or float(one) != float(other):
         return one == other
-    # Below the smallest normal float, a text may have more digits than are needed to identify the
+    # Below the smallest normal float, a string may have more digits than are needed to identify the
     # float.
     digits = len(one.as_tuple().digits)
     return abs(one) < sys.float_info.min or Context(prec=digits).create_decimal_from_float(float(one)) == one
@@ -293,7 +293,7 @@ def _float_reads_as(cell, found):
 
 
 def spells(cell, text: str) -> bool:
-    """Reports whether a text, as in CSV, represents a cell that is not null."""
+    """Reports whether a string, as in CSV, represents a cell that is not null."""
     if isinstance(cell, str):
         return cell == text
     if isinstance(cell, bool):
@@ -326,7 +326,7 @@ def spells(cell, text: str) -> bool:
     if isinstance(cell, float) and not re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?", text):
         return _float_reads_as(cell, text)
     try:
-        # Cells that have no text form of their own are JSON.
+        # Cells that have no text form of their own are written as JSON.
         return reads_as(cell, json_value(text))
     except json.JSONDecodeError:
         return False

@@ -52,7 +52,7 @@ def _values(feature):
 
 
 def write_bundle(path, rng):
-    """Writes a checkpoint of a module, whose variables may have equal names, or of a list of names."""
+    """Writes a checkpoint of a module, whose variables may have equal names, or a checkpoint of named tensors."""
     import tensors
 
     names = tensors.PLAIN + tensors.COMPLEX + ["bfloat16", "float8_e4m3fn", "float8_e5m2"]

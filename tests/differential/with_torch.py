@@ -87,7 +87,7 @@ def _names():
 
 
 def write_torch(path, rng):
-    """Writes a state dict with views and ties, a tree, a whole module, a quantized one, or a TorchScript program."""
+    """Writes a state dict with views and ties, a tree, a whole module, a quantized module, or a TorchScript program."""
     import torch
 
     import tensors

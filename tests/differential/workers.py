@@ -17,7 +17,7 @@ def remote(module: str, function: str):
     def call(*arguments):
         if module not in _pools:
             context = multiprocessing.get_context("spawn")
-            # The library streaming never closes the shared memory of its datasets, so the process
+            # The `streaming` library never closes the shared memory of its datasets, so the process
             # is replaced from time to time.
             _pools[module] = ProcessPoolExecutor(1, context, initializer=_end_with_parent, max_tasks_per_child=500)
         try:

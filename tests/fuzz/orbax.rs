@@ -56,7 +56,7 @@ pub(super) fn read_chunk(bytes: &[u8]) -> bool {
 }
 
 /// Returns an array with only this chunk. The array has the length that the chunk states, because
-/// every input would be rejected for a wrong length.
+/// otherwise every input would be rejected for a wrong length.
 pub(crate) fn chunk_of_blosc(chunk: &[u8]) -> super::Files {
     let len = chunk.get(4..8).and_then(|len| len.try_into().ok()).map_or(1, u32::from_le_bytes);
     let blosc = r#"{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}"#;

@@ -110,8 +110,8 @@ fn shared(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Files {
     files.into_iter().map(|(name, bytes)| (name, Arc::new(bytes))).collect()
 }
 
-/// Returns the same files without the checksums in archives, because a mutation would make them
-/// wrong.
+/// Returns the same files without the checksums in archives, because a mutation would invalidate
+/// the checksums.
 fn bare(files: Files) -> Files {
     let bare = |(name, bytes): (String, Arc<Vec<u8>>)| {
         let bytes = if name.ends_with(".pt") { Arc::new(zip::bare(&zip::members(&bytes))) } else { bytes };

@@ -54,7 +54,7 @@ pub(crate) const TARGETS: [(&str, Target); 46] = [
     ("mds_index", |bytes| fuzz::read_records_among(&Mds, &MDS, "index.json", bytes)),
     ("mds_shard", |bytes| {
         // The bytes are read as a plain shard and as a compressed shard. The index gets the correct
-        // lengths, because every input would be rejected for a wrong length.
+        // lengths, because otherwise every input would be rejected for a wrong length.
         let len = format!("\"bytes\": {}", bytes.len());
         let packed = zstd::encode_all(bytes, 1).expect("writing to memory cannot fail");
         let zip = format!(

@@ -1,5 +1,5 @@
-"""Saves a matrix, and a copy of the file in which only the strides in the pickle differ. Prints facts about both files
-as torch reads them."""
+"""Saves a matrix, and a copy of the file in which only the strides in the pickle differ. Prints the
+tensors that torch reads from both files."""
 
 import json
 import sys

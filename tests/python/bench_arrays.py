@@ -1,4 +1,4 @@
-"""Writes a model as large as a safetensors file: bench_arrays.py SAFETENSORS OUTPUT
+"""Writes a model of the same size as a safetensors file: bench_arrays.py SAFETENSORS OUTPUT
 
 The output contains F16 arrays for NumPy, or F32 initializers in a separate file for ONNX.
 """

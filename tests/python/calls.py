@@ -43,7 +43,7 @@ class Raw:
 
 class Pickler(pickle._Pickler):
     """Names the storages of tensors as torch.save does, even in protocol 0. The instruction for a persistent id on the stack
-    is from protocol 1, but every loader accepts every instruction.
+    belongs to protocol 1, but every loader accepts the instructions of all protocols.
 
     `storages` collects them by key."""
 
@@ -97,7 +97,7 @@ def spelled(function, protocol):
 
 
 def calls(mark, protocol, hub, storages=True):
-    """Returns each value that calls something, by name, with the function or class that its pickle names.
+    """Returns each value whose pickle makes a call, by name, with the function or class that the pickle names.
 
     When a loader has loaded all these values, all markers exist.
 
@@ -195,16 +195,16 @@ def calls(mark, protocol, hub, storages=True):
     return found
 
 
-# The number of `posix.system` in the extension registry. The loader must have registered it.
+# The code of `posix.system` in the extension registry. The loader must have registered this code.
 EXTENSION = 77
 
 
 def needed(mark, protocol):
     """Returns values that depend on the result of a call, and calls of functions that a pickle may not name.
 
-    The unknown values are the size of a tensor, the class of a storage, and a persistent id. Each
-    of these values ends the
-    loading, so each needs a separate file."""
+    The unknown values are the size of a tensor, the class of a storage, and a persistent id.
+    Loading stops at each of these values, so each needs a separate file.
+    """
 
     def run(name, value="None"):
         return Call(eval, f"{code(mark(name))} or {value}")

@@ -3,7 +3,7 @@
 Usage: cast_check.py INPUT.safetensors OUTPUT.safetensors DTYPE
 
 Every tensor of the output must equal `.to(DTYPE)` of the input in torch, bit for bit. A NaN must
-remain a NaN, with any payload, because torch's payloads depend on the position in a tensor. There
+remain a NaN, with any payload, because torch's payloads depend on the element's position in the tensor. There
 are three exceptions:
 - torch rounds F64 and wide integers twice, through F32. ferry's value must be nearer to the exact
 value.
@@ -49,7 +49,7 @@ def fraction(value):
 
 
 def check_clamped(name, x, ours):
-    """Checks the values beyond the range of the target, and returns a mask that selects them."""
+    """Checks the values beyond the target's range, and returns a mask that selects them."""
     limits = torch.iinfo(target)
     whole = numpy.trunc(x)
     outside = ~((whole >= float(limits.min)) & (whole < float(limits.max // 2 + 1) * 2))

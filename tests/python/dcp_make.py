@@ -1,8 +1,8 @@
 """Saves distributed checkpoints from several ranks, each of which has a part of the tensors.
 
-Prints facts about the whole tensors. The cases are `plain`; `ranks`, where the ranks do not
-coordinate; `threads`, with several files per rank; `hugging_face`, the variant in safetensors
-files; `fsdp`, a model that is trained with `fully_shard`.
+Prints the dtype, shape and digest of each whole tensor. The cases are `plain`; `ranks`, where the
+ranks do not coordinate; `threads`, with several files per rank; `hugging_face`, the variant with
+safetensors files; and `fsdp`, a model that is trained with `fully_shard`.
 
     dcp_make.py FOLDER CASE...
 
@@ -87,7 +87,7 @@ class Net(torch.nn.Module):
 
 
 def train(rank, mesh, folder):
-    """Trains for two steps. Rank 0 writes facts about the gathered state next to the checkpoint."""
+    """Trains for two steps. Rank 0 writes a description of the gathered state next to the checkpoint."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
     from torch.distributed.fsdp import fully_shard
 

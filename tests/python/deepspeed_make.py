@@ -128,7 +128,7 @@ def make(folder, case):
 
 
 def weights(folder):
-    """Returns the output of zero_to_fp32.py, which fails if the stage is missing, as in files of BF16_Optimizer."""
+    """Returns the output of zero_to_fp32.py, which fails if the stage is missing, as in BF16_Optimizer files."""
     return consolidated(folder, lambda state: state.setdefault("zero_stage", 1))
 
 

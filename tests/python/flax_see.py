@@ -1,4 +1,4 @@
-"""Reads a msgpack file with flax.serialization, and prints facts about the arrays, by their keys.
+"""Reads a msgpack file with flax.serialization, and prints the dtype, shape and digest of each array, by its keys.
 
     flax_see.py FILE [like]
 

@@ -1,8 +1,8 @@
-"""Runs llama.cpp and transformers on the same prompts: gguf_llama_run.py FOLDER GGUF
+"""Runs llama.cpp and transformers with the same prompts: gguf_llama_run.py FOLDER GGUF
 
-Prints JSON with these numbers: the tokens that llama.cpp and the folder's tokenizer have in common,
-the total tokens, and the prompts after which the next token was compared. The last number is the
-largest difference of the log probabilities of that token.
+Prints JSON with four numbers. They are the number of tokens that llama.cpp and the folder's
+tokenizer have in common, the total number of tokens, the number of prompts after which the next
+token was compared, and the largest difference between the log probabilities of that token.
 """
 
 import json

@@ -13,7 +13,7 @@ wanted = Type[sys.argv[3].upper()]
 
 
 def expected_type(tensor):
-    """Returns the expected type of a tensor, by the rule of llama.cpp for names that match no pattern."""
+    """Returns the expected type of a tensor, by llama.cpp's rule for names that match no pattern."""
     if len(tensor.shape) == 1 or tensor.name.endswith("_norm.weight"):
         return Type.F32
     return Type.F16 if tensor.shape[0] % 256 else wanted

@@ -2,9 +2,9 @@
 
     hub_folders.py FOLDER
 
-`sentence` is a model of sentence-transformers: the modules after the first are sub-folders, some
-with weights. `pipeline` is a pipeline of diffusers: each part is a sub-folder. For each weights
-file, prints the facts about its model. Also prints the names of all other files.
+`sentence` is a sentence-transformers model: the modules after the first are sub-folders, some with
+weights. `pipeline` is a diffusers pipeline: each part is a sub-folder. Prints the tensors of each
+weights file, and the names of all other files.
 """
 
 import json

@@ -26,8 +26,8 @@ OBEYED_OF_CONTAINERS = {"name", "command", "volumeMounts"}
 WITHOUT_MEANING_OF_PODS = {"automountServiceAccountToken", "securityContext"}
 WITHOUT_MEANING_OF_CONTAINERS = {"image", "resources", "securityContext"}
 
-# The first pause in seconds before an index is retried. It doubles each time. In a cluster, the
-# first pause is ten seconds.
+# The pause in seconds before the first retry of an index. It doubles for each further retry. In a
+# cluster, the first pause is ten seconds.
 PAUSE = 0.1
 
 

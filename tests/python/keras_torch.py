@@ -1,4 +1,4 @@
-"""Saves a model in Keras and in PyTorch, with the same names of its parts, and checks ferry's conversions.
+"""Saves a model in Keras and in PyTorch, with the same names for its parts, and checks ferry's conversions.
 
 `make FOLDER` saves the Keras model as a checkpoint and as weights, with its outputs. `torch FOLDER`
 loads ferry's conversion of it (FOLDER/torch.safetensors), compares the outputs, and saves the

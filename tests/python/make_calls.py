@@ -81,7 +81,7 @@ class Case:
         return self.markers[-1]
 
     def armed(self, place="", storages=True):
-        """Returns the calls by name."""
+        """Returns the calls, by name."""
         found = calls(lambda name: self.mark(place + name), self.maker.protocol, self.maker.folder, storages)
         for name, (_, called) in found.items():
             is_object = isinstance(called, type) and called.__module__ == "armed"
@@ -227,7 +227,7 @@ def distributed(maker, in_table):
     extra = case.armed(storages=False) if in_table else None
     paths = {name: (name,) for name in state}
     table = metadata.Metadata(state, paths, stored, storage_meta=extra, version="1.0.0")
-    # Tables usually have protocol 4. ferry also reads tables of lower protocols that have the
+    # Tables usually use protocol 4. ferry also reads tables of lower protocols that have the
     # instruction NEWOBJ.
     table_maker = maker if in_table else Maker(maker.folder, 4)
     case.write(".metadata", table_maker.pickled(table, {}), "pickle")

@@ -1,4 +1,4 @@
-"""Saves tensors that are views, and prints facts about these tensors in torch's memory."""
+"""Saves tensors that are views, and prints their dtypes, shapes and digests in torch's memory."""
 
 import json
 import sys

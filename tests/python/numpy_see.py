@@ -1,4 +1,5 @@
-"""Prints the arrays that numpy.load reads from a file: the dtype, shape and sha256 of the row-major, little-endian bytes.
+"""Prints the arrays that numpy.load reads from a file: the dtype, the shape, and the sha256 of the
+row-major, little-endian bytes.
 
 NAME=DTYPE sets the dtype of an array that is stored as plain bytes.
 """

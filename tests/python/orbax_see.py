@@ -1,4 +1,4 @@
-"""Restores a checkpoint with Orbax, and prints facts about the arrays, by their keys.
+"""Restores a checkpoint with Orbax, and prints the dtype, shape and digest of each array, by its keys.
 
     orbax_see.py FOLDER DEVICES
 

@@ -1,9 +1,9 @@
 """Tests pages in a headless Chromium: page_browser.py TASKS.json
 
 TASKS.json: {"chromium", "axe", "shots", "pages": [{"name", "url", "kind", "search", "live",
-"hostile"}]}. Every page is opened light and dark, wide and narrow, is checked with axe, and is used
-with the mouse and the keyboard. Prints the measurements. Every fault in a page makes an assertion
-fail.
+"hostile"}]}. Every page is opened in light and in dark mode, in a wide and in a narrow window. Every
+page is checked with axe, and operated with the mouse and the keyboard. Prints the measurements. Any
+fault in a page makes an assertion fail.
 """
 
 import json

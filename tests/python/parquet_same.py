@@ -36,8 +36,7 @@ def check(path):
 
 
 def plain(table):
-    """Returns columns with NaN as text, because NaN does not equal itself, and with dictionaries
-    decoded."""
+    """Returns the columns as text with dictionaries decoded. As text, a NaN equals a NaN."""
     columns = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):

@@ -2,7 +2,7 @@
 
     serve.py NAME MODULE...
 
-Listens at the abstract socket NAME, and prints a line when it is ready. A request is a line of JSON, `{"script",
+Listens on the abstract socket NAME, and prints a line when it is ready. A request is a line of JSON, `{"script",
 "arguments"}`. The response is `{"code", "stdout", "stderr"}`. The process ends when its standard input closes.
 """
 

@@ -1,4 +1,4 @@
-"""Writes FOLDER/in.pt, and prints facts about the result of the steps in tests/tests/interop/steps.rs."""
+"""Writes FOLDER/in.pt, and prints the expected tensors after the steps in tests/tests/interop/steps.rs."""
 
 import json
 import sys

@@ -1,12 +1,12 @@
 """Creates a small BERT checkpoint in the layout of google-research/bert.
 
 `make PREFIX` writes a checkpoint of random values with the names and shapes of the original
-modeling.py and run_pretraining.py, including the slots of the optimizer. It also writes the values
-that TensorFlow reads from the checkpoint, as PREFIX.npz. `convert PREFIX` prints facts about the
+modeling.py and run_pretraining.py, including the slots of the optimizer. It also saves the values
+that TensorFlow reads from the checkpoint as PREFIX.npz. `convert PREFIX` prints the tensors of the
 state dict that transformers' own conversion makes from it (transformers 4; version 5 removed it).
 
-TensorFlow and PyTorch run in two processes. Each contains a copy of LLVM, and one process with both
-crashes. The conversion therefore gets replacements for the two TensorFlow functions that it calls.
+TensorFlow and PyTorch run in two processes. Each contains a copy of LLVM, and a process that loads
+both crashes. The conversion therefore gets replacements for the two TensorFlow functions that it calls.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Prints the order in which tf.data's `interleave` yields the rows of files with given numbers of rows.
 
-Each argument is `LENGTH,LENGTH,.../CYCLE/BLOCK`. A row is 1000 times the number of its file, plus its number in the file.
+Each argument is `LENGTH,LENGTH,.../CYCLE/BLOCK`. The value of a row is 1000 times the number of
+its file, plus its number within the file.
 """
 
 import json

@@ -60,7 +60,7 @@ some = {"a": random.normal(size=(3,)).astype(np.float32), "b": random.integers(0
 merge("uneven", [save("some", some), str(folder / "nothing")])
 facts["uneven"] = {name: fact(value) for name, value in some.items()}
 
-# Shards have at most 900 bytes, so variables with several rows are divided.
+# Shards are limited to 900 bytes, so variables with several rows are divided.
 checkpoint = tf.train.Checkpoint(
     w=tf.Variable(random.normal(size=(40, 10)), dtype=tf.float32), b=tf.Variable(random.normal(size=(7,))))
 policy = tf.train.experimental.MaxShardSizePolicy(max_shard_size=900)

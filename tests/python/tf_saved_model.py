@@ -86,7 +86,7 @@ def check(folder, *names):
             like, other = truth["arr_0"], truth["arr_1"]
         for name in names:
             found = outputs(folder / kind / name)
-            assert (found != like).all(), f"{kind}: {name}: the weights of the model that was only to be like it"
+            assert (found != like).all(), f"{kind}: {name}: the weights are those of the template model"
             assert (found == other).all(), (kind, name, found, other)
             print(kind, name)
 

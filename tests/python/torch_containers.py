@@ -1,4 +1,4 @@
-"""Saves one state in each container and protocol that torch can write, and prints facts about each file.
+"""Saves one state in each container and protocol that torch can write, and prints each file's tensors.
 
     torch_containers.py FOLDER
 """
@@ -31,7 +31,7 @@ def state():
 
 
 def expected(value):
-    """Returns the facts by name. For a key that is not a string, the name is the Python repr of the key."""
+    """Returns each tensor's facts by name. A key that is not a string has its Python repr as its name."""
     return {**dict(facts.flatten({key: item for key, item in value.items() if isinstance(key, str)})),
             "('a', 1).2": value[("a", 1)][2]}
 

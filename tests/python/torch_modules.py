@@ -1,4 +1,4 @@
-"""Saves whole modules, and prints the facts of their `state_dict()`.
+"""Saves whole modules, and prints the tensors of their `state_dict()`.
 
     torch_modules.py FOLDER            creates FOLDER/CASE.pt for each case
     torch_modules.py FOLDER --check    loads FOLDER/CASE.back.pt, ferry's conversion of it, into the same model

@@ -1,8 +1,8 @@
-"""Saves training checkpoints in the layouts of scripts and libraries, and prints the facts of each.
+"""Saves training checkpoints in the layouts of scripts and libraries, and prints the tensors of each.
 
     torch_training.py FOLDER            creates FOLDER/CASE.pt for each case
     torch_training.py FOLDER --check    compares FOLDER/CASE.back.pt and FOLDER/CASE.legacy.pt, ferry's
-                                        conversions of it, wherever torch can load it with weights_only
+                                        conversions of each case that torch can load with weights_only
     torch_training.py FOLDER --large    creates FOLDER/large.pt, of 100 MB
 
 For each case, `model` contains the tensors of its model, and `part` is the path of the model.

@@ -128,7 +128,7 @@ impl Entry {
     }
 }
 
-/// Returns a `TensorSliceProto`. An extent without a length is the whole dimension.
+/// Returns a `TensorSliceProto`. An extent without a length represents the whole dimension.
 fn slice_wire(slice: &Slice) -> Wire {
     slice.iter().fold(Wire::new(), |wire, extent| {
         let extent = extent.map_or_else(Wire::new, |(start, len)| {
@@ -139,8 +139,8 @@ fn slice_wire(slice: &Slice) -> Wire {
     })
 }
 
-/// Returns the key of a slice's entry. The key is the same as the key from TensorFlow's
-/// `EncodeTensorNameSlice`, in the ordered code of `core/lib/strings/ordered_code.cc`.
+/// Returns the key of a slice's entry. The key is the one that TensorFlow's `EncodeTensorNameSlice`
+/// creates with the ordered code in `core/lib/strings/ordered_code.cc`.
 pub fn slice_key(name: &[u8], slice: &Slice) -> Vec<u8> {
     let mut key = vec![0];
     for &byte in name {
@@ -163,7 +163,7 @@ pub fn slice_key(name: &[u8], slice: &Slice) -> Vec<u8> {
     key
 }
 
-/// Encodes a signed number so that the encoded bytes sort in the order of the numbers.
+/// Encodes a signed number so that encoded numbers sort in numeric order.
 fn ordered_signed(value: i64) -> Vec<u8> {
     const HEADERS: [[u8; 2]; 10] = [
         [0x80, 0],
@@ -193,7 +193,7 @@ pub fn string_bytes(strings: &[&[u8]]) -> Vec<u8> {
     strings.iter().flat_map(|string| [&(string.len() as u64).to_le_bytes(), *string].concat()).collect()
 }
 
-/// Returns the facts about a tensor that a reader must find.
+/// Returns the dtype, shape and digest that a reader must find for a tensor.
 pub fn facts(dtype: &str, shape: &[i64], logical: &[u8]) -> Facts {
     (dtype.to_owned(), shape.iter().map(|dim| dim.unsigned_abs()).collect(), sha256(logical))
 }

@@ -1,5 +1,5 @@
-//! A launcher that makes one system call of a program fail, as on older kernels, in sandboxes and
-//! on unusual file systems.
+//! A launcher that makes one of a program's system calls fail, as happens on older kernels, in
+//! sandboxes and on unusual file systems.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

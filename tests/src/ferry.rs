@@ -179,7 +179,7 @@ impl Ferry {
         self.on("inspect", input, &["--json", "--digest", "sha256"]).expect(0).json()
     }
 
-    /// Returns facts about the tensors that the program finds in an input, by name.
+    /// Returns the tensors that the program finds in an input, by name.
     #[track_caller]
     pub fn tensors(&self, input: &Path) -> BTreeMap<String, Facts> {
         fixtures::inspected(&self.inspect(input))
@@ -237,8 +237,8 @@ impl Ferry {
 #[must_use]
 pub fn run(command: &mut Command) -> Outcome {
     let mut output = command.output();
-    // Retry if the program file is still open for writing. A child that a different thread has
-    // forked may have inherited the open file, until the child executes its own program.
+    // Retry if the program file is still open for writing. A child process that another thread has
+    // just forked inherits the open file, and closes it only when it executes its own program.
     for _ in 0..100 {
         match &output {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
@@ -266,7 +266,7 @@ pub fn after(script: &str, command: &Command) -> Command {
     started_by(shell, command)
 }
 
-/// Returns `launcher` with the program, arguments and environment of `command` added, so that it
+/// Adds the program, arguments and environment of `command` to `launcher`, so that the launcher
 /// runs the command.
 #[must_use]
 pub fn started_by(mut launcher: Command, command: &Command) -> Command {

@@ -14,7 +14,7 @@ pub struct Case {
     pub expected: Value,
 }
 
-/// The facts of a tensor: its dtype, its shape, and the sha256 of its logical bytes.
+/// A tensor's dtype, shape, and the sha256 of its logical bytes.
 pub type Facts = (String, Vec<u64>, String);
 
 /// Returns the folder that contains the fixtures.

@@ -17,8 +17,8 @@ use crate::{Outcome, picture, session};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Chapters and commands in them that are not run again, because the build for the tests has
-/// already run them.
+/// Commands that are not run again, because the build for the tests has already run them. Each is
+/// listed with its chapter.
 const BUILT: [(&str, &str); 3] = [
     ("first-conversion.md", "cargo build --release"),
     ("python.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"),
@@ -49,7 +49,7 @@ pub enum Piece {
     Prose(String),
     /// A fenced block.
     Fence {
-        /// The text after the opening backquotes: `console`, `toml file=zoo.toml`.
+        /// The text after the opening backticks: `console`, `toml file=zoo.toml`.
         info: String,
         /// The lines in the block.
         body: String,

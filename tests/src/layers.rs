@@ -1,5 +1,5 @@
-//! Finds cycles of modules. The modules of a cycle are in one folder and use each other, so that
-//! none of them can be read, tested or moved separately.
+//! Finds cycles of modules. The modules of a cycle are in one folder and use each other, so none of
+//! them can be read, tested or moved separately.
 //!
 //! An arrow leads from a module to every module that one of its paths names or passes through. Such
 //! paths occur in `use` lines and in the code, and may lead through names that another module
@@ -17,7 +17,8 @@ pub struct Cycle {
     pub folder: ModulePath,
     /// The names of the modules, sorted.
     pub modules: Vec<String>,
-    /// The arrows between the modules, each of which names a module and a module that it uses.
+    /// The arrows between the modules. Each arrow consists of the name of a module and the name of
+    /// a module that it uses.
     pub arrows: BTreeSet<String>,
 }
 

@@ -42,8 +42,8 @@ pub fn measure(command: &mut Command, clock: Clock) -> Measurement {
     Measurement { wall, peak_bytes }
 }
 
-/// Waits for a child, and returns its exit status and its peak memory, which `std` does not
-/// provide.
+/// Waits for a child, and returns its exit status and its peak memory. `std` does not provide the
+/// peak memory.
 fn wait(child: u32) -> (i32, u64) {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();

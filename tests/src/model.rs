@@ -48,8 +48,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Describes a model of about `bytes` bytes in `count` tensors with sizes like in a
-    /// transformer. Most bytes are in matrices, and one tensor in three is a short vector.
+    /// Describes a model of about `bytes` bytes in `count` tensors with sizes as in a transformer.
+    /// Most bytes are in matrices, and one tensor in three is a short vector.
     pub fn of_size(bytes: u64, count: u64, seed: u64) -> Self {
         let matrices = (count - count / 3).max(1);
         let rows = (bytes / matrices / 2 / 1024).max(1);

@@ -49,7 +49,7 @@ impl Seen {
     }
 }
 
-/// Returns facts about the tensors that a script printed by name.
+/// Returns the tensors that a script printed, by name.
 pub fn tensors(document: &Value) -> BTreeMap<String, Facts> {
     serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("no facts: {error}: {document}"))
 }

@@ -398,8 +398,8 @@ impl Set {
         }
     }
 
-    /// Checks that tensors are unchanged, except tensors in changed files that the set cannot
-    /// identify.
+    /// Checks that tensors are unchanged, except for tensors in changed files whose identity the
+    /// set does not record.
     fn wrong_tensors(
         &self,
         files: &Files,

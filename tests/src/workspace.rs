@@ -66,8 +66,8 @@ pub fn cargo() -> Command {
     cargo
 }
 
-/// Removes the environment variables that cargo set in this process for the tested package from a
-/// command that runs cargo.
+/// Removes, from a command that runs cargo, the environment variables that cargo set in this process
+/// for the tested package.
 ///
 /// A build script that reads `CARGO_PKG_NAME` and similar variables, such as ring's, runs again
 /// when they change. Everything that depends on its crate is then also compiled again. With the

@@ -12,7 +12,8 @@ pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
 pub struct Random(u64);
 
 impl Random {
-    /// Creates a generator from a seed. The seed 0 is replaced, because the state would stay 0.
+    /// Creates a generator from a seed. The seed 0 is replaced, because the state would otherwise
+    /// remain 0.
     pub fn new(seed: u64) -> Self {
         Self(if seed == 0 { 0x9e37_79b9_7f4a_7c15 } else { seed })
     }

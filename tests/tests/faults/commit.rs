@@ -75,8 +75,8 @@ fn a_bundle_killed_at_random_moments() {
 const SHAPES: [Shape; 4] = [Shape::File, Shape::Folder, Shape::Set, Shape::Bundle];
 
 /// Runs the job of each shape, with and without an old output. A fault occurs the first, second or
-/// third time that a stage is reached. The fault is an error with exit code `code`. After the
-/// commit, the exit code is 0.
+/// third time that a stage is reached. The fault is an error with exit code `code`. If it occurs
+/// after the commit, the exit code is 0.
 fn failed_at_every_stage(kind: &str, code: i32) {
     for shape in SHAPES {
         let scene = Scene::new(shape, 1 << 20);

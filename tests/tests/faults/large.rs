@@ -47,7 +47,7 @@ fn a_tensor_of_five_gibibytes_is_read() {
 
     bundle.expected.insert("large".into(), ("U8".into(), vec![5, 1 << 30], SHA256.into()));
     assert_eq!(ferry.tensors(&ferry.at("m")), bundle.expected);
-    // Change one byte of the 5 GiB.
+    // Change one byte in the 5 GiB of zeros.
     data.write_all_at(b"?", (3 << 30) + 1).unwrap();
     let says = ["m.data-00000-of-00001", "large"];
     ferry.on("inspect", ferry.at("m"), &["--digest", "sha256"]).expect(3).says(&says);

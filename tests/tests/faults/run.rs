@@ -112,8 +112,8 @@ fn killed_at_random_moments() {
                 }
                 hits += u64::from(what != "child" || child.is_some());
             } else if standing.is_empty() {
-                // The run ended before the kill, because the machine was busier during the
-                // measurement of the full run.
+                // The run ended before the kill, because the machine was busier when the full run
+                // was measured.
                 whole = whole.min(start.elapsed());
             }
             let code = runner.wait().unwrap().code();

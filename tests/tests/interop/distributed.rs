@@ -104,8 +104,8 @@ fn assert_parts_are_named(ferry: &Ferry, folder: &Path) {
     }
 }
 
-/// Checks that the vectors equal the expected ones, and that each parameter has its number of
-/// steps.
+/// Checks that the optimizer's vectors equal the expected ones, and that each parameter has a step
+/// count.
 fn check_optimizer(found: &Value, truth: &Value, case: &str) {
     let mut found = Seen::inspected(found);
     found.tensors.retain(|name, _| !name.ends_with(".step"));

@@ -44,7 +44,7 @@ fn random_blocks_stand_for_the_numbers_of_gguf_py() {
 
 /// Tests that llama.cpp loads the output of `ferry` for a model folder, tokenizes text like the
 /// original tokenizer, and predicts the same tokens as transformers. llama.cpp's own converter must
-/// write the same file. Conversion back to a folder must not change the model.
+/// write the same file. Converting the file back to a folder must not change the model.
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn llama_cpp_runs_models_of_transformers() {

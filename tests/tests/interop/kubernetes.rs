@@ -64,8 +64,8 @@ fn the_guides_job_does_a_plan_by_its_own_rules() {
     let malformed = *jobs.iter().find(|(_, names)| names.contains(&"007".to_owned())).unwrap().0;
     let [evicted, passing] = [1, 2].map(|after| (malformed + after) % INDEXES);
 
-    // The disk fails in the first try of one index. The exit code of the program determines whether
-    // the pod is retried.
+    // The disk fails in the first attempt of one index. The exit code of the program determines
+    // whether the pod is retried.
     let program = workspace().program.display();
     let wrapper = format!(
         "#!/bin/sh\nif [ $JOB_COMPLETION_INDEX = {passing} ] && mkdir tried; then export FERRY_FAULT=copied=eio; fi\n\

@@ -197,8 +197,8 @@ fn the_frameworks_read_every_record() {
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn the_frameworks_compare_the_values_of_records() {
     let mut zoo = Zoo::new();
-    // The file has every type that has a digest, lists, nested lists, and nulls in all of these
-    // columns.
+    // The file has a column for every type that has a digest, columns of lists and nested lists,
+    // and nulls in all of these columns.
     let made = zoo.at("made.parquet");
     let _ = python::script("parquet_types.py", [&made]);
     // Parquet has no date64. date64 becomes date32, which is reported as a loss, and receipts have

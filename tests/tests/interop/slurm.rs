@@ -140,7 +140,7 @@ fn the_guides_array_does_all_and_queues_what_passes_once_more() {
     }
     let _ = run(&mut ferry.shell("ferry plan zoo.toml zoo.plan --piece-jobs 1")).expect(0);
 
-    // The second task's disk fails on its first try.
+    // The disk fails in the second task's first attempt.
     let program = workspace().program.display();
     let wrapper = format!(
         "#!/bin/sh\ncase $SLURM_ARRAY_TASK_ID,$SLURM_RESTART_COUNT in 2,) export FERRY_FAULT=copied=eio;; esac\n\
@@ -155,7 +155,7 @@ fn the_guides_array_does_all_and_queues_what_passes_once_more() {
     let queued = format!("{array}_2 PENDING BeginTime");
     until("only the second task waits", || cluster.tasks() == [queued.as_str()]);
     // Slurm delays a requeued task by two minutes, which an administrator can change. The node
-    // rejects a task that begins in the same second in which the previous try ended.
+    // rejects a task that begins in the same second in which the previous attempt ended.
     let _ = cluster.says(&["scontrol", "update", &format!("JobId={array}_2"), "StartTime=now+3"]).expect(0);
     until("no task is left", || cluster.tasks().is_empty());
 

@@ -16,7 +16,7 @@ use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::Outcome;
 use tensorferry_tests::model::Model;
 
-/// Size of the object in bytes. With the memory setting of the tests, parts have 8 MiB.
+/// Size of the object in bytes. With the tests' memory setting, each part is 8 MiB.
 const BYTES: u64 = 20 << 20;
 const MEMORY: [&str; 2] = ["--memory", "64MiB"];
 

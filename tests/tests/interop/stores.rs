@@ -18,8 +18,8 @@ boto3.client("s3", endpoint_url=f"http://127.0.0.1:{sys.argv[1]}", region_name="
              aws_access_key_id="key", aws_secret_access_key="secret").create_bucket(Bucket="bucket")
 "#;
 
-/// The account of Azurite, whose key is public in Azurite's documentation, and a container that is
-/// created with a signature of that key.
+/// Azurite's account, whose key is public in Azurite's documentation, and a container that is
+/// created with a signature made with that key.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const CONTAINER: &str = r#"

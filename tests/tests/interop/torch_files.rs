@@ -28,7 +28,7 @@ fn made_by_plugin(set: &str) -> (Ferry, Value) {
     (ferry, expected)
 }
 
-/// Returns facts about a file's tensors, from the description that a script printed.
+/// Returns a file's tensors from the description that a script printed.
 fn described(tensors: &Value) -> BTreeMap<String, Facts> {
     let tensors = tensors.as_object().unwrap().iter();
     let fact = |fact: &Value| {

@@ -308,7 +308,8 @@ fn records_are_batches_for_any_arrow() {
     let mut stream = scan.stream();
     drop(scan);
     let foreign = std::ptr::from_mut(&mut stream).cast();
-    // SAFETY: the pointer is to a structure of the C stream interface, which is moved out.
+    // SAFETY: the pointer is to a valid structure of the C stream interface. The call moves it out,
+    // and leaves an empty structure in its place.
     let mut reader = unsafe { arrow_array::ffi_stream::RecordBatchStreamReader::from_raw(foreign) }.unwrap();
     assert_eq!(rows(&mut reader), all);
     let model = fixture("safetensors", "all_dtypes");

@@ -247,7 +247,7 @@ fn the_table_of_pairs_is_what_they_carry() {
     assert_eq!(
         kept,
         page,
-        "{} is not what the formats do: FERRY_TEST_WRITE_PAIRS=1 writes it",
+        "{} does not match the formats: set FERRY_TEST_WRITE_PAIRS=1 to update it",
         path.display()
     );
 }
@@ -276,7 +276,7 @@ model has a matrix of Q8_0 and a typed entry.
 | `-` | no such input exists |
 ";
 
-/// Returns facts about a model's tensors, read in the same way as by `ferry inspect`.
+/// Returns a model's tensors, read in the same way as by `ferry inspect`.
 fn facts(registry: &Registry, path: &Path) -> Result<BTreeMap<String, Facts>, Error> {
     let model = registry.open(path)?;
     let facts = |tensor: tensorferry::Tensor| {

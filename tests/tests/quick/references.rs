@@ -133,7 +133,7 @@ fn table_of(keys: &BTreeMap<String, BTreeSet<&str>>, meanings: &BTreeMap<&str, &
     table
 }
 
-/// The beginnings of the names of environment variables that programs have.
+/// Prefixes in the names of environment variables that programs define.
 const PREFIXES: [&str; 12] = [
     "FERRY_",
     "XDG_",

@@ -1,4 +1,4 @@
-//! Tests that a plugin that crashes or hangs fails its own job, but no other jobs.
+//! Tests that a plugin that crashes or hangs causes only its own job to fail.
 
 use crate::outside;
 use tensorferry_tests::zoo::Zoo;

@@ -46,8 +46,7 @@ fn a_run_reports_the_account_of_each_input() {
     let first = account();
     assert_eq!((&first["counts"]["read"], &first["left_out"][0]), (&2.into(), &"c.jsonl.bz2".into()));
     assert!(std::fs::read_to_string(ferry.at("m.report/report.html")).unwrap().contains(line));
-    // The second run executes only the new job. The facts about the first job are read from the
-    // journal.
+    // The second run executes only the new job. The first job's account is read from the journal.
     let more = "[[job]]\ninput = \"in\"\noutput = \"out.csv\"\n";
     ferry.write("m.toml", std::fs::read_to_string(&manifest).unwrap() + more);
     ferry.on("run", &manifest, &[]).expect(0);

@@ -234,8 +234,8 @@ fn the_vendors_own_layout_is_superseded() {
     assert!(ferry.at("both/original").is_dir());
 }
 
-/// Tests sets whose numbered names contain the number of files. Files of ferry next to them are not
-/// part of the set.
+/// Tests sets whose numbered names contain the number of files. Files that ferry itself writes next
+/// to them are not part of the set.
 #[test]
 fn a_set_with_a_hole_is_no_smaller_set() {
     let ferry = Ferry::new();
@@ -273,7 +273,8 @@ fn a_set_with_a_hole_is_no_smaller_set() {
         }
     }
     assert!(!ferry.at("out.jsonl").exists());
-    // Files of ferry are next to an index, or among files with the suffix of the data.
+    // Files that ferry wrote itself are next to an index, or among files with the suffix of the
+    // data.
     ferry.convert(&rows, &ferry.at("mds/"), &["--to", "mds", "-o", "lists=json", "--receipt"]);
     numbered(&ferry, "runs/rows.jsonl", 0..30);
     ferry.write(
@@ -442,7 +443,7 @@ fn an_input_that_holds_nothing_is_an_error() {
     let rows = numbered(&ferry, "rows.jsonl", 0..3);
     ferry.convert(&rows, &ferry.at("few.parquet"), &["--step", "take:0"]);
     assert_eq!(ferry.rows(&ferry.at("few.parquet")).len(), 0);
-    // A file with one line of JSON is a document, unless its suffix is one of JSON lines.
+    // A file with one line of JSON is a document, unless it has a suffix for JSON lines.
     let document = ferry.write("config.json", "{\"a\": 1}\n");
     ferry.try_convert(&document, &ferry.at("c.parquet"), &[]).expect(3).says(&["no plugin recognizes"]);
     ferry.convert(&document, &ferry.at("c.parquet"), &["--from", "jsonl"]);

@@ -58,7 +58,7 @@ fn companions_are_chosen() {
     let output = ferry.at("misspelled/");
     let ran = ferry.run(args!["convert", model, output, "--to", "torch", "--companions", "confg.json"]);
     let _ = ran.expect(0).says(&["no file next to the weights matches \"confg.json\""]);
-    // What was left out is in the account, and is not a loss.
+    // The files that were left out are counted in the account, and are not losses.
     let output = ferry.at("strict/");
     let strict = args!["--to", "torch", "--companions", "none", "--strict", "--json"];
     let report = ferry.run(args!["convert", model, output].into_iter().chain(strict)).expect(0).json();

@@ -24,8 +24,8 @@ fn alone(folder: &Path) -> Command {
     command
 }
 
-/// Links existing build results to a plugin with the formats of one crate in this workspace, in the
-/// form in which an author would distribute it.
+/// Links existing build results into a plugin with the formats of one crate in this workspace, as
+/// an author would distribute it.
 fn library(format: &str) -> PathBuf {
     static LINKING: Mutex<()> = Mutex::new(());
     let _guard = LINKING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -191,8 +191,8 @@ fn a_file_url_is_a_path() {
     assert!(ferry.equal(&case.input(), &output));
 }
 
-/// Tests that the headers of a set in a store are each requested once, and in parallel. A hundred
-/// sequential requests would take seconds.
+/// Tests that each header of a set in a store is requested once, and that the requests run in
+/// parallel. A hundred sequential requests would take seconds.
 #[test]
 fn a_set_of_shards_is_inspected_with_one_request_each_and_together() {
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -29,8 +29,8 @@ fn a_journal_that_cannot_be_written_ends_the_run() {
     assert!(zoo.outputs().is_empty());
 }
 
-/// Tests a full disk of the journal. Without a journal, no output can become visible, so waiting
-/// jobs are not started, and stages are removed.
+/// Tests a journal on a full disk. Without a journal, no output can become visible, so waiting jobs
+/// are not started, and stages are removed.
 #[test]
 fn a_journal_whose_disk_is_full_ends_the_run() {
     let zoo = Zoo::new();

@@ -32,7 +32,7 @@ fn a_zoo_of_every_format() {
     for job in report["jobs"].as_array().unwrap() {
         assert_eq!(job["verified"], job["tensors"], "{job}");
     }
-    // One copy of each fixture is compared with the facts from its framework.
+    // One copy of each fixture is compared with what its framework reads.
     let (mut compared, mut differing) = (0, Vec::new());
     for (case, folder) in &fixtures {
         let inputs: Vec<&serde_json::Value> = report["jobs"].as_array().unwrap().iter().collect();

@@ -1,6 +1,6 @@
 //! Tests of tables that a reader loads from pickles (DCP's `.metadata`, DeepSpeed's states, a
-//! config of `torch.export`), and that refer to one value a million times. They must lead to a
-//! typed error, in bounded time and memory.
+//! config of `torch.export`), and that refer to one value a million times. Such tables must lead to
+//! a typed error, in bounded time and memory.
 
 use super::bombs::{read, short};
 use super::containers::{Files, Table, chunk, described, described_tensor, index, place, size, stored};

@@ -15,7 +15,7 @@ use tensorferry_sdk::{
 };
 
 pub(crate) const DATA_MAGIC: &[u8; 8] = b"TRIALDAT";
-/// The length of the magic, the CRC, and the flag that the CRC is known.
+/// The length of the magic, the CRC, and the flag that indicates whether the CRC is known.
 pub(crate) const DATA_HEADER_LEN: u64 = 16;
 /// The name of the index if the output is a folder.
 pub(crate) const INDEX_IN_FOLDER: &str = "index.trial";
@@ -177,7 +177,7 @@ impl DataFiles {
         Ok(index.storages.len() - 1)
     }
 
-    /// Returns the plan. All storages must have been added before.
+    /// Returns the plan. All storages must already have been added.
     fn finish(self, mut index: Index, layout: &mut dyn LayoutSink, path: &str) -> Result<CopiedPlan> {
         let mut headers = Vec::new();
         for (file, data) in self.files.iter().zip(&mut index.files) {

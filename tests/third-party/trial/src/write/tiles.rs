@@ -23,7 +23,7 @@ pub(super) struct Writer {
 struct TiledFile {
     id: OutputId,
     header: DeferredId,
-    /// The length of the file. A segment that is not encoded yet counts as one byte.
+    /// The length of the file. A segment that has not been encoded yet counts as one byte.
     end: u64,
 }
 
