@@ -159,8 +159,7 @@ impl Bench {
         print(&title, &self.folder.in_turns(3, jobs), |index| Some(index & !1));
     }
 
-    /// Measures a model of 1 MiB, which shows the cost of starting, and a catalog of 100,000
-    /// tensors.
+    /// Measures a model of 1 MiB, which shows the startup cost, and a catalog of 100,000 tensors.
     pub(crate) fn small_and_many(&self) {
         let inputs = self.inputs();
         self.make("small", &Model::of_size(1 << 20, 30, 2), &inputs);

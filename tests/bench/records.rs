@@ -8,7 +8,7 @@ use std::path::Path;
 use tensorferry_tests::measure::Clock;
 use tensorferry_tests::{Ferry, python};
 
-/// A folder with a file of Examples written by TensorFlow, about a kilobyte each.
+/// A folder with a file of Examples that TensorFlow wrote. Each Example is about a kilobyte.
 pub(crate) struct Records {
     folder: Folder,
     mebibytes: u64,

@@ -1,7 +1,7 @@
 """Processes records as users' scripts do, and measures the time.
 
 `make PATH MEBIBYTES` writes Examples of about a kilobyte. `count PATH`, `parse PATH` and `parquet
-PATH OUTPUT` print the seconds for one pass, without the start of Python, the imports, and a first
+PATH OUTPUT` print the seconds for one pass, excluding Python startup, the imports, and a first
 batch as a warm-up.
 """
 

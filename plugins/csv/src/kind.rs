@@ -10,7 +10,7 @@ const MAX_EXACT_DIGITS: usize = 15;
 /// A float64 represents all integers up to this value exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
-/// The kind of the values of a column that have been read so far.
+/// The common kind of the values that have been read so far from a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
     /// No values.
@@ -32,7 +32,8 @@ pub(crate) enum Kind {
     },
     Date,
     /// Times with this many fractional digits (0, 3, 6 or 9). `zone` is set if the times have a
-    /// time zone. `far` is set if 64-bit nanoseconds cannot represent the year of any time.
+    /// time zone. `far` is set if 64-bit nanoseconds cannot represent the year of at least one of
+    /// the times.
     Time {
         digits: u8,
         zone: bool,

@@ -36,7 +36,7 @@ impl TensorReader for Reader {
     }
 }
 
-/// Number of bytes to prefetch from the start of each file of a model, because the files may be
+/// Number of bytes to prefetch from the start of each of a model's files, because the files may be
 /// remote. Most headers are shorter than this.
 const PREFETCH_BYTES: u64 = 64 << 10;
 

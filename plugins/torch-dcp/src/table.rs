@@ -34,7 +34,7 @@ pub(crate) struct Table {
     pub(crate) globals: Vec<String>,
 }
 
-/// The entry for one name of the flattened state.
+/// The entry for one name in the flattened state.
 #[derive(Debug)]
 pub(crate) struct TableEntry {
     pub(crate) name: String,

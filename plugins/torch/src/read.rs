@@ -59,8 +59,8 @@ impl TensorReader for TorchReader {
     }
 }
 
-/// The state of the reader: the source, the catalog that it fills, and the values that the files
-/// read so far contain.
+/// The state of the reader: the source, the catalog that it fills, and the values found in the
+/// files that it has read so far.
 struct CatalogReader<'c, 'l> {
     source: &'c dyn Source,
     to: Destination<'c, 'l>,

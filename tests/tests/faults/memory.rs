@@ -1,4 +1,4 @@
-//! Tests that memory use stays within the budget, regardless of the size of the input.
+//! Tests that memory use remains within the budget, regardless of the size of the input.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,5 +1,5 @@
 /* NRRD, the "nearly raw raster data" of medical imaging (https://teem.sourceforge.net/nrrd/format.html), as a
- * format of ferry: one tensor with its metadata, with an attached header and raw data. Other encodings and
+ * ferry format: one tensor with its metadata, with an attached header and raw data. Other encodings and
  * detached headers are unsupported.
  *
  *   NRRD0004

@@ -114,7 +114,7 @@ fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<MessageExtent>
         _ => None,
     };
     let (offset, body, stop) = range.ok_or_else(|| {
-        Error::malformed("a block of the footer is outside the file")
+        Error::malformed("a block in the footer refers to bytes outside the file")
             .expected(format!("within {end} bytes"))
             .found(format!("{} + {} + {}", block.offset(), block.metaDataLength(), block.bodyLength()))
     })?;
@@ -123,7 +123,7 @@ fn place_of(file: &SourceFile, block: &Block, end: u64) -> Result<MessageExtent>
             Ok(MessageExtent { offset, metadata, metadata_len, body, body_len: stop - body })
         }
         NextMessage::End(_) => {
-            Err(Error::malformed("a block of the footer does not contain a message").offset(offset))
+            Err(Error::malformed("a block in the footer does not refer to a message").offset(offset))
         }
     }
 }
@@ -175,7 +175,7 @@ impl Contents {
         let bytes = self.file.message(&place, limits).map_err(at)?;
         let message = parse(&bytes).map_err(at)?;
         if kind.is_some_and(|kind| kind != message.header_type()) {
-            return Err(at(Error::malformed("a message is not of the kind that the footer claims"))
+            return Err(at(Error::malformed("the kind of a message differs from the footer"))
                 .found(format!("{:?}", message.header_type())));
         }
         let max = if kind.is_some() { place.body_len } else { self.file.len() - place.body };

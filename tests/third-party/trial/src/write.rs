@@ -22,7 +22,7 @@ pub(crate) const INDEX_IN_FOLDER: &str = "index.trial";
 /// The alignment of storages.
 const ALIGNMENT: u64 = 8;
 
-/// The methods of writing tensors.
+/// The ways to write tensors.
 #[derive(Clone, Copy)]
 enum Way {
     Grid,
