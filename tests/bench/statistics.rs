@@ -11,8 +11,8 @@ use tensorferry_tests::{Ferry, python};
 
 const SCRIPT: &str = "bench_statistics.py";
 
-/// Measures plain models of this many bytes, and quantized models whose weights have this many
-/// bytes in F32.
+/// Measures plain models of this many bytes, and quantized models whose weights take this many
+/// bytes as F32.
 pub(crate) fn beside_libraries(folder: &Path, bytes: u64, rounds: usize) {
     let (folder, ferry) = (Folder::new(folder), Ferry::new());
     let wide = |bytes, name: &str| {

@@ -19,7 +19,7 @@ const MODELS: u64 = 2000;
 const MODEL_BYTES: u64 = 100 << 10;
 const TENSORS: u64 = 12;
 
-/// The argument of this program that runs [`in_one_process`].
+/// The argument with which this program runs [`in_one_process`].
 pub(crate) const ONE_PROCESS: &str = "in-one-process";
 
 /// Measures a zoo in this folder. `program` is the path of this program.

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 from dataclasses import dataclass, field
 
-# Losses that only change the form of data. The readers of these tests undo these changes, so such
+# Losses that only change the form of data. The readers in these tests undo these changes, so such
 # losses do not explain a difference.
 FORMS = re.compile("written as base64|written as JSON|written as text|JSON has no (NaN|bytes)|written as uint8|read as bytes|"
                    "^CSV has no (lists|bytes)|read as __key__|so they are read as")

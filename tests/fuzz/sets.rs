@@ -121,7 +121,7 @@ fn bare(files: Files) -> Files {
 }
 
 /// Returns a stored set: the output of `dcp_make.py` from three ranks, or of DeepSpeed's
-/// `ds_to_universal.py` for the fixture of this name.
+/// `ds_to_universal.py` for the fixture with this name.
 fn archived(name: &str) -> Files {
     let path = fixtures::folder().with_file_name("fuzz").join("sets").join(format!("{name}.zip"));
     shared(zip::members(&std::fs::read(path).expect("the stored set exists")))

@@ -128,7 +128,7 @@ static ONNX: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("onnx/external_ma
 static ZERO2: LazyLock<Files> = LazyLock::new(|| ranks("deepspeed/zero2_bf16"));
 static ZERO3: LazyLock<Files> = LazyLock::new(|| ranks("deepspeed/zero3_fp32"));
 
-/// Returns the target of this name.
+/// Returns the target with this name.
 ///
 /// # Panics
 ///

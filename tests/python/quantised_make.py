@@ -142,7 +142,7 @@ for bits in (2, 3, 4, 5, 6, 8):
     expected = {WEIGHT: (code - 2 ** (bits - 1)).astype(F32) * scale.astype(F32)[:, GROUPS]}
     case(f"ct_packed_{bits}", packed, compressed("pack-quantized", bits, "int", "group", GROUP), expected)
     if bits == 3:
-        # Older releases put as many whole codes into a word as fit.
+        # Older releases pack as many whole codes as fit into each word.
         old = np.zeros((OUT, (IN + 9) // 10), np.uint32)
         for i in range(IN):
             old[:, i // 10] |= code[:, i].astype(np.uint32) << np.uint32(3 * (i % 10))

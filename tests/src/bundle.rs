@@ -187,8 +187,8 @@ fn ordered_signed(value: i64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the logical bytes of strings, which the fixtures hash. These bytes are the length of
-/// each string as u64, followed by its contents.
+/// Returns the logical bytes of strings, which the fixtures hash: for each string, its length as a
+/// u64, followed by its contents.
 pub fn string_bytes(strings: &[&[u8]]) -> Vec<u8> {
     strings.iter().flat_map(|string| [&(string.len() as u64).to_le_bytes(), *string].concat()).collect()
 }

@@ -37,8 +37,8 @@ pub fn on_tmpfs(folder: &Path, options: &str, command: &Command) -> (Outcome, Ve
     (outcome, left)
 }
 
-/// Returns the command with a limit on the size of each file that it writes. The signal for
-/// exceeding the limit is ignored, so that a write fails in the same way as on a full disk.
+/// Returns the command with a limit on the size of each file that it writes. The command ignores
+/// the signal for exceeding the limit, so that a write fails in the same way as on a full disk.
 #[must_use]
 pub fn with_file_limit(bytes: u64, command: &Command) -> Command {
     // POSIX: the unit of `ulimit -f` is 512 bytes.

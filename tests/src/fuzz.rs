@@ -18,8 +18,8 @@ use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Entry as SourceEntry, Format, Limits, MemoryContext, MemorySource, Purpose};
 use tensorferry_test_kit::random::Random;
 
-/// Reads `bytes` as a file called `name`, including the file's small tensors. Returns whether the
-/// file could be read.
+/// Reads `bytes`, including small tensors, as a file called `name`. Returns whether the file could
+/// be read.
 pub fn read(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     read_source(format, &MemorySource::file(name, bytes))
 }

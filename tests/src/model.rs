@@ -1,7 +1,7 @@
 //! Models that are created without a framework, as safetensors files with random content.
 //!
-//! A file contains the length of the header as u64, the header as JSON, and the bytes of the
-//! tensors (<https://github.com/huggingface/safetensors#format>).
+//! A file contains the header's length as a u64, the header as JSON, and the bytes of the tensors
+//! (<https://github.com/huggingface/safetensors#format>).
 
 use std::fs::File;
 use std::io::{BufWriter, Result, Write};

@@ -69,8 +69,8 @@ fn run_in<S: AsRef<OsStr>>(
 struct Server {
     name: &'static str,
     modules: &'static [&'static str],
-    /// The address and process of the server. The server exits with this process, because this
-    /// process owns the server's standard input.
+    /// The address and process of the server. The server exits when this process exits, because
+    /// this process owns the server's standard input.
     running: OnceLock<(SocketAddr, Child)>,
 }
 

@@ -1,4 +1,4 @@
-//! TFRecord files of Examples that are built by hand.
+//! Hand-built TFRecord files of Examples.
 //!
 //! A record consists of the length of the data (u64), the masked CRC-32C of those eight bytes, the
 //! data, and the masked CRC-32C of the data

@@ -103,7 +103,7 @@ impl ReadOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
     pub(crate) form: SharedOptions,
-    /// The text that is written for a null.
+    /// The string that is written for a null.
     pub(crate) null: String,
     pub(crate) sharding: Sharding,
     pub(crate) compression: CompressionOptions,

@@ -14,8 +14,8 @@
 //! | `planner_data` | for each name, the path of keys and indices in the nested state |
 //!
 //! A second variant (`HuggingFaceStorageWriter`) does not have a table. A checkpoint of this
-//! variant consists of safetensors files. The metadata key `DCP_SHARDING_INFO` of each file records
-//! where the file's parts start in the whole tensors.
+//! variant consists of safetensors files. In each file, the metadata key `DCP_SHARDING_INFO`
+//! records where the file's parts start in the whole tensors.
 //!
 //! ```text
 //! shard-<rank + 1>-model-<file>-of-<files>.safetensors

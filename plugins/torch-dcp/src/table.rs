@@ -24,7 +24,7 @@ const MAX_ATTRIBUTES: usize = 64;
 /// chunk a million times.
 const MAX_CHUNKS_PER_VALUE: usize = 4;
 
-/// The content of a table, in the order of the table.
+/// The content of a table, in its stored order.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) items: Vec<TableEntry>,

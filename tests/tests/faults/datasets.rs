@@ -9,8 +9,8 @@ use tensorferry_tests::host::{RUN_STAGES, STAGES};
 use tensorferry_tests::settings::kills;
 use tensorferry_tests::zoo::{Standing, Zoo, children, kill};
 
-/// Returns the outputs that have a receipt. Checks that the outputs in `before` have not been
-/// written again.
+/// Returns the outputs that have a receipt, after checking that the outputs in `before` have not
+/// been written again.
 fn standing(zoo: &Zoo, before: &Standing, what: &str) -> Standing {
     let now = zoo.outputs();
     for (output, facts) in before {

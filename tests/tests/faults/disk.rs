@@ -54,7 +54,7 @@ fn a_read_only_target_is_named() {
 /// Size in bytes of a file that takes long enough to copy.
 const LARGE: u64 = 32 << 20;
 
-/// Stops the process while it is writing, changes the source, and continues the process.
+/// Stops the process while it is writing, changes the source, and resumes the process.
 fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
     const TRIES: u32 = 20;
     for with_old in [false, true] {
@@ -91,7 +91,7 @@ fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
                 break;
             }
         }
-        assert!(noticed > 0, "{TRIES} times, the copy was complete before the source could be changed");
+        assert!(noticed > 0, "in all {TRIES} attempts, the copy was complete before the source could be changed");
     }
 }
 

@@ -192,7 +192,7 @@ fn values_of_a_pickle_fit_into_the_memory_that_is_given() {
                 "{outcome}"
             );
             let peak = peak(within.args(["--limit", "nodes=4M"]));
-            println!("{} MiB where they are asked for", peak / MEBIBYTE);
+            println!("{} MiB where they are requested", peak / MEBIBYTE);
             assert!(peak / u64::from(MANY) < 330, "{peak}");
         }
     }

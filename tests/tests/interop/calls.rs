@@ -104,7 +104,7 @@ fn losses(report: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Checks that every function and class is among the globals, and that every function call is a
-/// loss. The loss has the name of the call. If the resulting object does not contain the call, the
+/// loss. The loss is named after the call. If the resulting object does not contain the call, the
 /// loss names the called function.
 fn check_calls(case: &Value, report: &Value, globals: &Value) {
     let globals: BTreeSet<&str> = globals.as_array().unwrap().iter().filter_map(Value::as_str).collect();

@@ -26,7 +26,7 @@ fn no_difference_is_unexplained() {
     let found: serde_json::Value = serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
     let wanted: u64 = cases.parse().unwrap();
     assert!(found["cases"].as_u64().unwrap() >= wanted);
-    // Every pair must be compared, because a library that writes nothing would show no difference.
+    // Every pair must be compared. Otherwise, a library that writes nothing would go unnoticed.
     let pairs = |counts: &serde_json::Value| {
         let names = counts.as_object().unwrap().keys().filter_map(|key| key.split(' ').next());
         names.map(str::to_owned).collect::<std::collections::BTreeSet<_>>().len()

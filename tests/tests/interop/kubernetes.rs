@@ -1,4 +1,4 @@
-//! Tests the guide's manifest of an indexed Job. The manifest must be valid in Kubernetes' own
+//! Tests the guide's manifest for an indexed Job. The manifest must be valid in Kubernetes' own
 //! schema. A simulated Job controller that follows the rules in the manifest must complete a plan.
 
 use std::collections::BTreeMap;

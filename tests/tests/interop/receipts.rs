@@ -150,7 +150,7 @@ fn the_frameworks_read_every_record() {
     let outcome = zoo.check(&["--verbose"]).expect(3);
     assert!(outcome.stdout.contains("5 outputs: 0 wrong, 2 not checked in full"), "{outcome}");
     assert!(outcome.stdout.contains("column 'img': the receipt has no digest of binary values"), "{outcome}");
-    // The TFRecord and Parquet outputs have three splits of 1, 3 and 2 files, and contain all
+    // The TFRecord and Parquet outputs have three splits with 1, 3 and 2 files, and contain all
     // columns. JSON lacks the columns of bytes.
     let columns = COLUMNS * (1 + 3 + 2) + (COLUMNS - 2) * 2;
     assert!(

@@ -66,7 +66,7 @@ fn a_whole_module_is_its_state_dict() {
         seen += 1;
     }
     assert_eq!(seen, 13);
-    // The tensors are in the order of the modules, which can load them.
+    // The tensors are in the modules' order, and the modules can load them.
     python::script("torch_modules.py", args![ferry.home(), "--check"]);
 }
 
@@ -163,8 +163,8 @@ fn a_state_is_the_same_in_every_container_and_protocol() {
 }
 
 fn copy_of(input: &Path, format: &str) -> PathBuf {
-    // The root folder of an archive has the name of the file, so bytes can be compared only if the
-    // file names are the same.
+    // An archive's root folder is named after the file, so bytes can be compared only if the file
+    // names are the same.
     let folder = input.with_extension(format);
     fs::create_dir(&folder).unwrap();
     folder.join("copy.pt")

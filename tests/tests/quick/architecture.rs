@@ -11,8 +11,8 @@ use tensorferry_tests::layers::cycles_in;
 use tensorferry_tests::rust::modules;
 use tensorferry_tests::workspace::{self, root};
 
-/// Groups of crates, and the groups that each may use. A group is a folder, and a crate is in the
-/// group of the longest matching folder.
+/// Groups of crates, and the groups that each group may use. A group is a folder, and a crate
+/// belongs to the longest matching folder.
 const MAY_USE: [(&str, &[&str]); 20] = [
     ("sdk/abi", &[]),
     ("sdk", &["sdk/abi"]),
@@ -38,7 +38,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     // The page crate does not depend on models or formats.
     ("host/page", &[]),
     ("host/cli", &["sdk", "host/tensorferry", "host/core", "host/run", "host/page", "plugins/check"]),
-    // The program in the wheel is part of its module.
+    // The program in the wheel is part of the wheel's module.
     ("host/python", &["sdk", "host/tensorferry", "host/run", "host/cli", "plugins/check"]),
     ("host", &["sdk"]),
     ("tests/kit", &["sdk"]),

@@ -122,7 +122,7 @@ fn with_includes(page: &Path) -> String {
             let begin = format!("<!-- ANCHOR: {anchor} -->\n");
             let (_, from) = text.split_once(&begin).unwrap_or_else(|| panic!("{file} has no {anchor}"));
             let end = format!("<!-- ANCHOR_END: {anchor} -->\n");
-            from.split_once(&end).unwrap_or_else(|| panic!("{anchor} has no end in {file}")).0.to_owned()
+            from.split_once(&end).unwrap_or_else(|| panic!("{anchor} does not end in {file}")).0.to_owned()
         }
         None => format!("{line}\n"),
     };

@@ -237,7 +237,7 @@ fn a_saved_model_keeps_its_metadata_and_its_state() {
         root.entries().map(|(key, _)| text(key)).collect::<Vec<_>>()
     };
     assert!(keys(&saved).len() > 2 && keys(&saved) == keys(&model), "{:?}", keys(&saved));
-    // A format without a place for state reports it.
+    // A format without a place for state reports the state as lost.
     let report = registry.save_with(folder.path().join("m.safetensors"), tensors(), &options).unwrap();
     assert!(report.losses.iter().any(|loss| loss.kind == LossKind::State), "{:?}", report.losses);
     // If the tensors have different names, the loss of the tree is also reported.

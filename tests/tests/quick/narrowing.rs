@@ -1,5 +1,5 @@
-//! Tests that readers skip only rows and columns that the steps remove. Results of readers that
-//! skip data are compared with results after a step that prevents skipping.
+//! Tests that readers skip only rows and columns that the steps remove. The results of readers that
+//! skip data are compared with their results after a step that prevents skipping.
 
 use serde_json::json;
 use std::path::{Path, PathBuf};

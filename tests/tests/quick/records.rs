@@ -65,9 +65,9 @@ fn examples_become_lines() {
     assert!(!strict.exists());
 }
 
-/// Tests that reported changes do not fail a conversion's own verification. Columns that can be
-/// read back are compared, such as bytes that JSON stores as base64 and floats that it stores as
-/// strings.
+/// Tests that reported changes do not cause a conversion's own verification to fail. Columns that
+/// can be read back are compared, such as bytes that JSON stores as base64 and floats that it
+/// stores as strings.
 #[test]
 fn sound_rows_pass_verification() {
     let ferry = Ferry::new();

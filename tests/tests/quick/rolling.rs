@@ -53,8 +53,8 @@ fn files_roll_by_size_whatever_the_number_of_threads() {
     }
 }
 
-/// Tests that no file exceeds the maximum length. In some formats, especially in a tar, rows take
-/// more bytes than in memory.
+/// Tests that no file exceeds the maximum length. In some formats, especially in tar, rows take
+/// more bytes than they take in memory.
 #[test]
 fn no_file_is_longer_than_it_may_be() {
     let ferry = Ferry::new();
@@ -70,7 +70,7 @@ fn no_file_is_longer_than_it_may_be() {
         let is_data = |name: &String| name != "index.json";
         let bytes = |name: String| std::fs::metadata(output.join(name)).unwrap().len();
         let files: Vec<u64> = names_in(&output).into_iter().filter(is_data).map(bytes).collect();
-        // The maximum allows for the end of a tar, and for the footers of Parquet and Arrow.
+        // The maximum leaves room for the end of a tar, and for the footers of Parquet and Arrow.
         assert!(files.iter().all(|bytes| *bytes <= 112_000), "{format}: {files:?}");
         let average = files.iter().sum::<u64>() / files.len() as u64;
         assert!(files.len() > 2 && average > 50_000, "{format}: {files:?}");

@@ -290,7 +290,7 @@ fn records_go_to_a_store_as_they_go_here() {
         ("tfrecord", "a.tfrecord.gz", &[]),
         ("jsonl", "a.jsonl", &[]),
         ("mds", "mds/", &[("shard_rows", "700")]),
-        // The file names of this format contain the number of files.
+        // This format's file names contain the number of files.
         ("webdataset", "tars/", &[("shard_rows", "700"), ("key", "id")]),
         ("webdataset", "a.tar", &[("key", "id")]),
     ];

@@ -73,8 +73,8 @@ fn the_kits_items_are_those_that_were_promised() {
 fn every_crate_can_be_published() {
     let target = workspace().target.join("published");
     let mut publish = cargo();
-    // Do not build the package, which would take minutes. Cargo would also keep the unpacked
-    // sources of a version.
+    // Do not build the package, because that would take minutes, and because cargo would keep the
+    // unpacked sources of a version.
     publish
         .args([
             "publish",

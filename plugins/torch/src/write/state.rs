@@ -376,7 +376,7 @@ impl StateWriter<'_> {
                 self.waiting.push(Task::Value(scales, Some((id, 1))));
             }
             CompositeTensor::Sparse { layout, indices, size, shape, is_coalesced } => {
-                // The tensor `shape` has the same values as the size, so it counts as written.
+                // The tensor `shape` repeats the size, so it counts as written.
                 if let Some(shape) = shape.and_then(|id| self.tree.node(id)?.as_tensor()) {
                     self.written[shape.0 as usize] = true;
                 }

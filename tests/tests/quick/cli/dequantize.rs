@@ -43,7 +43,7 @@ fn the_folder_follows() {
     assert!(report["notes"].to_string().contains("quantize_config.json"), "{}", report["notes"]);
     assert_eq!(dtype_of(&ferry, &out, "model.layers.0.self_attn.k_proj.weight"), "BF16");
     assert_eq!(dtype_of(&ferry, &out, "model.layers.0.self_attn.k_proj.bias"), "F16");
-    // A second `dequantize` step changes nothing.
+    // A second `dequantize` step has no effect.
     let again =
         ferry.convert(&out, &ferry.at("again"), &["--to", "safetensors", "--json", "--step", "dequantize"]);
     assert!(again.json()["notes"].to_string().contains("changed nothing"));
@@ -278,7 +278,7 @@ fn codes_of_a_method_that_only_the_configuration_names_are_refused() {
     for (config, codes, scale) in [
         (json!({"quantization_config": {"quant_method": "quark"}}), "F8_E4M3", "l.of_another_name"),
         (json!({"quantization_config": {"quant_method": "vptq"}}), "U8", "l.of_another_name"),
-        // These 4-bit codes have the names of 8-bit codes.
+        // These 4-bit codes have names that are used for 8-bit codes.
         (json!({"quantization_bit": 4}), "I8", "l.weight_scale"),
         (json!({"quantization_config": {"quant_method": "fp8"}}), "F8_E4M3", "l.weight_scale"),
     ] {

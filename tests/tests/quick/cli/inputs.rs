@@ -309,8 +309,7 @@ fn a_shard_that_no_index_names_is_a_loss() {
     }
 }
 
-/// Tests that files that are not read are named, and that the message states which of them could be
-/// read.
+/// Tests that ferry names the files that it does not read, and reports which of them could be read.
 #[test]
 fn what_a_folder_has_beside_and_below_is_named() {
     let ferry = Ferry::new();
@@ -449,8 +448,8 @@ fn an_input_that_holds_nothing_is_an_error() {
     ferry.convert(&document, &ferry.at("c.parquet"), &["--from", "jsonl"]);
 }
 
-/// Tests that an error about a limit names the limit, that `--limit` raises it (also in the process
-/// of a job), and that `formats` lists it.
+/// Tests that an error about a limit names the limit, that `--limit` raises the limit (also in a
+/// job's process), and that `formats` lists it.
 #[test]
 fn a_limit_can_be_raised_and_lowered() {
     let ferry = Ferry::new();

@@ -205,8 +205,8 @@ fn a_damaged_cache_is_no_error() {
     assert_eq!(formats().stdout, first.stdout);
 }
 
-/// Tests with the reports of the dynamic loader that a conversion opens only the plugins that it
-/// uses.
+/// Tests that a conversion opens only the plugins that it uses, according to the dynamic loader's
+/// reports.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn only_the_plugins_that_a_conversion_uses_are_opened() {

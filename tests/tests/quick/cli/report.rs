@@ -1,5 +1,5 @@
-//! Tests of the output of the program: only the result on stdout, one JSON document with `--json`,
-//! and losses by kind.
+//! Tests of the program's output: only the result on stdout, one JSON document with `--json`, and
+//! losses by kind.
 
 use serde_json::Value;
 use std::path::PathBuf;

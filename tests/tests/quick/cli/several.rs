@@ -23,8 +23,8 @@ fn each_input_has_an_output_of_its_own() {
     assert_eq!(conversions[1]["error"]["kind"], "malformed");
     assert!(ferry.equal(&inputs[0], &out.join("all_dtypes.pt")));
     assert!(ferry.equal(&inputs[2], &out.join("scalars_and_empty.pt")));
-    // Files in an output folder have the names of the inputs and the suffix of the format. Two
-    // inputs with the same name are rejected before anything is written.
+    // Files in an output folder are named after the inputs, with the format's suffix. Two inputs
+    // with the same name are rejected before anything is written.
     let folder = out.to_str().unwrap();
     convert(&["-O", folder, "--to", "safetensors"]).expect(3);
     assert!(ferry.equal(&inputs[0], &out.join("all_dtypes.safetensors")));

@@ -1,6 +1,6 @@
 //! Checks `transcript.txt`, a shell session that shows the help and the output of incorrect
 //! commands, which the guide does not show. The transcript makes changes to messages visible.
-//! `FERRY_TEST_WRITE_TRANSCRIPT=1` updates the transcript. Review it afterwards.
+//! `FERRY_TEST_WRITE_TRANSCRIPT=1` updates the transcript. Review the changes afterwards.
 
 use std::path::PathBuf;
 use tensorferry_tests::ferry::run;

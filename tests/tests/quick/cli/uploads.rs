@@ -227,8 +227,8 @@ fn an_output_that_may_not_be_written_leaves_nothing() {
     shop.is_empty();
 }
 
-/// Tests Google Cloud Storage with a token from the machine's metadata server, which the store
-/// requires. Objects have generation numbers, which conditions use.
+/// Tests Google Cloud Storage, which requires a token from the machine's metadata server.
+/// Conditions refer to the generation numbers of objects.
 #[test]
 fn googles_store_is_read_and_written_to_with_a_machines_token() {
     let (server, bucket) = start_google(Some("hush5150"), |_, _| None);
@@ -269,7 +269,8 @@ fn googles_store_is_read_and_written_to_with_a_machines_token() {
     let _ = nobody.says(&["AuthenticationRequired"]);
 }
 
-/// Returns a shop whose bucket blocks before the third part, and a flag that is set when it blocks.
+/// Returns a shop whose bucket blocks before the third part, and a flag that is set when the bucket
+/// blocks.
 fn stuck() -> (Shop, Arc<AtomicBool>) {
     let reached = Arc::<AtomicBool>::default();
     let is_there = Arc::clone(&reached);

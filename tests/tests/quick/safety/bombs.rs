@@ -64,7 +64,8 @@ fn all_are_defused(bombs: &[Bomb]) {
             let outcome = read(&ferry, &files);
             let is_right = match answer {
                 Refused(word) => outcome.code == Some(3) && outcome.stderr.contains(word),
-                // A shard must contain a dict of the names in the index, so it may be refused.
+                // A shard must contain a dict with the names in the index, so this shard may be
+                // refused.
                 Read if files.container == "shards" => matches!(outcome.code, Some(0 | 3)),
                 Read => outcome.code == Some(0),
                 Either => matches!(outcome.code, Some(0 | 3)),

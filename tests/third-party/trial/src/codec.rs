@@ -28,7 +28,8 @@ pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     before: u8,
-    /// The count of a pair whose byte is in the next piece, if the last piece ended between them.
+    /// The count of a pair whose byte is in the next piece, if the last piece ended between the
+    /// count and the byte.
     count: Option<u8>,
     decoded: Vec<u8>,
 }

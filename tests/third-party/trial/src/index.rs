@@ -11,7 +11,7 @@ pub(crate) const MAGIC: &[u8; 8] = b"TRIALIDX";
 /// The length of the fields of a storage.
 const STORED_LEN: u64 = 4 + 3 * 8 + 2 + 4;
 
-/// The contents of an index, in the order of the file.
+/// The contents of an index, in file order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Index {
     pub(crate) files: Vec<DataFile>,
@@ -55,7 +55,7 @@ pub(crate) struct Joined {
     pub(crate) ranges: Vec<StorageRange>,
 }
 
-/// A tensor. The numbers of its storages are positions in this index, from 0.
+/// A tensor. Its storages are numbered by their positions in this index, starting from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,

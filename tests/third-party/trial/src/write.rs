@@ -233,7 +233,7 @@ fn room(len: u64, context: &dyn Context) -> Result<Vec<u8>> {
     let most = context.limits().memory_bytes / (4 * context.threads() as u64);
     let room = usize::try_from(len).ok().filter(|_| len <= most).map(|len| vec![0; len]);
     room.ok_or_else(|| {
-        Error::limit("a part of a tensor that is encoded whole is too long for memory: raise --memory, or cut smaller parts")
+        Error::limit("a part of a tensor that is encoded whole is too long for memory: raise --memory, or use smaller parts")
             .expected(format!("at most {most} bytes"))
             .found(len)
     })
