@@ -6,7 +6,7 @@ format.
 All files are in memory (/dev/shm, about 4 GB). The script measures these conversions:
 
 - 512 MiB of F32 in 32 matrices to safetensors, compared with the library's load and `save_file`
-- 590 MB of BF16 in two tensor-parallel ranks of Megatron to safetensors, compared with `torch.load`, `torch.cat` and
+- 590 MB of BF16 in two tensor-parallel Megatron ranks to safetensors, compared with `torch.load`, `torch.cat` and
   `save_file`
 - 100 MB of samples of 1 kB, and 200 MB of samples of 100 kB, to Parquet, compared with the library and pyarrow
 

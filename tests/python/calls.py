@@ -121,7 +121,7 @@ def calls(mark, protocol, hub, storages=True):
 
     no_hooks = collections.OrderedDict()
     found = {
-        # These calls are of functions, and of functions that other functions return.
+        # These values call functions, and functions that other functions return.
         "system": (Call(os.system, command("system")), os.system),
         "exec": (Call(exec, code(mark("exec"))), exec),
         "eval": (Call(eval, code(mark("eval"))), eval),

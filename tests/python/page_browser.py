@@ -113,7 +113,7 @@ def by_mouse(page, task):
     assert page.locator("[role=treeitem]").count() == 0
     search.fill("")
     page.wait_for_selector("[role=treeitem]")
-    # Opens a node of the treemap, and goes back.
+    # Opens a node in the treemap, and navigates back.
     crumbs = page.locator(".crumbs button")
     before = crumbs.count()
     groups = page.locator(".map .group")

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tensorferry_sdk::records::{Batches, RecordSet};
 use tensorferry_sdk::{ByteSink, Format, Limits, MemoryContext, MemorySource, Options, Result, Side};
 
-/// Reads, shows, indexes and probes `bytes` as a file. Reads it with and without skipping damage.
-/// Returns whether the whole file could be read without skipping.
+/// Reads, shows, indexes and probes `bytes` as a file. Reads the file both with and without
+/// skipping damage. Returns whether the whole file could be read without skipping.
 pub fn read_file(format: &dyn Format, bytes: &[u8]) -> bool {
     let source = MemorySource::file("data.tfrecord", bytes);
     let read = read(format, &source, &[]);

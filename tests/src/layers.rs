@@ -119,7 +119,7 @@ impl Modules {
         }
         let Some((own, module)) = self.0.get_key_value(&at) else { return Vec::new() };
         let mut passed = vec![own];
-        // The depth limit stops at paths that lead back to themselves.
+        // The depth limit ends the recursion for paths that lead back to themselves.
         let Some((name, after)) = rest.split_first().filter(|_| depth < 16) else { return passed };
         let named = module.imports.iter().find(|(_, alias)| alias.as_ref() == Some(name));
         let from_all = || {

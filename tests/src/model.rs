@@ -27,8 +27,8 @@ fn entry(name: &str, dtype: &str, shape: &[u64], start: u64, end: u64) -> String
     format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{end}]}}"#)
 }
 
-/// Returns the length and the JSON, with the same padding as in the library, so that the data is
-/// aligned.
+/// Returns the header's length and JSON, with the same padding as in the library, so that the data
+/// is aligned.
 fn header(entries: &[String]) -> Vec<u8> {
     let mut json = format!("{{{}}}", entries.join(","));
     json.extend(std::iter::repeat_n(' ', json.len().next_multiple_of(8) - json.len()));

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! All commands run in one shell, in order, so that `cd` affects the commands after it. The output
-//! is compared exactly, except for durations and the path of the folder.
+//! is compared exactly, except for durations and the folder's path.
 
 use crate::Outcome;
 use std::fmt::Write as _;

@@ -26,7 +26,8 @@ impl Default for Zoo {
 }
 
 impl Zoo {
-    /// Creates an empty zoo with a manifest that converts everything in `in/`, with verification.
+    /// Creates an empty zoo with a manifest that converts everything in `in/` and verifies the
+    /// outputs.
     pub fn new() -> Self {
         let zoo = Self { ferry: Ferry::on_disk() };
         std::fs::create_dir(zoo.path("in")).unwrap();

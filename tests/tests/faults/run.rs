@@ -149,7 +149,7 @@ fn killed_at_every_stage() {
             scene.end(&standing, &fault);
         }
     }
-    // The faults must reach every stage of the runner twice, and the stages of a job that writes
+    // The faults must reach every stage of the runner twice, and every stage of a job that writes
     // one file.
     assert!(reached >= 9 + 10, "{reached}");
 }

@@ -1,5 +1,5 @@
-//! Tests of the engine as a library with linked formats, for features that the program `ferry` does
-//! not use.
+//! Tests of the engine as a library with linked formats. They cover features that the program
+//! `ferry` does not use.
 
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;

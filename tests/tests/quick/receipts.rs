@@ -203,9 +203,9 @@ fn a_receipt_has_the_digests_that_were_asked_for() {
     ferry.try_convert(&input, &ferry.at("x.pt"), &["--receipt=md5"]).expect(2);
 }
 
-/// Tests tensors that the copy reads in several windows. They are written to an archive whose
-/// headers are filled in afterwards, cast, transposed, and written to shards. The digests in the
-/// receipts must equal digests of the whole files.
+/// Tests tensors that the copy reads in several windows. The outputs include archives whose headers
+/// are filled in afterwards, cast and transposed tensors, and shards. The digests in the receipts
+/// must equal digests of the whole files.
 #[test]
 fn digests_of_what_the_copy_takes_in_pieces() {
     let ferry = Ferry::new();
@@ -481,8 +481,8 @@ fn an_edited_receipt_does_not_pass() {
     scene.is("ok", 0, &[]);
 }
 
-/// Tests that claims in a hostile receipt are only compared. Such claims must not cause access
-/// outside the receipt's folder, waiting, or large allocations.
+/// Tests that the claims in a hostile receipt are compared and never acted on. The claims must not
+/// cause access outside the receipt's folder, waiting, or large allocations.
 #[test]
 fn a_hostile_receipt_does_no_harm() {
     let scene = Scene::new();

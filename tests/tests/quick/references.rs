@@ -1,5 +1,5 @@
-//! The references of JSON documents and environment variables in the guide: they list exactly what
-//! the program prints and reads.
+//! Tests that the guide's references list exactly the JSON documents that the program prints and
+//! the environment variables that it reads.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -127,8 +127,8 @@ fn each_mutant_is_refused_with_the_fields_path() {
     }
 }
 
-/// Tests libraries whose manifest does not match their twin, the table of functions that are
-/// called. The host compares the twin with its own tables.
+/// Tests libraries whose manifest does not match its twin, which is the table of the functions that
+/// are called. The host compares the twin with its own tables.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_manifest_and_a_twin_that_do_not_go_together_are_refused() {

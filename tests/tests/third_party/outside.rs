@@ -25,7 +25,8 @@ pub(crate) fn target() -> PathBuf {
 }
 
 /// Environment variable for cargo builds in [`target`]. All builds use the same setting, so that
-/// they share results. Debug information is not needed, and would take a third of the build time.
+/// they share results. Debug information is not needed, and would account for a third of the build
+/// time.
 pub(crate) const PROFILE: (&str, &str) = ("CARGO_PROFILE_DEV_DEBUG", "0");
 
 /// Returns a library with one of ferry's own formats, such as `torch`, built as described in

@@ -60,8 +60,8 @@ impl RecordReader for Reader {
         let splits = files.iter().map(split).collect::<Result<Vec<_>>>()?;
         let mut schema =
             FFI_ArrowSchema::try_from(&*schema()).map_err(|error| Error::plugin(error.to_string()))?;
-        // SAFETY: both types are the schema of the C data interface, and the call moves the value
-        // out.
+        // SAFETY: the pointer is valid, both types are the schema of the C data interface, and the
+        // call moves the value out.
         let schema = unsafe { ArrowSchema::from_raw((&raw mut schema).cast()) };
         let lens: Vec<u64> = splits.iter().map(|split| split.bytes).collect();
         Ok(Box::new(StreamSet::new(schema, splits, move |split, _batches| {
@@ -95,7 +95,7 @@ fn stream(mut file: FileCursor, len: u64) -> Result<ArrowArrayStream> {
         RecordBatch::try_new(schema(), columns).map_err(|error| Error::malformed(error.to_string()))?;
     let batches = RecordBatchIterator::new([Ok(batch)], schema());
     let mut stream = FFI_ArrowArrayStream::new(Box::new(batches));
-    // SAFETY: both types are the stream of the C stream interface, and the call moves the value
-    // out.
+    // SAFETY: the pointer is valid, both types are the stream of the C stream interface, and the
+    // call moves the value out.
     Ok(unsafe { ArrowArrayStream::from_raw((&raw mut stream).cast()) })
 }

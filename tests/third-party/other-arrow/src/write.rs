@@ -46,8 +46,8 @@ impl RecordPlan for Plan {
     ) -> Result<Vec<u8>> {
         let Some(first) = batches.first() else { return Ok(Vec::new()) };
         let mut stream = c_stream(&first.schema(), batches);
-        // SAFETY: both types are the stream of the C stream interface, and the call moves the value
-        // out.
+        // SAFETY: the pointer is valid, both types are the stream of the C stream interface, and
+        // the call moves the value out.
         let stream = unsafe { ArrowArrayStreamReader::from_raw((&raw mut stream).cast()) };
         let stream = stream.map_err(|error| Error::plugin(error.to_string()))?;
         assert_eq!(stream.schema().fields().len(), 2, "the plan has checked it");

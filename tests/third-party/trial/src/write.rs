@@ -103,7 +103,8 @@ fn add_tensor(index: &mut Index, catalog: &dyn CatalogView, id: TensorId, blocks
     Ok(())
 }
 
-/// Returns the index position of the tensor with id `id`. Another tensor is tied to this tensor.
+/// Returns the position in the index of the tensor with the ID `id`. Another tensor is tied to this
+/// tensor.
 fn place_in(index: &Index, catalog: &dyn CatalogView, id: TensorId) -> Result<u32> {
     let name = catalog.tensor(id).name;
     let place = index.tensors.iter().position(|tensor| tensor.name == name);
