@@ -44,7 +44,8 @@ impl RecordReader for Reader {
             if !contents.custom.is_empty() {
                 let keys =
                     listed(contents.custom.iter().map(|key| format!("{key:?}")), contents.custom.len());
-                let why = format!("the metadata of the file or of its batches has no place in records: {keys}");
+                let why =
+                    format!("the metadata of the file or of its batches has no place in records: {keys}");
                 losses.loss(Loss::new(LossKind::Metadata, &name, why))?;
             }
             files.push(OpenFile { contents: Arc::new(contents), dictionaries: Arc::default() });

@@ -49,7 +49,8 @@ pub(super) fn write(encoder: &Encoder, pieces: &[PlacedPiece], output: &mut dyn 
     let root = footer.finish();
     builder.finish(root, None);
     let bytes = builder.finished_data();
-    let len = i32::try_from(bytes.len()).map_err(|_| Error::unsupported("the footer is larger than 2 GiB"))?;
+    let len =
+        i32::try_from(bytes.len()).map_err(|_| Error::unsupported("the footer is larger than 2 GiB"))?;
     output.write(bytes)?;
     output.write(&len.to_le_bytes())?;
     output.write(MAGIC)
