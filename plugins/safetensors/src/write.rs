@@ -83,7 +83,10 @@ fn writable_tensors(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> R
         } else if tensor.name == METADATA_KEY {
             layout.omit(id, "safetensors reserves this name for metadata: rename the tensor")?;
         } else if header::byte_len(&info, tensor.shape).is_err() {
-            layout.omit(id, "safetensors does not allow a shape whose product overflows before a zero dimension")?;
+            layout.omit(
+                id,
+                "safetensors does not allow a shape whose product overflows before a zero dimension",
+            )?;
         } else {
             tensors.push(id);
         }

@@ -75,7 +75,8 @@ impl RecordReader for Reader {
             losses.loss(Loss::new(LossKind::Record, format!("sample {key:?}"), why))?;
         }
         if let Some((path, count)) = found.others {
-            let why = format!("{count} files and links have no key or member name and are not part of any sample");
+            let why =
+                format!("{count} files and links have no key or member name and are not part of any sample");
             losses.loss(Loss::new(LossKind::Record, path, why))?;
         }
         if let Some((file, count)) = found.unended {

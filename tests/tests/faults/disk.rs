@@ -91,7 +91,10 @@ fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
                 break;
             }
         }
-        assert!(noticed > 0, "in all {TRIES} attempts, the copy was complete before the source could be changed");
+        assert!(
+            noticed > 0,
+            "in all {TRIES} attempts, the copy was complete before the source could be changed"
+        );
     }
 }
 

@@ -172,7 +172,8 @@ impl Encoder {
                 losses.push(changed(column.field.name(), why));
             }
             if has_lost_null {
-                let why = "a null in the only column becomes an empty text, because some readers skip empty lines";
+                let why =
+                    "a null in the only column becomes an empty text, because some readers skip empty lines";
                 // Verification must skip this value, because it is read back as a different value.
                 let loss = Loss::new(LossKind::Record, column.field.name(), why);
                 losses.push(loss.severity(Severity::Changed));
