@@ -1,5 +1,5 @@
 //! Builds catalogs. A reader fills a [`CatalogSink`]. The only implementation that creates a
-//! [`Catalog`] is [`CatalogBuilder`], which checks every extent when it is added.
+//! [`Catalog`] is [`CatalogBuilder`], which checks each extent as it is added.
 
 use crate::catalog_checker::CatalogChecker;
 use crate::source::check_range;
@@ -14,11 +14,11 @@ use std::collections::btree_map::Entry;
 /// Receives the content that a reader finds in an input. Use a [loss](LossSink::loss) to report
 /// content of the input that the catalog cannot represent. Each call is checked before it returns.
 pub trait CatalogSink: LossSink {
-    /// Adds a storage: a location that contains bytes.
+    /// Adds a storage, which is a location that contains bytes.
     ///
     /// # Errors
-    /// Returns a malformed error if the storage extends past the end of its file. Returns a
-    /// malformed error if a range of a joined storage extends past the end of the underlying
+    /// Returns a malformed-data error if the storage extends past the end of its file. Returns a
+    /// malformed-data error if a range of a joined storage extends past the end of the underlying
     /// storage. Returns a plugin error if a joined storage refers to a storage that does not exist
     /// or is itself joined. Returns an unsupported error if a joined storage mixes byte orders.
     /// Returns a limit error if there are too many storages or bytes.
@@ -36,7 +36,7 @@ pub trait CatalogSink: LossSink {
     /// of the storage.
     ///
     /// # Errors
-    /// Returns a malformed error if the name is already used or the bytes are not inside the
+    /// Returns a malformed-data error if the name is already used or the bytes are not inside the
     /// storage. Returns a limit error if there are too many tensors or the name is too long.
     fn tensor(
         &mut self,
@@ -51,8 +51,8 @@ pub trait CatalogSink: LossSink {
     /// tensor without elements needs no blocks.
     ///
     /// # Errors
-    /// Returns the errors of [`tensor`](Self::tensor), and a malformed error if the blocks leave a
-    /// gap or overlap.
+    /// Returns the errors of [`tensor`](Self::tensor), and a malformed-data error if the blocks
+    /// leave a gap or overlap.
     fn tensor_of_blocks(
         &mut self,
         name: &str,
@@ -65,17 +65,17 @@ pub trait CatalogSink: LossSink {
     /// function for arrays of chunks, which may have millions of chunks.
     ///
     /// # Errors
-    /// Returns the errors of [`tensor`](Self::tensor), and a malformed error if the number of tiles
-    /// does not match the shape. Returns a plugin error if a tile is missing and there is no fill.
-    /// Returns an unsupported error for dtypes whose elements are not whole bytes.
+    /// Returns the errors of [`tensor`](Self::tensor), and a malformed-data error if the number of
+    /// tiles does not match the shape. Returns a plugin error if a tile is missing and there is no
+    /// fill. Returns an unsupported error for dtypes whose elements are not whole bytes.
     fn tensor_of_tiles(&mut self, name: &str, dtype: Dtype, shape: &[u64], grid: Grid) -> Result<TensorId>;
 
     /// Adds a metadata entry. If the format stores text, use [`Value::text`]. Other values keep
     /// their types.
     ///
     /// # Errors
-    /// Returns a malformed error if the key is already used, or a limit error if the metadata is
-    /// too large.
+    /// Returns a malformed-data error if the key is already used, or a limit error if the metadata
+    /// is too large.
     fn metadata(&mut self, key: &str, value: Value) -> Result<()>;
 
     /// Adds a metadata entry with a text value.
@@ -104,7 +104,7 @@ pub trait CatalogSink: LossSink {
     /// attribute. For other formats, the attribute is a loss.
     ///
     /// # Errors
-    /// Returns a plugin error if the tensor does not exist, or a malformed error if the tensor
+    /// Returns a plugin error if the tensor does not exist, or a malformed-data error if the tensor
     /// already has this key. Returns a limit error if the attributes are too large.
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()>;
 
@@ -117,7 +117,7 @@ pub trait CatalogSink: LossSink {
     /// steps are too large.
     fn step(&mut self, step: &str) -> Result<()> {
         let _ = step;
-        Err(Error::unsupported("this host does not take steps from a reader"))
+        Err(Error::unsupported("this host does not accept steps from a reader"))
     }
 
     /// Adds a file to the output folder, next to the tensors. An example is a configuration file
@@ -130,11 +130,11 @@ pub trait CatalogSink: LossSink {
     /// files are too large.
     fn sidecar(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let _ = bytes;
-        Err(Error::unsupported("this host does not take files from a reader").file(name))
+        Err(Error::unsupported("this host does not accept files from a reader").file(name))
     }
 }
 
-/// Builds a [`Catalog`], and checks each part when it is added.
+/// Builds a [`Catalog`], and checks each part as it is added.
 pub struct CatalogBuilder<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
@@ -165,7 +165,7 @@ impl<'a> CatalogBuilder<'a> {
     /// Returns the finished catalog.
     ///
     /// # Errors
-    /// Returns a plugin error if the tree names a tensor that does not exist.
+    /// Returns a plugin error if the tree refers to a tensor that does not exist.
     pub fn finish(self) -> Result<Catalog> {
         self.proof.finish()
     }
@@ -283,7 +283,7 @@ impl CatalogSink for CatalogBuilder<'_> {
             StorageLocation::Joined(joined) => self.check_joined(joined, &storage)?,
             StorageLocation::Inline(bytes) => {
                 if bytes.len() as u64 != storage.len {
-                    return Err(Error::plugin("the length of an inline storage differs from its bytes"));
+                    return Err(Error::plugin("the declared length of an inline storage differs from the number of its bytes"));
                 }
                 self.count_bytes(bytes.len())?;
             }
@@ -401,7 +401,7 @@ impl CatalogSink for CatalogBuilder<'_> {
         self.count_entry(key, &value)?;
         let tensor = self.proof.catalog.tensors.get_mut(tensor.0 as usize);
         let tensor =
-            tensor.ok_or_else(|| Error::plugin("an attribute names a tensor that does not exist"))?;
+            tensor.ok_or_else(|| Error::plugin("an attribute refers to a tensor that does not exist"))?;
         match tensor.attributes.entry(key.to_owned()) {
             Entry::Vacant(entry) => drop(entry.insert(value)),
             Entry::Occupied(_) => {

@@ -48,8 +48,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Creates a new storage for each run of overlapping blocks. All `blocks` must be in the same
-    /// group, in the order of their first bytes.
+    /// Creates a new storage for each run of overlapping blocks. All `blocks` must have the same
+    /// [key](MovedBlock::group) and be ordered by their first bytes.
     fn move_overlapping(&mut self, mut blocks: &mut [MovedBlock]) -> Result<()> {
         while let Some(first) = blocks.first() {
             let mut range = first.reach.clone();

@@ -81,7 +81,7 @@ impl Catalog {
         &self.tree
     }
 
-    /// Returns the losses that the reader reported: content of the input that the catalog cannot
+    /// Returns the losses that the reader reported: input content that the catalog cannot
     /// represent.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
@@ -114,7 +114,7 @@ impl Catalog {
         &self.steps
     }
 
-    /// Returns the files to add to the output folder at the request of the reader, by name.
+    /// Returns the files that the reader asked to add to the output folder, by name.
     #[must_use]
     pub fn sidecars(&self) -> &BTreeMap<String, Vec<u8>> {
         &self.sidecars
@@ -141,8 +141,8 @@ impl Catalog {
     /// dtypes, metadata, losses and globals are kept.
     ///
     /// # Errors
-    /// Returns a usage error if two tensors get the same name, or if the tree below `root` refers
-    /// to a tensor that is not kept.
+    /// Returns a usage error if two tensors would get the same name, or if the tree below `root`
+    /// refers to a tensor that is not kept.
     pub fn select(&self, kept: &[(TensorId, String)], root: Option<NodeId>) -> Result<Self> {
         let mut names = std::collections::HashSet::new();
         let mut tensors = Vec::with_capacity(kept.len());
@@ -176,9 +176,9 @@ impl Catalog {
         })
     }
 
-    /// Returns this catalog with a second copy of each listed storage, and the ids of the copies. A
-    /// tensor in the original and a tensor in the copy are not tied, although their bytes are the
-    /// same.
+    /// Returns this catalog with an additional copy of each listed storage, and the ids of the
+    /// copies. A tensor in the original and a tensor in the copy are not tied, although their bytes
+    /// are the same.
     ///
     /// # Errors
     /// Returns an error if a storage does not exist, or if there are too many storages or too many
@@ -226,7 +226,7 @@ impl Catalog {
 
     pub(crate) fn check_tree(&self) -> Result<()> {
         match self.tree.nodes().iter().filter_map(Node::as_tensor).find(|&id| self.tensor(id).is_none()) {
-            Some(id) => Err(Error::plugin(format!("the tree names tensor {}, which does not exist", id.0))),
+            Some(id) => Err(Error::plugin(format!("the tree refers to tensor {}, which does not exist", id.0))),
             None => Ok(()),
         }
     }

@@ -11,7 +11,7 @@ use crate::{
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// A partly built catalog. Each tensor is checked when it is added.
+/// A partly built catalog. Each tensor is checked as it is added.
 pub(crate) struct CatalogChecker<'a> {
     pub(crate) catalog: Catalog,
     limits: &'a Limits,
@@ -29,9 +29,9 @@ impl Catalog {
     /// pass a new tree if ids change.
     ///
     /// # Errors
-    /// Returns a malformed error if a tensor does not pass the checks. Returns a plugin error if
-    /// the tree refers to a tensor that does not exist. Returns a limit error if the tensors exceed
-    /// a limit.
+    /// Returns a malformed-data error if a tensor does not pass the checks. Returns a plugin error
+    /// if the tree refers to a tensor that does not exist. Returns a limit error if the tensors
+    /// exceed a limit.
     pub fn with_tensors(self, tensors: Vec<Tensor>, tree: Option<Tree>, limits: &Limits) -> Result<Self> {
         let tree = tree.unwrap_or(self.tree);
         // Shared bytes were already counted for the reader's catalog. Steps share additional bytes
@@ -252,7 +252,7 @@ impl<'a> CatalogChecker<'a> {
         Ok((start..start + extent, logical))
     }
 
-    /// Counts how many bytes the elements of a block have in addition to the stored bytes.
+    /// Counts the bytes by which the elements of a block exceed the stored bytes.
     fn expand(&mut self, logical: u64, stored: u64) -> Result<()> {
         self.expanded_bytes = self.expanded_bytes.saturating_add(logical.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {

@@ -7,8 +7,7 @@ use crate::{
 use std::sync::Arc;
 
 impl Catalog {
-    /// Adds a storage of `len` little-endian bytes that `compute` computes, and returns the id of
-    /// the storage.
+    /// Adds a little-endian storage whose `len` bytes `compute` computes, and returns its id.
     ///
     /// # Errors
     /// Returns a plugin error if an input does not exist or is itself computed, or a limit error if

@@ -18,33 +18,34 @@
 //! - **writing**: The writer must write each test catalog, or refuse it with a usage or unsupported
 //!   error. The catalogs contain every dtype, scalars, empty tensors, odd names, views, blocks,
 //!   both byte orders, encoded storages, ties, metadata and a tree. Writing must produce the same
-//!   files each time. Segments must have the same bytes whenever, in whatever order and on however
-//!   many threads they are encoded. The files must contain the same names, dtypes, shapes and bytes
-//!   when they are read back. The files must also contain the ties, metadata and tree that the
-//!   capabilities promise. A reported loss permits a difference.
+//!   files each time. The bytes of a segment must not depend on when, in which order, or on how
+//!   many threads segments are encoded. The files must contain the same names, dtypes, shapes and
+//!   bytes when they are read back. The files must also contain the ties, metadata and tree that
+//!   the capabilities promise. A reported loss permits a difference.
 //!
-//! If the feature `records` is enabled, formats of records are checked in the same way, with rows
+//! If the feature `records` is enabled, record formats are checked in the same way, with rows
 //! instead of tensors:
 //!
 //! - **reading**: The splits together must contain all rows in order, and as many rows as declared.
-//!   Reading a split several times must be possible, also concurrently. Every batch must have the
-//!   schema of the set and the requested columns, and at most the requested rows and bytes. JSON
-//!   lines and an index, if any, must cover all rows.
+//!   It must be possible to read a split several times, even concurrently. Every batch must have
+//!   the schema of the set and the requested columns, and at most the requested rows and bytes.
+//!   JSON lines and an index, if any, must cover all rows.
 //! - **damage**: The rules are the same as for tensors. In addition, the rows of a truncated file
 //!   must be its first rows.
 //! - **writing**: The test tables contain every Arrow type, nulls, empty and nested lists, slices
 //!   and odd names. Some tables have no rows or no columns. A piece must not depend on other
-//!   pieces, and the same rows must produce the same bytes in any batches. The same values must be
-//!   read back, possibly in wider types: integers for booleans, bytes for strings, a single value
-//!   for a list of one. Any other difference must be reported as a loss of the column.
+//!   pieces, and the same rows must produce the same bytes however they are divided into batches.
+//!   The same values must be read back, possibly in wider types: integers for booleans, bytes for
+//!   strings, a single value for a list of one. Any other difference must be reported as a loss
+//!   that names the column.
 //!
 //! A format that can only read must pass the first three groups. A format that can only write must
 //! pass the first group, and those checks of the last group that do not need a reader.
 //!
 //! # The rules
-//! The number of a rule starts with the letter of its part. B is the boundary, and D is the
-//! description. R is reading tensors, and W is writing tensors. S is reading rows, and T is writing
-//! rows. The number of a rule never changes. Only `ferry plugin test` checks B1 and B2.
+//! The number of a rule starts with the letter of its part. B stands for the boundary, and D for
+//! the description. R and W stand for reading and writing tensors, and S and T for reading and
+//! writing rows. The number of a rule never changes. Only `ferry plugin test` checks B1 and B2.
 #![doc = include_str!("conformance/rules.md")]
 //!
 //! # An example
@@ -185,8 +186,8 @@ impl Sample {
     }
 }
 
-/// The numbers of checks. Assert these numbers in a test, so that the test cannot pass without
-/// checking anything.
+/// The number of checks of each kind. Assert these numbers in a test, so that the test cannot pass
+/// without checking anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConformanceReport {
@@ -218,7 +219,7 @@ pub fn check(format: &dyn Format, samples: &[Sample]) -> ConformanceReport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Examination {
-    /// Numbers of checks.
+    /// The number of checks of each kind.
     pub report: ConformanceReport,
     /// Results of all rules that were checked, ordered by number.
     pub verdicts: Vec<RuleResult>,
@@ -297,7 +298,7 @@ fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(ViolationPa
     });
     if can(Capabilities::READ) {
         for sample in samples {
-            // If the sample itself fails, all damaged versions of the sample would fail too.
+            // If the sample itself fails, all of its damaged versions would fail too.
             if part(&mut || reading::check(rules, sample)) {
                 part(&mut || report.damaged += damage::check(rules, sample));
             }

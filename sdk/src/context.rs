@@ -2,7 +2,7 @@
 //! and whether the user has canceled it.
 //!
 //! Record sets and record plans do not receive a context in their calls. After the user cancels a
-//! run, a source or a sink of the call fails, which ends the call.
+//! run, a source or sink that the call uses returns an error, which ends the call.
 
 use crate::{Error, Limits, Result, Source};
 use std::collections::BTreeMap;
@@ -28,8 +28,9 @@ impl Purpose {
     pub const NESTED: Self = Self(8);
     /// Write the input in a different format that stores a flat list of tensors.
     pub const FLAT: Self = Self(16);
-    /// Show records one by one from the first record. Often, only a few records are read. A record
-    /// reader with its own conversion to lines does not need to scan all records for a schema.
+    /// Show records one by one, starting with the first. Often, only a few records are read. A
+    /// record reader that converts records to lines itself does not need to scan all records for a
+    /// schema.
     pub const LINES: Self = Self(32);
     /// Read every split once, to its end. A record reader may then guess the schema and the starts
     /// of splits. The streams of the reader must either confirm the guess or fail with
@@ -81,7 +82,7 @@ pub trait Context: Send + Sync {
     }
 
     /// Reports the progress of a long call, such as indexing or a schema scan: `done` of `total`
-    /// bytes of the input. There is no limit on the number of calls.
+    /// bytes of the input. This function may be called any number of times.
     fn progress(&self, done: u64, total: u64) {
         let _ = (done, total);
     }

@@ -12,10 +12,11 @@ use std::sync::Arc;
 pub struct DigestAlgorithm(pub u32);
 
 impl DigestAlgorithm {
-    /// CRC-32 of zip and gzip (reflected polynomial 0xEDB88320). A value has 4 bytes,
-    /// little-endian.
+    /// The CRC-32 of zip and gzip (reflected polynomial 0xEDB88320). The value is stored as 4
+    /// little-endian bytes.
     pub const CRC32: Self = Self(1);
-    /// CRC-32C (reflected polynomial 0x82F63B78), not masked. A value has 4 bytes, little-endian.
+    /// CRC-32C (reflected polynomial 0x82F63B78), not masked. The value is stored as 4
+    /// little-endian bytes.
     pub const CRC32C: Self = Self(2);
 
     /// Returns the checksum of an empty run of bytes.
@@ -180,7 +181,7 @@ const CRC32C: CrcCombiner = CrcCombiner::of(0x82f6_3b78);
 /// zero bytes to the run multiplies this polynomial by x^(8n), modulo the polynomial of the CRC.
 /// The required powers of x are precomputed, so joining takes less than a microsecond.
 ///
-/// Source: `crc32_combine` of zlib 1.2.12, by Mark Adler.
+/// Source: `crc32_combine` in zlib 1.2.12, by Mark Adler.
 struct CrcCombiner {
     /// The polynomial of the CRC with its bits reversed. The highest bit is the coefficient of the
     /// lowest power.

@@ -71,7 +71,7 @@ pub struct DtypeInfo {
 
 impl DtypeInfo {
     /// Creates a dtype that is not built in. A block of `block_elements` elements takes
-    /// `block_bytes` bytes. For example, GGUF's Q4_0 has 32 elements in 18 bytes. If byte orders
+    /// `block_bytes` bytes. For example, GGUF's Q4_0 stores 32 elements in 18 bytes. If byte orders
     /// differ, groups of `swap_unit` bytes are reversed. A `swap_unit` of 1 means that no bytes are
     /// reversed. If a built-in dtype has the same name and layout, the result is that dtype. A
     /// plugin's declaration therefore remains valid when a later SDK adds the dtype.
@@ -146,8 +146,8 @@ impl DtypeInfo {
     /// Returns the length in bytes of `elements` contiguous elements.
     ///
     /// # Errors
-    /// Returns a malformed error if the elements do not fill whole blocks or the length overflows,
-    /// or an unsupported error for strings.
+    /// Returns a malformed-data error if the elements do not fill whole blocks or the length
+    /// overflows, or an unsupported error for strings.
     pub fn bytes_of(&self, elements: u64) -> Result<u64> {
         if self.is_variable() {
             return Err(Error::unsupported(format!("{} has no fixed length", self.name)));
@@ -167,7 +167,7 @@ impl DtypeInfo {
 /// Returns the number of elements of a tensor with this shape. The empty shape has one element.
 ///
 /// # Errors
-/// Returns a malformed error if the number of elements exceeds 64 bits.
+/// Returns a malformed-data error if the number of elements exceeds 64 bits.
 pub fn element_count(shape: &[u64]) -> Result<u64> {
     // If a dimension is zero, the product is zero, even if the other dimensions would overflow.
     if shape.contains(&0) {
@@ -228,13 +228,13 @@ built_in! {
     F32 = 12, "F32", 1 in 4, swap 4;
     /// IEEE 754 binary64 floating point.
     F64 = 13, "F64", 1 in 8, swap 8;
-    /// Complex number of two F16: the real part, then the imaginary part.
+    /// Complex number that consists of two F16: the real part, then the imaginary part.
     C32 = 14, "C32", 1 in 4, swap 2;
-    /// Complex number of two F32.
+    /// Complex number that consists of two F32.
     C64 = 15, "C64", 1 in 8, swap 4;
-    /// Complex number of two F64.
+    /// Complex number that consists of two F64.
     C128 = 16, "C128", 1 in 16, swap 8;
-    /// Complex number of two BF16.
+    /// Complex number that consists of two BF16.
     BC32 = 17, "BC32", 1 in 4, swap 2;
     /// OCP E4M3 floating point, without infinities.
     F8_E4M3 = 18, "F8_E4M3", 1 in 1, swap 1;

@@ -7,7 +7,7 @@ use std::fmt;
 /// Maximum number of characters of a string in a displayed error.
 const MAX_SHOWN: usize = 2_000;
 
-/// The result of a call of this crate that can fail.
+/// The result of a fallible call in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The kind of an error, which identifies who must fix it. The host maps each kind to one exit
@@ -21,7 +21,7 @@ pub enum ErrorKind {
     Unsupported,
     /// The input exceeds one of the [`Limits`](crate::Limits).
     Limit,
-    /// The operating system refused an operation, and a retry does not help. Examples are a full
+    /// The operating system refused an operation, and retrying would not help. Examples are a full
     /// disk, missing permissions and a read-only file system.
     Io,
     /// A temporary failure. The source changed while it was being read, or a device or server failed. A
@@ -159,9 +159,10 @@ impl Error {
         cancelled => Cancelled,
     }
 
-    /// Creates the error for a reader whose guess for [`Purpose::ONCE`](crate::Purpose::ONCE) was
-    /// or may be wrong. The host then reads the input again, and users do not see this error. A
-    /// reader may return this error only for that purpose.
+    /// Creates the error that a reader returns if its guess for
+    /// [`Purpose::ONCE`](crate::Purpose::ONCE) was or may be wrong. The host then reads the input
+    /// again, and users do not see this error. A reader may return this error only for that
+    /// purpose.
     #[must_use]
     pub fn wrong_guess(message: impl Into<String>) -> Self {
         let mut error = Self::plugin(message);

@@ -61,8 +61,8 @@ pub fn uncompressed(name: &str) -> &str {
     COMPRESSED.iter().find_map(|suffix| strip_suffix(name, suffix)).unwrap_or(name)
 }
 
-/// Returns whether the last part of a path begins with a dot or an underscore. Hidden files are not
-/// part of a folder's data: `.part-0.parquet.crc`, `_SUCCESS`.
+/// Returns whether the last part of a path begins with a dot or an underscore. Hidden files, such
+/// as `.part-0.parquet.crc` and `_SUCCESS`, are not part of a folder's data.
 #[must_use]
 pub fn is_hidden(path: &str) -> bool {
     path.rsplit('/').next().unwrap_or(path).starts_with(['.', '_'])
@@ -90,7 +90,7 @@ pub fn entry_files(source: &dyn Source, is_member: impl Fn(&str) -> bool) -> Res
 /// Returns `files`, or an error if the list is empty.
 ///
 /// # Errors
-/// Returns a malformed error with the message `missing` if the list is empty.
+/// Returns a malformed-data error with the message `missing` if the list is empty.
 pub fn require<T>(files: Vec<T>, missing: &str, expected: impl fmt::Display) -> Result<Vec<T>> {
     if files.is_empty() { Err(Error::malformed(missing).expected(expected)) } else { Ok(files) }
 }

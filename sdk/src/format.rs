@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Description {
-    /// Id for `--from` and `--to`, made of lowercase letters, digits and dashes.
+    /// Id for `--from` and `--to`, which consists of lowercase letters, digits and dashes.
     pub id: String,
     /// Display name.
     pub title: String,
@@ -94,8 +94,8 @@ impl Description {
         Self { output_revision, ..self }
     }
 
-    /// Returns whether the format has a reader or a writer, as selected by `side`. Tensors and
-    /// records both count.
+    /// Returns whether the format has a reader or a writer, as selected by `side`. Readers and
+    /// writers of tensors and of records both count.
     #[must_use]
     pub fn has(&self, side: crate::Side) -> bool {
         match side {
@@ -117,8 +117,9 @@ impl Description {
     }
 }
 
-/// Bytes that every file of a format contains at a certain offset. A strong magic has four bytes or
-/// more, and at least one of them is not text. Files of other formats then do not match the magic.
+/// Bytes that every file of a format contains at a certain offset. A strong magic is at least four
+/// bytes long, and at least one of its bytes is not text. Files of other formats then do not match
+/// the magic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Magic {
@@ -443,7 +444,7 @@ pub trait TensorPlan: Send + Sync {
     /// Writes the deferred bytes and the late files.
     ///
     /// # Errors
-    /// Returns a plugin error if a digest was not requested.
+    /// Returns a plugin error if the plan uses a digest that it did not request.
     fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, context: &dyn Context) -> Result<()> {
         let _ = (digests, output, context);
         Ok(())
@@ -512,6 +513,6 @@ pub trait SealSink {
     /// Appends bytes to a late file. Without any call, the file is empty.
     ///
     /// # Errors
-    /// Returns a plugin error if there is no such file, or an error if it cannot be written.
+    /// Returns a plugin error if there is no such file, or an error if the bytes cannot be written.
     fn late(&mut self, file: OutputId, bytes: &[u8]) -> Result<()>;
 }

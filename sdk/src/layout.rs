@@ -9,7 +9,7 @@ use crate::{ByteOrder, DigestAlgorithm, Loss, LossSink, Region, Result, StorageI
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// The id of a file of a layout: its index.
+/// The id of a file in a layout, which is the file's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputId(pub u32);
 
@@ -171,7 +171,7 @@ pub struct PlacedSegment {
 /// How the bytes of a file are produced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// The host copies the segments in order, from byte 0 and without holes.
+    /// The host copies the segments in order, from byte 0 and without gaps.
     Copied(Vec<PlacedSegment>),
     /// The writer writes the bytes to a sink, in order.
     Streamed,

@@ -19,7 +19,7 @@ const MAX_FILE_NAME: usize = 255;
 /// that no two segments end at the same offset.
 const UNKNOWN_LEN: u64 = 1;
 
-/// Builds a [`Layout`] for a catalog, and checks each segment when it is appended.
+/// Builds a [`Layout`] for a catalog, and checks each segment as it is appended.
 pub struct LayoutBuilder<'a> {
     catalog: &'a dyn CatalogView,
     context: &'a dyn Context,
@@ -336,7 +336,7 @@ impl LayoutSink for LayoutBuilder<'_> {
         let copied =
             self.layout.files.get(file.0 as usize).filter(|f| matches!(f.content, Content::Copied(_)));
         if copied.is_none_or(|f| range.end > f.len || range.start > range.end) {
-            return Err(Error::plugin("a digest is requested for bytes that no copied file has"));
+            return Err(Error::plugin("a digest is requested for bytes that no copied file contains"));
         }
         self.layout.digests.push(DigestRequest { file, range, algorithm });
         id(self.layout.digests.len() - 1).map(DigestId)

@@ -3,8 +3,8 @@
 //!
 //! The following example is a complete plugin for IDX, the format of the MNIST datasets. The
 //! suffixes of IDX files vary, and this example uses `.idx`. To start your own plugin, run `ferry
-//! plugin new NAME`. This command writes a plugin for a format of several tensors, with tests. An
-//! IDX file contains one tensor:
+//! plugin new NAME`. This command generates a plugin, with tests, for a format whose files contain
+//! several tensors. An IDX file contains one tensor:
 //!
 //! ```text
 //! 0        2 bytes    0, 0
@@ -202,11 +202,11 @@
 //!   the reader also returns a decoder ([`TensorDecoder`]).
 //! - A **writer** plans the output. The writer reads a [`CatalogView`] and describes the location
 //!   of all content to a [`LayoutSink`]. Every tensor must be written once, be declared as the
-//!   alias of a written tensor, or be omitted with a loss. The plugin encodes compressed data and
-//!   other special encodings in segments, and many segments are encoded concurrently. The length of
-//!   a segment does not need to be known in advance ([`TensorPlan::encode`]). If a format must be
-//!   written sequentially, the plugin streams the whole file ([`TensorPlan::stream`]). Bytes that
-//!   depend on checksums and lengths are written last ([`TensorPlan::seal`]).
+//!   alias of a written tensor, or be omitted with a loss. For compression and other special
+//!   encodings, the plugin encodes segments, many of them concurrently. The length of a segment
+//!   does not need to be known in advance ([`TensorPlan::encode`]). If a format must be written
+//!   sequentially, the plugin streams the whole file ([`TensorPlan::stream`]). Bytes that depend on
+//!   checksums and lengths are written last ([`TensorPlan::seal`]).
 //! - The **host** does everything else. The host opens and maps files, copies and transposes
 //!   tensors, changes byte orders and computes checksums on many threads. The host also reserves
 //!   disk space, renames finished files, resumes interrupted runs, verifies outputs and reports
@@ -218,15 +218,15 @@
 //!
 //! # Limits, errors and losses
 //!
-//! Treat every input as hostile. Never allocate a buffer of a length from a file without checking
-//! that length. [`Source::read_vec`] first compares the length with the file and with
+//! Treat every input as hostile. Never allocate a buffer whose length comes from a file without
+//! checking that length. [`Source::read_vec`] first compares the length with the file and with
 //! [`Limits::header_bytes`]. Do not recurse to a depth that a file controls. A panic does not end
 //! the host, which reports it as a fault of the plugin.
 //!
 //! An [`Error`] has a kind, which identifies who must fix it and determines the exit code. The
 //! error also contains the file, the tensor, the offset, and the expected and found values. Content
 //! that the output format cannot store is a [`Loss`], not an error. The user sees all losses, and
-//! can make the conversion fail at the first loss. If a writer cannot keep content that its
+//! can request that the conversion fail at the first loss. If a writer cannot keep content that its
 //! [`Capabilities`] promise to keep, it reports a loss. The host itself reports the metadata,
 //! attributes, state and ties that a format does not promise to keep. Report each loss to the
 //! nearest [`LossSink`]: the catalog, the layout, or the sink that is passed to a call of a record
@@ -237,7 +237,7 @@
 //! All items are at the root of the crate, except for the items in these modules:
 //!
 //! - [`file_name`]: helpers for file names and their suffixes;
-//! - `records`: formats of rows, with the feature `arrow-60`;
+//! - `records`: record formats, with the feature `arrow-60`;
 //! - [`memory`]: an in-memory host for unit tests;
 //! - [`conformance`]: the tests that every format must pass;
 //! - [`mirror`]: the conversion of the traits at the boundary, which is used by hosts but not by
@@ -259,7 +259,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
-/// The version of this SDK. Each plugin contains it in its manifest.
+/// The version of this SDK, which every plugin's manifest contains.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 mod block;

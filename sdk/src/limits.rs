@@ -20,8 +20,8 @@ pub struct Limits {
     /// Maximum length in bytes of a tensor name or a metadata key.
     pub name_bytes: u64,
     /// Maximum number of columns in the records of an input, including nested columns. Each row of
-    /// a batch uses space for every column, so a small file with many columns could otherwise cause
-    /// a lot of work.
+    /// a batch uses space for every column, so a small file with many columns could otherwise need
+    /// a lot of memory and time.
     pub columns: u64,
     /// Maximum number of bytes that broadcast views and fill values may add to the stored bytes,
     /// over all tensors of a catalog. The limit also applies to compressed files of records. The
@@ -32,10 +32,11 @@ pub struct Limits {
     /// Buffers whose size depends on the input count toward this limit. An example is a chunk that
     /// is encoded as a whole.
     pub memory_bytes: u64,
-    /// If tensors and rows share stored bytes, the maximum number of bytes by which their total
-    /// size may exceed the stored bytes. Examples of sharing are several names for one storage,
+    /// Maximum number of bytes by which the total size of tensors and rows that share stored bytes
+    /// may exceed the stored bytes. Examples of sharing are several names for one storage,
     /// overlapping views, and several views of one string. If four times the size of the user's
-    /// input is larger, the host allows that number. Setting `expanded_bytes` also sets this limit.
+    /// input is larger, the host uses that number of bytes instead. Setting `expanded_bytes` also
+    /// sets this limit.
     pub shared_bytes: u64,
 }
 
@@ -69,7 +70,7 @@ macro_rules! by_name {
                 }
             }
 
-            /// The names of all limits, in the spelling for users.
+            /// The names of all limits, as users spell them.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
             /// Sets the limit with this name. Returns whether the limit exists.

@@ -17,7 +17,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Converts options or metadata to the type that the functions of this module accept.
+/// Converts options or metadata to the type that this module's functions accept.
 #[must_use]
 pub fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()

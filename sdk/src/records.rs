@@ -4,7 +4,7 @@
 //! files, on many threads.
 //!
 //! In the `cargo test` of a plugin, [`conformance::check`](crate::conformance::check) checks that a
-//! format of records follows these rules:
+//! record format follows these rules:
 //!
 //! ```no_run
 //! # use tensorferry_sdk::{Format, conformance::{Preset, Sample, check}, Side};
@@ -145,8 +145,8 @@ pub trait RecordSet: Send + Sync {
     /// the requested part with [`narrowed`].
     ///
     /// # Errors
-    /// Returns a plugin error if the split or a field does not exist. Either this function or the
-    /// stream may return errors in the input.
+    /// Returns a plugin error if the split or a field does not exist. Errors in the input may be
+    /// returned either by this function or by the stream.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream>;
 
     /// Returns a stream of all rows of a split, in order and with whole columns.
@@ -400,7 +400,7 @@ pub fn stream_error(error: crate::Error) -> ArrowError {
 }
 
 /// Returns the error inside a stream's error. If [`stream_error`] created the stream's error, the
-/// result is the original error. Otherwise, the result is a malformed error.
+/// result is the original error. Otherwise, the result is a malformed-data error.
 #[must_use]
 pub fn from_stream(error: ArrowError) -> crate::Error {
     match error {

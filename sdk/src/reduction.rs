@@ -25,7 +25,8 @@ impl Catalog {
             let (why, mut count) = ("the target format cannot hold attributes of tensors", 0_usize);
             for tensor in &mut self.tensors {
                 let attributes = std::mem::take(&mut tensor.attributes);
-                // If the writer requires numbers, tensors of codes were already refused.
+                // If the writer requires numbers, tensors that contain codes have already been
+                // refused.
                 for key in attributes.into_keys().filter(|key| key != CODES_OF) {
                     count += 1;
                     if count <= MAX_LISTED {

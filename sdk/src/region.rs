@@ -71,8 +71,8 @@ impl Region {
 /// Checks that `regions` cover a tensor of `shape` exactly once, without gaps or overlaps.
 ///
 /// # Errors
-/// Returns a malformed error with the overlapping regions or the size of the gap. Returns a limit
-/// error if the comparison of the regions would take minutes.
+/// Returns a malformed-data error with the overlapping regions or the size of the gap. Returns a
+/// limit error if the comparison of the regions would take minutes.
 pub fn check_tiling(shape: &[u64], regions: &[Region]) -> Result<()> {
     let mut covered = 0_u64;
     for region in regions {

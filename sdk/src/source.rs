@@ -50,8 +50,8 @@ pub trait Source: Send + Sync {
     /// Opens a file, or returns the id of the file if it is already open.
     ///
     /// # Errors
-    /// Returns a malformed error if the file does not exist, a usage error if the name leads out of
-    /// the folder, or an I/O error.
+    /// Returns a malformed-data error if the file does not exist, a usage error if the name leads
+    /// out of the folder, or an I/O error.
     fn open(&self, name: &str) -> Result<FileId>;
 
     /// Returns whether the source contains a file with this name.
@@ -88,8 +88,8 @@ pub trait Source: Send + Sync {
     /// Fills the whole `buffer` with bytes of a file, starting at `offset`.
     ///
     /// # Errors
-    /// Returns a malformed error if the range extends past the end of the file, a transient error
-    /// if the file has changed, or an I/O error.
+    /// Returns a malformed-data error if the range extends past the end of the file, a transient
+    /// error if the file has changed, or an I/O error.
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
     /// Fills `buffer` with the bytes of several ranges, in the given order. Use this function for
@@ -179,7 +179,7 @@ impl dyn Source + '_ {
 /// Checks that a file of `file_len` bytes contains `len` bytes at `offset`.
 ///
 /// # Errors
-/// Returns a malformed error with the file, the offset, and both lengths.
+/// Returns a malformed-data error with the file, the offset, and both lengths.
 pub fn check_range(file: &str, file_len: u64, offset: u64, len: u64) -> Result<()> {
     match offset.checked_add(len) {
         Some(end) if end <= file_len => Ok(()),
@@ -194,7 +194,8 @@ pub fn check_range(file: &str, file_len: u64, offset: u64, len: u64) -> Result<(
 /// Checks that a name is relative, uses `/` as the separator, and does not lead out of its folder.
 ///
 /// # Errors
-/// Returns a malformed error if a check fails, because such names come from indexes and archives.
+/// Returns a malformed-data error if a check fails, because such names come from indexes and
+/// archives.
 pub fn check_name(name: &str) -> Result<()> {
     let sane = !name.is_empty()
         && !name.contains(['\0', '\\'])

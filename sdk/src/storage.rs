@@ -169,7 +169,7 @@ impl PartialEq for ComputedStorage {
 impl Eq for ComputedStorage {}
 
 impl CastStorage {
-    /// Returns the width of a number in bytes, first as stored and then after the casts.
+    /// Returns the width in bytes of a number as stored, and its width after the casts.
     #[must_use]
     pub fn widths(&self) -> (u64, u64) {
         // A catalog casts only dtypes whose elements are whole bytes.
@@ -206,12 +206,12 @@ impl Storage {
         Self::at(StorageLocation::Inline(bytes), len)
     }
 
-    /// Creates a storage from ranges of existing storages, in order. Examples are part of a file
-    /// that continues in the next file, and a vector that is split at arbitrary positions. The
-    /// bytes are not converted, so all ranges must have the byte order that is [set
-    /// here](Self::byte_order). None of the ranges may be in a joined storage. Encoded storages of
-    /// at most 4 MiB are decoded when they are read and released soon after. As a result, a long
-    /// tensor in many pieces does not remain in memory.
+    /// Creates a storage from ranges of existing storages, in order. Examples are data that
+    /// continues in the next file, and a vector that is split at arbitrary positions. The bytes are
+    /// not converted, so all ranges must have the byte order that is [set here](Self::byte_order).
+    /// None of the ranges may be in a joined storage. Encoded storages of at most 4 MiB are decoded
+    /// when they are read and released soon after. As a result, a long tensor in many pieces does
+    /// not remain in memory.
     #[must_use]
     pub fn joined(ranges: impl Into<Vec<StorageRange>>) -> Self {
         let ranges = JoinedRanges::new(ranges.into());

@@ -1,4 +1,4 @@
-//! A tensor of a catalog has a name, a dtype, a shape, and a location of its bytes.
+//! A tensor of a catalog has a name, a dtype, a shape, and a location for its bytes.
 
 use crate::{Block, Dtype, Grid, Region, StorageId, Value, row_major_strides};
 use std::collections::BTreeMap;

@@ -198,8 +198,8 @@ impl Node {
         children.chunks_exact(2).map(|pair| (pair[0], pair[1]))
     }
 
-    /// Returns the weight of the node: 1 for a small node, and more for a node with many bytes or
-    /// children.
+    /// Returns the weight of the node, which is 1 for a small node and larger for a node with many
+    /// bytes or children.
     pub(crate) fn weight(&self) -> u64 {
         let held = self.class.len() + self.bytes.len() + size_of_val(&*self.children);
         1 + held as u64 / NODE_BYTES
@@ -261,9 +261,9 @@ impl Tree {
     /// Adds a node. The children of the node must already exist.
     ///
     /// # Errors
-    /// Returns a limit error if there are too many nodes or levels. Returns a malformed error if a
-    /// mapping contains the same string key or integer key twice. Returns a plugin error if a child
-    /// does not exist, or if the bytes do not match the kind.
+    /// Returns a limit error if there are too many nodes or levels. Returns a malformed-data error
+    /// if a mapping contains the same string key or integer key twice. Returns a plugin error if a
+    /// child does not exist, or if the bytes do not match the kind.
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
         let weight = self.arena.weight.saturating_add(node.weight());
         if weight > limits.nodes {
@@ -368,7 +368,7 @@ impl Tree {
             let mut node = nodes[index].clone();
             if let Some(id) = node.as_tensor() {
                 let place = places.get(&id);
-                let place = place.ok_or_else(|| Error::usage("the tree names a tensor that is left out"))?;
+                let place = place.ok_or_else(|| Error::usage("the tree refers to a tensor that is left out"))?;
                 node.bytes = place.0.to_le_bytes().into();
             }
             node.children.iter_mut().for_each(|child| *child = moved[child.0 as usize]);

@@ -214,7 +214,7 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
         Self { kind: TypedOptionKind::Size { min }, ..Self::integer(side, key, 0..=0, help) }
     }
 
-    /// Adds a default to a number, in the spelling for users.
+    /// Adds a default to a numeric option, written as a user would write it.
     #[must_use]
     pub const fn or(self, default: &'static str) -> TypedOption<N> {
         let read =
@@ -241,7 +241,7 @@ impl<T> TypedOption<T> {
     }
 }
 
-/// Formats the option in the way that users pass it, as in `-o codec`.
+/// Formats the option as users write it, such as `-o codec`.
 impl<T> fmt::Display for TypedOption<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flag = match self.side {

@@ -141,7 +141,7 @@ impl TensorWriter for Counted {
     }
 }
 
-/// A plan that encodes the tensor correctly the first time, and differently after that.
+/// A plan that encodes the tensor correctly the first time, and differently every time after that.
 struct Fickle(AtomicU8);
 
 impl TensorPlan for Fickle {
@@ -191,7 +191,7 @@ fn each_fault_is_caught_under_its_rule() {
         (Fault::LosesTheCut, "never loses tensors silently"),
         (Fault::DropsTensors, "no tensor is dropped silently"),
         (Fault::SwallowsLimits, "a limit never drops content silently"),
-        (Fault::BlamesItself, "a damaged input is not a plugin"),
+        (Fault::BlamesItself, "a damaged input never causes a plugin"),
         (Fault::ForgetsNames, "a tensor is written, or it or its name is a reported loss"),
         (Fault::ForgetsMetadata, "metadata is kept, or its loss is reported"),
         (Fault::ForgetsState, "the tree is kept, or its loss is reported"),

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use tensorferry_sdk::mirror::c_header;
 use tensorferry_sdk::{DigestAlgorithm, Dtype, Limits, LossKind, NodeKind};
 
-/// The line in the dump that precedes the additions after the golden libraries were built.
+/// The line in the dump that precedes everything added since the golden libraries were built.
 const SINCE: &str = "# since the golden libraries were built";
 
 const NODES: [(&str, NodeKind); 15] = [

@@ -377,7 +377,7 @@ fn entries() -> BTreeSet<&'static str> {
 fn a_panic_in_every_entry_point_and_destructor_names_it() {
     all_calls("").unwrap();
     let mut entries = entries();
-    // The SDK implements this entry point, so no code of the plugin's author can panic in it.
+    // The SDK implements this entry point, so the plugin author's code cannot panic in it.
     assert!(entries.remove("RecordSet.fault"));
     assert!(entries.len() > 30, "{entries:?}");
     for entry in entries {

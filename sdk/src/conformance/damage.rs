@@ -29,7 +29,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     })
 }
 
-/// Calls `visit` with every damaged version of a sample. The other arguments are whether a file was
+/// Calls `visit` with every damaged version of a sample. `visit` also receives whether a file was
 /// truncated, and a description of the damage. Returns the number of damaged versions.
 pub(super) fn for_each_damaged(sample: &Sample, visit: impl Fn(&Sample, bool, &dyn Fn() -> String)) -> usize {
     let mut count = 0;
@@ -55,8 +55,8 @@ fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
     other
 }
 
-/// Probes an input, and reads it with all of its tensors. Returns the names of the tensors and of
-/// the tensors that were reported as lost.
+/// Probes an input, then reads its catalog and all of its tensors. Returns the names of the tensors
+/// and of the tensors that were reported as lost.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
     rules.set_input(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MAX_BYTES, ..Limits::default() };

@@ -40,7 +40,7 @@ pub(super) fn check(
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || encode(thread))).collect();
-        // If a rule was broken on a thread, continue the panic of that thread.
+        // If a rule was broken on a thread, resume that thread's panic here.
         for thread in threads {
             if let Err(payload) = thread.join() {
                 std::panic::resume_unwind(payload);

@@ -1,4 +1,4 @@
-//! The tests for formats of records.
+//! The tests for record formats.
 
 mod cell;
 mod compare;
@@ -93,7 +93,7 @@ fn pull(
         rules.require(batch.schema_ref().fields() == schema.fields(), rule, || {
             format!("{}: expected {:?}, found {:?}", input(), schema.fields(), batch.schema_ref().fields())
         });
-        // Texts and offsets that were received through C structures have not been validated yet.
+        // Strings and offsets that were received through C structures have not been validated yet.
         for (field, column) in schema.fields().iter().zip(batch.columns()) {
             let sound = column.to_data().validate_full();
             rules.require(sound.is_ok(), "the values of a batch are valid for their types", || {

@@ -69,7 +69,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Runs a part of the suite. Returns an error with the broken rule if a rule is broken.
+    /// Runs a part of the suite. If a rule is broken, returns an error that contains the rule.
     pub(super) fn part(&self, part: impl FnOnce()) -> Result<(), Box<ViolationPanic>> {
         *locked(&self.input) = None;
         let Err(payload) = catch_unwind(AssertUnwindSafe(part)) else { return Ok(()) };
@@ -135,7 +135,7 @@ impl<'a> Rules<'a> {
     /// fault, and breaks a rule.
     pub(super) fn check_fault(&self, error: &Error, input: &str) {
         let own = matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Io);
-        let rule = self.rule_of(error, "a damaged input is not a plugin or system error");
+        let rule = self.rule_of(error, "a damaged input never causes a plugin or system error");
         self.require(!own, rule, || format!("{input}: {error}"));
     }
 

@@ -57,7 +57,7 @@ impl TensorReader for MemoryTensors {
             let wrong = |what: &str| Error::malformed(what.to_owned()).file(path).found(format!("{line:?}"));
             let mut words = line.splitn(3, ' ');
             let (Some(dtype), Some(shape), Some(name)) = (words.next(), words.next(), words.next()) else {
-                return Err(wrong("a line is not a dtype, shape and name"));
+                return Err(wrong("a line does not consist of a dtype, a shape and a name"));
             };
             let dtype = Dtype::named(dtype).ok_or_else(|| wrong("no such dtype"))?;
             let dims = shape.split(',').filter(|dim| !dim.is_empty());
@@ -87,7 +87,7 @@ impl TensorWriter for MemoryTensors {
             let tensor = catalog.tensor(id);
             let dtype = tensor.dtype.info().filter(|info| info.bytes_of(0).is_ok());
             let Some(dtype) = dtype.filter(|_| !tensor.name.contains(['\n', '\r'])) else {
-                layout.omit(id, "the format cannot hold strings, other dtypes and names of several lines")?;
+                layout.omit(id, "the format cannot store strings, other dtypes or names that contain newlines")?;
                 continue;
             };
             let dims: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();

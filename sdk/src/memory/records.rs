@@ -70,9 +70,9 @@ pub struct RecordOutput {
     pub losses: Vec<Loss>,
 }
 
-/// Writes pieces with the writer of a format. Each piece consists of some batches. The options in
-/// `given` override the default options. If the plan names its files in advance, pieces are
-/// distributed over the files in turn. Otherwise, the files are filled one at a time.
+/// Writes pieces with the writer of a format. Each piece consists of one or more batches. The
+/// options in `given` override the default options. If the plan names its files in advance, pieces
+/// are distributed over the files in turn. Otherwise, the files are filled one at a time.
 ///
 /// # Errors
 /// Returns an error if the writer fails.
@@ -105,8 +105,8 @@ pub fn write(
     };
     let all: Vec<&Vec<RecordBatch>> = pieces.iter().collect();
     if plan.roll().is_some() {
-        // Write each piece to its own file, whatever the plan's maximum file size is. Even a small
-        // test then covers several files.
+        // Write each piece to its own file, regardless of the plan's maximum file size, so that
+        // even a small test covers several files.
         all.chunks(1)
             .chain(all.is_empty().then_some(&all[..]))
             .enumerate()

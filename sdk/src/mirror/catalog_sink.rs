@@ -214,8 +214,7 @@ impl<'a> RemoteCatalogSink<'a> {
         Self { object, dtypes: Dtypes::default() }
     }
 
-    /// Returns the host's number for a dtype. Declares the dtype to the host if that has not
-    /// happened yet.
+    /// Returns the host's number for a dtype. If necessary, first declares the dtype to the host.
     fn number(&mut self, dtype: Dtype) -> Result<u32> {
         if let Some(number) = self.dtypes.number(dtype) {
             return Ok(number);

@@ -47,7 +47,7 @@ impl PluginFaults {
     /// Checks for faults since the last call.
     ///
     /// # Errors
-    /// Returns the first fault as an error if there is any.
+    /// Returns the first fault as an error if there is one.
     pub fn check(&self) -> Result<()> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.drain(..).next().map_or(Ok(()), Err)

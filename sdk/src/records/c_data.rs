@@ -57,7 +57,7 @@ fn has_nul_in_name(field: &FieldRef) -> bool {
 
 pub(crate) fn schema_from_abi(schema: ArrowSchema) -> Result<SchemaRef> {
     check_schema(&schema)?;
-    // SAFETY: the contract in the module documentation, and the schema has not been released.
+    // SAFETY: the contract in the module documentation holds, and the schema has not been released.
     let imported = unsafe { transmute::<ArrowSchema, FFI_ArrowSchema>(schema) };
     let schema = Schema::try_from(&imported);
     schema.map(Arc::new).map_err(|e| Error::plugin(format!("invalid Arrow schema: {e}")))

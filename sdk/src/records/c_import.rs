@@ -43,7 +43,8 @@ impl CStream {
 
     fn pull(&mut self) -> Result<Option<RecordBatch>> {
         let Some(get_next) = self.stream.get_next else { return Ok(None) };
-        // SAFETY: all zeros are a valid value: a released structure.
+        // SAFETY: all zero bytes are a valid value of the structure, and represent a released
+        // array.
         let mut array: ArrowArray = unsafe { std::mem::zeroed() };
         // SAFETY: the stream has not been released.
         let code = unsafe { get_next(&raw mut self.stream, &raw mut array) };
@@ -77,7 +78,7 @@ fn reason(stream: &mut ArrowArrayStream, code: i32) -> String {
         unsafe { last_error(stream) }
     });
     match text.filter(|text| !text.is_null()) {
-        // SAFETY: the string ends with a zero byte, and remains valid until the next call of the
+        // SAFETY: the string ends with a zero byte, and remains valid until the next call on the
         // stream.
         Some(text) => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
         None => format!("the stream failed with code {code} and gave no reason"),

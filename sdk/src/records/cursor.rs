@@ -1,5 +1,5 @@
 //! Cursors read bytes in order, from a file or from a row in memory. If bytes are missing, a cursor
-//! returns a malformed error before it allocates memory.
+//! returns a malformed-data error before it allocates memory.
 
 use crate::file_name::has_suffix;
 use crate::{Entry, Error, FileId, Limits, Result, Source};
@@ -39,8 +39,8 @@ impl FileCursor {
     /// sorted by name.
     ///
     /// # Errors
-    /// Returns a malformed error if the input contains no such files or if headers differ, or an
-    /// error from `header`.
+    /// Returns a malformed-data error if the input contains no such files or if headers differ, or
+    /// an error from `header`.
     pub fn all<H: PartialEq>(
         source: &Arc<dyn Source>,
         suffix: &str,
@@ -97,7 +97,7 @@ impl FileCursor {
     /// Skips bytes.
     ///
     /// # Errors
-    /// Returns a malformed error with a location if fewer bytes remain.
+    /// Returns a malformed-data error with a location if fewer bytes remain.
     pub fn skip(&mut self, len: u64) -> Result<()> {
         let left = self.end.saturating_sub(self.offset);
         if len > left {
@@ -111,8 +111,8 @@ impl FileCursor {
     /// Returns the next `len` bytes.
     ///
     /// # Errors
-    /// Returns a malformed error if fewer bytes remain. Returns a limit error if the bytes need too
-    /// much memory, or an error if they cannot be read.
+    /// Returns a malformed-data error if fewer bytes remain. Returns a limit error if the bytes
+    /// need too much memory, or an error if they cannot be read.
     pub fn take(&mut self, len: u64) -> Result<&[u8]> {
         let start = self.offset;
         self.skip(len)?;
@@ -146,7 +146,7 @@ impl<'a> RowBytes<'a> {
     /// Returns the next `len` bytes.
     ///
     /// # Errors
-    /// Returns a malformed error if fewer bytes remain.
+    /// Returns a malformed-data error if fewer bytes remain.
     pub fn take(&mut self, len: u64) -> Result<&'a [u8]> {
         let split = usize::try_from(len).ok().and_then(|len| self.0.split_at_checked(len));
         let cut = || Error::malformed("the row is shorter than its values");

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// constant column may need more than this, but the other columns of the file raise the total. For
 /// example, a column with one bit per row allows 8 KiB of strings per row.
 const MAX_EXPANSION_RATIO: u64 = 1 << 16;
-/// Number of bytes of a repeated value that are not counted for each index, view or run. Repeated
-/// short values, such as categories, are ordinary compression.
+/// Number of bytes that each index, view or run may repeat without being counted. Repeated short
+/// values, such as categories, are ordinary compression.
 const UNCOUNTED_BYTES: u64 = 256;
 
 /// The number of bytes that rows expand to.
@@ -71,7 +71,7 @@ impl ExpandedBytes {
         }
     }
 
-    /// Counts the bytes of strings that are stored contiguously.
+    /// Counts the bytes of contiguously stored strings.
     fn flat<O: OffsetSizeTrait>(offsets: &[O]) -> Self {
         let [first, last] = [offsets.first(), offsets.last()].map(|end| end.map_or(0, |end| end.as_usize()));
         Self { bytes: (last - first) as u64, shared: 0 }
@@ -117,7 +117,7 @@ impl Bound {
         let more = decoded.saturating_sub(before);
         let spent = self.spent.fetch_add(more, Ordering::Relaxed).saturating_add(more);
         if spent > self.max {
-            return Err(Error::limit("values are repeated too often for so short a file")
+            return Err(Error::limit("values are repeated too often for such a short file")
                 .expected(format!("at most {} bytes", self.max))
                 .hint("if you trust the file, raise the limit with --limit expanded_bytes=N"));
         }

@@ -75,7 +75,7 @@ impl RowBuilder {
     ///
     /// # Errors
     /// Returns a plugin error if the row has no more columns or the value does not match the
-    /// column's type. Returns a malformed error if a number is out of range.
+    /// column's type. Returns a malformed-data error if a number is out of range.
     #[expect(clippy::needless_pass_by_value, reason = "callers have no other use for the cell")]
     pub fn push(&mut self, cell: Cell<'_>) -> Result<()> {
         let column = self.columns.get_mut(self.next);

@@ -84,7 +84,8 @@ pub fn sliced(mut stream: BatchStream, first_row: u64, limit: Option<u64>) -> Ba
     let (mut skip, mut left) = (first_row, limit.unwrap_or(u64::MAX));
     batches(stream.schema(), move || {
         let next = if left > 0 { stream.next().transpose().map_err(from_stream)? } else { None };
-        // A batch may be empty here. The caller can then check for cancellation between batches.
+        // An empty batch is returned as well, so that the caller can check for cancellation between
+        // batches.
         Ok(next.map(|batch| {
             let rows = batch.num_rows();
             let from = usize::try_from(skip).unwrap_or(usize::MAX).min(rows);

@@ -6,7 +6,7 @@ use crate::Side::Writer;
 use crate::file_name::split_suffix;
 use crate::{Error, OptionSpec, Options, Result, ShardName, TypedOption};
 
-/// Maximum number of files, which has five digits.
+/// Maximum number of files, because shard names have five digits.
 const MAX_FILES: u32 = 99_999;
 
 const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
@@ -54,7 +54,7 @@ impl Sharding {
         let mut given = [count, rows, bytes].into_iter().flatten();
         match (given.next(), given.next()) {
             (_, Some(_)) => {
-                Err(Error::usage(format!("{SHARDS}, {SHARD_ROWS} and {MAX_SHARD_SIZE} exclude each other")))
+                Err(Error::usage(format!("{SHARDS}, {SHARD_ROWS} and {MAX_SHARD_SIZE} are mutually exclusive")))
             }
             (given, None) => Ok(given.unwrap_or_default()),
         }

@@ -28,7 +28,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> StreamSet
     /// Creates a set with this schema. `open` must return all rows of the split with the given
     /// number, in order. The rows must have either all columns or the columns in
     /// [`Batches::columns`]. `open` may be called several times, on any thread. If a stream fails,
-    /// the set returns a malformed error with the stream's message and the split's file.
+    /// the set returns a malformed-data error with the stream's message and the split's file.
     ///
     /// # Errors
     /// Returns a plugin error if the schema does not describe rows.
@@ -57,7 +57,7 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
             found if *found == wanted => None,
             found if found == self.schema => batches.columns,
             found => {
-                let error = Error::plugin("a stream has other columns than its set").file(&of.file);
+                let error = Error::plugin("the columns of a stream differ from those of its set").file(&of.file);
                 return Err(error.expected(names(&wanted)).found(names(&found)));
             }
         };

@@ -69,7 +69,7 @@ enum TextKind {
 }
 
 impl<'a> TemporalTexts<'a> {
-    /// Returns `None` if the column has any other type.
+    /// Returns `None` for columns of any other type.
     pub(super) fn new(array: &'a dyn Array) -> Option<Self> {
         fn values<'a, T: ArrowPrimitiveType<Native: Into<i64>>>(
             array: &'a dyn Array,
@@ -116,7 +116,7 @@ impl<'a> TemporalTexts<'a> {
                 let per_second = per_second(unit);
                 if !(0..SECONDS_PER_DAY * per_second).contains(&value) {
                     return Err(ArrowError::CastError(format!(
-                        "{value} is not within a day, and has no text"
+                        "{value} is not within a day, so it cannot be written as text"
                     )));
                 }
                 time(value, per_second, text)

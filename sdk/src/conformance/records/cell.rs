@@ -1,6 +1,6 @@
-//! A cell is one value of a column. The type of a cell is independent of the type in which a format
-//! reads the value back. A format may read back wider numbers, bytes for strings, a single value
-//! for a list of one, and flat lists for nested lists.
+//! A cell is one value of a column. A cell's type does not depend on the type that a format uses
+//! when it reads the value back. A format may read back wider numbers, bytes for strings, a single
+//! value for a list of one, and flat lists for nested lists.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

@@ -87,7 +87,7 @@ impl TableRoundTrip<'_> {
         self.losses.iter().any(|loss| loss.what == name || below(&loss.what))
     }
 
-    /// Returns whether a column may have been part of a column whose name was lost.
+    /// Returns whether a column may have been made from a column whose name was reported as lost.
     fn is_part_of_lost(&self, name: &str) -> bool {
         self.losses.iter().any(|loss| loss.kind == LossKind::Name && name.starts_with(&loss.what))
     }

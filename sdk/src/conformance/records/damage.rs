@@ -90,7 +90,7 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
     found
 }
 
-/// Checks reading an input only once. The result must be an error, or the same rows as after a full
+/// Checks that reading an input in a single pass returns an error, or the same rows as after a full
 /// scan.
 fn check_guess(
     rules: &Rules<'_>,

@@ -136,7 +136,7 @@ fn check_predicates(
     schema: &SchemaRef,
     title: &str,
 ) {
-    let rule = "a predicate keeps every row that it is true of";
+    let rule = "a predicate keeps every row for which it is true";
     for (column, field) in schema.fields().iter().enumerate().take(MAX_FIELDS) {
         for (comparator, values) in [(Comparator::IsNull, vec![]), (Comparator::IsNotNull, vec![])]
             .into_iter()

@@ -198,7 +198,7 @@ fn without(all: &mut Vec<TestTable>) {
 
 /// Adds a table with enough rows for several pieces and batches.
 fn many(all: &mut Vec<TestTable>) {
-    /// The number is small, because each predicate reads all rows again.
+    /// The number of rows is small, because each predicate reads all rows again.
     const ROWS: i64 = 300;
     let piece = |first: i64| {
         let range = first..first + ROWS;

@@ -1,4 +1,4 @@
-//! Passes formats of rows across the boundary. Rows cross as Arrow C streams, and everything else
+//! Passes record formats across the boundary. Rows cross as Arrow C streams, and everything else
 //! crosses as calls.
 
 mod loss_sink;

@@ -94,7 +94,7 @@ impl Drop for LentStream {
 
 /// A stream of a plugin. The set of the stream provides the error for the stream's ticket.
 pub(super) struct RemoteStream {
-    /// The stream, or `None` after it was released.
+    /// The stream, or `None` if it has been released.
     stream: Option<CStream>,
     schema: SchemaRef,
     set: Arc<PluginObject<RecordSetTable>>,
@@ -147,8 +147,8 @@ impl RecordBatchReader for RemoteStream {
 
 impl Drop for RemoteStream {
     fn drop(&mut self) {
-        // The release of a stream returns nothing, so fetch an error of the release with the
-        // ticket.
+        // Releasing a stream returns nothing, so use the ticket to fetch any error from the
+        // release.
         drop(self.stream.take());
         if let Some(fault) = self.fault() {
             self.set.faults.keep(fault);
