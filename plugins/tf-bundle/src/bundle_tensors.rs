@@ -1,6 +1,6 @@
 //! Reads the tensors of a bundle. The tensor names depend on the purpose of the read.
 //!
-//! If ferry displays the tensors or writes them to another checkpoint, the name of each tensor is
+//! If ferry displays the tensors or writes them to another checkpoint, each tensor is named after
 //! its key. For other formats, the tensors get readable names ([`naming`](crate::names::naming)),
 //! and the metadata maps these names back to keys ([`key_map`](crate::names::key_map)).
 
@@ -79,8 +79,8 @@ impl BundleReader<'_> {
         self.context.purpose().has(Purpose::SHOW)
     }
 
-    /// Returns whether an entry becomes a tensor. The object graph becomes metadata, unless ferry
-    /// only displays the bundle.
+    /// Returns whether an entry becomes a tensor. The object graph becomes metadata instead, unless
+    /// ferry only displays the bundle.
     fn is_tensor(&self, entry: &BundleEntry) -> bool {
         if entry.key == SIDE_ENTRY_KEY.as_bytes() {
             return false;

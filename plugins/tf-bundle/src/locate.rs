@@ -24,15 +24,15 @@ const MAX_LISTED: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
-    /// A bundle with this prefix.
+    /// The prefix of a bundle.
     V2(String),
     /// A V1 checkpoint. The value contains the sorted names of the tables that contain the tensors.
     V1(Vec<String>),
 }
 
 /// Finds the checkpoint that the source's entry refers to. The entry is any file of a checkpoint, a
-/// prefix, or a folder. A folder stands for its latest checkpoint. If the latest checkpoint is
-/// missing and a different one is read instead, the function also returns a loss.
+/// prefix, or a folder. For a folder, the result is its latest checkpoint. If that checkpoint is
+/// missing, the function returns a different one, and a loss.
 pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let checkpoint = match source.entry() {
         Entry::Folder => return in_folder(source, limits),
@@ -89,7 +89,7 @@ fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     Ok(None)
 }
 
-/// Parses the name of a shard of a V1 checkpoint.
+/// Parses a V1 checkpoint's shard name.
 fn v1_shard(name: &str) -> Option<ShardName<'_>> {
     ShardName::parse(name).filter(|shard| shard.ending.is_empty())
 }
@@ -112,7 +112,8 @@ fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
 /// checkpoint.
 fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<Loss>)> {
     let mut missing = None;
-    // If the user selected individual files, the state file is used only if it is one of them.
+    // If the user selected individual files, the state file is used only if the user selected it
+    // too.
     if source.contains(STATE_FILE)? && source.list(STATE_FILE)?.iter().any(|name| name == STATE_FILE) {
         let latest = latest(source, limits)?;
         if let Some(checkpoint) = of_state(source, &latest)? {

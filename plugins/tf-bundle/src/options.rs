@@ -119,7 +119,7 @@ pub(crate) struct WriteOptions {
     pub(crate) latest: bool,
 }
 
-/// The rule for splitting the data into files.
+/// The way in which the data is split into files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharding {
     /// One file.

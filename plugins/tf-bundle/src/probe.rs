@@ -1,4 +1,4 @@
-//! Scores the likelihood that an input has each of the three formats. The score depends on the file
+//! Scores how likely an input is to be in each of the three formats. The score depends on the file
 //! names, the end of a table, or the first fields of a message.
 
 use crate::bundle::INDEX_SUFFIX;
@@ -9,9 +9,9 @@ use crate::table::has_magic;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
 /// The score of a folder. If a folder contains the same model in several formats, safetensors and
-/// torch take precedence, so this score is lower than the scores of their probes. Export formats
-/// (GGUF, ONNX) and array formats score 15 or less. The scores in between are available for other
-/// frameworks.
+/// torch take precedence, so this score is lower than the scores that their probes return. Export
+/// formats (GGUF, ONNX) and array formats score 15 or less. The scores in between are left for
+/// other frameworks.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
 /// The score of a SavedModel folder, which may also contain the same model in another framework's
 /// format. This score is higher than the score of a checkpoint in the folder, because the

@@ -12,7 +12,7 @@
 //! the explicit length. ferry therefore computes keys from the extents exactly as the tensor's
 //! entry contains them.
 //!
-//! Sources: `EncodeTensorNameSlice` of tensorflow/core/util/saved_tensor_slice_util.cc and
+//! Sources: `EncodeTensorNameSlice` in tensorflow/core/util/saved_tensor_slice_util.cc and
 //! tensorflow/core/lib/strings/ordered_code.cc.
 
 use crate::names::key_text::key_text;
@@ -30,7 +30,7 @@ pub(crate) struct SliceKey {
     pub(crate) slice: TensorSliceProto,
 }
 
-/// Returns the key of a slice of a tensor.
+/// Returns the key of a tensor slice.
 pub(crate) fn encode(name: &[u8], slice: &TensorSliceProto) -> Vec<u8> {
     let mut key = Vec::with_capacity(name.len() + 8 + 4 * slice.extent.len());
     push_num(0, &mut key);
@@ -248,7 +248,7 @@ mod tests {
         for bad in [&b"name"[..], b"\x01\x00a\x00\x01\x00", b"\x00a\x00\x02\x00", b"\x00\xffa\x00\x01\x00"] {
             assert_eq!(decode(bad), None, "{bad:?}");
         }
-        // A key with a rank of 2^64 - 1, and a key with a number of 16 bytes.
+        // A key whose rank is 2^64 - 1, and a key that contains a 16-byte number.
         assert_eq!(decode(b"\x00a\x00\x01\x08\xff\xff\xff\xff\xff\xff\xff\xff\x80\x80"), None);
         assert_eq!(decode(b"\x00a\x00\x01\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), None);
     }

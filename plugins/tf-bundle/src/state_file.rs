@@ -63,8 +63,8 @@ fn push_text(text: &mut String, field: &str, value: &str) {
 }
 
 fn push_number(text: &mut String, field: &str, value: f64) {
-    // As in Python, the result is the shortest decimal number that parses to the same value. Python
-    // and Rust both write infinity as `inf`.
+    // As in Python, the result is the shortest decimal number that parses back to the same value.
+    // Python and Rust both write infinity as `inf`.
     let number = if value.is_nan() { "nan".to_owned() } else { format!("{value:?}") };
     let _ = writeln!(text, "{field}: {number}");
 }

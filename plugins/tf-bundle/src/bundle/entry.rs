@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use tensorferry_proto::BundleEntryProto;
 use tensorferry_sdk::{Dtype, Error, FileId, Result, element_count};
 
-/// Maximum number of dimensions of a TensorFlow shape.
+/// Maximum number of dimensions in a TensorFlow shape.
 const MAX_DIMENSIONS: usize = 254;
 
 /// An index key and the message that is stored as its value.
@@ -65,7 +65,7 @@ pub(super) fn dtype_of(proto: &BundleEntryProto) -> Option<Dtype> {
 pub(crate) fn shape_of(proto: &BundleEntryProto) -> Result<Vec<u64>> {
     let Some(shape) = &proto.shape else { return Ok(Vec::new()) };
     if shape.unknown_rank {
-        return Err(Error::malformed("the shape of the entry has no known rank"));
+        return Err(Error::malformed("the rank of the entry's shape is unknown"));
     }
     if shape.dim.len() > MAX_DIMENSIONS {
         let error = Error::malformed("the shape of the entry has too many dimensions");

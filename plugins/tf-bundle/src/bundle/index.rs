@@ -13,7 +13,7 @@ use tensorferry_sdk::{ByteOrder, Context, Error, FileId, Limits, Result, Source,
 /// The supported version of the format.
 const VERSION: i32 = 1;
 /// Maximum ratio between the size of a decoded message in memory and its encoded size. An empty
-/// slice takes two encoded bytes, and 24 bytes in memory.
+/// slice takes two bytes when encoded, and 24 bytes in memory.
 const MESSAGE_GROWTH: u64 = 16;
 /// Number of entries between two checks for cancellation.
 const ENTRIES_PER_CHECK: usize = 4096;
@@ -184,7 +184,8 @@ fn byte_order(header: &BundleHeaderProto) -> Result<ByteOrder> {
     }
 }
 
-/// Returns the number of each data file that entries refer to, with the name of one such entry.
+/// Returns the numbers of the data files that entries refer to, each with the name of one such
+/// entry.
 fn data_files_used(entries: &[BundleEntry], slices: &[BundleEntry]) -> BTreeMap<i32, String> {
     let mut used = BTreeMap::new();
     let whole = entries.iter().filter(|entry| !entry.is_sliced());

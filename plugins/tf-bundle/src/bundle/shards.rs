@@ -2,9 +2,9 @@
 //!
 //! The name of each data file contains the total number of data files. When TensorFlow merges
 //! bundles, it renames the data files according to the number of files that exist. However, the
-//! merged header contains the sum of the numbers in the old headers, which also count files that
-//! were never written. If no file name contains the header's number, ferry uses the number in the
-//! file names, provided that all file names contain the same number.
+//! merged header contains the sum of the file counts in the old headers, which include files that
+//! were never written. If no file name contains the header's count, ferry uses the count in the
+//! file names, provided that all of them agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Error, FileId, Result, ShardName, Source};
@@ -12,8 +12,8 @@ use tensorferry_sdk::{Error, FileId, Result, ShardName, Source};
 /// The part of a data file name between the prefix and the numbers.
 pub(crate) const DATA_INFIX: &str = ".data";
 
-/// Parses the name of a data file, `<prefix>.data-00000-of-00001`. Returns the prefix and the
-/// number of files.
+/// Parses the name of a data file, `<prefix>.data-00000-of-00001`. Returns the prefix and the file
+/// count.
 pub(crate) fn data_file(name: &str) -> Option<(&str, i32)> {
     let shard = ShardName::parse(name).filter(|shard| shard.ending.is_empty())?;
     Some((shard.stem.strip_suffix(DATA_INFIX)?, shard.count.try_into().ok()?))

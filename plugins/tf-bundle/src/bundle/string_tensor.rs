@@ -84,8 +84,8 @@ impl StringTensor {
             }
             match walk.runs.next() {
                 Some(run) => next.push(Reverse((run, part))),
-                // Finishing a part frees its buffers. Therefore, if the slices are rows, only one
-                // part is open at a time.
+                // A part's buffers are freed when the part is finished. If the slices are rows,
+                // only one part is therefore open at a time.
                 None => walk.texts.take().map_or(Ok(()), Texts::finish)?,
             }
         }

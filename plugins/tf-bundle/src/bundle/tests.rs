@@ -105,7 +105,7 @@ fn damaged_strings_are_found() {
         let error = damaged(change, crc);
         assert!(error.contains(what), "{error}");
     }
-    // These string lengths exceed the number of stored bytes.
+    // These string lengths add up to more than the number of stored bytes.
     for (count, lengths) in [(1 << 40, [1, 1]), (2, [u64::MAX, 1]), (2, [u64::MAX - 10, 20])] {
         let mut bytes = Vec::new();
         lengths.iter().for_each(|len| put_varint(&mut bytes, *len));
@@ -281,7 +281,7 @@ fn data_files_are_there() {
     };
     let error = read(&files).unwrap_err();
     assert!(error.starts_with("b.data-00000-of-00001: ") && error.contains("tensor \"t\""), "{error}");
-    // In merged bundles, the number of files in the file names differs from that in the header.
+    // In a merged bundle, the file count in the file names differs from the count in the header.
     files.insert("b.data-00000-of-00003".to_owned(), data.clone());
     assert_eq!(read(&files).unwrap().1["t"].2, [0; 4]);
     files.insert("b.data-00000-of-00004".to_owned(), data);

@@ -25,7 +25,7 @@ pub(crate) struct Constant {
     pub(crate) tensor: Range<u64>,
 }
 
-/// The numbers of nodes and constants in a graph.
+/// The number of nodes and the number of constants in a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Number of nodes in the graph and in its functions.

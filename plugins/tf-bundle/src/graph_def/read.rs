@@ -30,7 +30,7 @@ impl TensorReader for GraphReader {
     ) -> Result<Box<dyn TensorDecoder>> {
         let Entry::File(name) = source.entry() else {
             let error = Error::usage("a graph is a single file, not a folder or prefix");
-            return Err(error.hint("name a .pb or .pbtxt file").file(source.entry().name()));
+            return Err(error.hint("pass a .pb or .pbtxt file").file(source.entry().name()));
         };
         let graph = open(source, name, context.limits()).map_err(|error| error.file(name))?;
         let mut placing = ConstantAdder {

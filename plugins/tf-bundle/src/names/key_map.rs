@@ -73,8 +73,8 @@ impl KeyMap {
         entries
     }
 
-    /// Reads a map from metadata, and returns a loss for each value that cannot be read. The memory
-    /// use is proportional to the size of the metadata, which the catalog limits.
+    /// Reads a map from metadata, and returns a loss for each value that cannot be read. Memory use
+    /// is proportional to the size of the metadata, which the catalog limits.
     pub(crate) fn from_metadata(metadata: &BTreeMap<String, String>) -> (Self, Vec<Loss>) {
         let mut losses = Vec::new();
         let mut lose = |key: &str, why: String| {

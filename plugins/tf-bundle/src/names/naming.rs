@@ -123,8 +123,8 @@ fn first_by_full_name<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
     tensors.iter().enumerate().map(first).collect()
 }
 
-/// Ties the two copies of each variable that an export lists twice, if the copies still have equal
-/// content. One tensor gets the keys of both copies, and the other tensor keeps no keys.
+/// Ties the two copies of each variable that an export lists twice, if the contents of the copies
+/// are still equal. One tensor gets the keys of both copies, and the other tensor keeps no keys.
 fn tie(
     tensors: &mut [NamedTensor],
     variables: &[Variable],
@@ -156,8 +156,8 @@ fn tie(
 /// key is always available. If a model tensor shares its full name only with optimizer state, the
 /// model tensor gets that name.
 fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable]) {
-    // These keys do not look like object keys, because they come from a checkpoint without an
-    // object graph.
+    // These keys come from a checkpoint without an object graph, so they do not look like object
+    // keys.
     let plain = variables.iter().map(|variable| key_text(&variable.key));
     let plain: HashSet<Cow<'_, str>> = plain.filter(|key| !key.contains(ATTRIBUTES)).collect();
     let free = |name: &&str| !name.contains(ATTRIBUTES) && !plain.contains(*name);

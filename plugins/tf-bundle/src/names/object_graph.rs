@@ -23,8 +23,8 @@ use tensorferry_proto::trackable_object_graph::TrackableObject;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum ratio between the size of the decoded message and its encoded size. A node that is
-/// encoded in two bytes uses over a hundred bytes in memory.
+/// Maximum ratio between the size of the decoded message and its encoded size. A node whose
+/// encoding takes two bytes uses over a hundred bytes in memory.
 const MESSAGE_GROWTH: u64 = 64;
 
 pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGraph> {
@@ -116,8 +116,8 @@ impl<'a> ObjectGraph<'a> {
         let mut by_key = HashMap::with_capacity(values.len());
         for (place, value) in values.iter().enumerate() {
             let known = by_key.entry(value.key).or_insert(place);
-            // Normally, no two objects have the same key. If two do, the safest choice is the
-            // object that no optimizer owns.
+            // Normally, no two objects have the same key. If two objects do, it is safest to choose
+            // the one that no optimizer owns.
             if values[*known].optimizer.is_some() && value.optimizer.is_none() {
                 *known = place;
             }

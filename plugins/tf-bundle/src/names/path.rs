@@ -13,7 +13,7 @@
 pub(crate) const ATTRIBUTES: &str = "/.ATTRIBUTES/";
 /// The part of a path between a variable and the optimizer that owns the slot.
 pub(crate) const OPTIMIZER_SLOT: &str = "/.OPTIMIZER_SLOT/";
-/// The name of the value of a variable.
+/// The name of the entry that contains a variable's value.
 pub(crate) const VARIABLE_VALUE: &str = "VARIABLE_VALUE";
 
 /// Appends a local name to a path.

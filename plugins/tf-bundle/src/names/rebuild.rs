@@ -1,5 +1,5 @@
 //! Rebuilds the object graph of a checkpoint that is being written, either from the tensors'
-//! original object graph or from keys that are paths.
+//! original object graph or, if the keys are paths, from the keys.
 
 use super::path::{ATTRIBUTES, OPTIMIZER_SLOT, VARIABLE_VALUE, name_of};
 use std::collections::{BTreeSet, HashMap};
@@ -115,7 +115,7 @@ impl Builder {
         self.graph.nodes.len() - 1
     }
 
-    /// Returns the object with a path, after creating the missing objects on that path.
+    /// Returns the object at a path, and creates the missing objects on that path.
     fn node(&mut self, path: &str) -> Option<usize> {
         let mut node = 0;
         for segment in path.split('/').filter(|_| !path.is_empty()) {

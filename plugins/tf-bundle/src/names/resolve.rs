@@ -44,7 +44,7 @@ pub(crate) struct ReferenceCheckpoint<'a> {
     is_complete: bool,
 }
 
-/// The source of information about the tensors' original variables.
+/// The source that describes the tensors' original variables.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Origin<'a> {
     /// The object graph of the reference checkpoint itself, in which a key always belongs to the
@@ -53,7 +53,7 @@ pub(crate) enum Origin<'a> {
     Same,
     /// A different object graph.
     Graph(&'a ObjectGraph<'a>),
-    /// No information about the original variables.
+    /// The original variables are unknown.
     Unknown,
 }
 
@@ -362,12 +362,12 @@ mod tests {
         let expected = vec![one.clone(), zero.clone(), vec![keys[2].clone()]];
         let found = followed(Some(&own), &like, &names, &KeyMap::default()).unwrap();
         assert_eq!(found, (expected, Vec::new()));
-        // The names are user-defined, and the key map contains the keys.
+        // The user chose these names, and the key map contains the keys.
         let mut map = KeyMap::default();
         map.add("mine", [keys[0].as_bytes()]);
         let (found, _) = followed(Some(&own), &like, &["mine", "a/w"], &map).unwrap();
         assert_eq!(found, [one.clone(), zero.clone()]);
-        // No information about the original variables is available.
+        // The original variables are unknown.
         let (found, unconfirmed) = followed(None, &like, &names, &KeyMap::default()).unwrap();
         assert_eq!((&found[0], &*unconfirmed), (&zero, &keys[..2]));
     }

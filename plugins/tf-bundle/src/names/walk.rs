@@ -1,5 +1,5 @@
-//! Finds the shortest path from the root of an object graph to each object, and the optimizer that
-//! the object belongs to, if any.
+//! Finds the shortest path from the root of an object graph to each object, and the optimizer, if
+//! any, that the object belongs to.
 //!
 //! An object belongs to an optimizer if every path from the root to it passes through that
 //! optimizer. The walk is breadth-first and has four rounds. A later round does not change the
@@ -140,8 +140,8 @@ impl<'a> GraphWalk<'a> {
                 }
                 Segment::Slot { optimizer, name, .. } => {
                     path.push_str(OPTIMIZER_SLOT);
-                    // A slot is never inside its own optimizer's path, so this recursion
-                    // terminates.
+                    // The path of an optimizer never contains one of its own slots, so this
+                    // recursion terminates.
                     path.push_str(&self.path(optimizer)?);
                     path.push('/');
                     push_name(&mut path, name);

@@ -1,12 +1,12 @@
-//! A fingerprint contains TensorFlow's hashes of the parts of a SavedModel. ferry displays the
-//! hashes, but does not verify them.
+//! A fingerprint contains TensorFlow's hashes of a SavedModel's parts. ferry displays the hashes,
+//! but does not verify them.
 
 use crate::document::Document;
 use tensorferry_proto::{FingerprintDef, Message};
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
 const NAME: &str = "fingerprint.pb";
-/// Maximum length of a fingerprint in bytes. A fingerprint usually has about 80 bytes.
+/// Maximum length of a fingerprint in bytes. A fingerprint is usually about 80 bytes long.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Reads the fingerprint in the document's folder, if it exists.

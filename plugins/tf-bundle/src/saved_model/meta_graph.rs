@@ -142,7 +142,7 @@ impl MetaGraph {
     }
 }
 
-/// Returns the content of a field of a message in memory, or `None` if the message is invalid or
+/// Returns the content of a field in an in-memory message, or `None` if the message is invalid or
 /// lacks the field.
 fn nested(message: &[u8], number: u32) -> Option<Vec<u8>> {
     let mut wire = Wire::of_memory(message, "");
@@ -150,7 +150,7 @@ fn nested(message: &[u8], number: u32) -> Option<Vec<u8>> {
     wire.bytes(&range, message.len() as u64).ok()
 }
 
-/// The number of message bytes that may still be decoded.
+/// The number of message bytes that the reader may still decode.
 struct Budget {
     left: u64,
 }

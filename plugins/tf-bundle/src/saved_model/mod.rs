@@ -1,5 +1,5 @@
-//! A SavedModel is a folder with graphs, their signatures and objects, and a bundle of the
-//! variables.
+//! A SavedModel is a folder that contains graphs, their signatures and objects, and a bundle with
+//! the variables.
 //!
 //! ```text
 //! saved_model.pb             SavedModel {saved_model_schema_version = 1, meta_graphs = 2}

@@ -19,7 +19,7 @@ pub(super) fn open(source: &dyn Source, limits: &Limits) -> Result<Document> {
     };
     if name.rsplit('/').next() == Some(CHUNKED) {
         return Err(Error::unsupported(
-            "a SavedModel in chunks cannot be read",
+            "a chunked SavedModel cannot be read",
         )
         .hint(
             "pass variables/variables.index to read only its variables, or load it with TensorFlow and save it \
@@ -34,7 +34,8 @@ pub(super) fn open(source: &dyn Source, limits: &Limits) -> Result<Document> {
                 .hint("pass --from tf-graph to read its constants");
             return Err(error.file(name));
         }
-        // The document may start with an unusual field, so the file extension determines its form.
+        // The document may start with an unusual field, so its form is determined from the file
+        // extension.
         None if name.ends_with(".pbtxt") => MessageForm::Text,
         None => MessageForm::Wire,
     };

@@ -11,7 +11,7 @@ use tensorferry_sdk::{CatalogSink, Node, NodeId, NodeKind, Result, Source};
 
 /// The prefix of signatures that only TensorFlow's loader calls.
 const INTERNAL: &str = "__saved_model_";
-/// Classes that occur in every model and are therefore not informative.
+/// Classes that occur in every model, and are therefore not worth listing.
 const PLAIN_CLASSES: [&str; 5] = [
     "_generic_user_object",
     "signature_map",

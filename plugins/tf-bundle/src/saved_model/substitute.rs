@@ -25,8 +25,8 @@ use tensorferry_sdk::{
     SourceRange, Target, TensorPlan, TensorWriter,
 };
 
-/// The name of the fingerprint file. It is not copied, because readers could not detect that it is
-/// outdated.
+/// The name of the fingerprint file. It is not copied, because readers could not detect that the
+/// copy is outdated.
 const FINGERPRINT: &str = "fingerprint.pb";
 /// The folder in which ferry replaces all files.
 const VARIABLES_FOLDER: &str = "variables";

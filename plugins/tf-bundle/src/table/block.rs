@@ -43,7 +43,7 @@ impl Block {
         match compression {
             Some(NOT_COMPRESSED) => Self::of_bytes(bytes),
             Some(SNAPPY) => Self::of_bytes(decompress(&bytes, limits)?),
-            other => Err(Error::unsupported("unknown compression of a table block")
+            other => Err(Error::unsupported("a table block has an unknown compression type")
                 .expected("0 (none) or 1 (snappy)")
                 .found(other.unwrap_or_default())),
         }
@@ -67,7 +67,7 @@ impl Block {
         match first {
             None => Ok(Self { bytes, entries_end: 0 }),
             Some(0) => Ok(Self { bytes, entries_end }),
-            Some(first) => Err(Error::malformed("the first restart of a table block is not at its start")
+            Some(first) => Err(Error::malformed("the first restart of a table block is not at the start of the block")
                 .expected(0)
                 .found(first)),
         }
@@ -124,7 +124,7 @@ impl<'a> Entries<'a> {
             return Err(Error::malformed("an entry of the table is truncated"));
         };
         let Some(tail) = self.key.get(shared..) else {
-            return Err(Error::malformed("a key of the table shares more bytes than the previous key has")
+            return Err(Error::malformed("a key of the table shares more bytes than the previous key contains")
                 .expected(format!("at most {} bytes", self.key.len()))
                 .found(shared));
         };

@@ -52,7 +52,7 @@ impl Table {
             return Err(error.expected(format!("{FOOTER_LEN} bytes or more")).found(source.len(file)));
         };
         if !has_magic(source, file)? {
-            let error = Error::malformed("the file does not end with the magic of a table").file(name);
+            let error = Error::malformed("the file does not end with the magic bytes of a table").file(name);
             return Err(error.offset(start + FOOTER_LEN - 8).expected(format!("magic {MAGIC:#018x}")));
         }
         let mut footer = [0; HANDLES_LEN];
@@ -106,7 +106,7 @@ impl Table {
                 key_bytes += entries.key().len() as u64;
                 if key_bytes > most_key_bytes {
                     let error =
-                        Error::limit("keys of the table share more bytes than in tables of known writers");
+                        Error::limit("the keys of the table share more bytes than any known writer produces");
                     let error = error.expected(format!("at most {most_key_bytes} bytes of keys so far"));
                     return Err(self.at(error.found(key_bytes), handle, entries.key()));
                 }

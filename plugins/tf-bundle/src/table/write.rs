@@ -14,10 +14,10 @@ use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteSink, Error, Result, crc32c, crc32c_append};
 
-/// Number of bytes at which a data block ends.
+/// Size in bytes at which a data block ends.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Number of keys from one complete key of a data block to the next complete key. Each key after a
-/// complete key shares a prefix with the previous key.
+/// Restart interval of a data block: the number of keys from one complete key to the next. Each key
+/// after a complete key shares a prefix with the previous key.
 const DATA_RESTART_INTERVAL: usize = 16;
 /// Restart interval of the index block: the number of keys from one complete key to the next. All
 /// keys of the index block are complete.
@@ -31,7 +31,7 @@ pub(crate) struct TableWriter<'a> {
     data: BlockBuilder,
     index: BlockBuilder,
     last_key: Option<Vec<u8>>,
-    /// The last written block, if its key in the index is not known yet.
+    /// The last written block, until its key in the index is known.
     unnamed: Option<Handle>,
 }
 

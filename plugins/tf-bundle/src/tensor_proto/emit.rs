@@ -9,7 +9,7 @@ const CHUNK: usize = 64 << 10;
 pub(crate) struct Emitter<'a> {
     output: &'a mut dyn ByteSink,
     buffer: Vec<u8>,
-    /// The last written bytes. Their length is the width of an element.
+    /// The most recently written bytes, whose number is the width of an element.
     last: Vec<u8>,
     width: usize,
 }

@@ -20,7 +20,7 @@
 //!
 //! If a list is shorter than the tensor, its last value is repeated. An empty list means that all
 //! elements are zeros or empty strings. A nonempty `tensor_content` takes precedence over lists. An
-//! integer of less than eight bits occupies one byte, whose upper bits are zero.
+//! integer of fewer than eight bits occupies one byte, whose upper bits are zero.
 //!
 //! Sources: `tensorflow/core/framework/tensor.proto`, and `tensor.cc` in the same folder for the
 //! forms that readers accept (`Tensor::FromProto`, `FromProtoField`). TensorFlow ignores surplus
@@ -57,7 +57,7 @@ impl Header {
             match (field.number, field.value) {
                 (1, Value::Varint(number)) => {
                     header.dtype = i32::try_from(number).map_err(|_| {
-                        wire.malformed(field.at, "invalid dtype number of a tensor").found(number)
+                        wire.malformed(field.at, "a tensor has an invalid dtype number").found(number)
                     })?;
                 }
                 (2, Value::Bytes(range)) => read_shape(wire, range, &mut header.shape)?,

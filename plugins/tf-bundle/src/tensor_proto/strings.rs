@@ -25,7 +25,7 @@ pub(super) fn split(
     let left = rest.end - rest.start;
     if sum != left {
         return Err(wire
-            .malformed(rest.start, "the strings of a tensor do not have the total of their lengths")
+            .malformed(rest.start, "the strings of a tensor do not add up to the total of their lengths")
             .expected(format!("{sum} bytes"))
             .found(left));
     }

@@ -90,7 +90,7 @@ impl Values {
                 return Err(wire
                     .malformed(
                         content.start,
-                        "the content of a tensor does not have the length of its elements",
+                        "the content of a tensor does not have the length that its elements require",
                     )
                     .expected(format!("{fixed} bytes"))
                     .found(stored));

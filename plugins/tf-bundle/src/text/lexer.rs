@@ -13,8 +13,8 @@ pub(crate) struct Token {
 pub(crate) enum Kind {
     /// A letter or `_`, followed by letters, digits and `_`.
     Name,
-    /// A sequence of digits, points, exponents and suffixes `f`. The parser checks whether the
-    /// sequence is a valid number.
+    /// A sequence of digits, decimal points, exponents and `f` suffixes. The parser checks whether
+    /// the sequence is a valid number.
     Number,
     /// A string literal with its quotes.
     Text,
@@ -129,7 +129,7 @@ fn is_letter_or_digit(byte: u8) -> bool {
     is_letter(byte) || byte.is_ascii_digit()
 }
 
-/// Returns the number of leading letters, digits, points and exponent signs.
+/// Returns the number of leading letters, digits, decimal points and exponent signs.
 fn number_len(rest: &[u8]) -> usize {
     let hex = matches!(rest, [b'0', b'x' | b'X', ..]);
     let mut before = 0;

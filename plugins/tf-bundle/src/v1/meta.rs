@@ -7,7 +7,7 @@ use tensorferry_proto::{Message as _, TensorSliceProto};
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Limits, Result};
 
-/// Maximum number of bytes of a slice: 254 dimensions, each with two varints of ten bytes.
+/// Maximum number of bytes in an encoded slice: 254 dimensions, each with two varints of ten bytes.
 const MAX_SLICE_BYTES: u64 = 254 * 32;
 
 /// A tensor in the list.

@@ -1,6 +1,6 @@
 //! A V1 checkpoint is a table that contains the tensors themselves. It may also consist of several
 //! tables, each of which contains some of the slices. Early versions of `tf.train.Saver` write this
-//! format, and later versions write it on request.
+//! format by default, and later versions write it on request.
 //!
 //! ```text
 //! ""          SavedTensorSlices { meta = 1 { tensor = 1 { name = 1, shape = 2, type = 3, slice = 4 },

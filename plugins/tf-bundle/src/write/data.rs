@@ -27,7 +27,7 @@ pub(super) struct DataFiles {
     pub(super) count: usize,
     /// The entries of the data files, in key order.
     pub(super) entries: Vec<PositionedEntry>,
-    /// The last data file, which contains the strings that are too long to keep in memory.
+    /// The last data file, which contains the string tensors that are too long to keep in memory.
     pub(super) strings: StringsFile,
 }
 

@@ -4,8 +4,8 @@
 //! `tf.train.Checkpoint` finds variables only through the graph, and does not report missing
 //! variables. An original graph therefore takes precedence. The original graph is read from another
 //! checkpoint of the program, or from the metadata of the tensors. A graph that is built from names
-//! lacks the aliases of objects. Without a graph, only `tf.compat.v1.train.Saver` and programs that
-//! read variables by name find them.
+//! lacks the aliases of objects. If there is no graph, only `tf.compat.v1.train.Saver` and programs
+//! that read variables by name can find them.
 
 use super::entry::{Entry, EntryData};
 use super::graph::Graph;

@@ -15,7 +15,7 @@ use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteOrder, ByteSink, Error, Result, crc32c_append};
 
-/// Maximum number of bytes of a tensor in memory.
+/// Maximum number of bytes of one tensor to keep in memory.
 const WINDOW_BYTES: u64 = 1 << 20;
 /// Number of output bytes to buffer before writing them.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -90,7 +90,7 @@ fn write_lengths(
     if offset == strings.len {
         return Ok(crc);
     }
-    Err(Error::malformed("the strings of a tensor do not have the length of the tensor")
+    Err(Error::malformed("the strings of a tensor do not add up to the length of the tensor")
         .expected(format!("{} bytes", strings.len))
         .found(offset))
 }

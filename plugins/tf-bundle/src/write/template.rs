@@ -38,7 +38,7 @@ pub(crate) struct Template {
 /// The template entries that no tensor matches.
 #[derive(Debug, Default)]
 pub(crate) struct UnmatchedEntries<'a> {
-    /// Variables whose values the program cannot get from another source.
+    /// Variables whose values the program cannot obtain from anywhere else.
     pub(crate) variables: Vec<&'a BundleEntry>,
     /// The path of each optimizer, and the entries of its values.
     pub(crate) state: Vec<(String, Vec<&'a BundleEntry>)>,
@@ -46,7 +46,7 @@ pub(crate) struct UnmatchedEntries<'a> {
     pub(crate) counters: Vec<&'a BundleEntry>,
     /// Strings that describe objects.
     pub(crate) texts: Vec<&'a BundleEntry>,
-    /// Other strings, and entries whose dtype is not supported for tensors.
+    /// Other strings, and entries whose dtype tensors do not support.
     pub(crate) strings: Vec<&'a BundleEntry>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> UnmatchedEntries<'a> {
     pub(crate) fn losses(&self) -> impl Iterator<Item = Loss> {
         let state = self.state.iter().map(|(optimizer, state)| {
             let why = format!(
-                "its {} tensors are not written, because the input has none; -o missing=keep keeps those of -o like=",
+                "its {} tensors are not written, because the input has none; -o missing=keep keeps the ones from -o like=",
                 state.len()
             );
             Loss::new(LossKind::State, optimizer, why)
@@ -107,7 +107,7 @@ impl<'a> UnmatchedEntries<'a> {
             (LossKind::Tensor, &self.strings),
         ];
         let others = others.into_iter().flat_map(|(kind, entries)| {
-            let why = "it is not written, because the input lacks it; -o missing=keep keeps that of -o like=";
+            let why = "it is not written, because the input lacks it; -o missing=keep keeps the one from -o like=";
             entries.iter().map(move |entry| Loss::new(kind, entry.name(), why))
         });
         state.chain(others)
