@@ -12,7 +12,7 @@ use tensorferry_sdk::{Error, ErrorKind, Result};
 pub(crate) struct FirstError(Arc<Mutex<Option<Error>>>);
 
 impl FirstError {
-    /// Keeps `error` if it is the first error, and returns it as an error of the `parquet` crate.
+    /// Keeps `error` if it is the first error, and returns it as a `parquet` crate error.
     pub(crate) fn keep(&self, error: Error) -> ParquetError {
         let text = error.to_string();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -69,7 +69,7 @@ pub(crate) fn write_error(error: ParquetError) -> Error {
     }
 }
 
-/// Shortens a message of the `parquet` crate to one line. Such a message may quote long names and
+/// Shortens a message from the `parquet` crate to one line. Such a message may quote long names and
 /// values from the file.
 pub(crate) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(500).collect();

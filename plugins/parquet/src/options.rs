@@ -91,7 +91,7 @@ impl Int96Unit {
 
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// Codec, including its level.
+    /// Codec and its level.
     pub(crate) compression: Compression,
     /// Maximum number of rows in a row group.
     pub(crate) row_group_rows: usize,
@@ -150,7 +150,7 @@ fn compression(options: &Options) -> Result<Compression> {
         ("brotli", Some(level)) => {
             Compression::BROTLI(BrotliLevel::try_new(level).map_err(|_| refused("0 to 11"))?)
         }
-        (_, Some(_)) => return Err(refused(&format!("no level, because {name} has none"))),
+        (_, Some(_)) => return Err(refused(&format!("no level, because {name} does not support levels"))),
         ("lz4", None) => Compression::LZ4_RAW,
         ("none", None) => Compression::UNCOMPRESSED,
         (_, None) => Compression::SNAPPY,

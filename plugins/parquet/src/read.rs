@@ -38,8 +38,8 @@ use tensorferry_sdk::records::{BatchStream, ExpansionLimit, RecordReader, Record
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
 /// Maximum number of values per byte of a file. A few bytes can encode many values, such as nulls,
-/// and decoding each value takes time. A row group of 2^20 nulls from pyarrow has a tenth of this
-/// ratio.
+/// and decoding each value takes time. In a row group of 2^20 nulls from pyarrow, the ratio is a
+/// tenth of this maximum.
 const MAX_VALUES_PER_BYTE: u64 = 1 << 16;
 
 pub(crate) struct Reader(pub(crate) Int96Unit);
@@ -174,7 +174,7 @@ fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> 
 }
 
 /// Returns whether a file with this name in a folder contains data. Hidden files and summaries
-/// (`_metadata`) do not contain data.
+/// (`_metadata`) do not count as data.
 pub(crate) fn is_member(name: &str) -> bool {
     file_name::is_member(name, SUFFIXES)
 }

@@ -45,7 +45,7 @@ impl Codec {
     }
 }
 
-/// A source that is either borrowed for a call or shared by several streams.
+/// A source that is either borrowed for one call or shared by several streams.
 pub(crate) trait SharedSource: Deref<Target: Source> + Clone + Send {}
 
 impl<S: Deref<Target: Source> + Clone + Send> SharedSource for S {}
@@ -102,8 +102,8 @@ fn magic(first: [u8; HEADER]) -> Codec {
     }
 }
 
-/// Returns as many bytes from the start of a file as a record header contains. If the file is
-/// shorter, zeros follow.
+/// Returns the first bytes of a file, as many as a record header contains. If the file is shorter,
+/// the rest is zeros.
 fn first_bytes<S: Source + ?Sized>(source: &S, file: FileId) -> Result<[u8; HEADER]> {
     let mut first = [0; HEADER];
     let there = usize::try_from(source.len(file)).map_or(HEADER, |len| len.min(HEADER));

@@ -18,7 +18,7 @@ const MAX_LISTED: usize = 8;
 pub(crate) struct InputFile {
     pub(crate) name: String,
     pub(crate) id: FileId,
-    /// The length of the file as stored.
+    /// The length of the stored file.
     pub(crate) len: u64,
     pub(crate) codec: Codec,
 }
@@ -132,10 +132,10 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
     match (&sets[..], &plain[..]) {
         ([only], []) => shards(source, *only),
         ([], [_]) => Ok(plain),
-        ([], []) => Err(Error::malformed("no TFRecord file starts with this name").file(prefix)),
+        ([], []) => Err(Error::malformed("no TFRecord file has a name that starts with this").file(prefix)),
         _ => {
             let all: Vec<String> = sets.iter().map(ShardName::pattern).chain(plain.clone()).collect();
-            Err(Error::usage(format!("several files or sets start with this name: {}", listed(&all)))
+            Err(Error::usage(format!("several files or sets have names that start with this: {}", listed(&all)))
                 .hint("name one of them, or pass -i files=GLOB")
                 .file(prefix))
         }

@@ -19,11 +19,11 @@ pub(crate) use walk::{Checks, Frames};
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::crc32c;
 
-/// Number of bytes of the length and its checksum.
+/// Number of bytes in the length and its checksum.
 pub(crate) const HEADER: usize = 12;
-/// Number of bytes of a frame in addition to the data.
+/// Number of bytes that a frame adds to the data.
 pub(crate) const OVERHEAD: u64 = 16;
-/// Number of bytes of the data's checksum.
+/// Number of bytes in the data's checksum.
 pub(crate) const FOOTER: usize = 4;
 
 #[inline]

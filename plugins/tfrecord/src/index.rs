@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Sources: `tfrecord2idx` in NVIDIA DALI and in the `tfrecord` package, which write the same
-//! format. An index may be outdated, or belong to a different file. ferry therefore compares the
+//! format. An index may be outdated or belong to a different file. ferry therefore compares the
 //! index with the file before using it. When ferry uses the index to read records, the records must
 //! end at the offsets in the index.
 
@@ -83,8 +83,8 @@ pub(crate) fn find_adjacent(
     Ok(AdjacentIndex::Segments(segments))
 }
 
-/// Divides a file of `len` bytes at record boundaries. Returns `None` unless the index covers the
-/// file without gaps.
+/// Divides a file of `len` bytes at record boundaries. Returns `None` if the index does not cover
+/// the whole file without gaps.
 fn parse_segments(text: &[u8], len: u64, target_len: u64) -> Option<Vec<IndexSegment>> {
     let mut segments: Vec<IndexSegment> = Vec::new();
     let mut last = IndexSegment { start: 0, end: 0, first: 0, records: 0 };

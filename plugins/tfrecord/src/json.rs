@@ -1,8 +1,8 @@
 //! Converts records to protobuf's JSON mapping.
 //!
 //! Integers are strings, bytes are Base64, and NaN and infinities are strings. As in protobuf for
-//! Python, floats have six digits, or more if the value requires more. A list without values
-//! becomes `{}`. Keys remain in stored order. Sources:
+//! Python, floats have six significant digits, or more if the value requires more. A list without
+//! values becomes `{}`. Keys remain in stored order. Sources:
 //! <https://protobuf.dev/programming-guides/json/>, google/protobuf/json_format.py.
 
 use crate::message::{Kind, MessageKind, Part, Pieces, bytes_values, entries, float_runs, int_values, lists};
@@ -13,7 +13,7 @@ use std::io::Write;
 use tensorferry_proto::wire::{Fields, Value, WireError};
 
 /// Appends a record as JSON, without a newline. If the record is not a valid message, appends an
-/// object that contains the bytes of the record in Base64.
+/// object that contains the record's bytes in Base64.
 pub(crate) fn append_line(output: &mut Vec<u8>, record: &[u8], message: Option<MessageKind>) {
     let start = output.len();
     let is_message = message.is_some_and(|message| append_message(output, record, message).is_ok());
@@ -216,8 +216,8 @@ fn append_float(output: &mut Vec<u8>, value: f32) {
         let text: &[u8] = if value > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" };
         return output.extend_from_slice(text);
     }
-    // The text has the shortest digits that identify the float, but at least six digits of its
-    // exact value. Only subnormal floats may have a shortest form with fewer than six digits.
+    // The text has the fewest digits that identify the float, but at least six digits of its exact
+    // value. Only for subnormal floats may fewer than six digits be sufficient.
     let mut text = [0_u8; 48];
     let mut rest = &mut text[..];
     let six = value.is_subnormal() && format!("{value:.5e}").parse() == Ok(value);

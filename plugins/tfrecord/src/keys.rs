@@ -1,6 +1,6 @@
 //! Assigns a number to each feature name. Programs usually write the features of each record in the
 //! same order. ferry therefore first compares a name with the name at the same position in the
-//! previous record. Only if the two names differ does it look up the name.
+//! previous record. If the two names differ, ferry looks up the name.
 
 use crate::message::Part;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ pub(crate) struct Keys {
     numbers: [HashMap<Box<[u8]>, usize>; 2],
     /// The numbers of the features in the previous record, in the order of that record.
     order: Vec<usize>,
-    /// Number of features that have been found in the current record.
+    /// Number of features found so far in the current record.
     place: usize,
 }
 

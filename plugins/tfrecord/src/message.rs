@@ -89,7 +89,7 @@ impl<'a> Pieces<'a> {
         Self { bytes, number: 0 }
     }
 
-    /// Creates a message whose pieces are the fields with this number.
+    /// Creates a message whose pieces are the fields with this field number.
     #[inline]
     pub(crate) fn fields(number: u32, message: &'a [u8]) -> Self {
         Self { bytes: message, number }

@@ -15,7 +15,7 @@ pub(crate) struct FaultPolicy {
     /// Whether to ignore a truncated header at the end of a file, as TensorFlow does.
     allows_tail: bool,
     max: u64,
-    /// The tolerated faults by file and offset. Records may be read several times, but each fault
+    /// The tolerated faults by file and offset. A record may be read several times, but its fault
     /// is reported only once.
     met: Mutex<ToleratedFaults>,
 }

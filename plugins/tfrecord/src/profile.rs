@@ -32,21 +32,22 @@ struct RecordPosition {
 }
 
 /// The summary of a feature. If a map has several entries with the same key, the last entry counts.
-/// If a record contains the feature twice, the state before the record is therefore restored.
+/// If a record contains the feature twice, the summary is therefore reset to its state before the
+/// record.
 #[derive(Debug, Clone)]
 struct FeatureProfile {
     known: FeatureSummary,
     /// The state before the record `changed_in`.
     before: FeatureSummary,
     changed_in: u64,
-    /// The last record that contains this feature.
+    /// The last record in which this feature was found.
     seen_in: u64,
 }
 
 /// A summary of one feature.
 #[derive(Debug, Clone, Copy)]
 struct FeatureSummary {
-    /// For each kind, the first record in which the feature has this kind.
+    /// For each kind, the first record in which the feature has that kind.
     kinds: [Option<RecordPosition>; 3],
     /// The minimum and maximum number of values. For a feature list, these are the numbers of
     /// values per step.

@@ -57,8 +57,8 @@ impl RecordReader for TfRecordReader {
         };
         let OpenResult { mut table, pieces, are_checked } = request.open()?;
         table.losses.drain(..).try_for_each(|loss| losses.loss(loss))?;
-        // Verified records are not verified again, because the host ensures that the files do not
-        // change between reads.
+        // Records that have been verified once are not verified again, because the host ensures
+        // that the files do not change between reads.
         let are_right = are_checked && policy.skipped().is_empty();
         let checks = Checks { data: options.checksums && !are_right, ..request.checks };
         Ok(Box::new(TfRecordSet::new(source, files, table, pieces, policy, checks, context.limits().clone())))
@@ -130,8 +130,8 @@ pub(crate) struct Decoding {
     pub(crate) columns: Arc<[Column]>,
     /// Whether a feature without a column is an error.
     pub(crate) is_closed: bool,
-    /// Whether to count features without a kind while decoding. If not set, they have already been
-    /// counted.
+    /// Whether to count features without a kind while decoding. If this is not set, such features
+    /// have already been counted.
     pub(crate) counts_unset: bool,
     /// Whether the columns were guessed from only some of the records.
     pub(crate) is_guess: bool,
@@ -176,7 +176,7 @@ impl OpenRequest<'_> {
             },
         };
         if self.context.purpose().has(Purpose::LINES) {
-            // Individual records can be displayed even if they contradict each other or if later
+            // Individual records can be displayed even if records contradict each other or later
             // records are damaged.
             let table = Table { shown: message, ..Table::raw() };
             return Ok(OpenResult { table, pieces: pieces::undivided(self.files), are_checked: false });

@@ -2,11 +2,12 @@
 //! of each file in order.
 //!
 //! An uncompressed file is divided into units. The exact start of the first record of a unit is
-//! known only after all earlier records have been walked, so a thread guesses the start. The guess
-//! is the first position that contains a length with a valid checksum, if another such length
-//! follows the record. The walk over the previous unit ends at the true start. If the guess was
-//! wrong (a record may contain a whole TFRecord file), the scan walks the unit again from the true
-//! start. The result therefore always equals the result of a single walk over the whole file.
+//! known only after all earlier records have been walked, so each thread guesses the start of its
+//! unit. The guess is the first position that contains a length with a valid checksum, if another
+//! such length follows the record. The walk over the previous unit ends at the true start. If the
+//! guess was wrong (a record may contain a whole TFRecord file), the scan walks the unit again from
+//! the true start. The result therefore always equals the result of a single walk over the whole
+//! file.
 
 mod attempts;
 mod guess;
@@ -33,8 +34,8 @@ pub(crate) trait Tally: Send {
     /// Whether the tally needs the data of records.
     const DATA: bool;
 
-    /// Visits the record at `offset`. `number` counts from the first record of the unit. `data` is
-    /// empty unless `DATA` is set. `whole` is the length of the record's frame.
+    /// Visits the record at `offset`. `number` is counted from the first record of the unit. `data`
+    /// is empty unless `DATA` is set. `whole` is the length of the record's frame.
     fn record(&mut self, number: u64, offset: u64, data: &[u8], whole: u64) -> Result<(), RecordError>;
 }
 
@@ -189,7 +190,7 @@ impl Scan<'_> {
     fn attempt<T: Tally>(&self, units: &[Unit], ahead: &Attempts<Attempt<T>>, new: &(impl Fn() -> T + Sync)) {
         while let Some(mut claim) = ahead.claim() {
             let unit = units[claim.unit];
-            // Errors are ignored here. If an error is real, the exact walk encounters it again.
+            // Errors are ignored here, because the exact walk encounters any real error again.
             let Ok(Some(start)) = self.guess(unit) else { continue };
             claim.made = self.walk(unit, start, new).ok();
         }

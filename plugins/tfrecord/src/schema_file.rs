@@ -228,7 +228,7 @@ fn int(value: &Value) -> Option<i64> {
 fn float(value: &Value) -> Option<f32> {
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a default has the precision of the feature's floats"
+        reason = "a default is as precise as the feature's floats"
     )]
     let near = |value: f64| value as f32;
     match value {

@@ -15,10 +15,9 @@ use tensorferry_sdk::arrow_schema::{ArrowError, Schema};
 use tensorferry_sdk::{Error, Result};
 
 /// Maximum number of bytes that a walk over all tables may visit, as a multiple of the buffer's
-/// length. The ratio is less than two in a buffer that shares only the layouts of tables.
+/// length. The ratio is less than two if a buffer shares only the layouts of tables.
 const MAX_EXPANSION: usize = 8;
-/// Number of bytes that a walk may visit in addition. This allowance is significant only for short
-/// buffers.
+/// Number of additional bytes that a walk may visit. This number matters only for short buffers.
 const EXTRA_BYTES: usize = 64 << 10;
 /// First bytes of a message since Arrow 0.15. The length of the message follows them.
 const CONTINUATION: [u8; 4] = [0xff; 4];

@@ -17,13 +17,13 @@ use tensorferry_sdk::{Error, Limits, Result};
 
 /// Estimated memory of a schema element or of a column chunk, in bytes.
 const ENTRY: u64 = 512;
-/// Estimated memory of a row group and its split, in bytes. It exceeds the memory that [`GROWTH`]
-/// allows for a row group without chunks.
+/// Estimated memory of a row group and its split, in bytes. The estimate exceeds the memory that
+/// [`GROWTH`] allows for a row group without chunks.
 const ROW_GROUP_ENTRY: u64 = 1024;
 /// Estimated memory of one part of a leaf's path, in bytes. The length of the name is added to it.
 const PATH_PART: u64 = 32;
 /// Maximum memory of a parsed footer, as a multiple of the footer's length. An additional 1 MiB is
-/// allowed. The memory of the most compact schema is 70 times its length.
+/// allowed. The most compact schema needs 70 times its length in memory.
 const GROWTH: u64 = 128;
 
 /// Repetition type of a list.

@@ -72,7 +72,7 @@ impl ColumnChunk {
         error.column(&self.path)
     }
 
-    /// Keeps an error, and returns it as an error of the `parquet` crate.
+    /// Keeps an error, and returns it as a `parquet` crate error.
     pub(super) fn fail(&self, error: Error) -> ParquetError {
         self.first_error.keep(self.named(error))
     }

@@ -136,7 +136,7 @@ impl<'a> Deltas<'a> {
     }
 }
 
-/// Returns the number of `width` bits that starts at bit `at`.
+/// Returns the `width`-bit number that starts at bit `at`.
 fn bits(packed: &[u8], at: u64, width: u32) -> u64 {
     let (start, shift) = (usize::try_from(at / 8).unwrap_or(usize::MAX), at % 8);
     let mut window = [0; 16];
@@ -186,7 +186,7 @@ mod tests {
         std::iter::from_fn(|| deltas.next().unwrap()).collect()
     }
 
-    /// The examples in Encodings.md, which are 1 to 5 and 7, 5, 3, 1, 2, 3, 4, 5.
+    /// The examples in Encodings.md: the numbers 1 to 5, and the numbers 7, 5, 3, 1, 2, 3, 4, 5.
     #[test]
     fn the_examples_of_the_description() {
         let counting = [0x80, 1, 4, 5, 2, 2, 0, 0, 0, 0];

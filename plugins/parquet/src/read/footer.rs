@@ -11,12 +11,12 @@ use parquet::file::metadata::{
 };
 use tensorferry_sdk::{Error, Limits, Result, check_range};
 
-/// Number of bytes after the footer. They contain its length and the magic bytes.
+/// Number of bytes after the footer, which contain the footer's length and the magic bytes.
 const TAIL: u64 = 8;
 /// Approximate memory of a parsed footer, as a multiple of its length.
 const EXPANSION: u64 = 8;
-/// Number of bytes of the `expanded_bytes` limit per value that a file may contain in addition to
-/// the number that its size allows. The default limit allows 2^28 such values.
+/// For each of this many bytes in the `expanded_bytes` limit, files may contain one value more than
+/// their sizes allow. The default limit allows 2^28 such values.
 const BYTES_PER_EXTRA_VALUE: u64 = 16;
 
 /// Reads the footer of a file. If the file has more values than its size allows, the number of
@@ -83,8 +83,8 @@ fn decode(
     Ok((footer_at, metadata))
 }
 
-/// Returns the maximum number of values in all files of an input in addition to the numbers that
-/// the file sizes allow.
+/// Returns the number of values by which all files of an input together may exceed the numbers that
+/// their sizes allow.
 pub(super) fn extra_values(limits: &Limits) -> u64 {
     limits.expanded_bytes / BYTES_PER_EXTRA_VALUE
 }
@@ -97,7 +97,7 @@ fn check_sums(metadata: &ParquetMetaData, footer_at: u64, len: u64, free_values:
         let before = values;
         for column in group.columns() {
             stored = stored.saturating_add(column.compressed_size().unsigned_abs());
-            // In a column of fixed length, a null uses as much memory as any other value.
+            // In a fixed-length column, a null uses as much memory as any other value.
             let width = if is_fixed_len(column) { column.column_descr().type_length() } else { 0 };
             let weight = u64::from(width.unsigned_abs() / 8) + 1;
             values = values.saturating_add(column.num_values().unsigned_abs().saturating_mul(weight));
@@ -107,7 +107,7 @@ fn check_sums(metadata: &ParquetMetaData, footer_at: u64, len: u64, free_values:
     }
     if stored > footer_at {
         return Err(Error::malformed("chunks share bytes")
-            .expected(format!("at most {footer_at} bytes in all"))
+            .expected(format!("at most {footer_at} bytes in total"))
             .found(stored));
     }
     let paid = len.saturating_mul(super::MAX_VALUES_PER_BYTE);

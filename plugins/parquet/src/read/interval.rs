@@ -1,4 +1,4 @@
-//! An INTERVAL consists of three unsigned little-endian numbers of 4 bytes for months, days and
+//! An INTERVAL consists of three unsigned 4-byte little-endian numbers: months, days and
 //! milliseconds. The `parquet` crate reads only some of the three numbers, but ferry reads all of
 //! them.
 

@@ -191,8 +191,8 @@ impl CheckedPages {
                         let len = rest.first_chunk().ok_or_else(cut)?;
                         4 + u64::from(u32::from_le_bytes(*len))
                     } else {
-                        // BIT_PACKED is an encoding of the first writers. It contains the bits of
-                        // levels without padding.
+                        // BIT_PACKED is an encoding that the first writers used. It contains the
+                        // bits of levels without padding.
                         let width = u64::from(16 - max.leading_zeros());
                         (u64::from(*num_values) * width).div_ceil(8)
                     };

@@ -1,6 +1,6 @@
-//! Partitions in the layout of Hive and Spark: folders with names such as `key=value`. A folder
-//! name sets the value of a column for all rows in the folder. The files themselves do not contain
-//! this column.
+//! Partitions in the layout that Hive and Spark use: folders with names such as `key=value`. A
+//! folder name sets the value of a column for all rows in the folder. The files themselves do not
+//! contain this column.
 //!
 //! ferry reads partitions in the same way as `pyarrow.dataset` with `partitioning="hive"`:
 //!
@@ -8,8 +8,8 @@
 //!   keys.
 //! - A column is `Int32` if every value is a 32-bit integer. Otherwise, it is `Utf8`.
 //! - `%20` represents a space.
-//! - `__HIVE_DEFAULT_PARTITION__` represents null. In a file outside the folders of a key, the
-//!   column of the key contains nulls.
+//! - `__HIVE_DEFAULT_PARTITION__` represents null. If a file is not inside any folder of a key, the
+//!   key's column contains nulls for this file.
 //! - Files are sorted by path.
 
 use super::is_member;

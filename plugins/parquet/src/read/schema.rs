@@ -251,9 +251,9 @@ fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Resul
     looked.map_err(|error| group.first_error.take().unwrap_or(error))
 }
 
-/// Returns the columns with the first file's types and their own nullability. If the types do not
-/// match, returns the columns unchanged. If a column or a nested value has a different time zone,
-/// the function reports a loss.
+/// Returns the columns with the types of the first file, but with their own nullability. If the
+/// types do not match, returns the columns unchanged. If a column or a nested value has a different
+/// time zone, the function reports a loss.
 fn with_types_of_first(
     file: &mut OpenFile,
     first: &Schema,

@@ -40,8 +40,8 @@ fn projected(schema: &SchemaRef, paths: &[FieldPath]) -> Result<SchemaRef> {
     Ok(Projection::new(schema, paths)?.schema())
 }
 
-/// Callback that receives the total number of decoded bytes. If it returns an error, the stream
-/// ends.
+/// Callback that receives the total number of decoded bytes. If the callback returns an error, the
+/// stream ends.
 pub(super) type CountBytes = Box<dyn Fn(ExpandedBytes) -> Result<()> + Send>;
 
 /// Streams the requested columns and rows. A decoded page or row may have at most `max` bytes.
@@ -139,7 +139,7 @@ impl Stream {
     }
 
     /// Returns the number of rows per batch. The number depends on the lengths of the chunks. It is
-    /// so small that a batch never exceeds `max` bytes, even if the longest value is repeated.
+    /// small enough that a batch never exceeds `max` bytes, even if the longest value is repeated.
     fn rows_of_a_batch(&self, request: &ScanRequest) -> Result<usize> {
         let group = self.pages.group();
         let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
@@ -168,8 +168,8 @@ impl Stream {
             };
             bytes = bytes.saturating_add(encoded.max(values.saturating_mul(lengths.mean)));
             widest = widest.max(lengths.longest.saturating_mul(values.div_ceil(rows)));
-            // A null of fixed length uses as much memory as any other value. The memory of other
-            // nulls consists of an offset and the levels.
+            // In a fixed-length column, a null uses as much memory as any other value. In other
+            // columns, a null uses only an offset and its levels.
             let is_fixed = column.column_type() == Type::FIXED_LEN_BYTE_ARRAY;
             row = row.saturating_add(if is_fixed { lengths.longest.max(NULL) } else { NULL });
         }
@@ -254,7 +254,7 @@ impl Stream {
             return None;
         }
         let is_bad = !self.is_readable(&self.columns[from..to]);
-        // The error of the repeated reads is discarded.
+        // Errors from the repeated reads are discarded.
         drop(self.pages.first_error.take());
         let column = self.columns[from].first().and_then(|&column| self.fields.get(column));
         column.filter(|_| is_bad).map(|column| column.name().clone())

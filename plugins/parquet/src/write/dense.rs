@@ -46,8 +46,8 @@ const PAGE_BITS: u64 = 8 << 20;
 /// shrink less, the chunk is not compressed, because decompressing it would cost readers more time
 /// than the smaller size saves.
 const MAX_COMPRESSED_PERCENT: usize = 90;
-/// Number of bytes per sample of the first page, and number of samples. The writer compresses the
-/// samples to decide whether to compress the chunk.
+/// Number of bytes in each sample of the first page, and the number of samples. The writer
+/// compresses the samples to decide whether to compress the chunk.
 const SAMPLE_BYTES: usize = 16 << 10;
 const SAMPLE_COUNT: usize = 16;
 /// Maximum length in bytes of the minimum and maximum values in statistics for strings and bytes.

@@ -1,5 +1,5 @@
-//! Encodes a piece, which is one row group. The chunks of the row group are encoded as in a
-//! separate file, in which they follow the magic bytes. The note of the piece is the footer of this
+//! Encodes a piece, which is one row group. The chunks of the row group are encoded as if they
+//! followed the magic bytes in a separate file. The note of the piece is the footer of this
 //! separate file.
 
 use super::dense::{Buffers, DenseWriter, STATISTICS_BYTES};
@@ -23,7 +23,7 @@ use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{Field, Schema};
 use tensorferry_sdk::{ByteSink, Result};
 
-/// Number of bytes after the footer. They contain its length and the magic bytes.
+/// Number of bytes after the footer, which contain the footer's length and the magic bytes.
 const TAIL: usize = 8;
 
 /// Returns the `parquet` crate's settings for encoding columns.

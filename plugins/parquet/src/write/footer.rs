@@ -49,7 +49,7 @@ pub(super) fn write(
     output.write(&footer)
 }
 
-/// Adds `by` to the offsets of a row group, and sets its number in the file to `index`.
+/// Adds `by` to the offsets of a row group, and sets its index in the file to `index`.
 fn moved(row_group: RowGroupMetaData, by: i64, index: usize) -> Result<RowGroupMetaData, ParquetError> {
     let columns = row_group.columns().iter().map(|column| moved_chunk(column.clone(), by));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;

@@ -89,7 +89,7 @@ impl StoredSchema {
 /// that Parquet cannot store are added to `lost`.
 fn storable(field: &Field, lost: &mut Vec<Loss>) -> Result<FieldRef, String> {
     let stored = storable_field(field, field.name(), lost)?;
-    // The `parquet` crate performs all other checks, for example of the precision of decimals.
+    // The `parquet` crate performs all other checks, such as checking the precision of decimals.
     let schema = Schema::new(vec![stored.clone()]);
     match ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema) {
         Ok(_) => Ok(Arc::new(stored)),

@@ -168,7 +168,7 @@ fn a_file_made_by_hand_is_read() {
 
 #[test]
 fn groups_may_not_nest_deeper_than_the_stack() {
-    // A thread stack has 2 MiB, regardless of the limits.
+    // A thread's stack is 2 MiB, regardless of the limits.
     let limits = limits(|limits| limits.nesting = 100_000);
     for (depth, lists, is_read) in [
         (64, 0, true),
@@ -269,8 +269,8 @@ fn few_bytes_stand_for_so_many_nulls() {
     assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("expanded_bytes"), "{error}");
     assert_eq!(opened(file(1 << 20, 2000)).unwrap().splits().len(), 2000);
     assert_eq!(opened(file(1 << 26, 1)).unwrap().splits().len(), 1);
-    // All files share one limit on the number of values. Each of these files has 2^26 values in 200
-    // bytes.
+    // All files share one limit on the number of values. Each of these files stores 2^26 values in
+    // 200 bytes.
     let few = file(1 << 26, 1);
     let names: Vec<String> = (0..6).map(|index| format!("{index}.parquet")).collect();
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (&name[..], &few[..])).collect();
@@ -280,7 +280,7 @@ fn few_bytes_stand_for_so_many_nulls() {
     // Rows without columns also take time to read.
     let rows = parquet(&[], &[group("root", 0)], &[row_group(1 << 40, &[])]);
     assert_refused(&rows, ErrorKind::Limit, "more values");
-    // Nulls of fixed length use as much memory as other values.
+    // In fixed-length columns, nulls use as much memory as other values.
     let long = leaf("f", FIXED_LEN_BYTE_ARRAY, OPTIONAL);
     let long = Thrift(long.0[..3].to_vec()).int(2, 1 << 20).int(3, OPTIONAL).text(4, "f");
     let pages = nulls(1 << 20);
@@ -354,7 +354,7 @@ fn columns_of_nulls_are_read() {
 fn repeated(value: &[u8], rows: i64) -> Vec<u8> {
     let dictionary = [&u32::try_from(value.len()).unwrap().to_le_bytes()[..], value].concat();
     let dictionary = page(2, &dictionary, 7, &Thrift::default().int(1, 1).int(2, 0));
-    // The indices have one bit each, and form a run of zeros.
+    // Each index is one bit, and the indices form a run of zeros.
     let indices = [vec![1], varint(rows.cast_unsigned() << 1), vec![0]].concat();
     let header = Thrift::default().int(1, rows).int(2, 8).int(3, 3).int(4, 3);
     let pages = [dictionary.clone(), page(0, &indices, 5, &header)].concat();
@@ -439,7 +439,7 @@ fn an_arrow_schema_is_what_its_bytes_say_once() {
         parquet_with(&pages, &schema, &groups, &[("ARROW:schema", hint)])
     };
     read(&bytes(&hint(|buffer| vec![number(buffer, "n")]))).unwrap();
-    // The schema repeats one field with a long name, so that 100 KB would become 50 MB.
+    // The schema repeats one field with a long name, so 100 KB would expand to 50 MB.
     let wide = hint(|buffer| vec![number(buffer, &"n".repeat(50_000)); 1000]);
     // The schema contains a struct that contains the same struct twice, at many levels. It would
     // expand to 2^18 fields.

@@ -132,7 +132,7 @@ fn a_page_may_not_claim_more_than_it_can_hold() {
     // uncompressed length as a varint.
     assert_eq!(&good[4..7], [0x15, 0, 0x15]);
     let claimed = |len: u64| {
-        // The varint has two bytes, so the claimed length is at most 8191.
+        // The varint is two bytes long, so the claimed length is at most 8191.
         let mut bad = good.clone();
         let zigzag = len << 1;
         bad[7] = u8::try_from(zigzag & 0x7f).unwrap() | 0x80;
@@ -156,7 +156,7 @@ fn a_page_that_is_longer_than_it_claims_is_not_decompressed() {
         assert!(bytes.len() < 1 << 20, "{compression}: {} bytes", bytes.len());
         read(&bytes).unwrap();
         assert_eq!(&bytes[4..7], [0x15, 0, 0x15]);
-        // The page claims 1.5 MiB. This varint has four bytes.
+        // The page claims 1.5 MiB. This varint is four bytes long.
         bytes[7..11].copy_from_slice(&[0x80, 0x80, 0xc0, 0x01]);
         let mut limits = Limits::default();
         limits.header_bytes = 2 << 20;
@@ -167,8 +167,8 @@ fn a_page_that_is_longer_than_it_claims_is_not_decompressed() {
 
 #[test]
 fn a_repeated_value_makes_short_batches() {
-    // The file has 3,200 rows of half a megabyte each, encoded in a few bytes of indices. A
-    // dictionary is limited to one megabyte.
+    // The file contains 3,200 rows of half a megabyte each, which are encoded in a few bytes of
+    // indices. A dictionary is limited to one megabyte.
     let value = "x".repeat(1 << 19);
     let column: ArrayRef = Arc::new(StringArray::from(vec![value.as_str(); 64]));
     let batch = rows(vec![("s", column)]);

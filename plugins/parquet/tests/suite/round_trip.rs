@@ -126,7 +126,7 @@ fn a_split_is_a_row_group() {
         within(100, 1 << 20).iter().map(RecordBatch::num_rows).collect::<Vec<_>>(),
         [100, 100, 100, 1, 100, 100, 100, 100, 100, 100, 99]
     );
-    // A row has about 14 bytes, and a batch contains at least one row.
+    // A row is about 14 bytes long, and a batch contains at least one row.
     assert!(within(8192, 1000).iter().all(|batch| batch.num_rows() < 100));
     assert!(within(8192, 1).iter().all(|batch| batch.num_rows() == 1));
 }

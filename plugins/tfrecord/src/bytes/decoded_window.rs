@@ -1,5 +1,5 @@
-//! A window on the output of a decoder. The window grows with the data that has been decoded, not
-//! with the sizes that a file claims.
+//! A window on the output of a decoder. The size of the window depends on the data that has been
+//! decoded, not on the sizes that a file claims.
 
 use super::{WINDOW, Window};
 use tensorferry_sdk::{Error, Result};

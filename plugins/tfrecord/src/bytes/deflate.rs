@@ -1,7 +1,7 @@
 //! Decodes deflated files. Such a file contains a zlib stream or consecutive gzip members.
 //!
 //! flate2's own readers are not suitable. They do not report a truncated zlib stream, and they drop
-//! the bytes that a failed call has already decoded.
+//! the bytes that were decoded before a call failed.
 
 use super::decoded_window::Decoder;
 use super::{Input, gzip_header};
@@ -24,7 +24,7 @@ enum Wrapping {
 
 #[derive(PartialEq)]
 enum StreamState {
-    /// The decoder is before a gzip member, or at the end of the file.
+    /// The decoder is positioned before a gzip member or at the end of the file.
     Between,
     Inside,
     Ended,

@@ -1,4 +1,4 @@
-//! Reads an uncompressed file, or a range of it, through a buffer.
+//! Reads an uncompressed file, or part of one, through a buffer.
 
 use super::{WINDOW, Window};
 use std::ops::Deref;
@@ -25,7 +25,7 @@ impl<S: Deref<Target: Source>> PlainWindow<S> {
     #[cold]
     fn refill(&mut self, offset: u64, min: usize) -> Result<()> {
         let left = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
-        // The buffer never becomes longer than the remaining part of the file.
+        // The buffer never becomes longer than what remains of the file.
         let wanted = min.max(WINDOW).min(left);
         if wanted > self.buffer.len() || self.buffer.len() > 4 * WINDOW.max(wanted) {
             self.buffer = vec![0; wanted];

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! TensorFlow writes blocks of at most 256 KiB, except for longer records. TensorFlow cannot read
-//! blocks with longer records, but this decoder can. Source:
+//! such longer blocks, but this decoder can. Source:
 //! tensorflow/core/lib/io/snappy/snappy_outputbuffer.cc.
 
 use super::Input;
@@ -14,7 +14,7 @@ use super::decoded_window::Decoder;
 use std::ops::Deref;
 use tensorferry_sdk::{Error, Result, Source};
 
-/// Maximum number of decompressed bytes per compressed byte. A copy element has three bytes and
+/// Maximum number of decompressed bytes per compressed byte. A copy element is three bytes long and
 /// produces up to 64 bytes.
 const MAX_EXPANSION: u64 = 22;
 
@@ -79,7 +79,7 @@ impl<S: Deref<Target: Source> + Send> Decoder for SnappyDecoder<S> {
             let given = snap::raw::decompress_len(&self.block).map_err(wrong)?;
             if given as u64 > len * MAX_EXPANSION {
                 return Err(
-                    self.malformed(start, "the decompressed length is impossible for the compressed length")
+                    self.malformed(start, "the decompressed length is not possible for this compressed length")
                 );
             }
             if given as u64 > self.max {

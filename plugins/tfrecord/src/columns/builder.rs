@@ -24,9 +24,9 @@ pub(super) struct Builder {
     ends: Vec<i32>,
     validity: NullBufferBuilder,
     rows: usize,
-    /// The numbers of values and steps before the last row.
+    /// The number of values and the number of steps before the last row.
     before: RowLengths,
-    /// The numbers of values and steps after the last complete row.
+    /// The number of values and the number of steps up to the end of the last complete row.
     whole: RowLengths,
     /// Number of features without a kind.
     unset: u64,
@@ -95,7 +95,7 @@ impl Builder {
     }
 
     /// Returns the maximum number of bytes by which the last row may exceed the record. For
-    /// example, an integer that has one byte in the record has eight bytes in the array.
+    /// example, an integer that takes one byte in the record takes eight bytes in the array.
     #[inline]
     pub(super) fn widened(&self) -> u64 {
         let values = self.whole.values.saturating_sub(self.before.values) as u64;
@@ -185,7 +185,7 @@ impl Builder {
         let values = self.values.len();
         self.check(kind, values - self.before.values)?;
         if let Shape::Ragged(_) = self.column.shape {
-            // Most elements are single values. The condition avoids a division for them, which
+            // Most elements are single values. For these, the condition avoids a division, which
             // takes as long as appending a short list.
             self.ends.push(length(if self.product == 1 { values } else { values / self.product }));
         }
@@ -311,8 +311,8 @@ impl Builder {
     /// Returns an array with `rows` rows, and resets the builder.
     pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, FeatureMismatch> {
         if self.rows == 0 && self.column.missing == Missing::Null {
-            // If the schema has thousands of features and each record has only a few of them, this
-            // branch handles most columns of a batch.
+            // If the schema has thousands of features and each record has only a few of them, most
+            // columns of a batch take this branch.
             let absent = self.absent.take().filter(|absent| absent.len() == rows);
             let absent = absent.unwrap_or_else(|| new_null_array(&self.column.data_type(), rows));
             self.absent = Some(absent.clone());

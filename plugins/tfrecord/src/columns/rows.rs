@@ -32,7 +32,7 @@ pub(crate) struct Rows {
     row_bytes: u64,
 }
 
-/// The reason why a record cannot become a row.
+/// The reason why a record cannot be converted to a row.
 #[derive(Debug)]
 pub(crate) enum RowError {
     /// The record is damaged.

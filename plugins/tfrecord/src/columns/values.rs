@@ -21,8 +21,8 @@ impl Values {
         }
     }
 
-    /// Returns an empty list of values, with slightly more capacity than this list uses. The
-    /// additional capacity avoids a reallocation for a slightly longer batch.
+    /// Returns an empty list of values, with slightly more capacity than this list needed. The
+    /// additional capacity avoids a reallocation if the next batch is slightly longer.
     pub(super) fn new_empty(&self) -> Self {
         let room = |len: usize| len + len / 16;
         match self {

@@ -5,8 +5,8 @@ use crate::bytes::Window;
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::crc32c_append;
 
-/// The checks during a walk. The checksums of lengths are always verified, because frames cannot be
-/// found without valid lengths.
+/// The checks to perform during a walk. The checksums of lengths are always verified, because
+/// frames cannot be found without valid lengths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checks {
     /// Whether to verify the checksums of the data.
@@ -69,8 +69,8 @@ impl<W: Window> Frames<W> {
         Ok(Some(data))
     }
 
-    /// Skips the next record, whatever its length. Returns the offset of the skipped record, or
-    /// `None` at the end.
+    /// Skips the next record, regardless of its length. Returns the offset of the skipped record,
+    /// or `None` at the end.
     #[inline]
     pub(crate) fn skip(&mut self) -> Result<Option<u64>, Fault> {
         let offset = self.offset;

@@ -10,8 +10,8 @@
 //! - a different number of values in a feature, if all samples had the same number
 //! - a split that does not end at the guessed start of the next split
 //!
-//! A fault in a split may result from a wrong guess of its start. Before a stream reports the
-//! fault, it counts all earlier records of the file by reading the splits that no stream has
+//! A fault in a split may be the result of a wrongly guessed start. Before a stream reports the
+//! fault, it counts all earlier records of the file, by reading the splits that no stream has
 //! completed. Errors are therefore the same as if all records had been read first.
 
 use super::pieces::{MIN_DIVIDED_LEN, Piece, TARGET_PIECE_LEN};

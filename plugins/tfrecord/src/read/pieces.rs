@@ -9,7 +9,7 @@ use crate::scan::{Scan, ScannedPart};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Split;
 
-/// Approximate length of a piece of an uncompressed file, in bytes.
+/// Approximate length in bytes of each piece of an uncompressed file.
 pub(super) const TARGET_PIECE_LEN: u64 = 16 << 20;
 /// Minimum length of a file that is divided, in bytes.
 pub(super) const MIN_DIVIDED_LEN: u64 = 4 * TARGET_PIECE_LEN;
@@ -102,8 +102,8 @@ pub(super) fn divide(request: &OpenRequest<'_>) -> Result<Vec<Piece>> {
                     context.note(&format!("{index:?} does not match {:?} and is ignored", input.name));
                 }
                 AdjacentIndex::Segments(segments) => {
-                    // An index also counts damaged records that will be skipped. Its number of rows
-                    // is therefore used only if no records are skipped.
+                    // An index also counts damaged records, which may be skipped. The number of
+                    // rows in the index is therefore used only if no records are skipped.
                     let has_all_rows = options.skip.is_none();
                     all.extend(segments.into_iter().map(|segment| of_index(file, segment, has_all_rows)));
                     continue;

@@ -40,8 +40,8 @@ enum Batch {
 }
 
 impl RowStream {
-    /// Opens a stream of at most `limit` rows. The stream starts at the record `first_row` of the
-    /// piece, so each earlier record counts as a row.
+    /// Opens a stream of at most `limit` rows. The stream starts at record number `first_row` of
+    /// the piece. Each earlier record therefore counts as a row.
     pub(super) fn open(
         shared: Arc<SharedState>,
         piece: Piece,
@@ -82,7 +82,7 @@ impl RowStream {
             self.failed = self.fill().err();
             self.ended |= self.failed.is_some();
         }
-        // The rows that precede an error are returned first.
+        // The rows before an error are returned first.
         if self.batch.len() > 0 {
             let batch = self.finish_batch();
             self.ended |= batch.is_err();

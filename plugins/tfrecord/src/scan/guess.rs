@@ -43,8 +43,8 @@ pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u
 fn next_of(header: &[u8], offset: u64, len: u64) -> Option<u64> {
     let claimed = u64::from_le_bytes(*header.first_chunk()?);
     let next = offset.checked_add(claimed)?.checked_add(OVERHEAD)?;
-    // If the bytes are not a length, they nearly always represent a number that is too large. This
-    // check avoids computing the checksum in most cases.
+    // Bytes that are not a length nearly always represent a number that is too large. In most
+    // cases, this check therefore avoids computing the checksum.
     if next > len { None } else { length(header).map(|_| next) }
 }
 

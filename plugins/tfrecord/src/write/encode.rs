@@ -1,5 +1,5 @@
-//! Encodes rows as messages. In a message, each length precedes the bytes that it counts. The
-//! encoder therefore first measures each row.
+//! Encodes rows as messages. In a message, the length of each part precedes its bytes. The encoder
+//! therefore first measures each row.
 
 use super::layout::{Feature, Layout};
 use super::leaf::Leaf;
@@ -25,7 +25,7 @@ pub(super) struct Encoder<'a> {
     measured: Vec<Option<Measured>>,
 }
 
-/// The lengths of the parts of a feature, innermost first.
+/// The lengths of a feature's parts, innermost first.
 #[derive(Debug, Clone, Copy, Default)]
 struct Measured {
     /// The packed numbers, or the strings with their tags.
@@ -96,7 +96,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// Returns the lengths of the parts of a feature in a row.
+    /// Returns the lengths of a feature's parts in a row.
     fn measure(
         &self,
         number: usize,

@@ -102,8 +102,8 @@ struct FeatureCollector {
 
 impl FeatureCollector {
     /// Adds the features of a column, recursively for structs. The recursion is as deep as the
-    /// schema. Arrow's own checks recurse in the same way, so files cannot make a schema
-    /// arbitrarily deep.
+    /// schema. Arrow's own checks recurse in the same way, so a file cannot create an arbitrarily
+    /// deep schema.
     fn add(&mut self, field: &Field, path: &mut Vec<usize>, prefix: &str) {
         let name = format!("{prefix}{}", field.name());
         if let DataType::Struct(fields) = field.data_type() {

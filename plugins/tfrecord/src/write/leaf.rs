@@ -127,7 +127,7 @@ fn joined<'a>(len: usize, value: impl Fn(usize) -> &'a [u8]) -> Result<BinaryArr
     for row in 0..len {
         data.extend_from_slice(value(row));
         let end = i32::try_from(data.len());
-        offsets.push(end.map_err(|_| ArrowError::CastError("more than 2 GiB of bytes".to_owned()))?);
+        offsets.push(end.map_err(|_| ArrowError::CastError("more than 2 GiB of data".to_owned()))?);
     }
     BinaryArray::try_new(OffsetBuffer::new(offsets.into()), data.into(), None)
 }

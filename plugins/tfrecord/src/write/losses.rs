@@ -25,7 +25,7 @@ impl Losses {
         &mut self.features[feature]
     }
 
-    /// Counts the conversion of `of` values of a feature to a narrower type. Among them,
+    /// Records that `of` values of a feature were converted to a narrower type. Of these,
     /// `imprecise` values lost precision, and `infinite` values overflowed.
     pub(super) fn narrowed(&mut self, feature: usize, imprecise: u64, infinite: u64, of: u64) {
         let lost = self.of(feature);
@@ -45,7 +45,7 @@ impl Losses {
         for (lost, feature) in self.features.iter().zip(&layout.features) {
             if lost.imprecise > 0 {
                 let why = format!(
-                    "{} of {} values lost precision: a float_list has 32 bits",
+                    "{} of {} values lost precision: a float_list stores 32-bit floats",
                     lost.imprecise, lost.of
                 );
                 losses.push(Loss::new(LossKind::Precision, feature.column.clone(), why));
@@ -53,7 +53,7 @@ impl Losses {
             let mut gone = Vec::new();
             if lost.infinite > 0 {
                 gone.push(format!(
-                    "{} of {} values overflowed to infinity: a float_list has 32 bits",
+                    "{} of {} values overflowed to infinity: a float_list stores 32-bit floats",
                     lost.infinite, lost.of
                 ));
             }

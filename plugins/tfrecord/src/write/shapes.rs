@@ -4,7 +4,7 @@
 use super::layout::Layout;
 use crate::message::Part;
 
-/// The numbers of values of each feature, by feature number.
+/// The number of values of each feature, by feature number.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
     features: Vec<FeatureLengths>,

@@ -156,7 +156,7 @@ fn nothing_is_lost_before_the_damage() {
         let set =
             open(folder(&path), &[FILES, ("on_error", "skip"), ("decode", "example")], &threads(2)).unwrap();
         let rows = count_rows(&all_rows(&*set));
-        // If only the data of a record is damaged, the following frames can still be found.
+        // If only a record's data is damaged, the frames after it can still be found.
         let before = expected["records_before_error"].as_u64().unwrap();
         let expected = if case == "bad_flip_data" { 19 } else { before };
         assert_eq!(rows as u64, expected, "{case}");

@@ -1,5 +1,5 @@
-//! Damaged and hostile files cause typed errors that contain a position. The sizes that files claim
-//! do not affect the memory use.
+//! Damaged and hostile files cause typed errors that contain a position. Memory use does not depend
+//! on the sizes that files claim.
 
 use crate::common::{
     self, Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, lines, masked,

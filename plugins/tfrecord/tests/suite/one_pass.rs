@@ -125,7 +125,7 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     let mut total = 0;
     let inner = frames(&vec![pad(100); 10_000]);
     while total < 5 * SPLIT {
-        // One record contains other records. It spans the offset at which the search for the start
+        // One record contains other records, and spans the offset at which the search for the start
         // of the second split begins.
         let is_here = (total..total + inner.len() / 2).contains(&SPLIT);
         let record = if is_here { example(&[("s", bytes(&[&inner]))]).encode_to_vec() } else { pad(400_000) };

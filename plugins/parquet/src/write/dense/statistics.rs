@@ -48,7 +48,7 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
                 count += numbers.len();
                 nan += numbers.iter().filter(|number| number.is_nan()).count();
             }
-            // The two zeros are equal in comparisons, but -0.0 comes first in the total order.
+            // The two zeros compare as equal, but -0.0 comes first in the total order.
             let has = |zero: $float| slices().flatten().any(|number| number.to_bits() == zero.to_bits());
             let zero = |found: $float, first: $float| if has(first) { first } else { found };
             let min = min.into_iter().fold(<$float>::INFINITY, <$float>::min);

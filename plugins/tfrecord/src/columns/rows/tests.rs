@@ -35,8 +35,8 @@ fn number(key: &str) -> Vec<u8> {
     entry(key, feature::Kind::Int64List(Int64List { value: vec![7] }))
 }
 
-/// Returns the shortest duration of several runs. Other processes on the machine can only make a
-/// run longer.
+/// Returns the shortest duration of several runs. Other processes on the machine can only slow a
+/// run down.
 fn shortest(mut run: impl FnMut()) -> Duration {
     let time = || {
         let start = Instant::now();
