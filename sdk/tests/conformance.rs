@@ -182,7 +182,7 @@ fn a_sound_format_passes() {
 #[test]
 fn each_fault_is_caught_under_its_rule() {
     let rules = [
-        (Fault::BadId, "an id is lowercase"),
+        (Fault::BadId, "an id consists of lowercase"),
         (Fault::UndeclaredWriter, "every side of a format is declared"),
         (Fault::DeniesItsFiles, "a format recognizes its own files"),
         (Fault::ProbeFails, "probing fails only with I/O errors"),
@@ -192,7 +192,7 @@ fn each_fault_is_caught_under_its_rule() {
         (Fault::DropsTensors, "no tensor is dropped silently"),
         (Fault::SwallowsLimits, "a limit never drops content silently"),
         (Fault::BlamesItself, "a damaged input never causes a plugin"),
-        (Fault::ForgetsNames, "a tensor is written, or it or its name is a reported loss"),
+        (Fault::ForgetsNames, "a tensor is written, or its loss or the loss of its name is reported"),
         (Fault::ForgetsMetadata, "metadata is kept, or its loss is reported"),
         (Fault::ForgetsState, "the tree is kept, or its loss is reported"),
         (Fault::WritesTheTime, "the same catalog gives the same files"),

@@ -8,7 +8,7 @@ pub(super) fn check(rules: &Rules<'_>) {
     let word = |text: &str, mark: char| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == mark)
     };
-    rules.require(word(&description.id, '-'), "an id is lowercase letters, digits and dashes", || {
+    rules.require(word(&description.id, '-'), "an id consists of lowercase letters, digits and dashes", || {
         format!("{:?}", description.id)
     });
     rules.require(!description.title.is_empty(), "a format has a title", String::new);
@@ -33,7 +33,7 @@ fn check_options(rules: &Rules<'_>) {
     for spec in &rules.description.options {
         let key = &spec.key;
         let sane = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        rules.require(sane, "an option's key is letters, digits, dashes and underscores", || {
+        rules.require(sane, "an option's key consists of letters, digits, dashes and underscores", || {
             format!("{key:?}")
         });
         rules.require(seen.insert((spec.side == Side::Reader, key)), "an option is declared once", || {

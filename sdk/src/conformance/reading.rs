@@ -82,7 +82,7 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
                 rules.require(same_catalog(&catalog, whole), "a limit never drops content silently", input);
             }
             Err(error) => {
-                let rule = rules.rule_of(&error, "an input over a limit is a limit error");
+                let rule = rules.rule_of(&error, "an input that exceeds a limit is a limit error");
                 rules.require(over(&error), rule, || format!("{}: {error}", input()));
             }
         }

@@ -86,7 +86,7 @@ fn pull(
             Ok(batch) => batch,
             Err(error) => {
                 let more = stream.next().is_some_and(|more| more.is_ok());
-                rules.require(!more, "a stream that fails has ended", input);
+                rules.require(!more, "a stream ends when it fails", input);
                 return Err(from_stream(error));
             }
         };

@@ -62,7 +62,7 @@ fn check_view(rules: &Rules<'_>, title: &str, view: MemoryView<'_>, report: &mut
             }
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
-                let rule = rules.rule_of(&error, "a catalog is refused as usage or unsupported");
+                let rule = rules.rule_of(&error, "a catalog is refused with a usage or unsupported error");
                 rules.require(fair, rule, || format!("{input}: {error}"));
                 report.refused.push(format!("{input}: {error}"));
             }
@@ -97,7 +97,7 @@ fn check_memory(
         Ok(_) => Some("other bytes".to_owned()),
         Err(error) => Some(error).filter(|error| error.kind() != ErrorKind::Limit).map(|e| e.to_string()),
     };
-    let rule = "with little memory a writer fails with a limit error or writes the same";
+    let rule = "with little memory, a writer fails with a limit error or writes the same files";
     rules.require(reported.is_none(), rule, || format!("{input}: {}", reported.unwrap_or_default()));
 }
 
@@ -107,7 +107,7 @@ fn check_omitted(rules: &Rules<'_>, input: &str, view: &MemoryView<'_>, output: 
     for &TensorId(index) in output.layout.omitted() {
         let name = &view.catalog().tensors()[index as usize].name;
         let reported = output.layout.losses().iter().any(|l| l.kind == LossKind::Tensor && &l.what == name);
-        rules.require(reported, "a tensor is left out with a loss", || format!("{input}: {name:?}"));
+        rules.require(reported, "an omitted tensor is reported as a loss", || format!("{input}: {name:?}"));
     }
 }
 

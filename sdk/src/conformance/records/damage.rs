@@ -33,7 +33,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
 /// Checks that a truncated file returns only its first rows. If the format does not mark the end of
 /// a row, the last row may be truncated.
 fn check_cut(rules: &Rules<'_>, whole: &ReadRows, found: &ReadRows, input: &dyn Fn() -> String) {
-    let rule = "a truncated file has only rows from before its end";
+    let rule = "a truncated file returns only rows from before the cut";
     rules.require(found.count() <= whole.count(), rule, || {
         format!("{}: {} rows of {}", input(), found.count(), whole.count())
     });
@@ -105,7 +105,7 @@ fn check_guess(
         Ok(certain) if certain.schema != guessed.schema => Some(format!("the schema {:?}", guessed.schema)),
         Ok(certain) => difference(&certain.batches, &guessed.batches),
     };
-    rules.require(found.is_none(), "reading once gives the same rows or an error", || {
+    rules.require(found.is_none(), "a single pass returns the same rows or an error", || {
         format!("{}: {}", input(), found.unwrap_or_default())
     });
 }

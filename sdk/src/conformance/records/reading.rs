@@ -202,7 +202,7 @@ fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &ReadRows, ti
             format!("{title}, {request:?}: a batch of {over:?} (rows, bytes), of {whole} bytes in total")
         });
         let difference = difference(&expected.batches, &found);
-        rules.require(difference.is_none(), "the same rows come in batches of any length", || {
+        rules.require(difference.is_none(), "the rows are the same in batches of any length", || {
             format!("{title}, {request:?}: {difference:?}")
         });
     }
@@ -262,7 +262,7 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &ReadRows) {
                 });
             }
             Err(error) => {
-                let rule = rules.rule_of(&error, "an input over a limit is a limit error");
+                let rule = rules.rule_of(&error, "an input that exceeds a limit is a limit error");
                 rules.require(over(&error), rule, || format!("{}: {error}", input()));
             }
         }
@@ -341,7 +341,7 @@ fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &ReadRows) {
                 _ => false,
             };
             rules
-                .require(fair, "an input has an index, or it is unsupported", || format!("{title}: {error}"));
+                .require(fair, "an input has an index, or indexing it is unsupported", || format!("{title}: {error}"));
         }
     }
 }

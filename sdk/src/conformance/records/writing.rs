@@ -68,7 +68,7 @@ fn check_table(rules: &Rules<'_>, table: &TestTable, report: &mut ConformanceRep
             }
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
-                let rule = rules.rule_of(&error, "rows are refused as usage or unsupported");
+                let rule = rules.rule_of(&error, "rows are refused with a usage or unsupported error");
                 rules.require(fair, rule, || format!("{input}: {error}"));
                 report.refused.push(format!("{input}: {error}"));
             }
@@ -106,7 +106,7 @@ fn check_pieces(rules: &Rules<'_>, table: &TestTable, target: &Target, input: &s
         if batches.iter().all(|batch| batch.num_rows() <= 16) {
             let single: Vec<RecordBatch> = batches.iter().flat_map::<Vec<_>, _>(rows).collect();
             let same = single.is_empty() || encode(&*split, &single).0 == piece.0;
-            rules.require(same, "the same rows give the same bytes in any batches", || input.to_owned());
+            rules.require(same, "the same rows give the same bytes however they are batched", || input.to_owned());
         }
     }
 }
@@ -121,7 +121,7 @@ fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
     // If the plan starts new files as needed, it names the files when their number is known.
     let rolled = (0..3).map(|file| plan.name(file, 3)).collect::<Result<Vec<String>>>();
     let files = match plan.roll() {
-        Some(_) => rules.holds(rolled, "a file that rolled has a name", input),
+        Some(_) => rules.holds(rolled, "each file of a plan that rolls has a name", input),
         None => plan.files().to_vec(),
     };
     let is_one = plan.roll().is_none() || plan.files().is_empty();
@@ -130,7 +130,7 @@ fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
     });
     let mut seen = HashSet::new();
     let sane = files.iter().chain(plan.sealed()).all(|file| check_name(file).is_ok() && seen.insert(file));
-    rules.require(sane && !files.is_empty(), "a plan has files with unique names in the folder", || {
+    rules.require(sane && !files.is_empty(), "the files of a plan have unique names inside the folder", || {
         format!("{input}: {files:?}")
     });
     let group = plan.group();
