@@ -283,7 +283,9 @@ impl CatalogSink for CatalogBuilder<'_> {
             StorageLocation::Joined(joined) => self.check_joined(joined, &storage)?,
             StorageLocation::Inline(bytes) => {
                 if bytes.len() as u64 != storage.len {
-                    return Err(Error::plugin("the declared length of an inline storage differs from the number of its bytes"));
+                    return Err(Error::plugin(
+                        "the declared length of an inline storage differs from the number of its bytes",
+                    ));
                 }
                 self.count_bytes(bytes.len())?;
             }

@@ -226,7 +226,9 @@ impl Catalog {
 
     pub(crate) fn check_tree(&self) -> Result<()> {
         match self.tree.nodes().iter().filter_map(Node::as_tensor).find(|&id| self.tensor(id).is_none()) {
-            Some(id) => Err(Error::plugin(format!("the tree refers to tensor {}, which does not exist", id.0))),
+            Some(id) => {
+                Err(Error::plugin(format!("the tree refers to tensor {}, which does not exist", id.0)))
+            }
             None => Ok(()),
         }
     }

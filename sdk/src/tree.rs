@@ -368,7 +368,8 @@ impl Tree {
             let mut node = nodes[index].clone();
             if let Some(id) = node.as_tensor() {
                 let place = places.get(&id);
-                let place = place.ok_or_else(|| Error::usage("the tree refers to a tensor that is left out"))?;
+                let place =
+                    place.ok_or_else(|| Error::usage("the tree refers to a tensor that is left out"))?;
                 node.bytes = place.0.to_le_bytes().into();
             }
             node.children.iter_mut().for_each(|child| *child = moved[child.0 as usize]);

@@ -135,9 +135,12 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
         ([], []) => Err(Error::malformed("no TFRecord file has a name that starts with this").file(prefix)),
         _ => {
             let all: Vec<String> = sets.iter().map(ShardName::pattern).chain(plain.clone()).collect();
-            Err(Error::usage(format!("several files or sets have names that start with this: {}", listed(&all)))
-                .hint("name one of them, or pass -i files=GLOB")
-                .file(prefix))
+            Err(Error::usage(format!(
+                "several files or sets have names that start with this: {}",
+                listed(&all)
+            ))
+            .hint("name one of them, or pass -i files=GLOB")
+            .file(prefix))
         }
     }
 }

@@ -226,10 +226,7 @@ fn int(value: &Value) -> Option<i64> {
 }
 
 fn float(value: &Value) -> Option<f32> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a default is as precise as the feature's floats"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a default is as precise as the feature's floats")]
     let near = |value: f64| value as f32;
     match value {
         Value::String(text) => match text.as_str() {

@@ -71,10 +71,14 @@ impl CatalogRoundTrip<'_> {
             .filter(|other| renamed || *other == name)
             .map(|other| rules.holds(self.after.tensor_named(other), "a written tensor can be read", &input))
             .collect();
-        rules.require(!after.is_empty(), "a tensor is written, or its loss or the loss of its name is reported", || {
-            let there: Vec<_> = names(self.after.catalog()).collect();
-            format!("{input}: the output has {there:?}; losses {:?}", self.losses)
-        });
+        rules.require(
+            !after.is_empty(),
+            "a tensor is written, or its loss or the loss of its name is reported",
+            || {
+                let there: Vec<_> = names(self.after.catalog()).collect();
+                format!("{input}: the output has {there:?}; losses {:?}", self.losses)
+            },
+        );
         let is_reshaped = || {
             self.lost(LossKind::Attribute, name)
                 && after.iter().any(|found| (&found.0, &found.2) == (&before.0, &before.2))

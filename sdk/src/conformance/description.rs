@@ -8,9 +8,11 @@ pub(super) fn check(rules: &Rules<'_>) {
     let word = |text: &str, mark: char| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == mark)
     };
-    rules.require(word(&description.id, '-'), "an id consists of lowercase letters, digits and dashes", || {
-        format!("{:?}", description.id)
-    });
+    rules.require(
+        word(&description.id, '-'),
+        "an id consists of lowercase letters, digits and dashes",
+        || format!("{:?}", description.id),
+    );
     rules.require(!description.title.is_empty(), "a format has a title", String::new);
     for suffix in &description.suffixes {
         let sane = suffix.len() > 1 && suffix.starts_with('.') && !suffix.contains(['/', '\\']);

@@ -87,7 +87,10 @@ impl TensorWriter for MemoryTensors {
             let tensor = catalog.tensor(id);
             let dtype = tensor.dtype.info().filter(|info| info.bytes_of(0).is_ok());
             let Some(dtype) = dtype.filter(|_| !tensor.name.contains(['\n', '\r'])) else {
-                layout.omit(id, "the format cannot store strings, other dtypes or names that contain newlines")?;
+                layout.omit(
+                    id,
+                    "the format cannot store strings, other dtypes or names that contain newlines",
+                )?;
                 continue;
             };
             let dims: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();

@@ -70,8 +70,10 @@ impl JsonEncoders {
     /// Returns an unsupported error if a value had no string representation.
     pub fn check(&self) -> Result<()> {
         if self.has_no_text.load(Ordering::Relaxed) {
-            return Err(Error::unsupported("a date or time is outside the range that can be written as text")
-                .hint("pass --step map:cast,columns=COLUMN,to=int64 to write it as a number"));
+            return Err(Error::unsupported(
+                "a date or time is outside the range that can be written as text",
+            )
+            .hint("pass --step map:cast,columns=COLUMN,to=int64 to write it as a number"));
         }
         Ok(())
     }

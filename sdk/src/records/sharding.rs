@@ -53,9 +53,9 @@ impl Sharding {
         let bytes = MAX_SHARD_SIZE.get(options)?.map(|bytes| Self::Roll(Roll::Bytes(bytes)));
         let mut given = [count, rows, bytes].into_iter().flatten();
         match (given.next(), given.next()) {
-            (_, Some(_)) => {
-                Err(Error::usage(format!("{SHARDS}, {SHARD_ROWS} and {MAX_SHARD_SIZE} are mutually exclusive")))
-            }
+            (_, Some(_)) => Err(Error::usage(format!(
+                "{SHARDS}, {SHARD_ROWS} and {MAX_SHARD_SIZE} are mutually exclusive"
+            ))),
             (given, None) => Ok(given.unwrap_or_default()),
         }
     }

@@ -57,7 +57,8 @@ impl<F: Fn(usize, &Batches) -> Result<ArrowArrayStream> + Send + Sync> RecordSet
             found if *found == wanted => None,
             found if found == self.schema => batches.columns,
             found => {
-                let error = Error::plugin("the columns of a stream differ from those of its set").file(&of.file);
+                let error =
+                    Error::plugin("the columns of a stream differ from those of its set").file(&of.file);
                 return Err(error.expected(names(&wanted)).found(names(&found)));
             }
         };

@@ -35,10 +35,12 @@ impl Int96Units {
             if i64::try_from(count).is_err() && !is_of_spark {
                 let years = (days - EPOCH_DAY) * 400 / 146_097 + 1970;
                 return Err(match unit {
-                    TimeUnit::Nanosecond => Error::unsupported("an INT96 time is outside the range of nanosecond timestamps")
-                        .hint("pass -i int96=us to read microseconds")
-                        .expected("a year from 1677 to 2262")
-                        .found(format!("the year {years}")),
+                    TimeUnit::Nanosecond => {
+                        Error::unsupported("an INT96 time is outside the range of nanosecond timestamps")
+                            .hint("pass -i int96=us to read microseconds")
+                            .expected("a year from 1677 to 2262")
+                            .found(format!("the year {years}"))
+                    }
                     _ => Error::unsupported("an INT96 time does not fit into 64 bits")
                         .found(format!("the year {years}")),
                 });

@@ -67,9 +67,11 @@ impl Block {
         match first {
             None => Ok(Self { bytes, entries_end: 0 }),
             Some(0) => Ok(Self { bytes, entries_end }),
-            Some(first) => Err(Error::malformed("the first restart of a table block is not at the start of the block")
-                .expected(0)
-                .found(first)),
+            Some(first) => {
+                Err(Error::malformed("the first restart of a table block is not at the start of the block")
+                    .expected(0)
+                    .found(first))
+            }
         }
     }
 
@@ -124,9 +126,11 @@ impl<'a> Entries<'a> {
             return Err(Error::malformed("an entry of the table is truncated"));
         };
         let Some(tail) = self.key.get(shared..) else {
-            return Err(Error::malformed("a key of the table shares more bytes than the previous key contains")
-                .expected(format!("at most {} bytes", self.key.len()))
-                .found(shared));
+            return Err(Error::malformed(
+                "a key of the table shares more bytes than the previous key contains",
+            )
+            .expected(format!("at most {} bytes", self.key.len()))
+            .found(shared));
         };
         let whole = unshared.checked_add(value_len).filter(|&len| len <= rest.len());
         let Some(whole) = whole else {

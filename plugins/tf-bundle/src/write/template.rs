@@ -107,7 +107,8 @@ impl<'a> UnmatchedEntries<'a> {
             (LossKind::Tensor, &self.strings),
         ];
         let others = others.into_iter().flat_map(|(kind, entries)| {
-            let why = "it is not written, because the input lacks it; -o missing=keep keeps the one from -o like=";
+            let why =
+                "it is not written, because the input lacks it; -o missing=keep keeps the one from -o like=";
             entries.iter().map(move |entry| Loss::new(kind, entry.name(), why))
         });
         state.chain(others)

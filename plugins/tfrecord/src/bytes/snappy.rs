@@ -78,9 +78,8 @@ impl<S: Deref<Target: Source> + Send> Decoder for SnappyDecoder<S> {
             let wrong = |_| self.malformed(start, "invalid snappy data");
             let given = snap::raw::decompress_len(&self.block).map_err(wrong)?;
             if given as u64 > len * MAX_EXPANSION {
-                return Err(
-                    self.malformed(start, "the decompressed length is not possible for this compressed length")
-                );
+                return Err(self
+                    .malformed(start, "the decompressed length is not possible for this compressed length"));
             }
             if given as u64 > self.max {
                 return Err(self.limit(start, given as u64));

@@ -340,8 +340,9 @@ fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &ReadRows) {
                 ErrorKind::Usage => is_declared,
                 _ => false,
             };
-            rules
-                .require(fair, "an input has an index, or indexing it is unsupported", || format!("{title}: {error}"));
+            rules.require(fair, "an input has an index, or indexing it is unsupported", || {
+                format!("{title}: {error}")
+            });
         }
     }
 }

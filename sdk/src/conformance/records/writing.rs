@@ -106,7 +106,9 @@ fn check_pieces(rules: &Rules<'_>, table: &TestTable, target: &Target, input: &s
         if batches.iter().all(|batch| batch.num_rows() <= 16) {
             let single: Vec<RecordBatch> = batches.iter().flat_map::<Vec<_>, _>(rows).collect();
             let same = single.is_empty() || encode(&*split, &single).0 == piece.0;
-            rules.require(same, "the same rows give the same bytes however they are batched", || input.to_owned());
+            rules.require(same, "the same rows give the same bytes however they are batched", || {
+                input.to_owned()
+            });
         }
     }
 }
@@ -130,9 +132,11 @@ fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
     });
     let mut seen = HashSet::new();
     let sane = files.iter().chain(plan.sealed()).all(|file| check_name(file).is_ok() && seen.insert(file));
-    rules.require(sane && !files.is_empty(), "the files of a plan have unique names inside the folder", || {
-        format!("{input}: {files:?}")
-    });
+    rules.require(
+        sane && !files.is_empty(),
+        "the files of a plan have unique names inside the folder",
+        || format!("{input}: {files:?}"),
+    );
     let group = plan.group();
     rules.require(group.rows > 0 && group.bytes > 0, "a piece has room for a row", || {
         format!("{input}: {group:?}")
