@@ -141,7 +141,7 @@ pub struct CatalogBuilder<'a> {
     proof: CatalogChecker<'a>,
     inline_bytes: u64,
     value_nodes: u64,
-    /// Total number of ranges in all joined storages.
+    /// Number of ranges in all joined storages together.
     joined_ranges: u64,
 }
 
@@ -196,8 +196,8 @@ impl<'a> CatalogBuilder<'a> {
 }
 
 impl CatalogBuilder<'_> {
-    /// Checks that the ranges refer only to existing storages that are not joined. As a result, no
-    /// storage can contain itself.
+    /// Checks that the ranges refer only to existing storages that are not themselves joined. As a
+    /// result, no storage can contain itself.
     fn check_joined(&mut self, joined: &JoinedRanges, storage: &Storage) -> Result<()> {
         self.joined_ranges = self.joined_ranges.saturating_add(joined.ranges().len() as u64);
         if self.joined_ranges > self.limits.entries {

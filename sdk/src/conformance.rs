@@ -26,10 +26,10 @@
 //! If the feature `records` is enabled, record formats are checked in the same way, with rows
 //! instead of tensors:
 //!
-//! - **reading**: The splits together must contain all rows in order, and as many rows as declared.
-//!   It must be possible to read a split several times, even concurrently. Every batch must have
-//!   the schema of the set and the requested columns, and at most the requested rows and bytes.
-//!   JSON lines and an index, if any, must cover all rows.
+//! - **reading**: Together, the splits must contain all rows in order, and as many rows as
+//!   declared. It must be possible to read a split several times, even concurrently. Every batch
+//!   must have the schema of the set and the requested columns, and at most the requested rows and
+//!   bytes. JSON lines and an index, if any, must cover all rows.
 //! - **damage**: The rules are the same as for tensors. In addition, the rows of a truncated file
 //!   must be its first rows.
 //! - **writing**: The test tables contain every Arrow type, nulls, empty and nested lists, slices
@@ -186,7 +186,7 @@ impl Sample {
     }
 }
 
-/// The number of checks of each kind. Assert these numbers in a test, so that the test cannot pass
+/// Counts of what the suite checked. Assert these numbers in a test, so that the test cannot pass
 /// without checking anything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -219,7 +219,7 @@ pub fn check(format: &dyn Format, samples: &[Sample]) -> ConformanceReport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Examination {
-    /// The number of checks of each kind.
+    /// Counts of what the suite checked.
     pub report: ConformanceReport,
     /// Results of all rules that were checked, ordered by number.
     pub verdicts: Vec<RuleResult>,

@@ -177,9 +177,9 @@ fn append(algorithm: CrcAlgorithm, crc: u32, bytes: &[u8]) -> u32 {
 const CRC32: CrcCombiner = CrcCombiner::of(0xedb8_8320);
 const CRC32C: CrcCombiner = CrcCombiner::of(0x82f6_3b78);
 
-/// Joins the checksums of two runs. The checksum of a run is a polynomial over GF(2). Appending n
-/// zero bytes to the run multiplies this polynomial by x^(8n), modulo the polynomial of the CRC.
-/// The required powers of x are precomputed, so joining takes less than a microsecond.
+/// Joins the checksums of two consecutive runs. The checksum of a run is a polynomial over GF(2).
+/// Appending n zero bytes to the run multiplies this polynomial by x^(8n), modulo the polynomial of
+/// the CRC. The required powers of x are precomputed, so joining takes less than a microsecond.
 ///
 /// Source: `crc32_combine` in zlib 1.2.12, by Mark Adler.
 struct CrcCombiner {

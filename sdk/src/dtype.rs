@@ -164,7 +164,8 @@ impl DtypeInfo {
     }
 }
 
-/// Returns the number of elements of a tensor with this shape. The empty shape has one element.
+/// Returns the number of elements in a tensor with this shape. A tensor with an empty shape has one
+/// element.
 ///
 /// # Errors
 /// Returns a malformed-data error if the number of elements exceeds 64 bits.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Maximum number of characters of a string in a displayed error.
+/// Maximum number of characters in a string that a displayed error contains.
 const MAX_SHOWN: usize = 2_000;
 
 /// The result of a fallible call in this crate.

@@ -8,7 +8,8 @@ use crate::mirror::lend_formats;
 use crate::{Format, Result};
 use tensorferry_abi::{Failure, FormatTable, Owned};
 
-/// The formats that a library exports. [`export_plugin!`](crate::export_plugin) implements this.
+/// The formats that a library exports. [`export_plugin!`](crate::export_plugin) implements this
+/// trait.
 pub trait Exported: 'static {
     /// Creates the formats of the library.
     ///

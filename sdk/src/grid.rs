@@ -29,7 +29,7 @@ pub enum Edges {
     Padded,
 }
 
-/// The storages of the tiles of a grid.
+/// The storages of a grid's tiles.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Tiles {
     /// The storages of the tiles have consecutive ids.
@@ -81,12 +81,12 @@ impl Tiles {
 }
 
 impl Grid {
-    /// Returns the number of tiles along each dimension of a tensor of this shape.
+    /// Returns the number of tiles along each dimension of a tensor with this shape.
     pub(crate) fn counts<'a>(&'a self, shape: &'a [u64]) -> impl DoubleEndedIterator<Item = u64> + 'a {
         shape.iter().zip(&self.tile).map(|(&len, &tile)| len.div_ceil(tile))
     }
 
-    /// Returns a tile as a block of a tensor of this shape. A missing tile becomes a block that
+    /// Returns a tile as a block of a tensor with this shape. A missing tile becomes a block that
     /// repeats the fill element.
     pub(crate) fn block(&self, shape: &[u64], number: u64) -> Option<Block> {
         if number >= self.tiles.count() {

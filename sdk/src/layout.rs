@@ -131,7 +131,7 @@ impl Encoded {
     }
 }
 
-/// The contents of a segment of a file.
+/// The contents of a file segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
     /// Literal bytes.
@@ -203,7 +203,7 @@ pub struct PlacedEncoded {
     pub encoded: Encoded,
 }
 
-/// A request for the digest of a range of a copied file.
+/// A request for a digest of a byte range in a copied file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestRequest {
     /// File that contains the range.
@@ -286,7 +286,8 @@ pub trait LayoutSink: LossSink {
     /// Appends `len` bytes that the writer supplies when the digests are known.
     fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId>;
 
-    /// Requests the digest of a range of a copied file. The range must not contain deferred bytes.
+    /// Requests a digest of a byte range in a copied file. The range must not contain deferred
+    /// bytes.
     ///
     /// # Errors
     /// Returns a plugin error if the file does not contain the range.

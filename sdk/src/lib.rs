@@ -219,7 +219,7 @@
 //! # Limits, errors and losses
 //!
 //! Treat every input as hostile. Never allocate a buffer whose length comes from a file without
-//! checking that length. [`Source::read_vec`] first compares the length with the file and with
+//! checking that length. [`Source::read_vec`] first compares the length with the file size and
 //! [`Limits::header_bytes`]. Do not recurse to a depth that a file controls. A panic does not end
 //! the host, which reports it as a fault of the plugin.
 //!
@@ -227,10 +227,9 @@
 //! error also contains the file, the tensor, the offset, and the expected and found values. Content
 //! that the output format cannot store is a [`Loss`], not an error. The user sees all losses, and
 //! can request that the conversion fail at the first loss. If a writer cannot keep content that its
-//! [`Capabilities`] promise to keep, it reports a loss. The host itself reports the metadata,
-//! attributes, state and ties that a format does not promise to keep. Report each loss to the
-//! nearest [`LossSink`]: the catalog, the layout, or the sink that is passed to a call of a record
-//! format.
+//! [`Capabilities`] promise to keep, it reports a loss. The host reports the metadata, attributes,
+//! state and ties that a format does not promise to keep. Report each loss to the nearest
+//! [`LossSink`]: the catalog, the layout, or the sink that is passed to a call of a record format.
 //!
 //! # Overview
 //!

@@ -12,8 +12,8 @@ pub struct Limits {
     /// Maximum number of entries in an archive, of blocks in all tensors, and of storages in a
     /// catalog. The three numbers are counted separately.
     pub entries: u64,
-    /// Maximum number of nodes in the tree of non-tensor state, and of values in a pickle. A node
-    /// needs up to 300 bytes of memory.
+    /// Maximum number of nodes in the tree of non-tensor state, and maximum number of values in a
+    /// pickle. A node needs up to 300 bytes of memory.
     pub nodes: u64,
     /// Maximum nesting depth of the tree of non-tensor state.
     pub nesting: u64,

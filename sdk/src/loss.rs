@@ -76,7 +76,7 @@ impl LossKind {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
-    /// Returns the default severity of a loss of this kind.
+    /// Returns the default severity of losses of this kind.
     #[must_use]
     pub fn usual_severity(self) -> Severity {
         match self {
@@ -158,8 +158,8 @@ impl Loss {
     }
 }
 
-/// Receives losses where they are found. A sink is a catalog while an input is read, a layout while
-/// an output is planned, or a list for records.
+/// Receives losses where they are found. The sink is a catalog while an input is read, a layout
+/// while an output is planned, and a list for records.
 pub trait LossSink {
     /// Reports content of the input that the catalog or the output will not contain.
     fn loss(&mut self, loss: Loss) -> Result<()>;

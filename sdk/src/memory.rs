@@ -184,7 +184,7 @@ impl<'a> MemoryView<'a> {
         Ok(logical)
     }
 
-    /// Returns the bytes of a part of a tensor, in the order that the part specifies.
+    /// Returns the bytes of a tensor part, in the order that the part specifies.
     fn part_bytes(&self, part: &TensorPart) -> Result<Vec<u8>> {
         let view = CatalogView::tensor(self, part.tensor);
         let info = self.dtype_info(view.dtype)?;

@@ -50,7 +50,7 @@ pub struct OptionSpec {
 }
 
 impl OptionSpec {
-    /// Creates the declaration of an option of the reader.
+    /// Creates the declaration of a reader option.
     #[must_use]
     pub fn reader(key: &str, kind: OptionKind, default: Option<&str>, help: &str) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl OptionSpec {
         }
     }
 
-    /// Creates the declaration of an option of the writer.
+    /// Creates the declaration of a writer option.
     #[must_use]
     pub fn writer(key: &str, kind: OptionKind, default: Option<&str>, help: &str) -> Self {
         Self { side: Side::Writer, ..Self::reader(key, kind, default, help) }

@@ -127,7 +127,7 @@ pub trait RecordReader: Send + Sync {
 pub struct IndexTotals {
     /// Number of records.
     pub records: u64,
-    /// Number of bytes of the decompressed input, including framing.
+    /// Size of the decompressed input in bytes, including framing.
     pub bytes: u64,
 }
 
@@ -140,16 +140,16 @@ pub trait RecordSet: Send + Sync {
     /// Returns the splits, in the order of the input. Together, the splits contain all rows.
     fn splits(&self) -> &[Split];
 
-    /// Returns a stream of the rows of a split that a [`ScanRequest`] requests, in order. The host
-    /// may read a split several times. A reader that streams all rows in whole columns can select
-    /// the requested part with [`narrowed`].
+    /// Returns a stream of the rows that a [`ScanRequest`] requests from a split, in order. The
+    /// host may read a split several times. A reader that streams all rows in whole columns can
+    /// select the requested part with [`narrowed`].
     ///
     /// # Errors
     /// Returns a plugin error if the split or a field does not exist. Errors in the input may be
     /// returned either by this function or by the stream.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream>;
 
-    /// Returns a stream of all rows of a split, in order and with whole columns.
+    /// Returns a stream of all rows in a split, in order and with whole columns.
     fn stream(&self, split: usize, batches: &Batches) -> Result<BatchStream> {
         self.scan(split, &batches.clone().into())
     }
@@ -187,7 +187,7 @@ pub struct Split {
     pub file: String,
     /// Offset of the first row in the file.
     pub offset: u64,
-    /// Number of bytes of the file that the split covers.
+    /// Number of bytes in the file that the split covers.
     pub bytes: u64,
     /// Number of rows, or `None` if it is not known before reading them.
     pub records: Option<u64>,
@@ -240,9 +240,9 @@ pub trait RecordWriter: Send + Sync {
     ) -> Result<Box<dyn RecordPlan>>;
 }
 
-/// The files of an output. Each file consists of a head, pieces in order, and a tail. The plan
-/// either [names](Self::files) all files in advance, or it [rolls](Self::roll). A plan that rolls
-/// starts new files as needed, and names them when the last file is complete.
+/// The files of an output. Each file consists of a head, pieces in order, and a tail. A plan either
+/// [names](Self::files) all files in advance or [rolls](Self::roll). A plan that rolls starts new
+/// files as needed, and names them when the last file is complete.
 pub trait RecordPlan: Send + Sync {
     /// Returns the files of a plan that uses the options of [`Sharding`]. The default
     /// implementations of [`files`](Self::files), [`roll`](Self::roll), [`name`](Self::name),
@@ -263,7 +263,7 @@ pub trait RecordPlan: Send + Sync {
         self.shard_files().and_then(ShardFiles::roll)
     }
 
-    /// Returns the name of a file of a plan that rolls. The host calls this function when the
+    /// For a plan that rolls, returns the name of a file. The host calls this function when the
     /// number of files, `count`, is known. `count` is at least one.
     ///
     /// # Errors
@@ -328,8 +328,7 @@ pub trait RecordPlan: Send + Sync {
         &[]
     }
 
-    /// Writes all bytes of one of the [`sealed`](Self::sealed) files, after all other files are
-    /// finished.
+    /// Writes a complete [`sealed`](Self::sealed) file, after all other files are finished.
     fn seal(&self, sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
         let _ = (sealed, files, output);
         Err(crate::Error::plugin("this plan does not seal files"))

@@ -3,8 +3,7 @@
 
 use crate::{CODES_OF, Capabilities, Catalog, Loss, LossKind, Severity, Value};
 
-/// Maximum number of losses of one kind that are listed individually. Further losses are only
-/// counted.
+/// Maximum number of losses of the same kind to list individually. Further losses are only counted.
 const MAX_LISTED: usize = 200;
 
 impl Catalog {

@@ -72,7 +72,7 @@ impl Region {
 ///
 /// # Errors
 /// Returns a malformed-data error with the overlapping regions or the size of the gap. Returns a
-/// limit error if the comparison of the regions would take minutes.
+/// limit error if comparing the regions would take minutes.
 pub fn check_tiling(shape: &[u64], regions: &[Region]) -> Result<()> {
     let mut covered = 0_u64;
     for region in regions {

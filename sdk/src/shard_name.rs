@@ -16,13 +16,13 @@ const DIGITS: usize = 5;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardName<'a> {
-    /// Common beginning of all names in the set.
+    /// Prefix that all names in the set share.
     pub stem: &'a str,
     /// Number of the shard. Some formats count from 0, others from 1.
     pub number: u64,
     /// Number of shards in the set.
     pub count: u64,
-    /// Common ending of all names in the set, which may be empty.
+    /// Suffix that all names in the set share, which may be empty.
     pub ending: &'a str,
     /// Number of digits in the shard number and in the shard count.
     digits: (usize, usize),
@@ -57,7 +57,7 @@ impl<'a> ShardName<'a> {
             == (other.stem, other.count, other.digits.1, other.ending)
     }
 
-    /// Returns the name with a `?` in place of each digit of the shard number.
+    /// Returns the name with each digit of the shard number replaced by a `?`.
     #[must_use]
     pub fn pattern(&self) -> String {
         let Self { stem, count, digits: (number, width), ending, .. } = self;
@@ -70,7 +70,7 @@ impl<'a> ShardName<'a> {
         format!("{stem}-{number:0DIGITS$}-of-{count:0DIGITS$}{ending}")
     }
 
-    /// Returns the names of all shards of a set, numbered from 0.
+    /// Returns the names of all shards in a set, numbered from 0.
     #[must_use]
     pub fn set(stem: &str, count: u32, ending: &str) -> Vec<String> {
         (0..count).map(|number| Self::format(stem, number.into(), count.into(), ending)).collect()

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// A range of bytes of an opened file.
+/// A range of bytes in an opened file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileRange {
     /// The file.
@@ -104,7 +104,7 @@ pub trait Source: Send + Sync {
         rest.try_for_each(|(range, part)| self.read_at(range.file, range.offset, part))
     }
 
-    /// Announces ranges that will be read soon, so that the storage system can start loading them.
+    /// Announces ranges that will be read soon, so that the storage system can start to load them.
     /// Ranges outside a file are ignored.
     fn advise(&self, ranges: &[FileRange]) {
         let _ = ranges;

@@ -61,7 +61,7 @@ pub enum StorageLocation {
     Computed(ComputedStorage),
 }
 
-/// A range of bytes of a storage.
+/// A range of bytes in a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StorageRange {
     /// Storage that contains the range.

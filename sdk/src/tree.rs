@@ -1,8 +1,8 @@
 //! A tree contains the non-tensor state of a checkpoint. The tree is an arena of nodes that refer
 //! to tensors by index.
 //!
-//! A node may refer only to nodes that already exist. A tree therefore has no cycles, and neither
-//! building nor dropping a tree needs recursion. Several parents may share a node.
+//! A node may refer only to nodes that already exist. A tree therefore has no cycles, and building
+//! or dropping a tree does not require recursion. Several parents may share a node.
 //!
 //! No mapping contains the same string key or integer key twice.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Estimated memory of a node in bytes, including the data that a reader stores for it.
 const NODE_BYTES: u64 = 320;
 
-/// The id of a node of a [`Tree`].
+/// The id of a node in a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct NodeId(pub u32);
@@ -381,7 +381,7 @@ impl Tree {
         Ok(Self { arena: Arc::new(below), root: Some(moved[root.0 as usize]) })
     }
 
-    /// Returns the nodes. Children are before their parents.
+    /// Returns the nodes. Children precede their parents.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.arena.nodes

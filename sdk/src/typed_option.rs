@@ -65,7 +65,7 @@ impl<T> TypedOption<T> {
         Self { side, key, help, default: None, kind, words: &[], read }
     }
 
-    /// Declares a choice between these words. The first word is the default.
+    /// Declares an option whose value is one of these words. The first word is the default.
     #[must_use]
     pub const fn choice(
         side: Side,
@@ -182,8 +182,8 @@ impl TypedOption<Vec<String>> {
 }
 
 impl<T: Copy> TypedOption<Option<T>> {
-    /// Removes the default of a choice. The value is then `None` if the user does not pass the
-    /// option.
+    /// Removes the default of a choice option. The value is then `None` if the user does not pass
+    /// the option.
     #[must_use]
     pub const fn without_default(self) -> Self {
         let read = |this: &Self, options: &Options| {

@@ -31,8 +31,8 @@ impl UniqueNames {
         }
     }
 
-    /// Returns a name like [`take`](Self::take), and reports a loss if the name differs from the
-    /// wanted name.
+    /// Works like [`take`](Self::take), and also reports a loss if the returned name differs from
+    /// the wanted name.
     ///
     /// # Errors
     /// Returns an error if the catalog does not accept the loss.

@@ -1,5 +1,5 @@
-//! A value of a metadata entry or of an attribute of a tensor. A value is a string, a number of an
-//! exact type, a list, or a mapping. A value consists of the nodes of a [tree](crate::Tree).
+//! The value of a metadata entry or tensor attribute. A value is a string, a number of an exact
+//! type, a list, or a mapping. A value is made of the same nodes as a [tree](crate::Tree).
 //!
 //! A value owns its nodes and does not refer to tensors, so steps that change tensors and the tree
 //! do not affect the value. The nodes of a value are not shared. As a result, two values with the
@@ -10,11 +10,11 @@ use crate::{Dtype, Error, Limits, Node, NodeId, NodeKind, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// The value of a metadata entry or of an attribute. Clones share the nodes of the value.
+/// The value of a metadata entry or tensor attribute. Clones share the nodes of the value.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Value {
-    /// The nodes. Children are before their parents, and each child has exactly one parent. The
-    /// last node is the value.
+    /// The nodes. Children precede their parents, and each child has exactly one parent. The last
+    /// node is the value.
     nodes: Arc<[Node]>,
 }
 
@@ -129,7 +129,7 @@ impl Value {
         Self { nodes: [node].into() }
     }
 
-    /// Returns the nodes. Children are before their parents, and the last node is the value itself.
+    /// Returns the nodes. Children precede their parents, and the last node is the value itself.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -149,8 +149,8 @@ pub trait CatalogView: Send + Sync {
     /// tensor cannot be read.
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
-    /// Fills `buffer` with all bytes of a part of a tensor, in the element order and byte order of
-    /// the part. Writers that encode tiles use this function.
+    /// Fills `buffer` with all bytes of a tensor part, in the part's element order and byte order.
+    /// Writers that encode tiles use this function.
     ///
     /// # Errors
     /// Returns a plugin error if the tensor does not contain the part, or if the buffer has the
@@ -164,7 +164,7 @@ pub trait CatalogView: Send + Sync {
     }
 }
 
-/// Returns the length in bytes of a part of a tensor.
+/// Returns the length of a tensor part in bytes.
 pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u64> {
     if part.tensor.0 >= catalog.tensor_count() {
         return Err(Error::plugin(format!("no tensor {}", part.tensor.0)));

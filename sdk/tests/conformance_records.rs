@@ -68,8 +68,8 @@ enum Fault {
 }
 
 /// A format of integer columns. A file starts with `count: u8`, followed by `len: u8, name` for
-/// each column. The rows follow, with `is_there: u8, i64` for each column. The first half of the
-/// rows is one split, and the second half is another split.
+/// each column. The rows follow, with `is_there: u8, i64` for each column. Each half of the rows is
+/// one split.
 #[derive(Clone, Copy)]
 struct Ints(Fault);
 

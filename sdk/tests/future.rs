@@ -1,4 +1,4 @@
-//! Tests plugins and hosts of a later revision, which use numbers, bits and words that this side
+//! Tests plugins and hosts from a later revision, which use numbers, bits and words that this side
 //! does not know. This side must refuse or ignore unknown values, and must never treat them as
 //! known values.
 #![expect(clippy::unwrap_used, reason = "tests")]
@@ -241,7 +241,7 @@ fn a_purpose_is_told_by_the_bits_that_are_known() {
     assert!(!Purpose(1 << 31).has(Purpose::SHOW));
 }
 
-/// A host of a later revision that does not know the length of a file. The length may also become
+/// A host from a later revision that does not know the length of a file. The length may also become
 /// unknown after the first request.
 struct LaterHost {
     knows_lengths: bool,

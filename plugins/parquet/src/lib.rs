@@ -37,7 +37,7 @@ const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
 const SUFFIXES: [&str; 3] = [".parquet", ".pq", ".parq"];
 
 /// Maximum nesting of groups, regardless of the limits. This maximum keeps the `parquet` crate's
-/// recursion within a thread stack of 2 MiB, even in a build without optimizations.
+/// recursion within a 2 MiB thread stack, even in a build without optimizations.
 const MAX_DEPTH: u64 = 64;
 /// Maximum number of nested lists, which use more stack than other groups.
 const MAX_LISTS: u64 = 16;

@@ -41,7 +41,7 @@ pub(crate) fn is_enum(leaf: &Type) -> bool {
 /// Adds the logical type of `leaf` to the metadata of its field.
 pub(crate) fn annotated(mut field: Field, leaf: &Type) -> Field {
     // This metadata entry may have been copied from another file's schema, so only the type of
-    // `leaf` is considered.
+    // `leaf` counts.
     if field.metadata().contains_key(KEY) {
         let mut metadata = field.metadata().clone();
         metadata.remove(KEY);

@@ -95,15 +95,15 @@ pub(crate) struct WriteOptions {
     pub(crate) compression: Compression,
     /// Maximum number of rows in a row group.
     pub(crate) row_group_rows: usize,
-    /// Approximate number of bytes of a row group in memory, as Arrow arrays.
+    /// Approximate size of a row group in memory, as Arrow arrays, in bytes.
     pub(crate) row_group_size: u64,
     pub(crate) dictionary: DictionaryUse,
-    /// Whether each column chunk gets statistics.
+    /// Whether to write statistics for each column chunk.
     pub(crate) statistics: bool,
     pub(crate) sharding: Sharding,
 }
 
-/// The columns that get a dictionary.
+/// The columns for which a dictionary is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DictionaryUse {
     /// Columns whose type makes repeated values likely.

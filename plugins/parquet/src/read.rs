@@ -121,7 +121,7 @@ struct ParquetSet {
     schema: SchemaRef,
     /// Columns that are stored in the files.
     own: SchemaRef,
-    /// Columns whose values come from folder names.
+    /// Columns whose values are taken from folder names.
     partitions: Partitions,
     /// File number and row group of each split. The split of a file without row groups has `None`.
     groups: Vec<(usize, Option<RowGroup>)>,
@@ -154,7 +154,7 @@ impl RecordSet for ParquetSet {
             Some(group) => {
                 let expansion = self.expansion.clone();
                 let count = move |decoded| expansion.count(split, decoded);
-                // Maximum number of decoded bytes of a page or of one row.
+                // Maximum decoded size of a page or row, in bytes.
                 let max = self.limits.header_bytes;
                 stream::open(group, &self.own, &own, max, Box::new(count))
             }

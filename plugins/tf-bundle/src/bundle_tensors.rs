@@ -1,8 +1,9 @@
 //! Reads the tensors of a bundle. The tensor names depend on the purpose of the read.
 //!
 //! If ferry displays the tensors or writes them to another checkpoint, each tensor is named after
-//! its key. For other formats, the tensors get readable names ([`naming`](crate::names::naming)),
-//! and the metadata maps these names back to keys ([`key_map`](crate::names::key_map)).
+//! its key. For other formats, the tensors are given readable names
+//! ([`naming`](crate::names::naming)), and the metadata maps these names back to keys
+//! ([`key_map`](crate::names::key_map)).
 
 use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, StringTensors, TensorAdder};
 use crate::names::key_map::KeyMap;

@@ -10,8 +10,7 @@ pub(crate) const SIDE_ENTRY_KEY: &str = "_TENSORFERRY_METADATA";
 /// because the checkpoint's object graph and keys already represent it.
 const OWN_PREFIX: &str = "ferry.tf.";
 
-/// Returns the side record of a catalog, or `None` if the bundle itself already represents all
-/// metadata.
+/// Returns the side record of a catalog, or `None` if the bundle already represents all metadata.
 pub(crate) fn of(catalog: &dyn CatalogView) -> Option<SideRecord> {
     let record = SideRecord { origin: catalog.origin(), metadata: other_metadata(catalog).collect() };
     (!record.metadata.is_empty()).then_some(record)

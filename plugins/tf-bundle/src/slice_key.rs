@@ -134,7 +134,7 @@ fn take_string(rest: &mut &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Maximum number of bytes of an encoded signed number.
+/// Maximum number of bytes in an encoded signed number.
 const MAX_SIGNED: usize = 10;
 
 fn push_signed(value: i64, key: &mut Vec<u8>) {
@@ -151,7 +151,7 @@ fn take_signed(rest: &mut &[u8]) -> Option<i64> {
     let (&first, after) = rest.split_first()?;
     let second = after.first().copied().unwrap_or_default();
     let start = u16::from_be_bytes([first, second]);
-    // The first bits are the inverted sign, and the next bit is the sign itself.
+    // The first bits are copies of the inverted sign, and the next bit is the sign.
     let len = if first & 0x80 == 0 { start.leading_zeros() } else { start.leading_ones() };
     let len = usize::try_from(len).ok().filter(|&len| len <= MAX_SIGNED)?;
     let coded = rest.get(..len)?;

@@ -141,7 +141,7 @@ impl Profile {
         !self.features.is_empty() && self.features.iter().all(|feature| feature.known.kinds != [None; 3])
     }
 
-    /// Returns the losses of the columns.
+    /// Returns the losses that the columns cause.
     pub(crate) fn losses(&self) -> Vec<Loss> {
         let mut losses = Vec::new();
         for ((_, key), feature) in self.keys.names().iter().zip(&self.features) {

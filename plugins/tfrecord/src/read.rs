@@ -312,7 +312,7 @@ impl Table {
         Self { schema, decoding: Some(decoding), shown: Some(message), losses }
     }
 
-    /// Returns the schema of some of the columns.
+    /// Returns a schema with only some of the columns.
     pub(crate) fn projected(&self, columns: &[usize]) -> SchemaRef {
         let fields: Vec<_> =
             columns.iter().filter_map(|&column| self.schema.fields().get(column).cloned()).collect();

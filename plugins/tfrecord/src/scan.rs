@@ -1,5 +1,5 @@
-//! A scan visits every record of all files on several threads. It returns the results of the parts
-//! of each file in order.
+//! A scan visits every record of all files on several threads. For each file, the scan returns the
+//! results of its parts in order.
 //!
 //! An uncompressed file is divided into units. The exact start of the first record of a unit is
 //! known only after all earlier records have been walked, so each thread guesses the start of its
@@ -54,7 +54,7 @@ impl From<WireError> for RecordError {
     }
 }
 
-/// A tally that collects nothing. The scan itself returns the offsets of records.
+/// A tally that collects nothing. The scan returns the offsets of records in any case.
 impl Tally for () {
     const DATA: bool = false;
 
@@ -114,7 +114,7 @@ struct Attempt<T> {
 }
 
 impl Scan<'_> {
-    /// Visits every record, and passes the results of all parts to `take` in order.
+    /// Visits every record, and passes the results of all parts to `take`, in order.
     pub(crate) fn run<T: Tally>(
         &self,
         new: impl Fn() -> T + Sync,

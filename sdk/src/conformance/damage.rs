@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Maximum number of damaged versions per file and kind of damage. Longer files are damaged at
 /// evenly spaced positions.
 const MAX_DAMAGED_VERSIONS: usize = 4096;
-/// Maximum number of bytes to read from a damaged catalog. Such a catalog may declare terabytes of
+/// Maximum number of bytes to read from a damaged input's catalog, which may declare terabytes of
 /// encoded data.
 pub(super) const MAX_BYTES: u64 = 1 << 20;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An opened input of rows, and the losses that its reader reported.
+/// An opened record input, and the losses that its reader reported.
 pub struct OpenedRecords {
     set: Box<dyn RecordSet>,
     losses: Vec<Loss>,
@@ -34,7 +34,7 @@ impl Deref for OpenedRecords {
     }
 }
 
-/// Opens `source` with the reader of a format. The options in `given` override the default options.
+/// Opens `source` with a format's reader. The options in `given` override the default options.
 ///
 /// # Errors
 /// Returns an error if the reader fails.
@@ -50,7 +50,7 @@ pub fn open(
     Ok(OpenedRecords { set, losses })
 }
 
-/// Reads the batches of each split of a set.
+/// Reads the batches of each split in a set.
 ///
 /// # Errors
 /// Returns an error if a stream fails.
@@ -59,7 +59,7 @@ pub fn read(set: &dyn RecordSet, request: &Batches) -> Result<Vec<Vec<RecordBatc
     (0..set.splits().len()).map(split).collect()
 }
 
-/// The files that a writer of rows wrote, and the losses that it reported.
+/// The files that a record writer wrote, and the losses that it reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOutput {
     /// Bytes of each data file, by name.
@@ -70,9 +70,9 @@ pub struct RecordOutput {
     pub losses: Vec<Loss>,
 }
 
-/// Writes pieces with the writer of a format. Each piece consists of one or more batches. The
-/// options in `given` override the default options. If the plan names its files in advance, pieces
-/// are distributed over the files in turn. Otherwise, the files are filled one at a time.
+/// Writes pieces with a format's writer. Each piece consists of one or more batches. The options in
+/// `given` override the default options. If the plan names its files in advance, the pieces are
+/// distributed over them in turn. Otherwise, the files are filled one at a time.
 ///
 /// # Errors
 /// Returns an error if the writer fails.

@@ -92,7 +92,7 @@ impl Context for RemoteContext<'_> {
     }
 
     fn is_cancelled(&self) -> bool {
-        // If the host cannot answer, assume that the run is canceled.
+        // If the host cannot answer, assume that the run was canceled.
         self.object.cancelled().unwrap_or(true)
     }
 
@@ -115,7 +115,7 @@ impl Context for RemoteContext<'_> {
     }
 
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
-        // A host of revision 1.0 does not know the attribute, and does not provide the folder.
+        // A revision 1.0 host does not know the attribute, and does not provide the folder.
         if self.object.attribute(INPUT_IS_FOLDER)? != 1 {
             return Ok(None);
         }

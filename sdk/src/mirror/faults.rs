@@ -67,7 +67,7 @@ impl<T: Table> PluginObject<T> {
         Arc::new(Self { object, faults, _parent: None })
     }
 
-    /// Wraps an object that a call of this object returned.
+    /// Wraps an object that a call to this object returned.
     pub(super) fn child<C: Table>(
         self: &Arc<Self>,
         object: Result<Owned<C>, Failure>,
@@ -89,13 +89,13 @@ impl<T: Table> PluginObject<T> {
         })
     }
 
-    /// Converts the result of a call of this object, or returns the default value if the plugin
+    /// Converts the result of a call to this object, or returns the default value if the plugin
     /// leaves the slot null.
     pub(super) fn result_or_default<A: Default>(&self, answer: Result<A, Failure>) -> Result<A> {
         self.result_or(answer, A::default())
     }
 
-    /// Converts the result of a call of this object, or returns `usual` if the plugin leaves the
+    /// Converts the result of a call to this object, or returns `usual` if the plugin leaves the
     /// slot null.
     pub(super) fn result_or<A>(&self, answer: Result<A, Failure>, usual: A) -> Result<A> {
         match answer {

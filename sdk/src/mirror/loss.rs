@@ -13,8 +13,8 @@ pub(super) fn encode_loss(loss: &Loss) -> LossFacts<'_> {
 }
 
 pub(super) fn decode_loss(loss: &LossFacts<'_>) -> Loss {
-    // If this side does not know the kind of a loss, the loss gets the most general kind, which is
-    // state. An unknown severity becomes the worst severity.
+    // If this side does not know the kind of a loss, the loss becomes one of the most general kind,
+    // which is state. An unknown severity becomes the worst severity.
     let named = LossKind::named(loss.kind).filter(|kind| *kind != LossKind::Input);
     let kind = named.unwrap_or(LossKind::State);
     let severity = match loss.severity {

@@ -14,7 +14,7 @@ pub struct FileCursor {
     source: Arc<dyn Source>,
     file: FileId,
     offset: u64,
-    /// End of the file, or of the part of the file that the cursor reads.
+    /// End of the file, or end of the part that the cursor reads.
     end: u64,
     limits: Limits,
     /// Buffered bytes of the file, starting at `begin`.

@@ -22,8 +22,8 @@ const UNCOUNTED_BYTES: u64 = 256;
 /// The number of bytes that rows expand to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExpandedBytes {
-    /// Total bytes of all strings, and of all values that indices, views or runs refer to. Each
-    /// occurrence of a value is counted.
+    /// Total size in bytes of all strings, and of all values that indices, views or runs refer to.
+    /// Each occurrence of a value is counted.
     pub bytes: u64,
     /// Number of bytes by which repeated long values exceed the stored bytes.
     pub shared: u64,
@@ -96,7 +96,7 @@ pub struct ExpansionLimit {
     shared: Bound,
 }
 
-/// A limit on the total number of bytes of all splits.
+/// A limit on the total number of bytes in all splits.
 #[derive(Debug)]
 struct Bound {
     max: u64,
@@ -147,7 +147,7 @@ impl ExpansionLimit {
     }
 }
 
-/// Returns the total number of bytes of all values of a column.
+/// Returns the total number of bytes in all values of a column.
 fn total(array: &dyn Array) -> u64 {
     let mut all = 0_u64;
     each(array, &mut |len| all = all.saturating_add(len));
@@ -159,7 +159,7 @@ fn stored<B: ByteViewType + ?Sized>(array: &GenericByteViewArray<B>) -> u64 {
     array.data_buffers().iter().map(|buffer| buffer.len() as u64).sum()
 }
 
-/// Passes the length of each value of a column to `give`.
+/// Passes the length of each value in a column to `give`.
 fn each(array: &dyn Array, give: &mut dyn FnMut(u64)) {
     match array.data_type() {
         DataType::Utf8 => flat(array.as_string::<i32>(), give),

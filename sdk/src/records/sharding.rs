@@ -122,7 +122,7 @@ impl ShardFiles {
     }
 
     /// Implements [`RecordPlan::group`](super::RecordPlan::group). If files have a maximum size,
-    /// pieces are short enough for files to get close to that size.
+    /// pieces are kept short so that files can come close to that size.
     #[must_use]
     pub fn group(&self, group: Group) -> Group {
         match self.roll {

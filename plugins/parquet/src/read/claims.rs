@@ -20,7 +20,7 @@ const ENTRY: u64 = 512;
 /// Estimated memory of a row group and its split, in bytes. The estimate exceeds the memory that
 /// [`GROWTH`] allows for a row group without chunks.
 const ROW_GROUP_ENTRY: u64 = 1024;
-/// Estimated memory of one part of a leaf's path, in bytes. The length of the name is added to it.
+/// Estimated memory of one part of a leaf's path, in bytes, not including the name.
 const PATH_PART: u64 = 32;
 /// Maximum memory of a parsed footer, as a multiple of the footer's length. An additional 1 MiB is
 /// allowed. The most compact schema needs 70 times its length in memory.
@@ -198,7 +198,7 @@ struct Group {
     left: u64,
     /// Memory of the path to the group, in bytes.
     path: u64,
-    /// Number of lists on the path, including the group itself.
+    /// Number of lists on the path, including this group if it is a list.
     lists: u64,
 }
 

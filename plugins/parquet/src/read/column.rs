@@ -1,4 +1,4 @@
-//! Provides the `parquet` crate with the bytes of one column of one row group. The `parquet` crate
+//! Provides the `parquet` crate with the bytes of one column in one row group. The `parquet` crate
 //! cannot read outside the column's chunk. Pages that claim impossible sizes are rejected.
 
 use super::file::SourceFile;
@@ -30,9 +30,9 @@ pub(super) struct ColumnChunk {
     /// Whether version 2 pages are compressed regardless of their headers.
     is_always_compressed: bool,
     physical: Type,
-    /// Maximum number of values in a page, if the column has no lists.
+    /// Maximum number of values in a page if the column does not contain lists.
     rows: Option<u64>,
-    /// Maximum number of bytes of a decompressed page.
+    /// Maximum size of a decompressed page, in bytes.
     max: u64,
     /// The last parsed header, and the offset of the page body after it.
     header: Arc<Mutex<Option<(u64, PageHeader)>>>,

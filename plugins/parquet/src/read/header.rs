@@ -26,7 +26,7 @@ pub(super) struct PageHeader {
     pub(super) compressed: u64,
     /// Number of values, including nulls.
     pub(super) values: u64,
-    /// Number of bytes of the levels before the compressed bytes.
+    /// Size of the levels before the compressed bytes, in bytes.
     pub(super) levels: u64,
     /// Offset of the flag that marks a version 2 page as not compressed, relative to the header.
     pub(super) uncompressed_flag: Option<u64>,

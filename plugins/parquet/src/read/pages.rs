@@ -1,5 +1,5 @@
-//! Checks the pages of one column of one row group after the `parquet` crate has decompressed them,
-//! and before the library decodes them.
+//! Checks the pages of one column in one row group after the `parquet` crate has decompressed the
+//! pages and before it decodes them.
 
 use super::column::ColumnChunk;
 use super::int96::Int96Units;
@@ -164,7 +164,7 @@ impl CheckedPages {
     pub(super) fn plain_values(&self, page: &Page) -> Bytes {
         match page {
             Page::DictionaryPage { buf, .. } => buf.clone(),
-            // The `parquet` crate itself rejects a page that ends inside its levels.
+            // The `parquet` crate rejects a page that ends inside its levels.
             page if page.encoding() == Encoding::PLAIN => self.values(page).unwrap_or_default(),
             _ => Bytes::new(),
         }

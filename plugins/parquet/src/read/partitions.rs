@@ -130,7 +130,7 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8(plain).unwrap_or_else(|_| text.to_owned())
 }
 
-/// Columns whose values come from folder names.
+/// Columns whose values are taken from folder names.
 pub(super) struct Partitions {
     fields: Vec<FieldRef>,
     /// Number of columns in the files.

@@ -69,7 +69,7 @@ fn report_unsupported_types(files: &[OpenFile], losses: &mut dyn LossSink) -> Re
     })
 }
 
-/// Determines the Arrow schema of a file. If `like` is set, the columns get its types where
+/// Determines the Arrow schema of a file. If `like` is set, the columns use its types where
 /// possible.
 fn of_file(
     file: &mut OpenFile,

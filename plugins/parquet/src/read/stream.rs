@@ -16,7 +16,7 @@ use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
 use tensorferry_sdk::records::{BatchStream, ExpandedBytes, FieldPath, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
-/// Estimated number of bytes of a null in a batch.
+/// Estimated size of a null in a batch, in bytes.
 const NULL: u64 = 16;
 
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
-//! Converts a column to its stored type. For example, times in seconds get a unit that Parquet
-//! supports, list views become lists, and run-end encoded arrays become plain values. arrow-cast
-//! could do this, but it would make the plugin nine megabytes larger.
+//! Converts a column to its stored type. For example, times in seconds are converted to a unit that
+//! Parquet supports, list views become lists, and run-end encoded arrays become plain values. The
+//! arrow-cast crate could do this, but would make the plugin nine megabytes larger.
 
 use crate::logical::INTERVAL_LEN;
 use crate::nested::converted;

@@ -152,7 +152,7 @@ impl Chunk<'_> {
         if segments.is_empty() { Ok(()) } else { self.data_page(&segments) }
     }
 
-    /// Returns the number of bits of the values in a page.
+    /// Returns the number of bits that the values in a page occupy.
     fn bits(&self, leaf: &Leaf, values: Range<usize>) -> u64 {
         let count = values.len() as u64;
         match self.dictionary.bits() {

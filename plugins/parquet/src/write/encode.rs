@@ -38,7 +38,7 @@ pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Resul
         // One piece is one row group. The host has already limited its rows.
         .set_max_row_group_row_count(None)
         .set_max_row_group_bytes(None)
-        // Lists and maps get the field names that the Parquet specification requires.
+        // Lists and maps use the field names that the Parquet specification requires.
         .set_coerce_types(true)
         .set_dictionary_enabled(options.dictionary != DictionaryUse::Never);
     if options.dictionary == DictionaryUse::Auto {
@@ -157,7 +157,7 @@ fn library_chunks(
     group.columns().iter().map(|chunk| footer::moved_chunk(chunk.clone(), by).map_err(write_error)).collect()
 }
 
-/// Encodes the chunks of a column, with one chunk for each leaf of the column's type.
+/// Encodes a column as chunks, one for each leaf of the column's type.
 fn chunks(
     field: &Field,
     arrays: &[ArrayRef],

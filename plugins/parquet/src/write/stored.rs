@@ -85,7 +85,7 @@ impl StoredSchema {
     }
 }
 
-/// Returns the field as it is stored, or an error that names the unsupported type. Struct fields
+/// Returns the field in its stored form, or an error that names the unsupported type. Struct fields
 /// that Parquet cannot store are added to `lost`.
 fn storable(field: &Field, lost: &mut Vec<Loss>) -> Result<FieldRef, String> {
     let stored = storable_field(field, field.name(), lost)?;
@@ -153,8 +153,8 @@ fn check_depth(field: &Field) -> Result<()> {
     }
 }
 
-/// Returns the field as it is stored. `path` is the path of the field in the schema. Seconds become
-/// milliseconds, because Parquet supports only milliseconds, microseconds and nanoseconds.
+/// Returns the field in its stored form. `path` is the path of the field in the schema. Seconds
+/// become milliseconds, because Parquet supports only milliseconds, microseconds and nanoseconds.
 fn storable_field(field: &Field, path: &str, lost: &mut Vec<Loss>) -> Result<Field, String> {
     let stored = field.clone().with_dict_is_ordered(false);
     let data_type = match field.data_type() {

@@ -39,5 +39,5 @@ pub(crate) use strings::append_length;
 pub(crate) use tensor_adder::TensorAdder;
 
 pub(crate) const INDEX_SUFFIX: &str = ".index";
-/// The key of the object graph in TensorFlow 2 checkpoints. Its value is a scalar string.
+/// The key of the object graph in TensorFlow 2 checkpoints. The value is a scalar string.
 pub(crate) const OBJECT_GRAPH_KEY: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";

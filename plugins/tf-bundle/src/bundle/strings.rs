@@ -77,7 +77,7 @@ impl Strings {
         Ok(strings)
     }
 
-    /// Returns the number of bytes of the decoded strings, including the u64 length before each
+    /// Returns the size of the decoded strings in bytes, including the u64 length before each
     /// string.
     pub(super) fn logical_len(&self) -> Result<u64> {
         let lengths = self.count.checked_mul(8);
@@ -156,7 +156,8 @@ impl Texts<'_> {
 }
 
 /// Adds a length to a checksum. The checksum covers the length as a fixed-width number in the byte
-/// order of the bundle, not as the stored varint. The number has four bytes, or eight if necessary.
+/// order of the bundle, not as the stored varint. The number occupies four bytes, or eight if
+/// necessary.
 pub(crate) fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
     match (u32::try_from(len), byte_order) {
         (Ok(len), ByteOrder::Little) => crc32c_append(crc, &len.to_le_bytes()),

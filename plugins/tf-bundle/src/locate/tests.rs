@@ -55,7 +55,7 @@ fn every_member_of_a_v1_checkpoint_stands_for_it() {
     for entry in [file(SHARDS[1]), prefix("m.ckpt-4"), prefix("m.ckpt-4-?????-of-00002"), Entry::Folder] {
         assert_eq!(found(entry, &SHARDS).unwrap(), v1(&SHARDS));
     }
-    // These file names come from a glob that does not select the state file. TensorFlow's own
+    // These file names were selected by a glob that does not match the state file. TensorFlow's own
     // example uses these names.
     let named = ["model-00000-of-00002", "model-00001-of-00002"];
     assert_eq!(found(Entry::Folder, &named).unwrap(), v1(&named));

@@ -124,7 +124,8 @@ fn first_by_full_name<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
 }
 
 /// Ties the two copies of each variable that an export lists twice, if the contents of the copies
-/// are still equal. One tensor gets the keys of both copies, and the other tensor keeps no keys.
+/// are still equal. One tensor is assigned the keys of both copies, and the other tensor is left
+/// without keys.
 fn tie(
     tensors: &mut [NamedTensor],
     variables: &[Variable],
@@ -151,10 +152,10 @@ fn tie(
     Ok(())
 }
 
-/// Assigns each tensor its best unique name: the full name if it is unique, otherwise the path if
-/// it is unique, otherwise the key. A full name or path that looks like a key is never used, so the
-/// key is always available. If a model tensor shares its full name only with optimizer state, the
-/// model tensor gets that name.
+/// Assigns the best unique name to each tensor: the full name if it is unique, otherwise the path
+/// if it is unique, otherwise the key. A full name or path that looks like a key is never used, so
+/// the key is always available. If a model tensor shares its full name only with optimizer state,
+/// the model tensor gets that name.
 fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable]) {
     // These keys come from a checkpoint without an object graph, so they do not look like object
     // keys.
@@ -196,7 +197,8 @@ fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable])
     }
 }
 
-/// Assigns each tensor the name that the scheme requires, or its key if it has no such name.
+/// Assigns each tensor the name that the scheme requires. If the tensor has no such name, assigns
+/// its key.
 fn assign_unique_names(
     mut tensors: Vec<NamedTensor>,
     variables: &[Variable],

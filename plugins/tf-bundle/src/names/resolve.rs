@@ -6,7 +6,7 @@
 //!    metadata;
 //! 2. among the keys of the reference checkpoint;
 //! 3. among the names that `names=auto` gives the tensors of the reference checkpoint, which are
-//!    the full names if these are unique;
+//!    the full names if those are unique;
 //! 4. among the full names in the reference checkpoint, if only one tensor has the name;
 //! 5. among the paths in the reference checkpoint;
 //! 6. in the key map, if the reference is a different checkpoint.
@@ -169,8 +169,8 @@ impl<'a> ReferenceCheckpoint<'a> {
         let Some(full_name) = full_name else {
             return if theirs.is_empty() { Match::Keys(found) } else { Match::Unconfirmed(found) };
         };
-        // Only Keras's mixed lists have an unreliable order. The program itself determines the
-        // order of its own lists.
+        // Only Keras's mixed lists have an unreliable order. The program determines the order of
+        // its own lists.
         if is_full_name(full_name) && !found.iter().any(|&at| is_in_mixed_list(self.keys[at])) {
             return Match::Keys(found);
         }

@@ -10,8 +10,8 @@
 //! 3. trained variables that are not reachable in any other way, which also belong to the model;
 //! 4. slot variables, which are not children of any object.
 //!
-//! The root itself is never treated as an optimizer, because a user who saves only an optimizer
-//! needs its content.
+//! The root is never treated as an optimizer, because a user who saves only an optimizer needs its
+//! content.
 
 use super::optimizer::{TRAINABLE_LIST, optimizers};
 use super::path::{OPTIMIZER_SLOT, push_name};

@@ -12,10 +12,10 @@ use tensorferry_sdk::{ByteSink, Dtype, Error, Limits, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Values {
     elements: u64,
-    /// Number of bytes of an element. For strings, this is the size of the length before each
+    /// Number of bytes in an element. For strings, this is the size of the length before each
     /// string.
     width: u64,
-    /// Number of logical bytes of all elements.
+    /// Total number of logical bytes in all elements.
     len: u64,
     form: Form,
 }
@@ -35,7 +35,7 @@ enum Form {
 struct FoundItems {
     /// For `Fixed` items, the number of bytes; otherwise, the number of items.
     items: u64,
-    /// Number of bytes of all strings.
+    /// Total number of bytes in all strings.
     text: u64,
     /// The content of the last field. If `fields` is 1, this is the only field.
     last: Range<u64>,
@@ -225,7 +225,7 @@ fn count_varints(wire: &mut Wire<'_>, range: &Range<u64>) -> Result<u64> {
     Ok(count)
 }
 
-/// Writes the items of one field of a list.
+/// Writes the items in one field of a list.
 fn push(wire: &mut Wire<'_>, item: Item, value: Value, emitter: &mut Emitter<'_>) -> Result<()> {
     match value {
         Value::Fixed32(bits) => emitter.push(&bits.to_le_bytes()),

@@ -48,7 +48,7 @@ fn escape<'a>(rest: &'a [u8], output: &mut Vec<u8>) -> Result<&'a [u8], &'static
     Ok(after)
 }
 
-/// Parses the character escape `u` with 4 digits or `U` with 8 digits. Two `\u` escapes may form a
+/// Parses a character escape: `u` and 4 digits, or `U` and 8 digits. Two `\u` escapes may form a
 /// surrogate pair.
 fn character(kind: u8, rest: &[u8]) -> Option<(char, &[u8])> {
     let len = if kind == b'u' { 4 } else { 8 };
@@ -81,7 +81,7 @@ pub(crate) fn integer(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(digits, base).ok().filter(|_| !digits.starts_with('+'))
 }
 
-/// Converts an unsigned number to Rust's notation. When Rust parses the result as a float of the
+/// Converts an unsigned number to Rust's notation. If the result is then parsed as a float of the
 /// target width, the number is rounded only once.
 pub(crate) fn number(text: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(text).ok()?;

@@ -3,7 +3,7 @@
 //! Numbers are stored in row-major order, little-endian, sorted by key. The host copies numbers and
 //! the bytes of other bundles, and computes checksums while copying. String tensors have a special
 //! encoding. Up to [`MAX_TEXT_BYTES`] of strings are encoded during planning. All other string
-//! tensors are in a separate data file after the other data files.
+//! tensors are stored in an additional data file, which is the last one.
 
 use super::entry::{CopiedBytes, Entry, EntryData};
 use super::files::Prefix;

@@ -211,8 +211,8 @@ impl Template {
         self.index.entries.iter().filter(move |entry| !own.contains(&&*entry.key))
     }
 
-    /// Returns the keys for each tensor. They come from the key map in the tensors' metadata, or
-    /// from the names in the template. A tensor with an unknown name has no keys.
+    /// Returns the keys for each tensor. The keys are taken from the key map in the tensors'
+    /// metadata, or from the names in the template. A tensor with an unknown name has no keys.
     pub(crate) fn resolve(
         &self,
         tensors: &[WritableTensor],

@@ -1,4 +1,4 @@
-//! The header of a gzip member.
+//! Parses the header of a gzip member.
 //!
 //! ```text
 //! 1f 8b 08   magic, deflate

@@ -87,7 +87,7 @@ impl Rows {
         self.records.len()
     }
 
-    /// Returns the approximate number of bytes of the rows.
+    /// Returns the approximate size of the rows in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

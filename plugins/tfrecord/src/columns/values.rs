@@ -55,7 +55,7 @@ impl Values {
         }
     }
 
-    /// Appends the values of a list of this kind.
+    /// Appends the values in a list of this kind.
     #[inline]
     pub(super) fn append(&mut self, list: &[u8]) -> Result<(), WireError> {
         match self {

@@ -83,7 +83,7 @@ pub(super) fn undivided(files: &[InputFile]) -> Vec<Piece> {
     (0..files.len()).map(Piece::whole).collect()
 }
 
-/// Divides files whose records have not been read. The boundaries come from an index, or from
+/// Divides files whose records have not been read. The boundaries are found with an index, or by
 /// reading the lengths of all records. If the number of files is sufficient to use all threads, the
 /// files are not divided.
 pub(super) fn divide(request: &OpenRequest<'_>) -> Result<Vec<Piece>> {

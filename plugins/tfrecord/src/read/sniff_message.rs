@@ -10,7 +10,7 @@ use crate::message::{Fit, MessageKind, fit};
 
 /// Maximum number of records to search for feature lists.
 const MAX_RECORDS: usize = 256;
-/// Maximum number of bytes of a file to examine.
+/// Maximum number of bytes to examine in a file.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The guessed type of the records.

@@ -1,5 +1,6 @@
-//! Converts the values inside all lists of a column to the type of the feature's list. This module
-//! implements the conversions itself, because arrow-cast would add ten megabytes to the plugin.
+//! Converts the values inside all lists of a column to the type of the feature's list. The
+//! conversions are implemented here because the arrow-cast crate would add ten megabytes to the
+//! plugin.
 
 use super::losses::Losses;
 use crate::message::Kind;

@@ -34,7 +34,7 @@ impl Losses {
         lost.of += of;
     }
 
-    /// Counts the nulls that were dropped inside the lists of a feature.
+    /// Counts the nulls that were dropped from inside a feature's lists.
     pub(super) fn nulls(&mut self, feature: usize, count: u64) {
         self.of(feature).nulls += count;
     }

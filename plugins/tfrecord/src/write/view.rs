@@ -108,7 +108,7 @@ impl View {
         steps.map(move |step| (step, nulls.is_some_and(|nulls| nulls.is_null(step))))
     }
 
-    /// Visits the values of one element of a level as ranges, in order. Level 0 contains the rows.
+    /// Visits the values in one element of a level as ranges, in order. Level 0 contains the rows.
     /// Returns the number of nulls that were dropped.
     #[inline]
     pub(super) fn values(&self, level: usize, element: usize, visit: &mut dyn FnMut(Range<usize>)) -> u64 {
@@ -120,7 +120,7 @@ impl View {
         self.walk(level + 1, elements, visit)
     }
 
-    /// Visits the values of several elements of a level as ranges.
+    /// Visits the values in several elements of a level as ranges.
     fn walk(&self, level: usize, elements: Range<usize>, visit: &mut dyn FnMut(Range<usize>)) -> u64 {
         let (inner, nulls) = match self.levels.get(level) {
             Some(inner) => (Some(inner), inner.nulls.as_ref()),

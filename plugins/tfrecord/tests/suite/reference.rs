@@ -85,7 +85,7 @@ proptest! {
         for (row, example) in examples.iter().enumerate() {
             let features = &example.features.as_ref().unwrap().feature;
             for (name, feature) in features {
-                // The test compares encoded bytes, because NaN does not equal itself.
+                // The test compares encoded bytes, because NaN is not equal to itself.
                 let expected = feature.kind.as_ref().map(|_| feature.encode_to_vec());
                 prop_assert_eq!(of_row(batch, name, row).map(|f| f.encode_to_vec()), expected, "{} {}", row, name);
             }

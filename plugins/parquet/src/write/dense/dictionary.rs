@@ -93,7 +93,7 @@ impl ChunkDictionary {
         })
     }
 
-    /// Returns the number of bits of an index, or `None` if there is no dictionary.
+    /// Returns the number of bits per index, or `None` if there is no dictionary.
     pub(super) fn bits(&self) -> Option<u32> {
         match self {
             Self::None => None,

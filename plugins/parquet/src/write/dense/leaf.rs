@@ -72,7 +72,8 @@ impl Leaf {
     pub(super) fn start(&self, row: usize) -> usize {
         match &self.starts {
             RowStarts::Every(len) => row * len,
-            // The offsets ascend, because Arrow checked them when the list array was created.
+            // The offsets are in ascending order, because Arrow checked them when the list array
+            // was created.
             RowStarts::At(offsets) => usize::try_from(offsets[row] - offsets[0]).unwrap_or(0),
         }
     }
@@ -105,7 +106,7 @@ impl Values {
         })
     }
 
-    /// Returns the number of bytes of the values in plain encoding.
+    /// Returns the number of bytes that the values occupy in plain encoding.
     pub(super) fn plain_bytes(&self, values: Range<usize>) -> u64 {
         let count = values.len() as u64;
         match self {
