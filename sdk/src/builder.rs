@@ -109,8 +109,8 @@ pub trait CatalogSink: LossSink {
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()>;
 
     /// Adds a step, in the syntax of `--step`. When the catalog is converted, the step is applied
-    /// before the user's own steps. For example, a step can change names and the order of rows
-    /// according to an option of the reader. Steps are not applied when the input is only shown.
+    /// before the user's own steps. For example, a step can rename tensors or reorder rows,
+    /// depending on a reader option. Steps are not applied when the input is only shown.
     ///
     /// # Errors
     /// Returns an unsupported error if the host does not support steps, or a limit error if the
@@ -468,8 +468,8 @@ mod tests {
         for ranges in [&[(0, 2, 6), (1, 1, 3)][..], &[(0, 2, 5), (1, 2, 3)], &[(0, 0, 7), (9, 0, 1)]] {
             assert!(joined(ranges, ByteOrder::Big).is_err(), "{ranges:?}");
         }
-        // The builder rejects a storage joined from itself, mixed byte orders, an overflow, and a
-        // length that differs from the ranges.
+        // The builder rejects a storage that is joined from itself, mixed byte orders, an overflow,
+        // and a length that differs from the total length of the ranges.
         assert!(joined(&[(0, 2, 5), (2, 0, 3)], ByteOrder::Big).is_err());
         assert!(joined(&[(0, 2, 5), (1, 1, 3)], ByteOrder::Little).is_err());
         assert!(joined(&[(0, 0, u64::MAX), (0, 0, u64::MAX)], ByteOrder::Big).is_err());
@@ -509,8 +509,8 @@ mod tests {
         assert!(view(&[24], 92, &[-1]).is_ok());
         assert!(view(&[24], 88, &[-1]).is_err());
         assert!(view(&[2, 2], 0, &[i64::MAX, i64::MAX]).is_err());
-        // Expanding 4 bytes to 400 is within the limit of this test, but expanding 4 bytes to 4000
-        // is not.
+        // Expanding 4 bytes to 400 is within the limit that this test sets, but expanding them to
+        // 4000 is not.
         assert!(view(&[100], 0, &[0]).is_ok());
         assert!(view(&[1000], 0, &[0]).is_err());
     }

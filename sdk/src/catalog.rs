@@ -1,5 +1,5 @@
 //! A catalog describes the contents of an input: storages, tensors and their blocks, metadata, the
-//! tree of non-tensor state, and the reader's losses.
+//! tree of non-tensor state, and the losses that the reader reported.
 //!
 //! All extents in a catalog are in bounds: see [`CatalogBuilder`](crate::CatalogBuilder).
 //!

@@ -12,7 +12,7 @@
 //! - **reading**: Each sample must be recognized, must give the same result every time, and must
 //!   contain the tensors that its author named. Limits must be enforced. No buffer may be longer
 //!   than the file that fills it.
-//! - **damage**: If a sample is truncated at any byte, or any byte is changed, the reader must
+//! - **damage**: Wherever a sample is truncated, and whichever byte is changed, the reader must
 //!   return an error or a catalog, and must never panic. Truncated samples must not lose tensors
 //!   silently.
 //! - **writing**: The writer must write each test catalog, or refuse it with a usage or unsupported
@@ -30,8 +30,8 @@
 //!   declared. It must be possible to read a split several times, even concurrently. Every batch
 //!   must have the schema of the set and the requested columns, and at most the requested rows and
 //!   bytes. JSON lines and an index, if any, must cover all rows.
-//! - **damage**: The rules are the same as for tensors. In addition, the rows of a truncated file
-//!   must be its first rows.
+//! - **damage**: The rules are the same as for tensors. In addition, a truncated file must yield
+//!   only the first rows of the original file.
 //! - **writing**: The test tables contain every Arrow type, nulls, empty and nested lists, slices
 //!   and odd names. Some tables have no rows or no columns. A piece must not depend on other
 //!   pieces, and the same rows must produce the same bytes however they are divided into batches.
@@ -40,7 +40,7 @@
 //!   that names the column.
 //!
 //! A format that can only read must pass the first three groups. A format that can only write must
-//! pass the first group, and those checks of the last group that do not need a reader.
+//! pass the first group, and the checks in the last group that do not need a reader.
 //!
 //! # The rules
 //! The number of a rule starts with the letter of its part. B stands for the boundary, and D for
@@ -312,6 +312,6 @@ fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(ViolationPa
     report
 }
 
-/// A closure that runs a part of the suite, and returns whether all rules of the part were
-/// followed.
+/// A closure that runs a part of the suite, and returns whether the format followed all rules in
+/// that part.
 type ConformancePart<'a> = &'a mut dyn FnMut(&mut dyn FnMut()) -> bool;

@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The purposes of reading an input: an open set of bits. A plugin tests for the purposes that it
-/// knows ([`has`](Self::has)), and a later host may set additional bits. If the names of tensors or
-/// the omitted content depend on the purpose, the reader should have options to override these
-/// choices.
+/// knows ([`has`](Self::has)), and a later host may set additional bits. If a reader's tensor names
+/// or omitted content depend on the purpose, it should have options that override these choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Purpose(pub u32);
 
@@ -105,8 +104,8 @@ pub trait Context: Send + Sync {
 
     /// Opens the folder of the model that is being converted. Returns `None` if the input is not a
     /// folder. Writers use this if their output includes files from the folder, such as a
-    /// configuration or a tokenizer. The host counts the files opened here as part of the output,
-    /// so they are not reported as lost.
+    /// configuration or a tokenizer. The host counts files that are opened here as part of the
+    /// output, so it does not report them as lost.
     fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
         Ok(None)
     }

@@ -1,5 +1,5 @@
-//! A dtype defines the size of an element in bytes, and which bytes to reverse if the byte order
-//! differs.
+//! A dtype defines the size of an element in bytes, and the groups of bytes to reverse if the byte
+//! order differs.
 //!
 //! Dtype names are the same as in safetensors, with additional names for dtypes that safetensors
 //! does not have. A format can declare any other dtype by name ([`DtypeInfo::extension`]). The

@@ -313,8 +313,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// Returns a file name for display. The name is quoted only if necessary, so that a newline in a
-/// hostile name cannot imitate a separate line.
+/// Returns a file name for display. The name is quoted only if necessary, so that a hostile name
+/// with a newline cannot imitate a separate line.
 fn display_name(name: &str) -> Cow<'_, str> {
     let quoted = format!("{name:?}");
     if quoted.get(1..quoted.len() - 1) == Some(name) { Cow::Borrowed(name) } else { Cow::Owned(quoted) }

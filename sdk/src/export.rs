@@ -1,8 +1,8 @@
 //! Defines the macro that turns a library into a plugin.
 //!
 //! All plugin libraries export the same two symbols, so two plugin libraries cannot be linked into
-//! one program. The crate of a format therefore exports the symbols only if its feature `plugin` is
-//! enabled, which builds a separate library.
+//! one program. A format's crate therefore exports the symbols only if its feature `plugin` is
+//! enabled, for building a separate library.
 
 use crate::mirror::lend_formats;
 use crate::{Format, Result};

@@ -205,7 +205,7 @@ impl Capabilities {
     /// them as changed.
     pub const DTYPES: Self = Self(2048);
     /// Programs use the tensors of this format as numbers in computations. The host therefore
-    /// refuses to write codes of quantized weights to this format, because the codes are
+    /// refuses to write the codes of quantized weights to this format, because the codes are
     /// meaningless without their scales.
     pub const NUMBERS: Self = Self(4096);
     /// The first file that the reader opens contains the paths of the other files, and the paths

@@ -23,10 +23,10 @@ pub struct Limits {
     /// a batch uses space for every column, so a small file with many columns could otherwise need
     /// a lot of memory and time.
     pub columns: u64,
-    /// Maximum number of bytes that broadcast views and fill values may add to the stored bytes,
-    /// over all tensors of a catalog. The limit also applies to compressed files of records. The
-    /// records of such a file may exceed a thousand times the length of the file by at most this
-    /// number of bytes. The host adds a thousand times the size of the user's input, up to 60 GiB.
+    /// Maximum number of bytes that broadcast views and fill values may add to the stored bytes of
+    /// all tensors in a catalog. The limit also applies to compressed files of records. The records
+    /// of such a file may exceed a thousand times the length of the file by at most this number of
+    /// bytes. The host adds a thousand times the size of the user's input, up to 60 GiB.
     pub expanded_bytes: u64,
     /// Maximum memory in bytes for all data that a run reads, decodes and encodes, on all threads.
     /// Buffers whose size depends on the input count toward this limit. An example is a chunk that

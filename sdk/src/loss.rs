@@ -91,7 +91,7 @@ impl LossKind {
 pub enum Severity {
     /// Content is missing from the output.
     Lost,
-    /// The content is in the output in a different form, for example with a different precision,
+    /// The output contains the content in a different form, for example with a different precision,
     /// dtype, shape or name.
     Changed,
     /// No content is affected. The entry is only information.

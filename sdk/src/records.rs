@@ -17,9 +17,9 @@
 //!
 //! If the rows of a format are stored sequentially, the plugin only needs to decode a single row
 //! ([`DecodeRow`]). [`RowSet`] adds splits, batches, projection and ranges of rows. For example,
-//! the complete reader in `tests/third-party/rows` supports a schema, lists, sets of files and
-//! errors with locations in 73 lines of code. [`memory::records`](crate::memory::records) reads and
-//! writes rows in unit tests.
+//! the complete reader in `tests/third-party/rows` supports a schema, lists, sets of files, and
+//! errors with locations, in 73 lines of code. [`memory::records`](crate::memory::records) reads
+//! and writes rows in unit tests.
 //!
 //! Rows cross the boundary through the Arrow C stream interface. Only that interface is guaranteed
 //! to remain stable. In this module, rows are batches of arrow-rs. The name of the feature for this
@@ -257,8 +257,8 @@ pub trait RecordPlan: Send + Sync {
         self.shard_files().map_or(&[], ShardFiles::files)
     }
 
-    /// Returns the condition for starting a new file, for a plan that does not know the number of
-    /// files in advance. The host counts the rows and bytes.
+    /// Returns the condition for starting a new file if the plan does not know the number of files
+    /// in advance. The host counts the rows and bytes.
     fn roll(&self) -> Option<Roll> {
         self.shard_files().and_then(ShardFiles::roll)
     }

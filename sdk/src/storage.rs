@@ -133,8 +133,8 @@ pub struct CastStorage {
     pub of: StorageId,
     /// Offset of the first number in that storage, in bytes.
     pub start: u64,
-    /// The dtype of the numbers in that storage, followed by the dtypes to which they are cast, in
-    /// order. The last dtype is the dtype of this storage.
+    /// The dtype of the numbers in that storage, followed by the dtypes to which the numbers are
+    /// cast, in order. The last dtype is the dtype of this storage.
     pub dtypes: Vec<Dtype>,
 }
 

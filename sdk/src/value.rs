@@ -236,8 +236,8 @@ fn check(node: &Node) -> Result<()> {
         NodeKind(1..=11) | NodeKind::NUMBERS => {
             Err(Error::plugin("a number does not fit in the dtype given by its class").found(&node.class))
         }
-        // Objects are understood only by the format that created them, and kinds of a later
-        // revision are unknown here.
+        // Only the format that created an object understands it, and kinds from a later revision
+        // are unknown here.
         NodeKind(other) => {
             Err(Error::unsupported("metadata and attributes cannot have a value of this kind").found(other))
         }

@@ -454,7 +454,7 @@ fn each_fault_is_caught_under_its_rule() {
         (Fault::SwapsSplits, "splits are in the order of the input"),
         (Fault::OtherFile, "a split is in one of the input's files"),
         (Fault::ReadsOnce, "reading a split again gives the same rows"),
-        (Fault::ReadsAnySplit, "a split that does not exist is an error"),
+        (Fault::ReadsAnySplit, "reading a split that does not exist is an error"),
         (Fault::IgnoresColumns, "a stream has the requested columns"),
         (Fault::OtherColumns, "requested columns have the same values"),
         (Fault::IgnoresRows, "a batch has at most the requested number of rows"),

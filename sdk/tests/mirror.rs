@@ -1,5 +1,5 @@
 //! Tests the boundary inside one process. Formats are exported through the root function of a
-//! library, and are wrapped in the same way as by the host.
+//! library, and are wrapped as the host would wrap them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::{Arc, Once};

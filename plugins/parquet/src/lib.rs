@@ -42,7 +42,7 @@ const MAX_DEPTH: u64 = 64;
 /// Maximum number of nested lists, which use more stack than other groups.
 const MAX_LISTS: u64 = 16;
 /// Maximum nesting of fields if the file contains an Arrow schema. Arrow libraries reject more than
-/// 64 nested tables, and the message around the schema uses a few of them.
+/// 64 nested tables, and the message that contains the schema uses up a few of these.
 const MAX_FIELDS: u64 = 60;
 
 #[derive(Debug, Clone, Copy, Default)]

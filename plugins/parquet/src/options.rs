@@ -77,7 +77,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Int96Unit {
     /// The unit in the Arrow schema. If there is no Arrow schema, the unit is nanoseconds if the
-    /// first values require it, and otherwise microseconds.
+    /// first values require that precision, and microseconds otherwise.
     Auto,
     Microseconds,
     Nanoseconds,

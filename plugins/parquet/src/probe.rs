@@ -6,7 +6,7 @@ use crate::{ENCRYPTED_MAGIC, MAGIC, SUFFIXES};
 use tensorferry_sdk::file_name::has_any_suffix;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Scores a source. A file with a Parquet name but wrong bytes still gets `MAYBE`, so that the
+/// Scores a source. A file with a Parquet name but wrong bytes still scores `MAYBE`, so that the
 /// reader can report the problem.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     match source.entry() {

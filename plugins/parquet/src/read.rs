@@ -127,7 +127,7 @@ struct ParquetSet {
     groups: Vec<(usize, Option<RowGroup>)>,
     splits: Vec<Split>,
     limits: Limits,
-    /// Limit on the number of decoded bytes of all rows.
+    /// Limit on the total number of decoded bytes in all rows.
     expansion: Arc<ExpansionLimit>,
 }
 

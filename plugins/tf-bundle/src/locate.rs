@@ -229,8 +229,8 @@ fn several(found: &[(String, Checkpoint)]) -> Error {
 }
 
 /// Returns the error for a prefix that matches no checkpoint. The error lists the folder's
-/// checkpoints. The error is a usage error if the prefix starts with the name of a checkpoint, or
-/// if such a name starts with the prefix.
+/// checkpoints. The error is a usage error if the prefix begins with a checkpoint's name, or if a
+/// checkpoint's name begins with the prefix.
 fn prefix_not_found_error(source: &dyn Source, prefix: &str) -> Result<Error> {
     let found = candidates(source)?;
     if found.is_empty() {

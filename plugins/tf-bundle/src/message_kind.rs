@@ -99,8 +99,8 @@ fn is_node(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<bool> {
     Ok(has_op)
 }
 
-/// Detects the message in a text file by the name of the first field, after white space and
-/// comments.
+/// Detects the message in a text file by the name of the first field, which may follow white space
+/// and comments.
 fn of_text(source: &dyn Source, file: FileId) -> Result<Option<MessageKind>> {
     let head = source.beginning(file, TEXT_HEAD)?;
     let mut rest = head.trim_ascii_start();

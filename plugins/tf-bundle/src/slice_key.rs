@@ -9,8 +9,8 @@
 //!         extended, big-endian, with the first n bits flipped
 //! ```
 //! A length of -1 represents the whole dimension. A key that contains -1 differs from a key with
-//! the explicit length. ferry therefore computes keys from the extents exactly as the tensor's
-//! entry contains them.
+//! the explicit length. ferry therefore computes keys from exactly the extents that the tensor's
+//! entry contains.
 //!
 //! Sources: `EncodeTensorNameSlice` in tensorflow/core/util/saved_tensor_slice_util.cc and
 //! tensorflow/core/lib/strings/ordered_code.cc.

@@ -53,8 +53,8 @@ impl<S: Deref<Target: Source> + Clone + Send> SharedSource for S {}
 /// The result of examining the start of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DetectedCodec {
-    /// The codec. If no codec is recognized, the file is read as uncompressed, and the error refers
-    /// to its first record length.
+    /// The codec. If no codec is recognized, the file is read as if it were uncompressed, so an
+    /// error refers to its first record length.
     pub(crate) codec: Codec,
     /// Whether the decompressed file starts with a record length that has a valid checksum.
     pub(crate) is_certain: bool,
@@ -116,8 +116,8 @@ struct Start {
     is_header: bool,
 }
 
-/// Returns whether two bytes are the header of a zlib stream: deflate, a window of 32 KiB, and a
-/// valid check value.
+/// Returns whether two bytes are the header of a zlib stream: deflate, a 32 KiB window, and a valid
+/// check value.
 fn is_zlib(cmf: u8, flags: u8) -> bool {
     cmf == 0x78 && u16::from_be_bytes([cmf, flags]).is_multiple_of(31)
 }

@@ -121,8 +121,8 @@ impl<'a> Pieces<'a> {
         self,
         mut visit: impl FnMut(&'a [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Here and in the functions below, the code contains only one call of `visit`, so that the
-        // compiler inlines the call.
+        // Here and in the functions below, there is only one call to `visit`, so that the compiler
+        // inlines it.
         let mut fields = Fields(self.bytes);
         loop {
             let piece = if self.is_single() {

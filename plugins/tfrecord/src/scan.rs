@@ -1,13 +1,12 @@
 //! A scan visits every record of all files on several threads. For each file, the scan returns the
 //! results of its parts in order.
 //!
-//! An uncompressed file is divided into units. The exact start of the first record of a unit is
-//! known only after all earlier records have been walked, so each thread guesses the start of its
-//! unit. The guess is the first position that contains a length with a valid checksum, if another
-//! such length follows the record. The walk over the previous unit ends at the true start. If the
-//! guess was wrong (a record may contain a whole TFRecord file), the scan walks the unit again from
-//! the true start. The result therefore always equals the result of a single walk over the whole
-//! file.
+//! An uncompressed file is divided into units. The exact start of a unit's first record is known
+//! only after all earlier records have been walked, so each thread guesses the start of its unit.
+//! The guess is the first position that contains a length with a valid checksum, if another such
+//! length follows the record. The walk over the previous unit ends at the true start. If the guess
+//! was wrong (a record may contain a whole TFRecord file), the scan walks the unit again from the
+//! true start. The result therefore always equals the result of a single walk over the whole file.
 
 mod attempts;
 mod guess;

@@ -71,7 +71,7 @@ impl FormatCalls for LentFormat {
     }
 }
 
-/// A format of a loaded library.
+/// A format from a loaded library.
 pub struct RemoteFormat {
     object: Arc<PluginObject<FormatTable>>,
     description: Description,

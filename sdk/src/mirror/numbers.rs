@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
 
-    /// Both sides must refuse an unknown number of a later revision, and must not treat it as a
+    /// Both sides must refuse an unknown number from a later revision, and must not treat it as a
     /// known number.
     #[test]
     fn a_number_that_is_not_known_is_unsupported() {

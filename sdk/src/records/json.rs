@@ -78,8 +78,8 @@ impl JsonEncoders {
         Ok(())
     }
 
-    /// Performs the same check as [`check`](Self::check), but after encoding these rows, so that
-    /// the error can name the column.
+    /// Performs the same check as [`check`](Self::check) after these rows have been encoded, and
+    /// names the column in the error.
     ///
     /// # Errors
     /// Returns an unsupported error that names the column if a value had no string representation.

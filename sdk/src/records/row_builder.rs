@@ -74,8 +74,8 @@ impl RowBuilder {
     /// Adds the value of the next column of the current row.
     ///
     /// # Errors
-    /// Returns a plugin error if the row has no more columns or the value does not match the
-    /// column's type. Returns a malformed-data error if a number is out of range.
+    /// Returns a plugin error if the row already has a value for every column, or if the value does
+    /// not match the column's type. Returns a malformed-data error if a number is out of range.
     #[expect(clippy::needless_pass_by_value, reason = "callers have no other use for the cell")]
     pub fn push(&mut self, cell: Cell<'_>) -> Result<()> {
         let column = self.columns.get_mut(self.next);

@@ -1,6 +1,6 @@
 //! Exchanges rows with code that uses a different major version of arrow-rs, a different Arrow
-//! library, or structures without any library. The rows pass through the Arrow C stream interface,
-//! which all versions share.
+//! library, or no Arrow library. The rows pass through the Arrow C stream interface, which all
+//! versions share.
 //!
 //! | From another arrow-rs | To |
 //! |---|---|

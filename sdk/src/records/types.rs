@@ -101,8 +101,8 @@ fn unit_word(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// Returns a type in readable form. The result is the name of the type, or a form such as
-/// `list<int64>` or `struct<a: int64, b: utf8>` for a nested type.
+/// Returns a type in readable form. The result is the type's name or, for a nested type, a form
+/// such as `list<int64>` or `struct<a: int64, b: utf8>`.
 #[must_use]
 pub fn type_text(data_type: &DataType) -> String {
     let of = |field: &FieldRef| type_text(field.data_type());

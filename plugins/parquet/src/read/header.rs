@@ -189,9 +189,9 @@ mod tests {
 
     #[test]
     fn a_claim_that_the_library_would_not_see_is_refused() {
-        // A dictionary page of 2^29 values. Some readers would find no values in this page: readers
-        // that use the header of a different page type, the first of two equal fields, or a field
-        // of a different type.
+        // A dictionary page of 2^29 values. A reader would find no values in this page if it used
+        // the header of a different page type, the first of two equal fields, or a field of a
+        // different type.
         let parts = |parts: &[&[u8]]| parse(&parts.concat());
         let page = [0x15, 4, 0x15, 8, 0x15, 8];
         let (many, none) = ([0x15, 0x80, 0x80, 0x80, 0x80, 0x04, 0x15, 0], [0x15, 0, 0x15, 0]);

@@ -4,8 +4,8 @@
 //!
 //! ferry reads partitions in the same way as `pyarrow.dataset` with `partitioning="hive"`:
 //!
-//! - The partition columns follow the columns of the files, in the order in which ferry finds their
-//!   keys.
+//! - The partition columns follow the columns of the files, in the order in which their keys are
+//!   found.
 //! - A column is `Int32` if every value is a 32-bit integer. Otherwise, it is `Utf8`.
 //! - `%20` represents a space.
 //! - `__HIVE_DEFAULT_PARTITION__` represents null. If a file is not inside any folder of a key, the
@@ -80,7 +80,7 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
 }
 
 /// Returns whether the source contains a Parquet file. Searches the root folder, then its first
-/// partition folder, then the first partition folder inside that folder, and so on.
+/// partition folder, then the first partition folder in that folder, and so on.
 pub(crate) fn has_partitions(source: &dyn Source) -> Result<bool> {
     let mut folder = String::new();
     for _ in 0..=MAX_DEPTH {

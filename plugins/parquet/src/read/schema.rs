@@ -126,9 +126,9 @@ struct Leaves<'a> {
 }
 
 impl Leaves<'_> {
-    /// Returns the field to request from the `parquet` crate. This field is `wanted`, unless the
-    /// library would then read wrong values or lose part of the file's Parquet schema. `plain` is
-    /// the field that the library derives from the Parquet schema.
+    /// Returns the field to request from the `parquet` crate. This field is `wanted`, unless this
+    /// would make the library read wrong values or lose part of the file's Parquet schema. `plain`
+    /// is the field that the library derives from the Parquet schema.
     fn refined(&mut self, wanted: &Field, plain: &Field) -> Field {
         let (own, below) = (parts(wanted.data_type()), parts(plain.data_type()));
         if below.is_empty() {
@@ -191,8 +191,8 @@ fn is_int96(leaf: &ColumnDescPtr) -> bool {
 }
 
 /// Determines the unit of each INT96 leaf. The unit is the user's choice or the unit in the Arrow
-/// schema. If neither is set, the unit is nanoseconds if the first values require it, and otherwise
-/// microseconds, which Spark writes.
+/// schema. If neither is set, the unit is nanoseconds if the first values require that precision.
+/// Otherwise, it is microseconds, as written by Spark.
 fn int96_units(
     file: &OpenFile,
     known: Option<&Schema>,
@@ -301,8 +301,7 @@ fn with_types_of_first(
     Ok(schema.fields().clone())
 }
 
-/// Returns the units of INT96 leaves after changing them to the units in the schema `like` of
-/// another file.
+/// Returns the units of INT96 leaves, changed to match `like`, the schema of another file.
 fn units_like(own: &Int96Units, like: &Schema) -> Int96Units {
     let mut types = Vec::new();
     like.fields().iter().for_each(|field| leaf_types(field, &mut types));

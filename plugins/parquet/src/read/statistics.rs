@@ -6,8 +6,8 @@
 //! the order that its type defines. Signed numbers do not need a `ColumnOrder`. Truncated strings
 //! are valid bounds. NaN is never within bounds, and does not match any comparison that bounds can
 //! exclude. Decimals, times, half floats and INT96 are ordered differently in statistics and in
-//! comparisons, so their statistics do not exclude anything. ferry reads statistics only for
-//! columns that a scan compares.
+//! comparisons, so their statistics are not used. ferry reads statistics only for columns that a
+//! scan compares.
 
 use super::stream::RowGroup;
 use super::{OpenFile, footer, leaves};

@@ -11,9 +11,9 @@
 //! The `parquet` crate identifies fields only by their IDs. It parses a field with a known ID as
 //! the expected type, regardless of the type in the file. If two fields have the same ID, the last
 //! field is used. This module must find the same values as the library. The module therefore
-//! requires known fields to have the expected type and IDs to ascend, as in the output of real
-//! writers. This module also rejects maps and lists of booleans, because the library does not
-//! support or incorrectly skips such fields.
+//! requires that known fields have the expected type and that IDs are in ascending order, as in the
+//! output of real writers. This module also rejects maps and lists of booleans, because the library
+//! does not support such fields or skips them incorrectly.
 
 use tensorferry_sdk::{Error, Result};
 
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn known_fields_are_seen_and_others_passed_over() {
-        // The fields are 1: the number 3; 2: a list of "ab" and ""; 4: a struct; 5: true; and 9,
-        // with an explicit ID: a list of two bytes.
+        // The fields are: 1, the number 3; 2, a list of "ab" and ""; 4, a struct; 5, true; and 9, a
+        // list of two bytes whose field ID is explicit.
         let bytes = [0x15, 6, 0x19, 0x28, 2, b'a', b'b', 0, 0x2c, 0x18, 1, 7, 0, 0x11, 9, 18, 0x23, 8, 8, 0];
         let expected = ["[1] Number(3)", "[2] Len(2)", "[2] Len(2)", "[2] Len(0)", "[] End"];
         assert_eq!(seen(&bytes).unwrap(), expected);

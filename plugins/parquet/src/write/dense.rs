@@ -9,7 +9,7 @@
 //! which is 2.1 times as long, with 2.2 times the CPU time. The commands were `ferry convert
 //! big.tfrecord out.parquet`, and the same command with `-o dictionary=false`. With this option,
 //! the library writes every column. ferry's file is 2 % larger than the library's file with
-//! dictionaries, because ferry does not compress pages that would shrink little.
+//! dictionaries, because ferry does not compress pages that would hardly shrink.
 //!
 //! A chunk is `[dictionary page] data page...`. Each page consists of a header and a body. The body
 //! is compressed as a whole:
@@ -43,7 +43,7 @@ use tensorferry_sdk::{ByteSink, Error, Result};
 /// size that most writers use.
 const PAGE_BITS: u64 = 8 << 20;
 /// Maximum compressed size of the sampled bytes of a chunk's first page, in percent. If the samples
-/// shrink less, the chunk is not compressed, because decompressing it would cost readers more time
+/// shrink less, the chunk is not compressed, because readers would spend more time on decompression
 /// than the smaller size saves.
 const MAX_COMPRESSED_PERCENT: usize = 90;
 /// Number of bytes in each sample of the first page, and the number of samples. The writer

@@ -123,8 +123,8 @@ pub(super) fn row_group(
     Ok(footer)
 }
 
-/// Lets the `parquet` crate write the chunks of a column to a file in memory, and writes this file
-/// to `output` without its magic bytes and footer.
+/// Lets the `parquet` crate write a column's chunks to an in-memory file, and copies this file to
+/// `output` without its magic bytes and footer.
 fn library_chunks(
     stored: &StoredSchema,
     index: usize,

@@ -213,7 +213,7 @@ fn a_group_has_as_many_children_as_there_are_elements() {
 
 #[test]
 fn paths_to_leaves_are_bounded_by_the_footer() {
-    // 35,000 leaves in a group with a name of 65,000 bytes need more than 2 GiB for their paths.
+    // The paths of 35,000 leaves in a group with a 65,000-byte name need more than 2 GiB.
     let schema = |leaves: usize, name: usize| {
         let mut schema = vec![group("root", 1), group(&"x".repeat(name), leaves)];
         schema.extend((0..leaves).map(|_| leaf("", INT64, OPTIONAL)));

@@ -146,9 +146,9 @@ impl Contents {
         Ok(())
     }
 
-    /// Adds the memory use of an entry to the total, and returns an error if the total exceeds the
-    /// limit. The size of the index file is not a bound: keys share bytes in the table, and encoded
-    /// messages are smaller than decoded messages.
+    /// Adds an entry's memory use to the total, and returns an error if the total exceeds the
+    /// limit. The size of the index file does not bound this total: keys share bytes in the table,
+    /// and messages grow when they are decoded.
     fn count_bytes(&mut self, key: &[u8], value: &[u8], limits: &Limits) -> Result<()> {
         let max = limits.header_bytes;
         self.held_bytes = self.held_bytes.saturating_add((key.len() + value.len()) as u64);

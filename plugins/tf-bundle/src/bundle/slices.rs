@@ -1,5 +1,4 @@
-//! Lists the slices of a tensor that is stored in parts, with the region and the entry of each
-//! slice.
+//! For a tensor that is stored in parts, lists the slices with their regions and entries.
 
 use super::entry::{BundleEntry, dtype_of, shape_of};
 use super::index::BundleIndex;

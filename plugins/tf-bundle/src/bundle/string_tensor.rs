@@ -55,7 +55,7 @@ impl StringTensor {
     }
 
     /// Merges the strings of all parts. The strings within a part are in tensor order, so the next
-    /// string is always in the part whose next element has the lowest index.
+    /// string always comes from the part whose next element has the lowest index.
     fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let mut parts: Vec<Part<'_>> = self
             .parts

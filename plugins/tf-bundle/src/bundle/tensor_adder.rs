@@ -50,8 +50,8 @@ impl<'a> TensorAdder<'a> {
         entry: &BundleEntry,
     ) -> Result<Option<TensorId>> {
         let Some(dtype) = dtype_of(&entry.proto) else {
-            // An unknown positive number may be a dtype of a newer TensorFlow version, but zero and
-            // negative numbers are invalid.
+            // An unknown positive number may be a dtype from a newer TensorFlow version, but zero
+            // and negative numbers are invalid.
             if entry.proto.dtype <= 0 {
                 return Err(Error::malformed("the entry has no dtype")
                     .tensor(entry.name())

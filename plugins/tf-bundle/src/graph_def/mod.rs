@@ -1,6 +1,6 @@
-//! A frozen graph is a `GraphDef` whose variables have become constants: a model in a single file,
-//! in wire form (`.pb`) or text form (`.pbtxt`). Its tensors are the constants of the graph and of
-//! its functions. ferry does not convert the computation that the graph describes.
+//! A frozen graph is a `GraphDef` whose variables have become constants. The whole model is in a
+//! single file, in wire form (`.pb`) or text form (`.pbtxt`). Its tensors are the constants of the
+//! graph and of its functions. ferry does not convert the computation that the graph describes.
 //!
 //! In wire form, the content of a constant is stored in a range of the file.
 

@@ -153,9 +153,9 @@ fn tie(
 }
 
 /// Assigns the best unique name to each tensor: the full name if it is unique, otherwise the path
-/// if it is unique, otherwise the key. A full name or path that looks like a key is never used, so
-/// the key is always available. If a model tensor shares its full name only with optimizer state,
-/// the model tensor gets that name.
+/// if it is unique, otherwise the key. Full names and paths that look like keys are never used, so
+/// a tensor's key is always available. If a model tensor shares its full name only with optimizer
+/// state, the model tensor gets that name.
 fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable]) {
     // These keys come from a checkpoint without an object graph, so they do not look like object
     // keys.

@@ -58,8 +58,8 @@ pub(crate) struct SavedValue<'a> {
 }
 
 impl SavedValue<'_> {
-    /// Returns whether the value describes an object, such as its configuration, instead of being
-    /// the value of a variable.
+    /// Returns whether the value describes an object, as its configuration does, instead of being a
+    /// variable's value.
     pub(crate) fn describes_object(&self) -> bool {
         self.attribute != VARIABLE_VALUE
     }

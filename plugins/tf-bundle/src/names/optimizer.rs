@@ -9,9 +9,10 @@
 //! | others, such as Sonnet | named `optimizer`, with a child from [`WORDS`] |
 //! | a wrapper, such as one that scales the loss | named `optimizer`, with an optimizer as a child |
 //!
-//! Names are not sufficient: a program's trainer object may also have children named `iter` and
-//! `learning_rate`, and contain the model. If the trainer were mistaken for an optimizer, the model
-//! would be dropped. The children must therefore be variables without children of their own.
+//! Names are not sufficient, because a program's trainer object may also have children named `iter`
+//! and `learning_rate`, and may contain the model. If the trainer were mistaken for an optimizer,
+//! the model would be dropped. The children must therefore be variables without children of their
+//! own.
 //!
 //! The detection is based on checkpoints written by Keras 2.21 (legacy and new optimizers), Keras
 //! 3, and TensorFlow 2.21.

@@ -236,8 +236,7 @@ pub(crate) fn resolve<'a>(
         });
     }
     if !unclear.is_empty() {
-        let message =
-            "neither keys with positions in lists nor full names match the tensors to variables of -o like=";
+        let message = "these tensors match no variables of -o like=, either by full names or by keys with positions in lists";
         return Err(Error::usage(format!("{message}: {}", sentences(&unclear)))
             .hint("name the tensors by the full names of the variables, if these are unique"));
     }

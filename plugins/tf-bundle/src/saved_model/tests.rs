@@ -90,7 +90,7 @@ fn only(graphs: Vec<MetaGraphDef>) -> Files {
     files(&[("saved_model.pb", document(graphs))])
 }
 
-/// Returns the files of a bundle with one variable of two floats for each key, and optionally with
+/// Returns the files of a bundle that contains a two-float variable for each key and, optionally,
 /// the object graph.
 fn variables(keys: &[&str], has_graph: bool) -> Files {
     let mut bundle = BundleBytes::default();

@@ -61,8 +61,8 @@ impl Block {
                 .expected(format!("at most {}", rest.len() / 4))
                 .found(count));
         };
-        // Some readers start at the first restart and others at the first byte, so the first
-        // restart must be the first byte.
+        // Some readers start at the first restart and others at the first byte, so both must be at
+        // the same offset.
         let first = rest[entries_end..].first_chunk().map(|first| u32::from_le_bytes(*first));
         match first {
             None => Ok(Self { bytes, entries_end: 0 }),

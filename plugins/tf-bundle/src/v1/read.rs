@@ -147,8 +147,8 @@ impl FileReader<'_> {
     /// Returns the slices that the table contains but does not list. Returns an error if a listed
     /// slice is missing.
     fn finish(self) -> Result<Vec<String>> {
-        // The error always names the missing slice with the lowest key, so that the error does not
-        // depend on the order of the map.
+        // The error always names the missing slice with the lowest key, so it does not depend on
+        // the order of the map.
         if let Some((_, missing)) = self.wanted.into_iter().min_by(|a, b| a.0.cmp(&b.0)) {
             return Err(Error::malformed("a listed slice is missing from the checkpoint")
                 .file(self.file)

@@ -34,8 +34,8 @@ impl Prefix {
         ShardName::format(&format!("{}{DATA_INFIX}", self.0), shard as u64, count as u64, "")
     }
 
-    /// Returns a glob that matches the data files of this prefix, whatever their file count is.
-    /// Returns `None` if the prefix contains glob characters.
+    /// Returns a glob that matches the data files of this prefix, regardless of the file count in
+    /// their names. Returns `None` if the prefix contains glob characters.
     pub(crate) fn superseded(&self) -> Option<String> {
         ShardName::glob(&format!("{}{DATA_INFIX}", self.0), "")
     }

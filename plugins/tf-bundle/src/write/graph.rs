@@ -46,8 +46,8 @@ impl Graph {
         Entry::text(OBJECT_GRAPH_KEY, self.bytes)
     }
 
-    /// Returns a loss that lists the entries without an object in the graph, or `None` if every
-    /// entry has an object.
+    /// Returns a loss that lists the entries for which the graph has no object, or `None` if every
+    /// entry has one.
     pub(crate) fn unknown_entries(&self, entries: &[Entry], limits: &Limits) -> Result<Option<Loss>> {
         let graph = ObjectGraph::new(&self.proto, limits)?;
         let unknown_entries = entries.iter().filter(|entry| graph.find(&entry.key).is_none());

@@ -227,7 +227,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Checks that a feature has the kind of the column and a number of values that fits its shape.
+    /// Checks that a feature has the column's kind, and that its number of values fits the column's
+    /// shape.
     #[inline]
     fn check(&self, kind: Kind, count: usize) -> Result<(), FeatureMismatch> {
         let fits = match self.column.shape {

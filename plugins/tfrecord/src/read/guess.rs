@@ -41,8 +41,8 @@ impl OpenRequest<'_> {
             return Ok(None);
         }
         let Ok(mut table) = self.table_of(&profile, message) else { return Ok(None) };
-        // All features have a kind, so the only possible loss is a feature without a kind in an
-        // individual record. Decoding counts such features.
+        // All features have a kind, so a loss can result only from individual records in which a
+        // feature has no kind. Decoding counts such features.
         table.losses.clear();
         table.decoding =
             table.decoding.map(|decoding| Decoding { counts_unset: true, is_guess: true, ..decoding });

@@ -13,8 +13,7 @@ use std::ops::Range;
 use tensorferry_proto::wire::{put_varint, varint_len};
 use tensorferry_sdk::{Error, Result};
 
-/// The tags of field 1 and field 2 for values with a length, which are messages, strings and packed
-/// numbers.
+/// The tags of fields 1 and 2 for length-delimited values: messages, strings and packed numbers.
 const FIELD_1: u8 = 0x0a;
 const FIELD_2: u8 = 0x12;
 

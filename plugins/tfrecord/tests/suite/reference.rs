@@ -138,8 +138,8 @@ fn float(value: f32) -> Value {
     if value.is_infinite() {
         return (if value > 0.0 { "Infinity" } else { "-Infinity" }).into();
     }
-    // Like Python, this code tries six digits first, and adds digits until the text parses to the
-    // same float.
+    // Like Python, this code tries six digits first, and adds digits until the text parses back to
+    // the same float.
     let digits =
         (5..9).map(|digits| format!("{value:.digits$e}")).find(|text| text.parse() == Ok(value)).unwrap();
     json!(digits.parse::<f64>().unwrap())

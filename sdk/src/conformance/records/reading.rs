@@ -61,7 +61,7 @@ pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &ReadRows,
     let none = set.splits().len();
     let stream =
         rules.catch_panic(|| format!("{title}, split {none}"), || set.stream(none, &Batches::default()));
-    rules.require(stream.is_err(), "a split that does not exist is an error", || title.to_owned());
+    rules.require(stream.is_err(), "reading a split that does not exist is an error", || title.to_owned());
 }
 
 /// Reads all rows of a sample and checks the lengths of the reader's buffers.

@@ -27,7 +27,7 @@ pub(super) fn tables() -> Vec<TestTable> {
     for column in columns() {
         let title = column.data_type().to_string();
         add(&mut all, title.clone(), &[("a", column.clone())]);
-        add(&mut all, format!("{title}, of the middle of a longer column"), &[("a", column.slice(1, 1))]);
+        add(&mut all, format!("{title}, from the middle of a longer column"), &[("a", column.slice(1, 1))]);
     }
     for name in ["", " ", "a.b", "a/b", "\"", "\n", "\u{e4}\u{f6}", "with spaces, and commas"] {
         add(&mut all, format!("a column called {name:?}"), &[(name, ids(0..3))]);

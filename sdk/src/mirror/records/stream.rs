@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_abi::{ArrowArrayStream, Failure, RecordSetTable, caught};
 
-/// The errors of streams, by ticket.
+/// Stream errors, by ticket.
 #[derive(Default)]
 pub(super) struct Tickets {
     last: Mutex<u64>,
@@ -92,7 +92,8 @@ impl Drop for LentStream {
     }
 }
 
-/// A stream of a plugin. The set of the stream provides the error for the stream's ticket.
+/// A plugin's stream. The set that the stream belongs to provides the error for the stream's
+/// ticket.
 pub(super) struct RemoteStream {
     /// The stream, or `None` if it has been released.
     stream: Option<CStream>,
