@@ -210,7 +210,7 @@ impl CatalogBuilder<'_> {
             let part = self.proof.catalog.storage(range.storage);
             let part = part.ok_or_else(|| Error::plugin(format!("no storage {}", range.storage.0)))?;
             if matches!(part.location, StorageLocation::Joined(_)) {
-                return Err(Error::plugin("a joined storage contains a joined storage"));
+                return Err(Error::plugin("a joined storage contains another joined storage"));
             }
             if part.byte_order != storage.byte_order {
                 let error = Error::unsupported("a joined storage mixes byte orders");
@@ -270,7 +270,9 @@ impl CatalogSink for CatalogBuilder<'_> {
             StorageLocation::File { file, offset } => {
                 let name = self.source.name(*file);
                 if name.is_empty() {
-                    return Err(Error::plugin("a storage is in a file that was not opened").found(file.0));
+                    return Err(
+                        Error::plugin("a storage is in a file that has not been opened").found(file.0)
+                    );
                 }
                 let file_len = self.source.len(*file);
                 check_range(name, file_len, *offset, storage.len)?;

@@ -183,7 +183,7 @@ impl<'a> CatalogChecker<'a> {
         let info = self.info(tensor.dtype)?;
         if info.element_bytes().is_none() {
             return Err(Error::unsupported(format!(
-                "a grid needs elements of whole bytes, unlike {}",
+                "a grid needs elements of whole bytes, which {} does not have",
                 info.name()
             )));
         }

@@ -17,7 +17,7 @@ impl Catalog {
             match self.storage(*input) {
                 None => return Err(Error::plugin(format!("no storage {}", input.0))),
                 Some(Storage { location: StorageLocation::Computed(_), .. }) => {
-                    return Err(Error::plugin("a computed storage reads a computed storage"));
+                    return Err(Error::plugin("a computed storage reads another computed storage"));
                 }
                 Some(_) => {}
             }

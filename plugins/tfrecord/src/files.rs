@@ -132,11 +132,13 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
     match (&sets[..], &plain[..]) {
         ([only], []) => shards(source, *only),
         ([], [_]) => Ok(plain),
-        ([], []) => Err(Error::malformed("no TFRecord file has a name that starts with this").file(prefix)),
+        ([], []) => {
+            Err(Error::malformed("no TFRecord file has a name that starts with this prefix").file(prefix))
+        }
         _ => {
             let all: Vec<String> = sets.iter().map(ShardName::pattern).chain(plain.clone()).collect();
             Err(Error::usage(format!(
-                "several files or sets have names that start with this: {}",
+                "several files or sets have names that start with this prefix: {}",
                 listed(&all)
             ))
             .hint("name one of them, or pass -i files=GLOB")

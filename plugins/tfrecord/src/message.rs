@@ -167,7 +167,7 @@ pub(crate) fn entries<'a, E: From<WireError>>(
 }
 
 /// Returns the key and the value of a map entry.
-#[expect(clippy::inline_always, reason = "as of `Fields::next`")]
+#[expect(clippy::inline_always, reason = "as in `Fields::next`")]
 #[inline(always)]
 fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, WireError> {
     // All known programs write an entry in this form, with only the key and the value.

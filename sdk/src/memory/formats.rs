@@ -23,7 +23,7 @@ pub struct MemoryTensors;
 
 impl Format for MemoryTensors {
     fn describe(&self) -> Description {
-        Description::new("tensors-in-memory", "the smallest format of tensors, for examples")
+        Description::new("tensors-in-memory", "a minimal tensor format, for examples")
             .suffixes([".mem"])
             .capabilities(Capabilities::READ | Capabilities::WRITE)
             .output_revision(1)

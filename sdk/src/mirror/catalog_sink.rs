@@ -82,7 +82,7 @@ pub(super) fn encode_blocks(blocks: &[Block]) -> Vec<u64> {
 
 /// Decodes the blocks of [`encode_blocks`] for a tensor of this rank.
 pub(super) fn decode_blocks(rank: usize, numbers: &[u64]) -> Result<Vec<Block>> {
-    let wrong = || Error::plugin("blocks do not have the rank of the tensor");
+    let wrong = || Error::plugin("the rank of the blocks differs from the rank of the tensor");
     let width = 2 + 3 * rank;
     if !numbers.len().is_multiple_of(width) {
         return Err(wrong());
@@ -305,7 +305,7 @@ impl CatalogSink for RemoteCatalogSink<'_> {
             .iter()
             .any(|b| b.region.origin.len() != rank || b.region.shape.len() != rank || b.strides.len() != rank)
         {
-            return Err(Error::plugin("a block does not have the rank of the tensor").tensor(name));
+            return Err(Error::plugin("the rank of a block differs from the rank of the tensor").tensor(name));
         }
         let (dtype, blocks) = (self.number(dtype)?, encode_blocks(&blocks));
         let facts = TensorFacts { blocks: &blocks, ..bare_facts(name, dtype, shape, IN_BLOCKS) };

@@ -5,7 +5,7 @@
 //! Both crates declare the structures of the Arrow C data interface as `repr(C)` with the same
 //! fields. See `tensorferry_abi::ArrowSchema` and `arrow_schema::ffi::FFI_ArrowSchema`. Transmuting
 //! an owned structure moves it, and no `Drop` runs in between.
-#![allow(unsafe_code, reason = "the C data interface has no other form")]
+#![allow(unsafe_code, reason = "the C data interface requires unsafe code")]
 
 use super::c_shape::check_schema;
 use crate::{Error, Result};

@@ -1,5 +1,5 @@
 //! Imports the batches of a C stream.
-#![allow(unsafe_code, reason = "the C data interface has no other form")]
+#![allow(unsafe_code, reason = "the C data interface requires unsafe code")]
 
 use super::c_data::schema_from_abi;
 use super::c_shape::{Shape, wrong};

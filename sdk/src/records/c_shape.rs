@@ -1,7 +1,7 @@
 //! Checks schemas and arrays of the C interface before arrow-rs relies on them. Some properties
 //! cannot be checked, such as the length of a buffer. For these properties, the sender must be
 //! trusted.
-#![allow(unsafe_code, reason = "the C data interface has no other form")]
+#![allow(unsafe_code, reason = "the C data interface requires unsafe code")]
 
 use crate::{Error, Result};
 use arrow_array::{Array, new_empty_array};

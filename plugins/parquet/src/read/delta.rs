@@ -117,7 +117,7 @@ impl<'a> Deltas<'a> {
         }
         let (&width, widths) = self.widths.split_first().ok_or_else(truncated)?;
         if width > 64 {
-            return Err(Error::malformed("a delta has more than 64 bits").found(width));
+            return Err(Error::malformed("a delta is longer than 64 bits").found(width));
         }
         (self.width, self.widths, self.index) = (u32::from(width), widths, 0);
         let len = self.miniblock_values.saturating_mul(u64::from(width)) / 8;

@@ -75,7 +75,7 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
                     u64::try_from(number).map_err(|_| Error::malformed("levels have a negative length"))?;
             }
             ([id], Event::End) if own.replace(*id).is_some() => {
-                return Err(Error::malformed("headers of two types of pages"));
+                return Err(Error::malformed("a page has headers of two page types"));
             }
             _ => {}
         }
@@ -91,7 +91,7 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
         None => return Err(Error::malformed("a page has no type")),
     };
     if own.is_some_and(|own| own != header) {
-        return Err(Error::malformed("a page has the header of another type of page"));
+        return Err(Error::malformed("a page has the header of a different page type"));
     }
     let positive = |value: Option<i64>, what: &str| {
         value.and_then(|value| u64::try_from(value).ok()).ok_or_else(|| Error::malformed(what))
@@ -201,7 +201,7 @@ mod tests {
             // second input has one before it.
             (parts(&[&page, &[0x4c], &many, &[0, 0x0c, 10], &none, &[0, 0]]), "order"),
             (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0x2c], &many, &[0, 0]]), "two types"),
-            (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0]]), "another type of page"),
+            (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0]]), "a different page type"),
             // The header contains the field for the number of values twice. The first field has a
             // different type.
             (parts(&[&page, &[0x4c], &none, &[0x05, 2], &many[1..], &[0, 0]]), "repeated"),

@@ -63,9 +63,11 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
                     return Err(error.file(below).expected(format!("at most {MAX_DEPTH} levels")));
                 }
                 Some((key, _)) if keys.iter().any(|(known, _)| *known == key) => {
-                    return Err(Error::malformed("a partition folder repeats the key of a folder around it")
-                        .file(&folder)
-                        .column(key));
+                    return Err(Error::malformed(
+                        "a partition folder repeats the key of an enclosing folder",
+                    )
+                    .file(&folder)
+                    .column(key));
                 }
                 Some(key) => {
                     let keys = keys.iter().cloned().chain([key]).collect();

@@ -291,5 +291,5 @@ fn compress(codec: &mut snap::raw::Encoder, page: &[u8], compressed: &mut Vec<u8
 }
 
 fn too_long() -> Error {
-    Error::unsupported("values are too long for a Parquet page, whose length has only 31 bits")
+    Error::unsupported("values are too long for a Parquet page, whose length is limited to 31 bits")
 }

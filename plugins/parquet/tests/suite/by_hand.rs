@@ -238,7 +238,7 @@ fn a_page_has_one_header() {
         (lengths.clone().inner(5, &none).inner(7, &header), "two types"),
         (lengths.clone().inner(7, &header).inner(7, &none), "repeated"),
         (lengths.clone().inner(7, &twice), "repeated"),
-        (lengths.clone().inner(5, &none), "another type of page"),
+        (lengths.clone().inner(5, &none), "a different page type"),
         (lengths.field(7, LIST, &header.bytes()), "wrong type"),
     ] {
         let pages = header.bytes();

@@ -89,7 +89,7 @@ impl BundleIndex {
                 .found(format!("offset {}, size {}", proto.offset, proto.size)));
         };
         let file = self.shards.file(proto.shard_id).ok_or_else(|| {
-            Error::malformed("the entry has no bytes although its tensor is not empty")
+            Error::malformed("the entry has no bytes, although its tensor is not empty")
                 .file(format!("{}{INDEX_SUFFIX}", self.prefix))
         })?;
         check_range(source.name(file), source.len(file), offset, len)?;

@@ -100,7 +100,7 @@ impl KeyMap {
         let strings =
             metadata.get(STRINGS).map(|text| serde_json::from_str::<BTreeMap<String, String>>(text));
         let strings = strings.transpose().unwrap_or_else(|error| {
-            lose(STRINGS, format!("invalid JSON object of texts: {error}"));
+            lose(STRINGS, format!("invalid JSON object of strings: {error}"));
             None
         });
         for (key, text) in strings.into_iter().flatten() {
