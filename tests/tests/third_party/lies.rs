@@ -130,7 +130,7 @@ fn what_a_reader_says_is_looked_at() {
         ("past-the-end", "in.lies", 3, &["ends too early"]),
         ("storage-kind", "in.lies", 3, &["4711"]),
         ("storage-size", "in.lies", 5, &["FerryStorage is too short", "found 0"]),
-        ("file", "in.lies", 5, &["not opened", "4711"]),
+        ("file", "in.lies", 5, &["not been opened", "4711"]),
         ("dtype-bytes", "in.lies", 5, &["U8"]),
         ("dtype-name", "in.lies", 5, &["UTF-8"]),
         ("dtype-unknown", "in.lies", 5, &["4711"]),
