@@ -1,9 +1,10 @@
-//! Defines blocks. A block is a hyper-rectangle of a tensor and its location in a storage.
+//! Defines blocks. A block is a hyper-rectangle of a tensor, together with its location in a
+//! storage.
 
 use crate::{Region, StorageId};
 use std::ops::Range;
 
-/// A hyper-rectangle of a tensor and its location in a storage.
+/// A hyper-rectangle of a tensor, together with its location in a storage.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Part of the tensor covered by the block.
@@ -39,7 +40,7 @@ impl Block {
         if self.region.shape.contains(&0) {
             return self.offset..self.offset;
         }
-        // A catalog contains no block whose extent overflows.
+        // The extents of a catalog's blocks never overflow.
         let (before, after) = reach(self, width).unwrap_or((0, 0));
         self.offset - before..self.offset + after
     }

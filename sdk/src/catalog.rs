@@ -3,7 +3,7 @@
 //!
 //! All extents in a catalog are in bounds: see [`CatalogBuilder`](crate::CatalogBuilder).
 //!
-//! Ties are detected, not declared: tensors with the same dtype, shape and blocks are tied
+//! Ties are detected rather than declared: tensors with the same dtype, shape and blocks are tied
 //! ([`Catalog::ties`](crate::Catalog::ties)).
 
 use crate::{
@@ -242,7 +242,7 @@ mod tests {
     use crate::{Block, CatalogBuilder, CatalogSink, FileId, MemorySource, Region};
 
     /// Returns a catalog with two tensors, `a` and `b`. Each tensor has six F32 elements, and both
-    /// are in one storage of a file. The tree refers to `b`.
+    /// tensors are in one storage of a file. The tree refers to `b`.
     fn catalog() -> Catalog {
         let source = MemorySource::file("x", vec![0_u8; 48]);
         let limits = Limits::default();

@@ -25,8 +25,8 @@ impl Catalog {
     /// Returns this catalog with different tensors in the same storages. The tensors must pass the
     /// same checks as a reader's tensors. Extents must be in bounds, names must be unique, and
     /// blocks must cover their tensors exactly once. Lengths are computed, and [`Tensor::bytes`] is
-    /// ignored. The tree is kept unless a new tree is passed. Since a tree refers to tensors by id,
-    /// pass a new tree if ids change.
+    /// ignored. The tree is kept unless a new tree is passed. A tree refers to tensors by id, so
+    /// pass a new tree if the ids change.
     ///
     /// # Errors
     /// Returns a malformed-data error if a tensor does not pass the checks. Returns a plugin error

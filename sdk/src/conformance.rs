@@ -1,9 +1,9 @@
 //! The conformance suite contains the tests that every format must pass. The tests define the
-//! meaning of [`Format`], [`TensorReader`](crate::TensorReader) and
+//! semantics of [`Format`], [`TensorReader`](crate::TensorReader) and
 //! [`TensorWriter`](crate::TensorWriter) beyond their types.
 //!
 //! The author of a plugin calls [`check`] from a test, with a few small files of the format.
-//! [`check`] panics at the first broken rule, with a message that contains the rule and the input.
+//! [`check`] panics at the first broken rule, with a message that includes the rule and the input.
 //! [`examine`] continues after a violation, and reports the result of each rule. `ferry plugin
 //! test` runs [`examine`] on a built library, in any language. The suite checks:
 //!

@@ -32,10 +32,10 @@ impl Purpose {
     /// schema.
     pub const LINES: Self = Self(32);
     /// Read every split once, to its end. A record reader may then guess the schema and the starts
-    /// of splits. The streams of the reader must either confirm the guess or fail with
+    /// of splits. The reader's streams must either confirm the guess or fail with
     /// [`Error::wrong_guess`](crate::Error::wrong_guess). If a stream fails in this way, the host
-    /// discards all rows and opens the input again for a different purpose. Any other error of a
-    /// stream is final.
+    /// discards all rows and opens the input again for a different purpose. Any other stream error
+    /// is final.
     pub const ONCE: Self = Self(64);
 
     /// Returns whether this set contains all of `other`.
@@ -60,7 +60,7 @@ pub enum Level {
     Warning,
     /// Information that may be useful to the user.
     Note,
-    /// Information for the author of the plugin, which users do not see.
+    /// Information for the plugin author, which is not shown to users.
     Detail,
 }
 

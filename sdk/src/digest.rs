@@ -1,5 +1,5 @@
-//! Digests that formats store or request. A digest is the checksum of a byte range. The checksums
-//! of pieces of the range can be computed in parallel.
+//! Digests that formats store or request. A digest is the checksum of a byte range. The range can
+//! be divided into pieces whose checksums are computed in parallel.
 
 use crate::{Error, Result};
 use crc_fast::CrcAlgorithm;

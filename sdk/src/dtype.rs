@@ -16,7 +16,7 @@ pub struct Dtype(pub(crate) u32);
 const FIRST_EXTENSION: u32 = 0x8000_0000;
 
 impl Dtype {
-    /// Returns the id of the dtype, as used in the ABI.
+    /// Returns the dtype's id in the ABI.
     #[must_use]
     pub fn id(self) -> u32 {
         self.0

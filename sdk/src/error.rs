@@ -228,7 +228,7 @@ impl Error {
 
     /// Sets the hint about what to do next. A hint is an imperative that names the command or
     /// option, such as "pass -i shard=alone to convert only this file". Programs show the hint on a
-    /// separate line. A hint that is already set is kept.
+    /// separate line. If a hint is already set, the new one is ignored.
     #[must_use]
     pub fn hint(mut self, text: impl Into<String>) -> Self {
         self.0.hint.get_or_insert_with(|| text.into());
@@ -320,7 +320,7 @@ fn display_name(name: &str) -> Cow<'_, str> {
     if quoted.get(1..quoted.len() - 1) == Some(name) { Cow::Borrowed(name) } else { Cow::Owned(quoted) }
 }
 
-/// Shortens a string for display, because values from files may be megabytes long.
+/// Shortens a string for display, because a value from a file may be megabytes long.
 fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len())),

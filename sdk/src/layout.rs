@@ -460,7 +460,7 @@ impl Layout {
 /// known.
 struct Shifts(HashMap<OutputId, Shift>);
 
-/// The segments of one file that had unknown lengths.
+/// The segments in one file whose lengths were unknown.
 #[derive(Default)]
 struct Shift {
     /// Start offsets in order, computed as if each segment had one byte.

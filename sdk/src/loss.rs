@@ -1,5 +1,4 @@
-//! A loss is content of the input that the output does not contain. All losses are reported to the
-//! user.
+//! A loss is input content that the output does not contain. All losses are reported to the user.
 
 use crate::Result;
 use std::fmt;
@@ -28,7 +27,7 @@ pub enum LossKind {
     Sparse,
     /// A record, or part of a record.
     Record,
-    /// An attribute of a tensor or its shape.
+    /// A tensor's attribute or shape.
     Attribute,
     /// An entry of the input that was not read. Only the host reports losses of this kind.
     Input,

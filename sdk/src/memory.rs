@@ -1,6 +1,6 @@
 //! An in-memory host for unit tests of plugins. The in-memory host reads an input, and builds the
-//! files that a writer plans, one element at a time. Tests compare the copy code of the real host
-//! with this implementation.
+//! files that a writer plans, one element at a time. Tests compare the real host's copy code with
+//! this implementation.
 
 mod formats;
 #[cfg(feature = "arrow-60")]
@@ -33,8 +33,7 @@ pub struct MemoryView<'a> {
 }
 
 impl<'a> MemoryView<'a> {
-    /// Reads `source` with the reader of a format. The options in `given` override the default
-    /// options.
+    /// Reads `source` with a format's reader. The options in `given` override the default options.
     ///
     /// # Errors
     /// Returns an error if the reader fails, or if a check of the catalog fails.
@@ -279,7 +278,7 @@ pub struct MemoryOutput {
     pub layout: Layout,
 }
 
-/// Writes a view with the writer of a format. The options in `given` override the default options.
+/// Writes a view with a format's writer. The options in `given` override the default options.
 ///
 /// # Errors
 /// Returns an error if the writer fails, or if a check of the layout fails.

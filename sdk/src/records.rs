@@ -1,7 +1,7 @@
 //! Records are rows. A reader opens an input and returns its schema and its *splits*. Each split is
 //! a stream of Arrow batches. A writer plans files and encodes batches as pieces. The plugin does
-//! not write any files. The host pulls batches, transforms them, and writes the pieces to their
-//! files, on many threads.
+//! not write any files. On many threads, the host pulls batches, transforms them, and writes the
+//! pieces to their files.
 //!
 //! In the `cargo test` of a plugin, [`conformance::check`](crate::conformance::check) checks that a
 //! record format follows these rules:

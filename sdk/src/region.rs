@@ -29,12 +29,12 @@ impl Region {
     }
 
     /// Returns the run of elements that the region covers in the row-major order of a tensor of
-    /// `shape`. The run is given as its first element and its length. Returns `None` if the
-    /// elements are not contiguous.
+    /// `shape`. The result is the first element of the run, and the length of the run. Returns
+    /// `None` if the elements are not contiguous.
     #[must_use]
     pub fn row_major_run(&self, shape: &[u64]) -> Option<(u64, u64)> {
-        // In a contiguous region, single indices are followed by one range, and then by whole
-        // dimensions.
+        // In a contiguous region, dimensions with a single index are followed by one range, and
+        // then by whole dimensions.
         let outer = self.shape.iter().position(|&len| len != 1).unwrap_or(shape.len());
         if (outer + 1..shape.len()).any(|dim| self.shape[dim] != shape[dim]) {
             return None;

@@ -1,5 +1,5 @@
-//! Shared bytes may have any type of owner, not only a `Vec`. Examples are an array of another
-//! language and a buffer of a device driver.
+//! Shared bytes may have an owner of any type, not only a `Vec`. Examples are an array from another
+//! language and a device driver's buffer.
 
 use std::fmt;
 use std::ops::Deref;

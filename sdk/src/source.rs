@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// A range of bytes in an opened file.
+/// A range of bytes in an open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileRange {
     /// The file.
@@ -82,7 +82,7 @@ pub trait Source: Send + Sync {
     /// Returns the name that was used to open a file.
     fn name(&self, file: FileId) -> &str;
 
-    /// Returns the length of the file in bytes, as of its first opening.
+    /// Returns the length that the file had when it was first opened, in bytes.
     fn len(&self, file: FileId) -> u64;
 
     /// Fills the whole `buffer` with bytes of a file, starting at `offset`.

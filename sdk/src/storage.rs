@@ -210,8 +210,8 @@ impl Storage {
     /// continues in the next file, and a vector that is split at arbitrary positions. The bytes are
     /// not converted, so all ranges must have the byte order that is [set here](Self::byte_order).
     /// None of the ranges may be in a joined storage. Encoded storages of at most 4 MiB are decoded
-    /// when they are read and released soon after. As a result, a long tensor in many pieces does
-    /// not remain in memory.
+    /// when they are read and released soon after. As a result, a long tensor that consists of many
+    /// pieces does not remain in memory.
     #[must_use]
     pub fn joined(ranges: impl Into<Vec<StorageRange>>) -> Self {
         let ranges = JoinedRanges::new(ranges.into());

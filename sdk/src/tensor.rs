@@ -87,7 +87,7 @@ impl Tensor {
     }
 
     /// Iterates over the storages that the tensor's blocks refer to, without repetitions. The
-    /// storage of a grid's fill is included.
+    /// storage of a grid's fill element is included.
     pub fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
         let (whole, blocks, grid) = match &self.data {
             Data::Empty => (None, None, None),

@@ -150,13 +150,13 @@ impl Node {
         (self.kind == NodeKind::TEXT).then(|| std::str::from_utf8(&self.bytes).ok())?
     }
 
-    /// Returns the integer, or `None` if the node is not an integer of at most 64 bits.
+    /// Returns the integer, or `None` if the node is not an integer or is longer than 64 bits.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         self.as_wide_int().and_then(|value| i64::try_from(value).ok())
     }
 
-    /// Returns the integer, or `None` if the node is not an integer of at most 128 bits.
+    /// Returns the integer, or `None` if the node is not an integer or is longer than 128 bits.
     #[must_use]
     pub fn as_wide_int(&self) -> Option<i128> {
         if self.kind != NodeKind::INT || self.bytes.is_empty() || self.bytes.len() > 16 {

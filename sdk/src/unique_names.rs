@@ -6,14 +6,15 @@ use std::collections::HashMap;
 
 /// The names that a reader has assigned to tensors.
 ///
-/// For each name, the map contains the number at which the search for the next free variant starts.
-/// Many tensors may request the same name.
+/// For each name, the number at which the search for the next free variant starts. Many tensors may
+/// request the same name.
 #[derive(Debug, Default)]
 pub struct UniqueNames(HashMap<String, u64>);
 
 impl UniqueNames {
-    /// Returns the wanted name if no tensor has it. Otherwise, returns the first free name among
-    /// `wanted#2`, `wanted#3`, .... The same calls in the same order return the same names.
+    /// Returns the wanted name if no tensor has it. Otherwise, returns the first free name in the
+    /// sequence `wanted#2`, `wanted#3`, and so on. The same calls in the same order return the same
+    /// names.
     pub fn take(&mut self, wanted: &str) -> String {
         let Some(&taken) = self.0.get(wanted) else {
             self.0.insert(wanted.to_owned(), 1);

@@ -164,9 +164,9 @@ impl Value {
     }
 
     /// Returns the value as compact JSON, for people and for formats that store only text. Types
-    /// are not kept. A mapping becomes an object if its keys are strings, and a list of pairs
-    /// otherwise. Tuples and sets become lists. Infinities and NaN become strings with their names,
-    /// and bytes become hexadecimal strings.
+    /// are not kept. A mapping becomes an object if all of its keys are strings, and a list of
+    /// pairs otherwise. Tuples and sets become lists. Infinities and NaN become strings with their
+    /// names, and bytes become hexadecimal strings.
     #[must_use]
     pub fn json(&self) -> String {
         let mut json = String::new();
@@ -511,7 +511,7 @@ mod tests {
         let value = Value::map([(Value::text("x"), inner.clone()), (Value::text("y"), inner)]).unwrap();
         let limits = Limits::default();
         let mut nodes = ValueNodes::default();
-        // The list is sent once and used by two parents.
+        // The list is sent only once, but used by two parents.
         let [x, y, a, seven] = [Node::text("x"), Node::text("y"), Node::text("a"), Node::int(7)]
             .map(|node| NodeId(nodes.push(node, &limits).unwrap()));
         let list = NodeId(nodes.push(Node::container(NodeKind::LIST, "", [a, seven]), &limits).unwrap());

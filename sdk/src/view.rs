@@ -140,9 +140,9 @@ pub trait CatalogView: Send + Sync {
     /// if a step changed the keys of the tree.
     fn origin(&self) -> String;
 
-    /// Fills `buffer` with bytes of a tensor in row-major, little-endian form, starting at
-    /// `offset`. Use this function for small tensors while planning. A plan that streams a file
-    /// reads all of its tensors with this function.
+    /// Fills `buffer` with a tensor's bytes in row-major, little-endian form, starting at `offset`.
+    /// Use this function for small tensors while planning. A plan that streams a file reads all of
+    /// its tensors with this function.
     ///
     /// # Errors
     /// Returns a plugin error if the range extends past the end of the tensor, or an error if the

@@ -173,7 +173,7 @@ fn run(fault: Fault) -> ConformanceReport {
 #[test]
 fn a_sound_format_passes() {
     let report = run(Fault::None);
-    // The file of 4 bytes is truncated at each byte, and each byte is changed in two ways.
+    // The 4-byte file is truncated at each byte, and each byte is changed in two ways.
     assert_eq!(report.damaged, 12);
     assert!(report.written > 4, "{report:?}");
     assert!(report.refused.iter().all(|refusal| refusal.ends_with("no row of U8")), "{report:?}");

@@ -434,7 +434,7 @@ fn run(fault: Fault) -> ConformanceReport {
 #[test]
 fn a_sound_format_passes() {
     let report = run(Fault::None);
-    // The file of 95 bytes is truncated at each byte, and each byte is changed in two ways.
+    // The 95-byte file is truncated at each byte, and each byte is changed in two ways.
     assert_eq!((report.damaged, report.rows), (3 * 95, 5));
     assert!(report.written > 20, "{report:?}");
     let fair = |refusal: &String| {

@@ -1,6 +1,6 @@
 //! Tests that revision 1.0 of the boundary does not change. Lines may be appended to its committed
-//! dump, but existing lines must not change. The dump also includes additions to the boundary.
-//! `FERRY_FREEZE=1 cargo test -p tensorferry-sdk --test frozen` appends them.
+//! dump, but existing lines must not change. The dump also includes additions to the boundary,
+//! which `FERRY_FREEZE=1 cargo test -p tensorferry-sdk --test frozen` appends.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;

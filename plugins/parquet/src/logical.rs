@@ -108,7 +108,8 @@ pub(crate) fn without_intervals(schema: &SchemaDescriptor) -> Result<SchemaDescr
 }
 
 /// Adds the logical types from the fields' metadata to `schema`, which the `parquet` crate derived
-/// from `fields`. A type is added only if the stored values have its physical type.
+/// from `fields`. A logical type is added only if the stored values have the physical type that it
+/// requires.
 pub(crate) fn with_logical_types(
     schema: &SchemaDescriptor,
     fields: &Fields,

@@ -95,7 +95,7 @@ pub(crate) struct WriteOptions {
     pub(crate) compression: Compression,
     /// Maximum number of rows in a row group.
     pub(crate) row_group_rows: usize,
-    /// Approximate size of a row group in memory, as Arrow arrays, in bytes.
+    /// Approximate size of a row group as Arrow arrays in memory, in bytes.
     pub(crate) row_group_size: u64,
     pub(crate) dictionary: DictionaryUse,
     /// Whether to write statistics for each column chunk.

@@ -123,7 +123,7 @@ struct ParquetSet {
     own: SchemaRef,
     /// Columns whose values are taken from folder names.
     partitions: Partitions,
-    /// File number and row group of each split. The split of a file without row groups has `None`.
+    /// File index and row group of each split. The split of a file without row groups has `None`.
     groups: Vec<(usize, Option<RowGroup>)>,
     splits: Vec<Split>,
     limits: Limits,

@@ -1,8 +1,8 @@
-//! Converts between dtypes and TensorFlow's numbers for them in `DataType`.
+//! Converts between dtypes and the numbers that represent them in TensorFlow's `DataType`.
 //!
 //! TensorFlow stores an element of a sub-byte type in a whole byte. ferry represents these types as
-//! the `*_UNPACKED` dtypes. References (numbers 101 and above) have the dtype that they refer to.
-//! Resources and variants are not numeric and have no dtype.
+//! the `*_UNPACKED` dtypes. A reference type (number 101 or above) is treated as the dtype that it
+//! refers to. Resources and variants are not numeric and have no dtype.
 
 use tensorferry_proto::DataType;
 use tensorferry_sdk::Dtype;

@@ -21,7 +21,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<SideRecord> {
     SideRecord::parse(text, "the side entry").map_err(|error| error.tensor(SIDE_ENTRY_KEY))
 }
 
-/// Returns the metadata of a catalog, without the metadata about TensorFlow checkpoints.
+/// Returns a catalog's metadata, except entries about TensorFlow checkpoints.
 pub(crate) fn other_metadata(catalog: &dyn CatalogView) -> impl Iterator<Item = (String, String)> {
     let is_said = |key: &str, value: &str| key.starts_with(OWN_PREFIX) || (key, value) == ("format", "tf");
     catalog.metadata_texts().into_iter().filter(move |(key, value)| !is_said(key, value))

@@ -1,4 +1,4 @@
-//! A column contains one feature of every record as an Arrow array.
+//! A column is an Arrow array that contains one feature of every record.
 //!
 //! | Feature | Column |
 //! |---|---|

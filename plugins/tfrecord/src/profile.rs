@@ -49,11 +49,11 @@ struct FeatureProfile {
 struct FeatureSummary {
     /// For each kind, the first record in which the feature has that kind.
     kinds: [Option<RecordPosition>; 3],
-    /// The minimum and maximum number of values. For a feature list, these are the numbers of
-    /// values per step.
+    /// The minimum and maximum number of values. For a feature list, these values are counted per
+    /// step.
     min: u64,
     max: u64,
-    /// Number of records in which the feature has no kind. For a feature list, number of steps
+    /// Number of records in which the feature has no kind. For a feature list, the number of steps
     /// without a kind.
     unset: u64,
     /// Number of records in which the feature list has no steps.
@@ -265,7 +265,7 @@ impl FeatureProfile {
         self.seen_in = record;
     }
 
-    /// Changes the summary. After the first records, such changes are rare.
+    /// Changes the summary. Such changes are rare after the first few records.
     #[cold]
     fn change(&mut self, record: u64, change: impl FnOnce(&mut FeatureSummary)) {
         if self.changed_in != record {

@@ -173,8 +173,8 @@ impl Scan<'_> {
             loop {
                 let end = start + UNIT;
                 if end >= input.len {
-                    // The last unit has no end, so it includes a truncated record at the end of the
-                    // file.
+                    // The last unit is unbounded, so it includes a truncated record at the end of
+                    // the file.
                     units.push(Unit { file, start, end: u64::MAX });
                     break;
                 }
@@ -270,7 +270,7 @@ impl Scan<'_> {
     }
 }
 
-/// The end of the confirmed part of the input.
+/// The end of the part of the input that has been confirmed.
 struct Position {
     file: usize,
     offset: u64,

@@ -18,7 +18,7 @@ impl BufferMonitor {
         Self { source, too_long: AtomicBool::new(false) }
     }
 
-    /// Returns whether any read used a buffer that is longer than its file.
+    /// Returns whether any read used a buffer longer than the file.
     pub(super) fn has_oversized_buffer(&self) -> bool {
         self.too_long.load(Ordering::Relaxed)
     }
@@ -62,8 +62,8 @@ impl Source for BufferMonitor {
     }
 
     fn read_ranges(&self, ranges: &[FileRange], buffer: &mut [u8]) -> Result<()> {
-        // Ranges may overlap, so the whole buffer may be longer than all files. However, no range
-        // may be longer than its file.
+        // Ranges may overlap, so the buffer may be longer than all files together, but no range may
+        // be longer than its file.
         let is_long = |range: &FileRange| range.len > self.source.len(range.file).max(SMALL);
         if ranges.iter().any(is_long) {
             self.too_long.store(true, Ordering::Relaxed);

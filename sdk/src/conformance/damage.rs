@@ -55,8 +55,8 @@ fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
     other
 }
 
-/// Probes an input, then reads its catalog and all of its tensors. Returns the names of the tensors
-/// and of the tensors that were reported as lost.
+/// Probes an input, then reads its catalog and all of its tensors. Returns the names of all
+/// tensors, including those that were reported as lost.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
     rules.set_input(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MAX_BYTES, ..Limits::default() };

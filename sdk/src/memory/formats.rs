@@ -1,8 +1,8 @@
 //! A minimal format, for examples and documentation.
 //!
-//! The format `tensors-in-memory` has the suffix `.mem`. The first eight bytes of a file are the
-//! length of the header, little-endian. The header contains one line per tensor, such as `F32 2,3
-//! NAME`. The bytes of the tensors follow in the same order.
+//! The format `tensors-in-memory` has the suffix `.mem`. The first eight bytes of a file contain
+//! the length of the header, little-endian. The header contains one line per tensor, such as `F32
+//! 2,3 NAME`. The bytes of the tensors follow in the same order.
 
 use crate::{
     Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Error, Format, LayoutSink,

@@ -112,7 +112,7 @@ fn send_entries(entries: &[(String, Value)], sink: &Handle<ValueSinkTable>) -> R
 
 pub(super) struct RemoteCatalogView<'a> {
     object: &'a Handle<CatalogViewTable>,
-    /// All tensors, if they were fetched in advance. If the list is empty, tensors are fetched on
+    /// All tensors if they were fetched in advance. If the list is empty, tensors are fetched on
     /// request.
     tensors: Vec<(TensorView<'a>, TensorId)>,
     tensor_count: u32,

@@ -1,4 +1,4 @@
-//! Lists cross the boundary as calls of sinks. The sinks in this module collect the elements.
+//! Lists cross the boundary as calls to sinks. The sinks in this module collect the elements.
 
 use tensorferry_abi::{ByteSinkCalls, Failure, NameSinkCalls, NumberSinkCalls};
 

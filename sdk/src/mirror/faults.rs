@@ -10,7 +10,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tensorferry_abi::{Failure, Handle, Owned, Table};
 
-/// The name of a plugin, and errors that no call could return, such as errors of destructors.
+/// The name of a plugin, and errors that no call could return, such as errors in destructors.
 #[derive(Debug)]
 pub struct PluginFaults {
     plugin: String,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// example, a column with one bit per row allows 8 KiB of strings per row.
 const MAX_EXPANSION_RATIO: u64 = 1 << 16;
 /// Number of bytes that each index, view or run may repeat without being counted. Repeated short
-/// values, such as categories, are ordinary compression.
+/// values, such as categories, count as ordinary compression.
 const UNCOUNTED_BYTES: u64 = 256;
 
 /// The number of bytes that rows expand to.

@@ -19,7 +19,8 @@ use tensorferry_sdk::{Error, Result};
 const MAX_EXPANSION: usize = 8;
 /// Number of additional bytes that a walk may visit. This number matters only for short buffers.
 const EXTRA_BYTES: usize = 64 << 10;
-/// First bytes of a message since Arrow 0.15. The length of the message follows them.
+/// First bytes of a message as written by Arrow 0.15 and later. The length of the message follows
+/// them.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Checks all `ARROW:schema` entries and returns the schema in the last one, which the `parquet`

@@ -33,7 +33,7 @@ const I32: Shape = Shape::Integer(32);
 const I64: Shape = Shape::Integer(64);
 const EMPTY: Shape = Shape::Struct(&[]);
 const SORTING_COLUMN: Shape = Shape::Struct(&[(1, I32), (2, Shape::Bool), (3, Shape::Bool)]);
-/// A time unit, or the order of a column. It is a union of up to three empty structs.
+/// A time unit or a column order, which is a union of up to three empty structs.
 const CHOICE: Shape = Shape::Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]);
 const TIME: Shape = Shape::Struct(&[(1, Shape::Bool), (2, CHOICE)]);
 
@@ -262,7 +262,7 @@ impl Tree {
 pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     let (at, mut empty) = (Cell::new(0), Vec::new());
     thrift::walk(&mut PositionedBytes { bytes: footer, at: &at }, FILE_META_DATA, &mut |path, seen| {
-        // If the count has its own byte, the last two bytes are the list's type and the count.
+        // If the count is in a separate byte, the last two bytes are the list's type and the count.
         // Otherwise, they are the field header and a byte that contains the type and the count.
         let is_empty = matches!((path, seen), ([4 | 5], Event::Len(0)));
         let last = at.get().checked_sub(2).and_then(|at| footer.get(at..at + 2));
@@ -278,7 +278,7 @@ pub(super) fn with_typed_empty_lists(footer: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(footer)
 }
 
-/// Bytes, and the number of bytes that have been read from them.
+/// A byte slice, and the number of bytes that have been read from it.
 struct PositionedBytes<'a> {
     bytes: &'a [u8],
     at: &'a Cell<usize>,

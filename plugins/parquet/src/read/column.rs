@@ -241,7 +241,7 @@ impl ChunkBytes {
     fn set_compressed(&mut self, at: u64) -> Result<()> {
         let mut bytes = self.buffer.to_vec();
         // The flag is a field header, which consists of four bits of ID and four bits of type. Type
-        // 1 is true, and type 2 is false.
+        // 1 means true, and type 2 means false.
         let field = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)).filter(|field| **field == 0x12);
         let field = field.ok_or_else(|| {
             Error::unsupported(

@@ -27,10 +27,9 @@ impl Int96Units {
         let step = NANOSECONDS_PER_SECOND / a_second;
         for (days, nanoseconds) in times(values) {
             let count = (days - EPOCH_DAY) * SECONDS_PER_DAY * a_second + nanoseconds / step;
-            // Spark counts microseconds since Julian day 0. This count overflows from about the
-            // year 287,000 on. Such values have a negative day and a negative time of day. The
-            // `parquet` crate's arithmetic overflows in the same way and therefore produces the
-            // correct time.
+            // Spark counts microseconds since Julian day 0. This count overflows in about the year
+            // 287,000. Such values have a negative day and a negative time of day. The `parquet`
+            // crate's arithmetic overflows in the same way and therefore produces the correct time.
             let is_of_spark = unit == TimeUnit::Microsecond && days < 0 && nanoseconds < 0;
             if i64::try_from(count).is_err() && !is_of_spark {
                 let years = (days - EPOCH_DAY) * 400 / 146_097 + 1970;

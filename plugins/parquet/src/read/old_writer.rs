@@ -7,8 +7,8 @@ const MAX_DICTIONARY_HEADER: u64 = 100;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OldWriter {
     Other,
-    /// parquet-cpp before 2.0, which is part of Arrow before 3.0. Its version 2 pages are
-    /// compressed, but their headers mark them as not compressed.
+    /// parquet-cpp before 2.0, as included in Arrow before 3.0. Its version 2 pages are compressed,
+    /// but their headers mark them as not compressed.
     Cpp,
     /// parquet-mr before 1.2.9. It stores the length of a chunk without the header of the
     /// dictionary page.

@@ -172,8 +172,7 @@ impl Partitions {
         Ok((Self { own: own.fields().len(), fields, values }, schema))
     }
 
-    /// Divides a scan into the scan of the files and the indices of the requested partition
-    /// columns.
+    /// Splits a scan into a scan of the files and the indices of the requested partition columns.
     pub(super) fn divide(&self, scan: &ScanRequest) -> (ScanRequest, Vec<usize>) {
         let all = || (0..self.own + self.fields.len()).map(|column| vec![column]).collect();
         let columns: Vec<FieldPath> = scan.columns.clone().unwrap_or_else(all);

@@ -109,7 +109,7 @@ fn of_file(
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata(entries, hint.as_ref()))))
 }
 
-/// Merges the metadata of the file and of its Arrow schema. The result does not include the entry
+/// Merges the file's metadata with that of its Arrow schema. The result does not include the entry
 /// that contains the Arrow schema.
 fn metadata(entries: Option<&Vec<KeyValue>>, hint: Option<&Schema>) -> Metadata {
     let entries = entries.into_iter().flatten().filter(|entry| entry.key != ARROW_SCHEMA_META_KEY);
@@ -161,7 +161,7 @@ fn leaf_type(
 ) -> DataType {
     match (wanted, plain) {
         _ if logical::is_interval(leaf.self_type()) => plain.clone(),
-        // The `parquet` crate would panic when casting nulls to the value type of a dictionary.
+        // The `parquet` crate would panic when it casts nulls to the value type of a dictionary.
         (_, DataType::Null) => plain.clone(),
         (DataType::Dictionary(..), _) if unit.is_some() => leaf_type(plain, plain, leaf, unit),
         (DataType::Dictionary(keys, values), _) => {

@@ -224,8 +224,8 @@ impl Stream {
             text::check(column).map_err(|error| error.column(field.name()))?;
         }
         let expanded = columns.iter().map(|column| ExpandedBytes::of(column));
-        // Dictionaries and runs in Parquet are forms of compression. Decoded values do not share
-        // memory.
+        // Dictionaries and runs are only forms of compression in Parquet, so decoded values do not
+        // share memory.
         self.decoded.bytes += expanded.map(|expanded| expanded.bytes).sum::<u64>();
         (self.count_bytes)(self.decoded)?;
         let rows = columns.first().map_or(self.batch_rows, |column| column.len());
@@ -241,9 +241,9 @@ impl Stream {
         Ok(Some(batch))
     }
 
-    /// Finds the first unreadable column, because the `parquet` crate does not report it. Each step
-    /// of this bisection reads half of the remaining columns, so the search takes about as long as
-    /// reading all columns once.
+    /// Finds the first unreadable column, because the `parquet` crate does not report which column
+    /// it is. Each step of this bisection reads half of the remaining columns, so the search takes
+    /// about as long as reading all columns once.
     fn find_bad_column(&self) -> Option<String> {
         let (mut from, mut to) = (0, self.columns.len());
         while to - from > 1 {

@@ -1,7 +1,7 @@
 //! Writes the chunks of dense columns, in which no value is null and no list is empty. The
 //! `parquet` crate writes all other columns. For a dense column, the library would examine every
-//! value, which is unnecessary. The levels are runs and bits, and numbers have the same layout in
-//! memory and in a page. A lookup table builds the dictionary for integers of a narrow range.
+//! value unnecessarily. The levels are runs and bits, and numbers have the same layout in memory
+//! and in a page. A lookup table builds the dictionary for integers of a narrow range.
 //!
 //! The performance gain justifies the code. The benchmark converts 512 MiB of Examples (an ID, a
 //! name, a picture of 500 random bytes, 64 floats, 64 tokens). With this code, the conversion took
@@ -39,8 +39,8 @@ use std::ops::Range;
 use tensorferry_sdk::arrow_array::ArrayRef;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
-/// Approximate size of the values in a page, in bits. It corresponds to 1 MiB, which is the page
-/// size that most writers use.
+/// Approximate size of the values in a page, in bits. It equals 1 MiB, the page size that most
+/// writers use.
 const PAGE_BITS: u64 = 8 << 20;
 /// Maximum compressed size of the sampled bytes of a chunk's first page, in percent. If the samples
 /// shrink less, the chunk is not compressed, because readers would spend more time on decompression

@@ -33,7 +33,7 @@ pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Resul
         .set_compression(options.compression)
         .set_statistics_enabled(statistics)
         .set_statistics_truncate_length(Some(STATISTICS_BYTES))
-        // Page indexes are disabled, because they contain file offsets that are not known yet.
+        // Page indexes are disabled because they would contain file offsets that are not known yet.
         .set_offset_index_disabled(true)
         // One piece is one row group. The host has already limited its rows.
         .set_max_row_group_row_count(None)

@@ -120,7 +120,7 @@ fn page(kind: i64, body: &[u8], own: u64, header: &Thrift) -> Vec<u8> {
     [header.bytes(), body.to_vec()].concat()
 }
 
-/// Builds a data page of nulls in an optional column.
+/// Builds a data page that contains only nulls of an optional column.
 fn nulls(values: i64) -> Vec<u8> {
     without_values(values, &[1])
 }
@@ -263,8 +263,8 @@ fn few_bytes_stand_for_so_many_nulls() {
         parquet(&pages.repeat(groups.len()), &schema, &groups)
     };
     let opened = |bytes: Vec<u8>| open(MemorySource::file("in.parquet", bytes), Limits::default());
-    // The reader rejects 20 * 2^30 values in 2 KB. It accepts 2000 row groups that contain as many
-    // nulls as those of pyarrow.
+    // The reader rejects a 2 KB file that claims 20 * 2^30 values. It accepts 2000 row groups, each
+    // with as many nulls as a row group from pyarrow.
     let error = opened(file(1 << 30, 20)).map(drop).unwrap_err();
     assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("expanded_bytes"), "{error}");
     assert_eq!(opened(file(1 << 20, 2000)).unwrap().splits().len(), 2000);

@@ -1,5 +1,6 @@
 //! Files with false claims. ferry reads each file, or rejects it with an error that names the
-//! location. No file causes a panic, or an allocation for data that the file does not contain.
+//! location. No file causes a panic, or makes ferry allocate memory for data that the file does not
+//! contain.
 
 use crate::common::{file, open, read, read_within, write};
 use std::sync::Arc;

@@ -35,8 +35,8 @@ fn floats(lists: &[Option<&[f32]>]) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// Returns three rows of every type that Parquet supports. The fields in lists and maps have the
-/// names that the specification requires.
+/// Returns three rows with a column of every type that Parquet supports. The fields in lists and
+/// maps have the names that the specification requires.
 fn every_type() -> RecordBatch {
     let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
     let mut map = MapBuilder::new(Some(names), StringBuilder::new(), Float32Builder::new());

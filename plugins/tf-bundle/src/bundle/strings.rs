@@ -13,8 +13,8 @@ pub(super) struct Strings {
     count: u64,
     /// The offset of the first string in the file.
     texts: u64,
-    /// The checksum of the bytes before the first string. It covers the lengths in fixed-width
-    /// form; see [`append_length`].
+    /// The checksum of the bytes before the first string. This checksum covers the lengths in
+    /// fixed-width form; see [`append_length`].
     crc: u32,
 }
 

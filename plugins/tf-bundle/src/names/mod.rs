@@ -1,4 +1,4 @@
-//! A name identifies a tensor for the user, and a key identifies it in the checkpoint.
+//! A name identifies a tensor for the user, and a key identifies the tensor in the checkpoint.
 //!
 //! In a TensorFlow 1 checkpoint, the keys are the names. In a TensorFlow 2 checkpoint, the keys are
 //! paths through the objects of a program, and an object graph maps the keys to variables. For

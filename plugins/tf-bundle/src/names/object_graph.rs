@@ -46,7 +46,7 @@ pub(crate) struct SavedValue<'a> {
     pub(crate) key: &'a str,
     /// The index of the object in the graph.
     pub(crate) node: usize,
-    /// The name of the value within the object.
+    /// The name of the value inside the object.
     pub(crate) attribute: &'a str,
     /// The full name of the variable, if it has one. Full names are not necessarily unique.
     pub(crate) full_name: Option<&'a str>,

@@ -11,8 +11,8 @@
 //!
 //! Names are not sufficient, because a program's trainer object may also have children named `iter`
 //! and `learning_rate`, and may contain the model. If the trainer were mistaken for an optimizer,
-//! the model would be dropped. The children must therefore be variables without children of their
-//! own.
+//! the model would be dropped. The detection therefore requires that these children are variables
+//! that have no children themselves.
 //!
 //! The detection is based on checkpoints written by Keras 2.21 (legacy and new optimizers), Keras
 //! 3, and TensorFlow 2.21.

@@ -42,7 +42,7 @@ fn has_entry(keys: &BTreeSet<&str>, attribute: &SerializedTensor) -> bool {
 /// Updates the field `has_checkpoint_values` of each object that has this field. The field records
 /// whether the object or one of its descendants has values. As in TensorFlow
 /// (`_add_checkpoint_values_check` in `tensorflow/python/checkpoint/util.py`), an optimizer with
-/// slot variables counts as having values.
+/// slot variables is treated as if it had values.
 fn mark_values(graph: &mut TrackableObjectGraph) {
     let mut parents: Vec<Vec<usize>> = vec![Vec::new(); graph.nodes.len()];
     for (parent, node) in graph.nodes.iter().enumerate() {

@@ -430,7 +430,7 @@ mod tests {
         let name = "layers/1/w/.ATTRIBUTES/VARIABLE_VALUE";
         let find = |own, like| followed(Some(&layers(own)), &layers(like), &[name], &KeyMap::default());
         assert_eq!(find(["w", "w"], ["w", "w"]).unwrap().0, [[name]]);
-        // The program now has an additional layer before this one.
+        // The program now contains an additional layer before this one.
         let first = "layers/0/w/.ATTRIBUTES/VARIABLE_VALUE";
         assert_eq!(find(["x/w", "y/w"], ["y/w", "z/w"]).unwrap().0, [[first]]);
     }

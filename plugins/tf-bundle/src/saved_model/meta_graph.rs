@@ -1,5 +1,6 @@
-//! A meta graph is a graph of a SavedModel with its signatures, assets and objects. The signatures,
-//! assets and objects are read into memory, but the graph's nodes and functions are only counted.
+//! A meta graph is one of a SavedModel's graphs, together with its signatures, assets and objects.
+//! The signatures, assets and objects are read into memory, but the graph's nodes and functions are
+//! only counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Finds the descriptions of the variables that the bundle of a SavedModel stores.
 //!
-//! The bundle has its own object graph, in which objects have different numbers. Objects of the two
-//! graphs are matched by following the same names from both roots, and each object is matched at
-//! most once. A slot variable is matched if its optimizer and its variable are matched.
+//! The bundle has a separate object graph, in which the objects are numbered differently. Objects
+//! of the two graphs are matched by following the same names from both roots, and each object is
+//! matched at most once. A slot variable is matched if its optimizer and its variable are matched.
 
 use super::meta_graph::MetaGraph;
 use crate::bundle_tensors::Labels;

@@ -32,7 +32,7 @@ impl<'a> Emitter<'a> {
         self.push(&value.to_le_bytes()[..width])
     }
 
-    /// Appends the last element `times` more times, or zeros if no element was written.
+    /// Appends `times` copies of the last element, or zeros if no element has been written.
     pub(crate) fn repeat(&mut self, times: u64) -> Result<()> {
         let element = std::mem::take(&mut self.last);
         self.fill(&element, times)

@@ -45,7 +45,7 @@ impl Schema {
     }
 
     /// Returns the number of an enumeration value. The arguments are the field that contains the
-    /// value and the name of the value.
+    /// value, and the value's name.
     pub(super) fn enum_value(&self, field: &FieldDescriptorProto, name: &[u8]) -> Option<i32> {
         let mut values = self.enums.get(field.type_name())?.value.iter();
         values.find(|value| value.name().as_bytes() == name).map(|value| value.number())

@@ -1,9 +1,9 @@
 //! Lays out the data files of a bundle.
 //!
-//! Numbers are stored in row-major order, little-endian, sorted by key. The host copies numbers and
-//! the bytes of other bundles, and computes checksums while copying. String tensors have a special
-//! encoding. Up to [`MAX_TEXT_BYTES`] of strings are encoded during planning. All other string
-//! tensors are stored in an additional data file, which is the last one.
+//! Numeric tensors are stored sorted by key, in row-major order and little-endian. The host copies
+//! numbers and the bytes of other bundles, and computes checksums while copying. String tensors
+//! have a special encoding. Up to [`MAX_TEXT_BYTES`] of strings are encoded during planning. All
+//! other string tensors are stored in an additional data file, which is the last one.
 
 use super::entry::{CopiedBytes, Entry, EntryData};
 use super::files::Prefix;
@@ -55,7 +55,7 @@ pub(super) enum DataPosition {
 pub(super) enum Crc {
     Known(u32),
     Pending(DigestId),
-    /// The checksum that the source contains, and the digest of the copied bytes to compare with
+    /// The checksum that the source contains, and the digest of the copied bytes, which must match
     /// it.
     Expected {
         crc: u32,
@@ -215,8 +215,8 @@ impl<'a> DataSegments<'a> {
         Ok(Some(number))
     }
 
-    /// Returns the segment of a string tensor. Strings are encoded in memory until the total of all
-    /// tensors reaches the limit.
+    /// Returns the segment of a string tensor. Strings are encoded in memory until the total size
+    /// for all tensors reaches the limit.
     fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<DataSegment> {
         let view = self.catalog.tensor(tensor);
         self.text_bytes = self.text_bytes.saturating_add(view.bytes);

@@ -39,7 +39,7 @@ struct KeyChoice {
 /// The source of the object graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GraphSource {
-    /// Another checkpoint of the program, or the metadata of the tensors.
+    /// Another checkpoint of the same program, or the tensors' metadata.
     Program,
     /// Tensor names that happen to be keys.
     Names,
@@ -51,7 +51,7 @@ enum GraphSource {
     Missing,
 }
 
-/// Returns the entries of the tensors and of the object graph.
+/// Returns the entries for the tensors and the object graph.
 pub(super) fn assign(
     tensors: &[WritableTensor],
     options: &WriteOptions,

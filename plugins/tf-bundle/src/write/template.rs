@@ -23,7 +23,7 @@ use tensorferry_sdk::{
 
 /// Maximum length in bytes of a string that is read into memory.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
-/// The key of the save counter, which `tf.train.Checkpoint` maintains itself.
+/// The key of the save counter, which `tf.train.Checkpoint` updates itself.
 const SAVE_COUNTER_KEY: &[u8] = b"save_counter/.ATTRIBUTES/VARIABLE_VALUE";
 
 /// The checkpoint whose keys and object graph a new checkpoint uses.
@@ -40,7 +40,7 @@ pub(crate) struct Template {
 pub(crate) struct UnmatchedEntries<'a> {
     /// Variables whose values the program cannot obtain from anywhere else.
     pub(crate) variables: Vec<&'a BundleEntry>,
-    /// The path of each optimizer, and the entries of its values.
+    /// The path of each optimizer, and the entries for its values.
     pub(crate) state: Vec<(String, Vec<&'a BundleEntry>)>,
     /// Save counters.
     pub(crate) counters: Vec<&'a BundleEntry>,

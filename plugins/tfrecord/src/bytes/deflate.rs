@@ -1,4 +1,4 @@
-//! Decodes deflated files. Such a file contains a zlib stream or consecutive gzip members.
+//! Decodes deflated files. A deflated file contains a zlib stream or consecutive gzip members.
 //!
 //! flate2's own readers are not suitable. They do not report a truncated zlib stream, and they drop
 //! the bytes that were decoded before a call failed.

@@ -39,7 +39,7 @@ pub(crate) enum FaultKind {
         /// The offset of the next record.
         next: u64,
     },
-    /// No further bytes of the file can be read or decompressed.
+    /// The rest of the file cannot be read or decompressed.
     Stream(Error),
 }
 

@@ -53,7 +53,7 @@ pub(super) struct PieceBuilder {
 }
 
 impl PieceBuilder {
-    /// Adds a part of a file that a scan has visited.
+    /// Adds the part of a file that a scan has visited.
     pub(super) fn add<T>(&mut self, walked: &ScannedPart<T>) {
         let rows = walked.records - walked.skipped;
         if let Some(last) = self.pieces.last_mut()

@@ -1,4 +1,5 @@
-//! State that is shared by the streams of an input. It outlives the calls that create the streams.
+//! State that is shared by the streams of an input. The state outlives the calls that create the
+//! streams.
 
 use super::Table;
 use super::pieces::Piece;
@@ -16,8 +17,8 @@ pub(super) struct SharedState {
     pub(super) policy: FaultPolicy,
     pub(super) checks: Checks,
     pub(super) limits: Limits,
-    /// Number of features without a kind in each column. It is not updated if these features have
-    /// already been counted.
+    /// Number of features without a kind in each column. The number is not updated if these
+    /// features have already been counted.
     pub(super) unset: Mutex<Vec<u64>>,
     pub(super) pieces: Vec<Piece>,
     /// Number of records in each piece. A number is set when a stream finishes the piece at the

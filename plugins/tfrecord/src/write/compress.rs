@@ -96,7 +96,7 @@ impl Compressor {
             output.reserve(64 << 10);
             let status =
                 deflate.compress_vec(&bytes[taken..], &mut output, FlushCompress::Sync).map_err(failed)?;
-            // The flush is complete if the output has unused capacity.
+            // The flush is complete if the output still has unused capacity.
             if status == Status::BufError
                 || (deflate.total_in() == bytes.len() as u64 && output.len() < output.capacity())
             {

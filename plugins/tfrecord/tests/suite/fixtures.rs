@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tensorferry_sdk::{ErrorKind, MemorySource, hex};
 use tensorferry_test_kit::fixtures::{self, expected, files_below, sha256};
 
-/// Returns the name, the folder and the expectation of each case.
+/// Returns the name, the folder and the expected result of each case.
 fn cases() -> Vec<(String, PathBuf, Value)> {
     let cases = fixtures::cases("tfrecord", "").into_iter().map(|path| {
         let expected = expected(&path);

@@ -22,8 +22,8 @@ fn guessed(source: MemorySource) -> OpenedRecords {
     set
 }
 
-/// Returns whether the splits are guessed. If the reader has read all records, it has the number of
-/// rows.
+/// Returns whether the splits are guessed. If the reader has read all records, the number of rows
+/// is known.
 fn is_guess(set: &dyn RecordSet) -> bool {
     set.splits().iter().all(|split| split.records.is_none())
 }

@@ -24,7 +24,7 @@ pub(super) enum CellValue {
     /// nearest 64-bit number.
     Single(f32),
     Bytes(Vec<u8>),
-    /// A time in nanoseconds since midnight or since 1970.
+    /// A time, in nanoseconds since midnight or since 1970.
     Time(i128),
     Many(Vec<CellValue>),
     Fields(Vec<(String, CellValue)>),
@@ -117,8 +117,8 @@ pub(super) fn cell(column: &ArrayRef, row: usize) -> CellValue {
         DataType::Time64(TimeUnit::Nanosecond) => time!(Time64NanosecondType, 1),
         DataType::Decimal128(_, scale) => {
             let text = column.as_primitive::<Decimal128Type>().value(row);
-            // Convert the decimal through a string. The value is then rounded only once, as by a
-            // reader that parses the string.
+            // Convert the decimal through a string. The value is then rounded only once, as it
+            // would be by a reader that parses the string.
             format!("{text}e{}", -i32::from(*scale)).parse().map_or(CellValue::Other, CellValue::Real)
         }
         DataType::Utf8 => CellValue::Bytes(column.as_string::<i32>().value(row).into()),

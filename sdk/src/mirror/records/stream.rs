@@ -35,8 +35,8 @@ impl Tickets {
     }
 }
 
-/// A stream that the author of a plugin implements. The wrapper catches panics and stores errors.
-/// The stream ends after the first error.
+/// A stream that the plugin author implements. The wrapper catches panics and stores errors. The
+/// stream ends after the first error.
 pub(super) struct LentStream {
     schema: SchemaRef,
     stream: Option<BatchStream>,

@@ -285,7 +285,7 @@ mod tests {
         let dense: Vec<i64> = (0..9000).map(|n| 3 + n * 7 % 40).collect();
         let holes: Vec<i64> = dense.iter().map(|n| n * n).collect();
         let far: Vec<i64> = holes.iter().map(|n| n - 1_000_000).collect();
-        // The first numbers are small, but later numbers are large.
+        // The first numbers are small, and the later ones are large.
         let late: Vec<i64> =
             holes.iter().enumerate().map(|(place, n)| if place < 5000 { 1 } else { *n }).collect();
         for numbers in [dense, holes, far, late] {
