@@ -95,8 +95,8 @@ pub trait CatalogSink: LossSink {
     /// Sets the format that the tensors were converted from, if the file records it.
     fn origin(&mut self, format: &str) -> Result<()>;
 
-    /// Adds a function or class that the input asks its reader to call. The host never calls it,
-    /// but lists it for the user.
+    /// Adds a function or class that the input asks a program that reads it to call. The host never
+    /// calls it, but lists it for the user.
     fn global(&mut self, name: &str) -> Result<()>;
 
     /// Adds an attribute of a tensor, such as its unit or the spacing along its axes. Writers of
@@ -170,7 +170,7 @@ impl<'a> CatalogBuilder<'a> {
         self.proof.finish()
     }
 
-    /// Adds a note that digests of an unknown algorithm are not checked. There is one note per
+    /// Adds a note that digests with an unknown algorithm are not checked. There is one note per
     /// algorithm.
     fn note_unknown_digest(&mut self, algorithm: DigestAlgorithm) -> Result<()> {
         let what = format!("digest algorithm {}", algorithm.0);

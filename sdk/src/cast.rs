@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 impl Catalog {
     /// Returns this catalog with each listed tensor cast to the dtype in its pair. A tensor that
-    /// already has that dtype does not change.
+    /// already has that dtype is not changed.
     ///
     /// # Errors
     /// Returns a usage error if there is no such tensor. Returns an unsupported error if either

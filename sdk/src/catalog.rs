@@ -102,7 +102,7 @@ impl Catalog {
         Self { origin: String::new(), ..self }
     }
 
-    /// Returns the functions and classes that the input asks its reader to call.
+    /// Returns the functions and classes that the input asks a program that reads it to call.
     #[must_use]
     pub fn globals(&self) -> &[String] {
         &self.globals

@@ -99,7 +99,7 @@ impl<'a> CatalogChecker<'a> {
         storage_len.ok_or_else(|| Error::plugin(format!("no storage {}", storage.0)))
     }
 
-    /// Counts the `bytes` of a tensor that are stored in an extent of a storage.
+    /// Counts the `bytes` of a tensor that refer to an extent of a storage.
     pub(crate) fn share(&mut self, id: StorageId, extent: Range<u64>, bytes: u64) -> Result<()> {
         let storage = self.catalog.storage(id);
         let storage = storage.ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;

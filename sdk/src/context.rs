@@ -86,7 +86,7 @@ pub trait Context: Send + Sync {
         let _ = (done, total);
     }
 
-    /// Returns the purpose for which the input is read.
+    /// Returns the purpose for which the input is being read.
     fn purpose(&self) -> Purpose {
         Purpose::SHOW
     }

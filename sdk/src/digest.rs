@@ -268,7 +268,7 @@ mod tests {
                 assert_eq!(*first.digest().value, expected.to_le_bytes(), "{cut}");
             }
         }
-        // These lengths are too large to compute the checksum directly.
+        // These lengths are too large for computing the checksum directly.
         for len in [1 << 40, (1 << 45) + 12_345] {
             let expected = crc32c::crc32c_combine(7, 9, usize::try_from(len).unwrap());
             assert_eq!(CRC32C.join(7, 9, len), expected);

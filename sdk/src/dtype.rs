@@ -170,7 +170,8 @@ impl DtypeInfo {
 /// # Errors
 /// Returns a malformed-data error if the number of elements exceeds 64 bits.
 pub fn element_count(shape: &[u64]) -> Result<u64> {
-    // If a dimension is zero, the product is zero, even if the other dimensions would overflow.
+    // If any dimension is zero, the product is zero, even if the product of the other dimensions
+    // would overflow.
     if shape.contains(&0) {
         return Ok(0);
     }

@@ -339,8 +339,8 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {}
 
 impl From<std::io::Error> for Error {
-    /// Converts errors for which a retry may help to [`ErrorKind::Transient`], and all other errors
-    /// to [`ErrorKind::Io`].
+    /// Converts errors for which retrying may help to [`ErrorKind::Transient`], and all other
+    /// errors to [`ErrorKind::Io`].
     fn from(error: std::io::Error) -> Self {
         use std::io::ErrorKind as Os;
         const EIO: i32 = 5;

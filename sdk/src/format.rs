@@ -8,7 +8,7 @@ use crate::{
     FileId, LayoutSink, OptionSpec, Options, OutputId, Result, Source, Target,
 };
 
-/// The declaration of a format: its name, the properties that identify its files, and its
+/// The description of a format: its name, the properties that identify its files, and its
 /// capabilities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -213,7 +213,7 @@ impl Capabilities {
     /// the folder. Otherwise, the bytes of any file on the system could become tensor data.
     pub const EXTERNAL: Self = Self(8192);
 
-    /// Returns the union of both sets, like `|`, but also in constants.
+    /// Returns the union of both sets, like `|`, but can also be used in constants.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -234,18 +234,18 @@ impl std::ops::BitOr for Capabilities {
     }
 }
 
-/// The likelihood, from 0 to 100, that an input has a certain format.
+/// The likelihood, from 0 to 100, that an input is in a certain format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score(pub u32);
 
 impl Score {
-    /// The input does not have this format.
+    /// The input is not in this format.
     pub const NO: Self = Self(0);
-    /// The input may have this format: nothing contradicts it.
+    /// The input may be in this format, because nothing contradicts it.
     pub const MAYBE: Self = Self(30);
     /// Most of the input matches this format.
     pub const LIKELY: Self = Self(60);
-    /// The input cannot have any other format.
+    /// The input cannot be in any other format.
     pub const CERTAIN: Self = Self(100);
 
     /// Returns the score of a folder or prefix that contains files for which `is_member` returns

@@ -1,4 +1,4 @@
-//! A layout is the plan of a writer. A layout lists the files and the bytes in each file.
+//! A layout is a writer's plan. A layout lists the files and the bytes in each file.
 //!
 //! Segments are only appended, so the segments of a file cannot overlap. The only gaps are
 //! [`Pad`](Segment::Pad)s. [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) checks every
@@ -29,7 +29,7 @@ pub struct DigestId(pub u32);
 /// The destination of the output, as the user named it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A file, or the common part of the names of several files.
+    /// A file, or the prefix that the names of several files share.
     File(String),
     /// A folder. The writer chooses the names of the files in the folder.
     Folder,
@@ -104,7 +104,7 @@ pub struct SourceRange {
 pub struct Encoded {
     /// Tensors in the segment. The list may be empty.
     pub tensors: Vec<TensorId>,
-    /// Part of the only tensor in the segment, or `None` if the segment contains whole tensors.
+    /// Part of the segment's only tensor, or `None` if the segment contains whole tensors.
     pub region: Option<Region>,
     /// Length in bytes, or `None` if the length is unknown until the segment is encoded.
     pub len: Option<u64>,

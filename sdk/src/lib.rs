@@ -221,7 +221,7 @@
 //! Treat every input as hostile. Never allocate a buffer whose length comes from a file without
 //! checking that length. [`Source::read_vec`] first compares the length with the file size and
 //! [`Limits::header_bytes`]. Do not recurse to a depth that a file controls. A panic does not end
-//! the host, which reports it as a fault of the plugin.
+//! the host process. The host reports the panic as a fault of the plugin.
 //!
 //! An [`Error`] has a kind, which identifies who must fix it and determines the exit code. The
 //! error also contains the file, the tensor, the offset, and the expected and found values. Content

@@ -13,7 +13,7 @@ pub struct Limits {
     /// catalog. The three numbers are counted separately.
     pub entries: u64,
     /// Maximum number of nodes in the tree of non-tensor state, and maximum number of values in a
-    /// pickle. A node needs up to 300 bytes of memory.
+    /// pickle. A node uses up to 300 bytes of memory.
     pub nodes: u64,
     /// Maximum nesting depth of the tree of non-tensor state.
     pub nesting: u64,
@@ -24,8 +24,8 @@ pub struct Limits {
     /// a lot of memory and time.
     pub columns: u64,
     /// Maximum number of bytes that broadcast views and fill values may add to the stored bytes of
-    /// all tensors in a catalog. The limit also applies to compressed files of records. The records
-    /// of such a file may exceed a thousand times the length of the file by at most this number of
+    /// all tensors in a catalog. The limit also applies to compressed record files. The records of
+    /// such a file may exceed a thousand times the length of the file by at most this number of
     /// bytes. The host adds a thousand times the size of the user's input, up to 60 GiB.
     pub expanded_bytes: u64,
     /// Maximum memory in bytes for all data that a run reads, decodes and encodes, on all threads.

@@ -162,7 +162,7 @@ impl Options {
         options
     }
 
-    /// Returns the defaults of one side, for unit tests.
+    /// Returns the default options of one side, for unit tests.
     #[must_use]
     pub fn defaults(specs: &[OptionSpec], side: Side) -> Self {
         Self::check(specs, side, &[]).unwrap_or_default()

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A writer without the capability `DTYPES` receives packed tensors. When the file is converted
-//! again, the tensors are restored before any steps run. A plugin does not need to support the
-//! dtypes of another plugin.
+//! again, the tensors are restored before any steps run. A plugin does not need to support dtypes
+//! that another plugin declares.
 
 use crate::{
     ByteOrder, Catalog, Data, Dtype, DtypeInfo, Loss, LossKind, Severity, Storage, StorageLocation, Tensor,

@@ -3,8 +3,8 @@
 //! not write any files. On many threads, the host pulls batches, transforms them, and writes the
 //! pieces to their files.
 //!
-//! In the `cargo test` of a plugin, [`conformance::check`](crate::conformance::check) checks that a
-//! record format follows these rules:
+//! When a plugin's author runs `cargo test`, [`conformance::check`](crate::conformance::check)
+//! checks that a record format follows these rules:
 //!
 //! ```no_run
 //! # use tensorferry_sdk::{Format, conformance::{Preset, Sample, check}, Side};
@@ -22,7 +22,7 @@
 //! and writes rows in unit tests.
 //!
 //! Rows cross the boundary through the Arrow C stream interface. Only that interface is guaranteed
-//! to remain stable. In this module, rows are batches of arrow-rs. The name of the feature for this
+//! to remain stable. In this module, rows are arrow-rs batches. The name of the feature for this
 //! module, `arrow-60`, contains the major version of arrow-rs. The crates of arrow-rs are
 //! re-exported. A later SDK may also support other versions. The feature `records` always selects
 //! the newest version.
@@ -91,7 +91,7 @@ pub fn batches(
 
 /// A reader of rows, which opens inputs.
 pub trait RecordReader: Send + Sync {
-    /// Determines the schema and the splits of an input. Content that rows of that schema cannot
+    /// Determines the schema and the splits of an input. Content that rows with that schema cannot
     /// represent is a loss. The returned set may keep the source. For
     /// [`Purpose::ONCE`](crate::Purpose::ONCE), the reader may guess the schema and the splits.
     ///
@@ -131,8 +131,8 @@ pub struct IndexTotals {
     pub bytes: u64,
 }
 
-/// An opened input of rows. The host calls the set from many threads. Streams may live longer than
-/// the calls that created them.
+/// An opened input of rows. The host calls the set from many threads. Streams may outlive the calls
+/// that created them.
 pub trait RecordSet: Send + Sync {
     /// Returns the schema, which applies to every batch of every split.
     fn schema(&self) -> SchemaRef;
@@ -189,7 +189,7 @@ pub struct Split {
     pub offset: u64,
     /// Number of bytes in the file that the split covers.
     pub bytes: u64,
-    /// Number of rows, or `None` if it is not known before reading them.
+    /// Number of rows, or `None` if it is not known before the rows are read.
     pub records: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
 //! Conversion of the `parquet` crate's errors. That crate converts every error to a string.
-//! Therefore, [`FirstError`] keeps the first error of a stream as a ferry error.
+//! [`FirstError`] therefore keeps a stream's first error as a ferry error.
 
 use parquet::errors::ParquetError;
 use std::any::Any;

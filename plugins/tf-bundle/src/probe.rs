@@ -40,7 +40,7 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
         (false, false) => Score::NO,
         _ if is_folder => IN_A_FOLDER,
         (true, _) => certain,
-        // The index is damaged. The reader reports what is wrong with it.
+        // The index is damaged. The reader reports the problem with the index.
         (false, true) => Score::MAYBE,
     })
 }
@@ -57,7 +57,7 @@ pub(crate) fn saved_model(source: &dyn Source) -> Result<Score> {
     let file_name = name.rsplit('/').next().unwrap_or(name);
     Ok(match message_kind::detect(source, source.open(name)?)? {
         Some((MessageKind::SavedModel, _)) => Score::CERTAIN,
-        // The reader reports what is wrong with the file.
+        // The reader reports the problem with the file.
         _ if saved_model::NAMES.contains(&file_name) => Score::LIKELY,
         _ => Score::NO,
     })

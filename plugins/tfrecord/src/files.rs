@@ -81,7 +81,7 @@ fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Resu
     Ok(names)
 }
 
-/// Parses the shard number in a file name. Some programs write shard numbers as four digits.
+/// Parses the shard number in a file name. Some programs write shard numbers with four digits.
 fn shard_of(name: &str) -> Option<ShardName<'_>> {
     let ends_well = |ending: &str| ending.is_empty() || ending.starts_with('.');
     ShardName::parse_short(name, 4).filter(|shard| shard.number < shard.count && ends_well(shard.ending))

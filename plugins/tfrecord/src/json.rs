@@ -217,7 +217,7 @@ fn append_float(output: &mut Vec<u8>, value: f32) {
         return output.extend_from_slice(text);
     }
     // The text has the fewest digits that identify the float, but at least six digits of its exact
-    // value. Only for subnormal floats may fewer than six digits be sufficient.
+    // value. Fewer than six digits can identify only a subnormal float.
     let mut text = [0_u8; 48];
     let mut rest = &mut text[..];
     let six = value.is_subnormal() && format!("{value:.5e}").parse() == Ok(value);

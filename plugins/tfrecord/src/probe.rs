@@ -1,6 +1,6 @@
 //! Scores whether an input is in this format. If the first record length in a file has a valid
-//! checksum, the format is certain. This check also supports compressed files. Otherwise, the score
-//! depends on the file name.
+//! checksum, the file is certain to be in this format. This check also supports compressed files.
+//! Otherwise, the score depends on the file name.
 
 use crate::codec::sniff;
 use crate::files::{find, has_record_name};

@@ -34,7 +34,7 @@ pub(crate) trait Tally: Send {
     const DATA: bool;
 
     /// Visits the record at `offset`. `number` is counted from the first record of the unit. `data`
-    /// is empty unless `DATA` is set. `whole` is the length of the record's frame.
+    /// is empty unless `DATA` is set. `whole` is the length of the whole frame.
     fn record(&mut self, number: u64, offset: u64, data: &[u8], whole: u64) -> Result<(), RecordError>;
 }
 
@@ -202,7 +202,7 @@ impl Scan<'_> {
         first_record(self.source, self.files[unit.file].id, unit.start, unit.end)
     }
 
-    /// Walks the records of a unit from `start` on.
+    /// Walks the records of a unit, starting at `start`.
     fn walk<T: Tally>(&self, unit: Unit, start: u64, new: impl Fn() -> T) -> Result<Attempt<T>> {
         self.context.check_cancelled()?;
         let input = &self.files[unit.file];

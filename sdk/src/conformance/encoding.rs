@@ -1,5 +1,5 @@
-//! Checks that encoded segments always have the same bytes. The order of encoding, the number of
-//! repetitions and the thread must not matter.
+//! Checks that encoded segments always have the same bytes. The bytes must not depend on the order
+//! of encoding, the number of repetitions or the thread.
 
 use super::rules::Rules;
 use crate::memory::{MemoryOutput, MemoryView};

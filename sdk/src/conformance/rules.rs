@@ -23,7 +23,7 @@ pub(super) fn numbered_rules() -> impl Iterator<Item = (&'static str, &'static s
 /// Observes the suite. If a program runs the suite in a separate process, an observer can record
 /// the last action. The methods may be called on several threads.
 pub trait Observer: Sync {
-    /// Called before the suite uses this input. `files` contains the files of the input, if it
+    /// Called before the suite uses this input. `files` contains the input's files if the input
     /// consists of files.
     fn before(&self, input: &str, files: Option<&Sample>) {
         let _ = (input, files);
@@ -87,7 +87,8 @@ impl<'a> Rules<'a> {
     pub(super) fn broken(&self, rule: &'static str, found: &str) -> ! {
         *locked(&self.requested).entry(rule).or_default() += 1;
         let input = locked(&self.input).take();
-        // `resume_unwind` prints no message, because the caller of the suite reports the violation.
+        // `resume_unwind` prints no message, which is intended because the caller of the suite
+        // reports the violation.
         resume_unwind(Box::new(ViolationPanic { rule, found: found.to_owned(), input }))
     }
 
@@ -103,7 +104,7 @@ impl<'a> Rules<'a> {
     }
 
     /// Calls a function of the format. A panic breaks the rule that a format never panics, and ends
-    /// the part of the suite.
+    /// this part of the suite.
     pub(super) fn catch_panic<T>(&self, input: impl Fn() -> String, call: impl FnOnce() -> T) -> T {
         if let Some(observer) = self.observer {
             observer.before(&input(), locked(&self.input).as_ref());

@@ -70,7 +70,7 @@ fn add(
     all.push(TestCatalog { title: title.into(), fill: Box::new(fill) });
 }
 
-/// Adds a row-major tensor whose bytes start at `offset` of the file.
+/// Adds a row-major tensor whose bytes start at `offset` in the file.
 fn plain(
     catalog: &mut dyn CatalogSink,
     name: &str,

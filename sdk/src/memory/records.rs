@@ -72,7 +72,7 @@ pub struct RecordOutput {
 
 /// Writes pieces with a format's writer. Each piece consists of one or more batches. The options in
 /// `given` override the default options. If the plan names its files in advance, the pieces are
-/// distributed over them in turn. Otherwise, the files are filled one at a time.
+/// distributed over them in turn. Otherwise, files are filled one at a time.
 ///
 /// # Errors
 /// Returns an error if the writer fails.

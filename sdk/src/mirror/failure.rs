@@ -48,8 +48,8 @@ impl From<Failure> for Error {
 }
 
 /// Returns the result of a call whose counterpart in the SDK cannot fail. This host never fails
-/// such a call. If a different host fails such a call, the plugin's call panics. The panic contains
-/// the failure, and that host receives it.
+/// such a call. If a different host fails such a call, the plugin's call panics, and that host
+/// receives the failure in the panic.
 pub(super) fn expect_infallible<T>(answer: Result<T, Failure>) -> T {
     match answer {
         Ok(value) => value,

@@ -24,7 +24,7 @@ impl PluginFaults {
     }
 
     /// Adds the name of this format to later errors, in addition to the name of the plugin. The
-    /// name is useful for libraries with several formats.
+    /// format's name is useful if a library contains several formats.
     pub fn name_format(&self, id: &str) {
         let _ = self.format.set(format!(", format {id}"));
     }

@@ -1,8 +1,9 @@
 //! Implements both sides of each object that crosses the boundary.
 //!
-//! A type named `Lent…` wraps a trait of the SDK and is called from the other side. A type named
-//! `Remote…` wraps an object of the other side and implements the trait again. A plugin lends
-//! formats and receives remote sources. The host lends sources and receives remote formats.
+//! A type named `Lent…` wraps an implementation of an SDK trait and is called from the other side.
+//! A type named `Remote…` wraps an object of the other side and implements the trait again. A
+//! plugin lends formats and receives remote sources. The host lends sources and receives remote
+//! formats.
 
 mod byte_sink;
 mod catalog_sink;

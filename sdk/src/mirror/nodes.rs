@@ -1,4 +1,4 @@
-//! Converts nodes of the tree and of values for the boundary.
+//! Converts the nodes of trees and values for the boundary.
 
 use crate::{Node, NodeId, NodeKind};
 use tensorferry_abi::NodeFacts;

@@ -91,7 +91,7 @@ pub(super) fn level_number(level: Level) -> u32 {
     }
 }
 
-/// Returns the level of a line for the user. An unknown level becomes a note, so that no call fails
+/// Returns the log level with this number. An unknown level becomes a note, so that no call fails
 /// only because of a message.
 #[must_use]
 pub fn level(number: u32) -> Level {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Minimum number of bytes per read.
 const WINDOW: u64 = 64 << 10;
 
-/// A position in a file, and a buffer with the bytes that follow it.
+/// A position in a file, and a buffer with the bytes that follow the position.
 #[derive(Clone)]
 pub struct FileCursor {
     source: Arc<dyn Source>,

@@ -1,5 +1,5 @@
-//! Moves the nulls of dictionaries into their keys. Arrow allows nulls in the keys or in the values
-//! of a dictionary. Code that checks only the keys would treat null values as valid.
+//! Moves nulls from the values of dictionaries to their keys. Arrow allows nulls in the keys or in
+//! the values of a dictionary. Code that checks only the keys would treat null values as valid.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowDictionaryKeyType;
@@ -8,8 +8,8 @@ use arrow_schema::{ArrowError, DataType};
 use std::sync::Arc;
 
 /// Returns the column with all nulls of its dictionaries moved to their keys, at every nesting
-/// depth. Readers must call this function for batches that other code created, because writers
-/// check only the keys.
+/// depth. Readers must call this function for batches that were created by other code, because
+/// writers check only the keys.
 ///
 /// # Errors
 /// Returns an error if Arrow rejects the parts of a nested column.

@@ -1,4 +1,4 @@
-//! Counts the bytes that rows expand to. Indices, views or runs of a few bytes can repeat a value
+//! Counts the bytes that rows expand to. A few bytes of indices, views or runs can repeat a value
 //! billions of times.
 
 use crate::{Error, Limits, Result};
@@ -202,7 +202,7 @@ fn each(array: &dyn Array, give: &mut dyn FnMut(u64)) {
                 return repeated(0, array.len(), give);
             }
             let lengths = lengths(dictionary.values());
-            // A key without a value has length 0, and so do nulls.
+            // Keys without a value and nulls have length 0.
             let of_key = |key: usize| lengths.get(key).copied().unwrap_or(0);
             dictionary.normalized_keys().into_iter().for_each(|key| give(of_key(key)));
         }

@@ -206,7 +206,7 @@ impl EncoderFactory for JsonEncoders {
             }
             _ => return Ok(None),
         };
-        // A value of a union is null if the value that the union selects is null.
+        // A union value is null if the value that the union selects is null.
         Ok(Some(NullableEncoder::new(encoder, array.logical_nulls())))
     }
 }

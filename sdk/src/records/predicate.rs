@@ -2,7 +2,7 @@
 //!
 //! Hosts and readers must both follow these rules:
 //!
-//! - A missing value, or a value in a missing struct, makes every comparison false except `IsNull`.
+//! - A missing value, or a value in a missing struct, makes every comparison except `IsNull` false.
 //!   `IsNull` and `IsNotNull` do not examine the value itself.
 //! - Integers are compared with integers exactly. All other numbers (floats of any width, decimals)
 //!   are compared as 64-bit floats. For such a comparison, integers and decimals are rounded to the
@@ -33,23 +33,23 @@ pub struct Comparison {
 /// A kind of comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Comparator {
-    /// The column's value is equal to the value.
+    /// The column's value is equal to the given value.
     Equal,
-    /// The column's value is present and not equal to the value.
+    /// The column's value is present and not equal to the given value.
     Unequal,
-    /// The column's value is less than the value.
+    /// The column's value is less than the given value.
     Less,
-    /// The column's value is less than or equal to the value.
+    /// The column's value is less than or equal to the given value.
     LessOrEqual,
-    /// The column's value is greater than the value.
+    /// The column's value is greater than the given value.
     Greater,
-    /// The column's value is greater than or equal to the value.
+    /// The column's value is greater than or equal to the given value.
     GreaterOrEqual,
     /// The column's value is missing.
     IsNull,
     /// The column's value is present.
     IsNotNull,
-    /// The column's value is equal to one of the values.
+    /// The column's value is equal to one of the given values.
     In,
 }
 

@@ -1,5 +1,5 @@
-//! A record set for files whose rows are stored sequentially. The author of a plugin only
-//! implements the decoding of a single row.
+//! A record set for files whose rows are stored sequentially. The plugin author only implements the
+//! decoding of a single row.
 
 use super::{BatchStream, Batches, FileCursor, RecordSet, RowBuilder, ScanRequest, Split, narrowed};
 use crate::{Context, Error, Result, records};
@@ -32,7 +32,7 @@ pub struct RowSet<D> {
 
 impl<D: DecodeRow + 'static> RowSet<D> {
     /// Creates a set of all rows from each cursor to the end of its file. Each split contains
-    /// `rows_of_a_split` rows. The function checks the framing of each row.
+    /// `rows_of_a_split` rows. The function checks the framing of every row.
     ///
     /// # Errors
     /// Returns an error if the framing is malformed or the user cancels the run.

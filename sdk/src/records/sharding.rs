@@ -1,5 +1,5 @@
-//! Distributes rows over files. Formats of rows share the options and the file names of this
-//! module.
+//! Distributes rows over files. Record formats share the options and the file names that this
+//! module defines.
 
 use super::{Group, Roll};
 use crate::Side::Writer;

@@ -26,7 +26,7 @@ static WORDS: [(&str, DataType); 21] = [
     ("timestamp[ns]", DataType::Timestamp(TimeUnit::Nanosecond, None)),
 ];
 
-/// Names that are common in TensorFlow and other libraries.
+/// Type names that are common in TensorFlow and other libraries.
 static OTHERS: [(&str, &str); 4] =
     [("float", "float32"), ("double", "float64"), ("bytes", "binary"), ("string", "utf8")];
 

@@ -1,6 +1,6 @@
-//! Checks pages of the delta encodings before the `parquet` crate decodes them. The library
-//! allocates memory for the claimed number of values. If values share prefixes, the decoded values
-//! can be far longer than the page.
+//! Checks delta-encoded pages before the `parquet` crate decodes them. The library allocates memory
+//! for the claimed number of values. If values share prefixes, the decoded values can be far longer
+//! than the page.
 //!
 //! ```text
 //! varint   values in a block (a multiple of 128)

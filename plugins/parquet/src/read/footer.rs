@@ -13,7 +13,7 @@ use tensorferry_sdk::{Error, Limits, Result, check_range};
 
 /// Number of bytes after the footer, which contain the footer's length and the magic bytes.
 const TAIL: u64 = 8;
-/// Approximate memory of a parsed footer, as a multiple of its length.
+/// Approximate memory use of a parsed footer, as a multiple of its length.
 const EXPANSION: u64 = 8;
 /// For each of this many bytes in the `expanded_bytes` limit, files may contain one value more than
 /// their sizes allow. The default limit allows 2^28 such values.

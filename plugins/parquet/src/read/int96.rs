@@ -15,7 +15,7 @@ const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
 pub(super) struct Int96Units {
     /// One entry per leaf column of the file. The entry is `None` if the leaf is not INT96.
     pub(super) units: Vec<Option<TimeUnit>>,
-    /// Whether the user chose the unit. If so, values may be truncated to this unit.
+    /// Whether the user chose the unit. If the user did, values may be truncated to this unit.
     pub(super) is_chosen: bool,
 }
 

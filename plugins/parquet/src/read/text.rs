@@ -37,7 +37,7 @@ fn is_utf8<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> bool {
     are_texts(&texts.value_data()[first..last], starts)
 }
 
-/// Returns whether the bytes are UTF-8 and a character starts at each of these positions.
+/// Returns whether the bytes are UTF-8, with a character boundary at each of these positions.
 fn are_texts(bytes: &[u8], mut starts: impl Iterator<Item = usize>) -> bool {
     bytes.is_ascii()
         || std::str::from_utf8(bytes).is_ok_and(|text| starts.all(|start| text.is_char_boundary(start)))

@@ -63,7 +63,7 @@ fn skips_dictionary(column: &ColumnDescriptor) -> bool {
     }
 }
 
-/// Returns the footer of a file without rows. The footer contains the schema, and the Arrow schema
+/// Returns the footer for a file without rows. The footer contains the schema, and the Arrow schema
 /// in the metadata.
 pub(super) fn empty_file(stored: &StoredSchema, properties: &WriterProperties) -> Result<ParquetMetaData> {
     let options = ArrowWriterOptions::new().with_properties(properties.clone());

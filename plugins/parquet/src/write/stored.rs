@@ -119,8 +119,8 @@ impl Depth {
     fn of(data_type: &DataType) -> Self {
         let (groups, lists) = match data_type {
             DataType::Struct(_) => (1, 0),
-            // A list is a group that contains a repeated group. The repeated group of a map
-            // contains the pairs.
+            // In the Parquet schema, a list is a group that contains a repeated group. The repeated
+            // group of a map contains the pairs.
             DataType::Map(..) => (1, 1),
             DataType::RunEndEncoded(_, values) => return Self::of(values.data_type()),
             nested if nested.is_nested() => (2, 1),

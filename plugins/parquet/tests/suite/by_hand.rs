@@ -245,7 +245,7 @@ fn a_page_has_one_header() {
         let schema = [group("root", 1), leaf("s", BYTE_ARRAY, OPTIONAL)];
         let bytes = parquet(&pages, &schema, &[row_group(1, &[chunk(BYTE_ARRAY, 1, 4, pages.len())])]);
         assert!(bytes.len() < 200, "{} bytes", bytes.len());
-        // Thrift readers skip a field of a wrong type, so the file is valid.
+        // Thrift readers skip a field that has the wrong type, so the file is valid.
         let is_skipped = why == "wrong type";
         let kind = if is_skipped { ErrorKind::Unsupported } else { ErrorKind::Malformed };
         assert_refused(&bytes, kind, why);

@@ -1,4 +1,4 @@
-//! Tests that scans skip row groups because of their statistics.
+//! Tests that scans use statistics to skip row groups.
 
 use crate::common::{open, write};
 use std::sync::Arc;

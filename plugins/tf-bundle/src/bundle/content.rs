@@ -31,9 +31,9 @@ impl BundleIndex {
         read().map(Some).map_err(|error| error.tensor(entry.name()))
     }
 
-    /// Returns whether two entries contain the same numbers. The function first compares dtypes,
-    /// shapes, sizes and checksums. If all of them are equal, it compares the bytes. Strings and
-    /// sliced tensors are never considered equal.
+    /// Returns whether two entries contain the same numeric values. The function first compares
+    /// dtypes, shapes, sizes and checksums. If all of them are equal, it compares the bytes.
+    /// Strings and sliced tensors are never considered equal.
     pub(crate) fn same_content(
         &self,
         source: &dyn Source,

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use tensorferry_sdk::{Error, FileId, Result, ShardName, Source};
 
-/// The part of a data file name between the prefix and the numbers.
+/// The part of a data file name between the prefix and the two numbers.
 pub(crate) const DATA_INFIX: &str = ".data";
 
 /// Parses the name of a data file, `<prefix>.data-00000-of-00001`. Returns the prefix and the file
@@ -83,8 +83,8 @@ impl Shards {
     }
 }
 
-/// Returns the number of files to use when composing data file names. The function returns the
-/// header's number if a file name with that number exists for `shard`.
+/// Returns the file count to use in data file names. The result is the header's count if a data
+/// file of `shard` with that count in its name exists.
 fn file_count(source: &dyn Source, prefix: &str, shard: i32, num_shards: i32) -> Result<i32> {
     if source.contains(&data_file_name(prefix, shard, num_shards))? {
         return Ok(num_shards);

@@ -21,7 +21,7 @@ pub(crate) struct TensorAdder<'a> {
     numbers: HashMap<DataRange, StorageId>,
     strings: HashMap<StringTensor, StorageId>,
     tensors: StringTensors,
-    /// Total bytes of all entries whose string lengths have been read. The maximum,
+    /// Total size in bytes of all entries whose string lengths have been read. The maximum,
     /// `max_string_bytes`, is the number of stored bytes plus an allowance. The total can exceed
     /// this maximum only if entries share bytes.
     string_bytes: u64,

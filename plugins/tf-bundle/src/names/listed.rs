@@ -3,12 +3,12 @@
 /// Maximum number of names in a message.
 const MAX_LISTED: usize = 20;
 
-/// Returns the first names in quotation marks, and the number of omitted names.
+/// Returns the first few names in quotation marks, and the number of omitted names.
 pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
     first_of(names, |name| format!("{:?}", name.as_ref()), ", ")
 }
 
-/// Returns the first sentences, and the number of omitted sentences.
+/// Returns the first few sentences, and the number of omitted sentences.
 pub(crate) fn sentences(texts: &[String]) -> String {
     first_of(texts, String::clone, "; ")
 }

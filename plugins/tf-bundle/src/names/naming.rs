@@ -78,7 +78,7 @@ impl NamedTensor {
 
 /// Returns the named tensors in the order of the variables. Without a graph, the keys are the
 /// names. `same` receives the indices of two variables and returns whether their content is equal.
-/// It is called only for the two copies of an exported variable.
+/// The function is called only for the two copies of an exported variable.
 pub(crate) fn name(
     variables: &[Variable],
     graph: Option<&ObjectGraph<'_>>,

@@ -13,7 +13,7 @@
 //!
 //! A key with an [ordinal](super::ordinal) may belong to a different variable in a different
 //! checkpoint. If both the tensor and the key have full names, ferry compares the full names. If
-//! they do not identify a single variable, ferry rejects the tensor.
+//! the full names do not identify a single variable, ferry rejects the tensor.
 
 use super::key_map::KeyMap;
 use super::key_text::key_text;

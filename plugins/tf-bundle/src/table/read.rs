@@ -74,8 +74,7 @@ impl Table {
         let mut last_key = Vec::new();
         let mut is_first = true;
         // Writers store blocks in order. This check rejects an index that refers to the same block
-        // repeatedly. Reading a table therefore never requires reading more bytes than the file
-        // contains.
+        // repeatedly. As a result, ferry never reads more bytes for a table than the file contains.
         let mut floor = 0;
         let (mut key_bytes, mut most_key_bytes) = (0, KEY_BYTES_ALLOWANCE);
         let mut index = self.index.entries();

@@ -1,6 +1,6 @@
-//! A V1 checkpoint is a table that contains the tensors themselves. It may also consist of several
-//! tables, each of which contains some of the slices. Early versions of `tf.train.Saver` write this
-//! format by default, and later versions write it on request.
+//! A V1 checkpoint is a table that contains the tensors themselves. A checkpoint may also consist
+//! of several tables, each of which contains some of the slices. Early versions of `tf.train.Saver`
+//! write this format by default, and later versions write it on request.
 //!
 //! ```text
 //! ""          SavedTensorSlices { meta = 1 { tensor = 1 { name = 1, shape = 2, type = 3, slice = 4 },

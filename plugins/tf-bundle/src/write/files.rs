@@ -7,7 +7,7 @@ use tensorferry_sdk::{Error, Result, ShardName, Target};
 /// The default name of a checkpoint, as in TensorFlow's examples.
 const DEFAULT_PREFIX: &str = "model.ckpt";
 
-/// The common prefix of a bundle's files, such as `model.ckpt-42` of `model.ckpt-42.index`.
+/// The common prefix of a bundle's files, such as `model.ckpt-42` for `model.ckpt-42.index`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prefix(pub(crate) String);
 

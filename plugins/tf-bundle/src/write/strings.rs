@@ -6,8 +6,8 @@
 //! bytes           the concatenated elements
 //! ```
 //!
-//! The CRC in the entry starts as the CRC of the lengths. It then covers the four bytes of the
-//! stored CRC and the elements. Source: `WriteStringTensor` in
+//! The CRC in the entry covers the lengths, the four bytes of the stored CRC, and the elements, in
+//! this order. Source: `WriteStringTensor` in
 //! `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
 
 use crate::bundle::append_length;

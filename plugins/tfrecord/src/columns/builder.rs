@@ -157,8 +157,7 @@ impl Builder {
         Ok(Some(kind))
     }
 
-    /// Works like [`feature`](Self::feature), but also accepts forms that programs do not usually
-    /// write.
+    /// Works like [`feature`](Self::feature), but also accepts forms that programs rarely write.
     #[cold]
     fn any_feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, WireError> {
         let mut seen = None;
@@ -320,7 +319,8 @@ impl Builder {
             return Ok(absent);
         }
         self.pad(rows)?;
-        // The batches of an input have similar sizes, so the capacities of this batch are reused.
+        // The batches of an input have similar sizes, so the next batch reuses the capacities of
+        // this one.
         let mut fresh = Self::new(self.column.clone(), rows);
         fresh.values = self.values.new_empty();
         fresh.ends.reserve(self.ends.len());

@@ -33,7 +33,7 @@ pub(crate) enum FaultKind {
     },
     /// The record is longer than the memory limit.
     TooLong { length: u64, max: u64 },
-    /// The content of the frame is not the expected message.
+    /// The frame does not contain the expected message.
     Message {
         why: String,
         /// The offset of the next record.

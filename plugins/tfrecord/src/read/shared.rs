@@ -21,8 +21,8 @@ pub(super) struct SharedState {
     /// features have already been counted.
     pub(super) unset: Mutex<Vec<u64>>,
     pub(super) pieces: Vec<Piece>,
-    /// Number of records in each piece. A number is set when a stream finishes the piece at the
-    /// expected offset.
+    /// Number of records in each piece. A number is set when a stream reaches the end of the piece
+    /// at the expected offset.
     pub(super) counted: Mutex<Vec<Option<u64>>>,
 }
 
@@ -96,7 +96,7 @@ impl SharedState {
         (walk.offset() == end).then_some(records)
     }
 
-    /// Adds a stream's counts of features without a kind for some columns.
+    /// Adds a stream's counts of features without a kind, which cover some of the columns.
     pub(super) fn count_unset(&self, columns: &[usize], counts: impl Iterator<Item = u64>) {
         let mut unset = self.unset.lock().unwrap_or_else(PoisonError::into_inner);
         for (&column, count) in columns.iter().zip(counts) {

@@ -26,7 +26,7 @@ pub(super) struct RowStream {
     columns: Vec<usize>,
     max_rows: usize,
     max_bytes: u64,
-    /// Number of requested rows that have not been decoded.
+    /// Number of requested rows that have not been decoded yet.
     left: u64,
     /// Whether all rows have been returned. Only the error in `failed` may remain.
     ended: bool,

@@ -1,6 +1,6 @@
 //! Walks units in advance on several threads, from guessed starts. The results are kept until the
-//! exact walk takes them. Only the exact walk has the true start of each unit. The number of kept
-//! results is limited.
+//! exact walk takes them. Only the exact walk determines the true start of each unit. The number of
+//! kept results is limited.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ struct AttemptState<A> {
 }
 
 impl<A> Attempts<A> {
-    /// Creates a queue of attempts at `units` units. At most `max` results are kept at a time. If
+    /// Creates a queue of `units` units to attempt. At most `max` results are kept at a time. If
     /// `max` is 0, no attempts are made.
     pub(super) fn new(units: usize, max: usize) -> Self {
         let state = AttemptState { next: 0, wanted: 0, made: BTreeMap::new(), is_stopped: false };

@@ -1,6 +1,6 @@
 //! A view is a column in the form that the encoder needs. It contains the consecutive values of all
-//! rows, converted to the type of the feature's list. It also contains the position of each row in
-//! the values.
+//! rows, converted to the type of the feature's list. The view also contains the position of each
+//! row in these values.
 
 use super::leaf::{Leaf, leaf};
 use super::losses::Losses;
@@ -23,7 +23,7 @@ pub(super) struct View {
 /// One level of lists around values.
 struct Level {
     lengths: ListLengths,
-    /// The lists that are null. At the outermost level, the lists are rows.
+    /// The lists that are null. At the outermost level, each list is a row.
     nulls: Option<NullBuffer>,
 }
 

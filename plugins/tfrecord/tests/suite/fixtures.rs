@@ -25,7 +25,7 @@ fn folder(path: &Path) -> MemorySource {
     MemorySource::folder(files_below(path))
 }
 
-/// The option that restricts a case to its data files.
+/// The option that restricts the input of a case to its data files.
 const FILES: (&str, &str) = ("files", "data*");
 
 /// Converts a feature from protobuf's JSON mapping to the form that the expectations use.

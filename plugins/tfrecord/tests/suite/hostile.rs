@@ -51,7 +51,7 @@ fn a_bomb_stops_at_the_limit() {
     let claim = gzip(&[&len[..], &masked(&len).to_le_bytes(), b"data"].concat());
     let error = refused(&claim, &[("decode", "raw")]);
     assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
-    // A block that claims a decompressed size that snappy cannot reach.
+    // A block that claims a larger decompressed size than snappy can produce.
     let block = [&6_u32.to_be_bytes()[..], &[0xff, 0xff, 0xff, 0x7f, 0, 0]].concat();
     let error = refused(&block, &[("compression", "snappy")]);
     assert!(error.to_string().contains("length is not possible"), "{error}");

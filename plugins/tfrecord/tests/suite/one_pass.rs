@@ -32,7 +32,7 @@ fn one(n: i64) -> Example {
     example(&[("n", ints(&[n])), ("x", floats(&[0.5, n as f32])), ("s", bytes(&[b"word"]))])
 }
 
-/// Returns more equal records than the reader samples, followed by a different record.
+/// Returns equal records, more than the reader samples, followed by a different record.
 fn alike_and(last: Example) -> Vec<u8> {
     file(&(0..200).map(one).chain([last]).collect::<Vec<_>>())
 }

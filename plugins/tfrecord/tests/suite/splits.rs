@@ -70,7 +70,7 @@ fn a_record_that_holds_records_is_one_record() {
 
 #[test]
 fn splits_start_and_end_between_records() {
-    // The total length of these records exceeds four splits.
+    // These records are longer in total than four splits.
     let records: Vec<Vec<u8>> = mixed().into_iter().cycle().take(18_000).collect();
     let records: Vec<Vec<u8>> = records.into_iter().filter(|record| record.len() < 3 << 20).collect();
     let bytes = frames(&records);

@@ -1,5 +1,5 @@
-//! Compares rows independently of their batches. Checks whether they are equal, or whether a writer
-//! kept all of them.
+//! Compares rows independently of their batches. Checks whether the rows are equal, or whether a
+//! writer kept all of them.
 
 use super::cell::{CellValue, cell};
 use super::count;
@@ -104,7 +104,7 @@ impl TableRoundTrip<'_> {
         for row in 0..before.len() {
             let same = match after {
                 Some(after) if is_same_type => before.slice(row, 1) == after.slice(row, 1),
-                // A missing column counts as a column of nulls.
+                // A missing column is treated as a column of nulls.
                 None => cell(before, row) == CellValue::Null,
                 Some(after) => cell(before, row).is_as(&cell(after, row)),
             };

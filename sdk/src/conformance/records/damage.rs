@@ -1,4 +1,4 @@
-//! Checks a reader of rows with damaged inputs. The reader must promptly return rows or an error,
+//! Checks a record reader with damaged inputs. The reader must promptly return rows or an error,
 //! and must not panic.
 
 use super::compare::difference;
@@ -55,7 +55,7 @@ fn first(batches: &[RecordBatch], rows: u64) -> Vec<RecordBatch> {
     taken
 }
 
-/// Probes an input, opens it, reads its rows and shows them.
+/// Probes an input, opens it, reads its rows and renders them as lines.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<ReadRows> {
     rules.set_input(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MAX_BYTES, ..Limits::default() };

@@ -1,4 +1,4 @@
-//! Checks a reader of rows with valid inputs.
+//! Checks a record reader with valid inputs.
 
 use super::compare::difference;
 use super::{ReadRows, count, open, pull, scanning};
@@ -15,7 +15,7 @@ use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Maximum time to wait for the threads of a set to end.
+/// Maximum time to wait for a set's threads to end.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Checks a sample, and returns its number of rows.
@@ -89,7 +89,7 @@ fn is_released(source: &Arc<BufferMonitor>) -> bool {
     true
 }
 
-/// Reads all rows of a source, and checks the declared number of rows of each split.
+/// Reads all rows of a source, and checks the number of rows that each split declares.
 pub(super) fn read_source(
     rules: &Rules<'_>,
     source: &Arc<dyn Source>,

@@ -106,7 +106,7 @@ fn check_fields(
     fields_of_structs(schema.fields(), &Vec::new(), &mut paths);
     for path in paths {
         let rule = "a scan has the requested fields";
-        // Request this field together with the last column.
+        // Request this field and the last column.
         let last = vec![schema.fields().len() - 1];
         let columns = if path[0] < last[0] { vec![path, last] } else { vec![path] };
         let projection = rules.holds(Projection::new(schema, &columns), rule, title);

@@ -1,4 +1,4 @@
-//! Checks a writer of rows. The same rows must always produce the same bytes, and every value must
+//! Checks a record writer. The same rows must always produce the same bytes, and every value must
 //! be kept or reported as a loss.
 
 use super::compare::TableRoundTrip;
@@ -169,7 +169,7 @@ fn read_back(rules: &Rules<'_>, table: &TestTable, output: &RecordOutput, target
 }
 
 /// Iterates over the batches of pieces in the order of the files. The pieces were distributed over
-/// the files in turn.
+/// the files in round-robin order.
 fn in_order(pieces: &[Vec<RecordBatch>], files: usize) -> impl Iterator<Item = &RecordBatch> {
     (0..files).flat_map(move |file| pieces.iter().skip(file).step_by(files).flatten())
 }
