@@ -11,8 +11,7 @@ use tensorferry_torch_file::{Budget, Calls, Extent, Location, ObjectFile, Storag
 /// shapes with a million dimensions.
 const MAX_DIMENSIONS: usize = 64;
 
-/// Python class of the ZeRO stages, which is an enum. A pickle stores a member of an enum as a call
-/// of its class.
+/// Python enum of the ZeRO stages. A pickle stores an enum member as a call of the enum class.
 const STAGE: &str = "deepspeed.runtime.zero.config.ZeroStageEnum";
 
 /// The tensors, globals and calls found in the files of a checkpoint.
@@ -20,7 +19,7 @@ pub(crate) struct Collector<'s> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
     pub(crate) budget: Budget,
-    /// All functions and classes that the pickles name.
+    /// All functions and classes to which the pickles refer.
     pub(crate) globals: BTreeSet<String>,
     /// Calls in the pickles.
     calls: Calls,

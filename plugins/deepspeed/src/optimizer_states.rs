@@ -7,7 +7,7 @@ use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::{Location, ObjectFile};
 
-/// The way in which the vectors are split over the ranks.
+/// How the vectors are split across the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Partitioning {
     /// Stages 1 and 2: the vector of each group is split, and a piece can end inside a parameter.
@@ -24,7 +24,7 @@ pub(crate) struct OptimizerStates {
     pub(crate) ranks: u64,
     /// The rank's piece of each group's weights.
     pub(crate) weights: Vec<Location>,
-    /// For each group, the keys and values of the optimizer's state, in the order of the file.
+    /// For each group, the keys and values of the optimizer's state, in file order.
     pub(crate) kept: Vec<Vec<(String, OptimizerValue)>>,
     /// For each group, the number of unused elements after each of its parameters.
     pub(crate) paddings: Option<Vec<Vec<u64>>>,

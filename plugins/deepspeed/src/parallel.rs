@@ -179,7 +179,7 @@ impl Module {
                                 .expected(format!("{}, as in {first}", describe_location(of)))
                                 .found(describe_location(copy)));
                         }
-                        let why = format!("{file} has different values than {first}, which is used");
+                        let why = format!("the values in {file} differ from those in {first}, which are used");
                         output.catalog.loss(Loss::new(LossKind::Tensor, name, why).requested_by_user())?;
                     }
                     output.whole(name, of)

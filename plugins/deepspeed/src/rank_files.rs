@@ -68,8 +68,8 @@ enum FileKind {
 }
 
 /// Finds the files of the checkpoint that the user selected. The checkpoint is in the folder named
-/// by `tag`, or otherwise in the folder named by the file `latest`. Without these names, it is the
-/// input folder itself or the only step in it.
+/// by `tag`, or otherwise in the folder named by the file `latest`. Without these names, the
+/// checkpoint is the input folder itself, or the only step in that folder.
 pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> {
     let tag = match (tag, newest(source)?) {
         (Some(tag), _) => Some(tag.to_owned()),

@@ -64,7 +64,7 @@ impl Ranks {
         ranks.collect()
     }
 
-    /// Returns the keys of the vectors in the optimizer's state, in the order of the file.
+    /// Returns the keys of the vectors in the optimizer's state, in file order.
     pub(crate) fn vector_keys(&self) -> Vec<&str> {
         let mut keys = Vec::new();
         for (weights, kept) in self.groups() {

@@ -13,7 +13,7 @@ use tensorferry_sdk::{
 pub(crate) enum Selection {
     /// The trained weights in full precision.
     Fp32,
-    /// The module in the precision of the training.
+    /// The module in training precision.
     Model,
     /// The state of the optimizer.
     Optimizer,

@@ -20,7 +20,7 @@ pub(crate) enum Elements {
     Number(Dtype, [u8; 8]),
 }
 
-/// The selected tensors, and the losses of selecting them.
+/// The selected tensors, and the losses that their selection causes.
 #[derive(Debug, Default)]
 pub(crate) struct SelectedTensors {
     /// The names and elements of the tensors, in order. Tied tensors share their `Elements`.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use tensorferry_sdk::{Error, LossKind, Result, element_count};
 use tensorferry_torch_file::Location;
 
-/// Selects all tensors in the module's state dict, in the precision of the training.
+/// Selects all tensors in the module's state dict, in training precision.
 pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     if files.is_partitioned {
         let error = Error::usage("stage 3 saves the module without its weights")

@@ -37,7 +37,8 @@ pub(crate) fn tag_options(source: &dyn Source) -> Option<String> {
     Some(tags.join(" or "))
 }
 
-/// Returns the folder that the pointer file names, or `None` if the pointer file does not exist.
+/// Returns the folder to which the pointer file refers, or `None` if the pointer file does not
+/// exist.
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     let named = match source.entry() {
         Entry::File(name) => Some(name.as_str()),

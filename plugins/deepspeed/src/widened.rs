@@ -1,4 +1,4 @@
-//! Converts floats of other widths to F32, like `zero_to_fp32.py`. The conversion runs in chunks
+//! Converts floats of other widths to F32, as in `zero_to_fp32.py`. The conversion runs in chunks
 //! when the bytes are requested.
 
 use half::f16;

@@ -61,7 +61,7 @@ impl<'a> Cursor<'a> {
         Ok(&self.window[start..start + index(len)?])
     }
 
-    /// Reads a number of `N` bytes and returns its bytes in little-endian order.
+    /// Reads an `N`-byte number and returns its bytes in little-endian order.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let order = self.order;
         let mut bytes = [0; N];
@@ -80,8 +80,8 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Reads a 64-bit count of items of at least `min` bytes each, and checks that the rest of the
-    /// file is long enough for the items.
+    /// Reads a 64-bit item count, and checks that the rest of the file can contain that many items
+    /// of at least `min` bytes each.
     pub(crate) fn count(&mut self, what: &str, min: u64) -> Result<u64> {
         let at = self.at;
         let (count, room) = (self.u64()?, self.left() / min);

@@ -34,8 +34,8 @@ pub(crate) enum Float {
     Bf16,
 }
 
-/// Number of values that are decoded per step. The number equals the length of four of the longest
-/// blocks, and that many F32 values fit into the L1 cache.
+/// Number of values that are decoded per step, which is the length of four of the longest blocks.
+/// The L1 cache can hold this many F32 values.
 const VALUES_PER_STEP: usize = 1024;
 /// Maximum number of pieces per tensor, unless the maximum piece length below requires more. The
 /// host copies a short piece in one step, and frees a piece of up to 4 MiB as soon as the piece is

@@ -1,5 +1,5 @@
-//! `general.file_type`, a number that names the mix of tensor types in a file. The writer derives
-//! the number from the tensors that it writes.
+//! `general.file_type`, a number that identifies the mix of tensor types in a file. The writer
+//! derives the number from the tensors that it writes.
 //!
 //! Source: `llama_ftype` in `include/llama.h` of llama.cpp.
 
@@ -34,8 +34,8 @@ pub(crate) fn of_type(ggml_type: GgmlType) -> Option<u32> {
     SINGLE_TYPE.iter().find(|(_, name)| *name == ggml_type.name()).map(|(number, _)| *number)
 }
 
-/// Returns the tensor type's name for a file type with one tensor type, and the number for any
-/// other file type.
+/// Returns the name of the tensor type if the file type has only one. Otherwise, returns the file
+/// type's number.
 pub(crate) fn name(number: u32) -> String {
     SINGLE_TYPE
         .iter()
@@ -50,8 +50,8 @@ pub(crate) struct TypeCounts {
 }
 
 impl TypeCounts {
-    /// Counts the elements of tensors, which are passed as (type, rank, elements). If there are
-    /// matrices, does not count vectors.
+    /// Counts the elements of tensors, which are passed as (type, rank, elements). Counts vectors
+    /// only if there are no matrices.
     pub(crate) fn of(tensors: impl Iterator<Item = (GgmlType, usize, u64)> + Clone) -> Self {
         let has_matrices = tensors.clone().any(|(_, rank, _)| rank > 1);
         let (mut of, mut max) = (HashMap::new(), None);

@@ -1,5 +1,5 @@
-//! The header of a file, which contains metadata, and the name, type, shape and data offset of each
-//! tensor.
+//! The header of a file, which contains the metadata and each tensor's name, type, shape and data
+//! offset.
 
 use crate::cursor::Cursor;
 use crate::metadata::{self, Budget};
@@ -13,7 +13,7 @@ pub(crate) struct Header {
     /// Byte order of all numbers, including tensor data.
     pub(crate) byte_order: ByteOrder,
     pub(crate) metadata: BTreeMap<String, Value>,
-    /// Tensors in the order of the file.
+    /// Tensors in file order.
     pub(crate) tensors: Vec<Entry>,
     /// File offset of the data. It does not exceed the file's length.
     pub(crate) data_offset: u64,

@@ -15,8 +15,8 @@
 //! string = u64 length, bytes       array = u32 element type, u64 count, elements
 //! ```
 //!
-//! The alignment is the value of `general.alignment`, or 32. A model in several files is called a
-//! split. `set.rs` describes splits.
+//! The alignment is the value of `general.alignment`, or 32 if this key is missing. A model that is
+//! stored in several files is called a split (see `set.rs`).
 //!
 //! | File | Contents |
 //! |---|---|
@@ -72,7 +72,7 @@ const DEFAULT_ALIGNMENT: u32 = 32;
 const MAX_ALIGNMENT: u32 = 64 << 10;
 /// Key of the model architecture. llama.cpp does not load files without it.
 const ARCHITECTURE_KEY: &str = "general.architecture";
-/// Key of the file type, which names the main tensor type of a model.
+/// Key of the file type, which identifies the main tensor type of a model.
 const FILE_TYPE_KEY: &str = "general.file_type";
 /// Key of the version of the block layout in quantized tensors.
 const QUANTIZATION_VERSION_KEY: &str = "general.quantization_version";

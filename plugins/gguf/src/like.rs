@@ -1,6 +1,5 @@
-//! The file that `-o like=` names. This file determines the metadata, the order of tensors and the
-//! tensor types of the output. Differences between its tensors and the tensors of the output are
-//! reported.
+//! The file passed as `-o like=`. It determines the output's metadata, tensor order and tensor
+//! types. Differences between the tensors of this file and those of the output are reported.
 
 use crate::ARCHITECTURE_KEY;
 use crate::header::Header;

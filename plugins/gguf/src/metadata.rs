@@ -47,9 +47,9 @@ impl Budget {
         Self { nodes: limits.nodes, bytes: limits.header_bytes, limits: limits.clone() }
     }
 
-    /// Subtracts from the budget the `bytes` of a value that is inside `levels` arrays. The bytes
-    /// are counted once for the value and once for each array, because building a list copies its
-    /// items.
+    /// Subtracts the `bytes` of a value, which is nested in `levels` arrays, from the budget. The
+    /// bytes are counted once for the value and once for each array, because building a list copies
+    /// its items.
     fn take(&mut self, levels: usize, bytes: u64) -> Result<()> {
         let levels = levels as u64 + 1;
         let nodes = self.nodes.checked_sub(levels).ok_or_else(|| {
@@ -192,7 +192,7 @@ fn check_bools(dtype: Dtype, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// A value in the form in which a little-endian file stores it.
+/// A value, encoded as in a little-endian file.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     kind: u32,
@@ -223,7 +223,7 @@ impl Encoded {
         Self { kind: ARRAY, bytes: array, nests }
     }
 
-    /// Returns whether the encoded bytes are read back as `value`, with the same types.
+    /// Returns whether decoding the encoded bytes yields `value` with the same types.
     pub(crate) fn is_exactly(&self, value: &Value) -> bool {
         let mut bytes = Vec::with_capacity(self.bytes.len() + 4);
         self.write(&mut bytes);
@@ -235,8 +235,8 @@ impl Encoded {
     }
 }
 
-/// Encodes a value with the type in its class, or with the widest type that fits. Returns `None` if
-/// GGUF cannot represent the value.
+/// Encodes a value with the type that its class specifies, or with the widest type that fits.
+/// Returns `None` if GGUF cannot represent the value.
 pub(crate) fn encode(value: &Value) -> Option<Encoded> {
     // Encoded nodes that have not been added to their parent. Children precede their parent, and
     // encoding the parent removes them from this list.
@@ -289,8 +289,8 @@ fn leaf(node: &Node) -> Option<Encoded> {
     }
 }
 
-/// Encodes an integer with the type in its class, or returns `None` if the integer does not fit.
-/// Without a type, uses I64, or U64 if I64 is too small.
+/// Encodes an integer with the type that its class specifies, or returns `None` if the integer does
+/// not fit. If the class does not specify a type, uses I64, or U64 if I64 is too small.
 fn integer(node: &Node) -> Option<Encoded> {
     let named = Dtype::named(&node.class).filter(|&dtype| code(dtype).is_some());
     let dtypes = named.map_or(vec![Dtype::I64, Dtype::U64], |dtype| vec![dtype]);

@@ -42,7 +42,7 @@ pub(crate) fn steps(catalog: &dyn CatalogView, context: &dyn Context) -> Result<
             steps.push(format!("drop:{}", tensor.name));
         } else if !has_name(tensor.name) {
             return Err(Error::unsupported(format!(
-                "llama.cpp's architecture {} has no counterpart of this tensor",
+                "llama.cpp's architecture {} has no counterpart for this tensor",
                 model.architecture().gguf
             ))
             .tensor(tensor.name)

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use tensorferry_gguf_model::{FREQUENCIES, HfTensors, to_hf};
 use tensorferry_sdk::{ByteOrder, CatalogSink, Dtype, Error, Loss, LossKind, Result, Source, Value};
 
-/// Maximum size of the frequency factors in bytes. A model needs far fewer, because attention heads
-/// have 64 to 256 values.
+/// Maximum size of the frequency factors in bytes. Real models need far fewer bytes, because an
+/// attention head has only 64 to 256 values.
 const MAX_FREQUENCIES: u64 = 1 << 18;
 
 /// Declares the step that renames tensors to their transformers names, and the files of a model
@@ -43,7 +43,7 @@ pub(crate) fn convert_names_to_hf(
         catalog.sidecar(name, text.as_bytes())?;
     }
     found.held.iter().for_each(|key| drop(metadata.remove(key)));
-    // transformers rejects a safetensors file whose metadata does not name the framework.
+    // transformers rejects a safetensors file whose metadata does not specify the framework.
     metadata.insert(FRAMEWORK_KEY.to_owned(), Value::text("pt"));
     Ok(())
 }

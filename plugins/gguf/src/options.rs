@@ -74,7 +74,7 @@ pub(crate) struct WriteOptions {
     pub(crate) set: BTreeMap<String, Value>,
     /// Whether the tensors of a model folder keep their names and row order.
     pub(crate) keeps_names: bool,
-    /// Path of the file that `-o like=` names.
+    /// Path of the file passed as `-o like=`.
     pub(crate) like: Option<String>,
     pub(crate) quantize: Rules,
 }
@@ -94,7 +94,7 @@ impl WriteOptions {
             let text = given.join(",").to_ascii_lowercase();
             let error = QUANTIZE.refuse(expected, format!("{text:?}"));
             if text.contains("_k") || text.contains("iq") {
-                return error.hint("convert without quantize, then run llama-quantize of llama.cpp");
+                return error.hint("convert without quantize, then run llama.cpp's llama-quantize");
             }
             error
         };

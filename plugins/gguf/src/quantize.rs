@@ -152,7 +152,7 @@ impl Rules {
 }
 
 /// Parts of the names of matrices that llama.cpp loads only as F32 or never quantizes. Sources:
-/// `tensor_allows_quantization` in `src/llama-quant.cpp` and `conversion/base.py` of llama.cpp.
+/// llama.cpp's `tensor_allows_quantization` (`src/llama-quant.cpp`) and `conversion/base.py`.
 const F32_NAMES: [&str; 20] = [
     "_norm.",
     "ffn_gate_inp.",
@@ -183,13 +183,13 @@ const RWKV: (&str, [&str; 5]) = ("time_mix_", ["key", "value", "receptance", "ga
 /// allowed.
 pub(crate) fn f32_only(name: &str, shape: &[u64]) -> Option<&'static str> {
     if shape.len() <= 1 {
-        return Some("F32, because llama.cpp does not quantize tensors of one dimension");
+        return Some("F32, because llama.cpp does not quantize one-dimensional tensors");
     }
     let is_small_of_rwkv = name.split_once(RWKV.0).is_some_and(|(_, rest)| {
         !RWKV.1.iter().any(|word| rest.strip_prefix(word).is_some_and(|rest| rest.starts_with('.')))
     });
     if is_small_of_rwkv || F32_NAMES.iter().any(|part| name.contains(part)) {
-        return Some("F32, because llama.cpp does not quantize norms, routers, convolutions and the like");
+        return Some("F32, because llama.cpp does not quantize norms, routers, convolutions and similar tensors");
     }
     let is_of_layer = name.starts_with("blk.") || name.contains(".blk.");
     (name.ends_with(".bias") || is_of_layer && !name.ends_with("weight"))

@@ -1,5 +1,4 @@
-//! Sets. A set consists of the files of one model, which are either one file or all members of a
-//! split.
+//! Sets. A set contains the files of one model: either a single file or all members of a split.
 //!
 //! Only the first member contains the model's metadata, so the other members are not usable on
 //! their own. If the input is one member, its whole set is read. The keys `split.no`, `split.count`
@@ -14,10 +13,11 @@ use tensorferry_sdk::{Context, Entry, Error, FileId, Result, ShardName, Source, 
 const SPLIT_NUMBER: &str = "split.no";
 const SPLIT_COUNT: &str = "split.count";
 const SPLIT_TENSORS: &str = "split.tensors.count";
-/// Metadata keys for the member's number, the member count, and the tensor count of all members.
+/// Metadata keys for the member's number, the member count, and the total tensor count of all
+/// members.
 pub(crate) const SPLIT_KEYS: [&str; 3] = [SPLIT_NUMBER, SPLIT_COUNT, SPLIT_TENSORS];
 
-/// The files of one model, in the order of the split.
+/// The files of one model, in split order.
 pub(crate) struct Set {
     pub(crate) files: Vec<Member>,
 }
@@ -99,7 +99,7 @@ impl Member {
         Ok(Self { header: Header::read(source, file, context.limits())?, name, file })
     }
 
-    /// Returns the number under a split key in the metadata.
+    /// Returns the number that the metadata contains under a split key.
     fn number(&self, key: &str) -> Result<Option<u64>> {
         let Some(value) = self.header.metadata.get(key) else { return Ok(None) };
         let number = value.root().as_int().and_then(|number| u64::try_from(number).ok());

@@ -25,7 +25,7 @@ pub(crate) struct StreamPlan {
 /// The source of a tensor's values.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
-    /// A tensor of the catalog.
+    /// A tensor from the catalog.
     Tensor(TensorId),
     /// Bytes that the writer has computed, as they are stored in the file.
     Bytes(Vec<u8>),
@@ -35,7 +35,7 @@ pub(crate) struct StreamedTensor {
     pub(crate) content: Content,
     /// Number of zero bytes after the tensor.
     pub(crate) padding: u64,
-    /// Dtype in the source, and encoder, or `None` if the bytes are copied unchanged.
+    /// Source dtype and encoder, or `None` if the bytes are copied unchanged.
     pub(crate) encode: Option<(Dtype, Encode)>,
 }
 
@@ -112,7 +112,8 @@ fn write_zeros(mut count: u64, output: &mut dyn ByteSink) -> Result<()> {
     Ok(())
 }
 
-/// Calls `make` for each start on its own thread, and returns the results in the order of `starts`.
+/// Calls `make` for each start on a separate thread, and returns the results in the order of
+/// `starts`.
 fn encode_in_parallel(starts: &[u64], make: impl Fn(u64) -> Result<Vec<u8>> + Sync) -> Result<Vec<Vec<u8>>> {
     let Some((&first, others)) = starts.split_first() else { return Ok(Vec::new()) };
     thread::scope(|scope| {

@@ -80,7 +80,7 @@ impl GgmlType {
                 _ if REMOVED.contains(&code) => "a tensor has a type that ggml has removed",
                 _ => "a tensor has an unknown type",
             };
-            Error::malformed(why).expected("a type of ggml, 0 to 42").found(code)
+            Error::malformed(why).expected("a ggml type, 0 to 42").found(code)
         })
     }
 

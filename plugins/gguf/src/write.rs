@@ -30,8 +30,8 @@ const VERSION: u32 = 3;
 const MAX_NAME: usize = 63;
 /// Maximum length of a key in bytes, from the GGUF specification.
 const MAX_KEY: usize = 65_535;
-/// Key of the pre-tokenizer, which splits text before a byte-level tokenizer encodes it. For a
-/// tokenizer that ferry does not support, the user can set this key.
+/// Key of the pre-tokenizer, which splits text before a byte-level tokenizer encodes it. The user
+/// can set this key for a tokenizer that ferry does not support.
 const SPLIT_KEY: &str = "tokenizer.ggml.pre";
 /// Key and value of the version of the block layout.
 const BLOCKS_VERSION: (&str, u32) = (QUANTIZATION_VERSION_KEY, 2);
@@ -179,7 +179,7 @@ fn note_narrow(tensors: &[OutputTensor<'_>], context: &dyn Context) {
         tensors.iter().filter(is_narrow).partition(|tensor| tensor.shape.len() <= 1);
     if !vectors.is_empty() {
         context.note(&format!(
-            "{} tensors of one dimension are not F32, as llama.cpp requires for norms and biases; cast them with \
+            "{} one-dimensional tensors are not F32, as llama.cpp requires for norms and biases; cast them with \
              --step cast:f32,rank=1",
             vectors.len()
         ));
@@ -206,7 +206,7 @@ struct OutputTensor<'a> {
     shape: Cow<'a, [u64]>,
     ggml_type: GgmlType,
     bytes: u64,
-    /// Dtype in the source, and encoder, or `None` if the bytes are copied unchanged.
+    /// Source dtype and encoder, or `None` if the bytes are copied unchanged.
     encode: Option<(Dtype, Encode)>,
 }
 
@@ -406,7 +406,7 @@ impl Metadata {
         }
         let (Some(declared), None) = (declared, requested) else { return Ok(()) };
         let max = elements.most_common().map_or("others", GgmlType::name);
-        let why = format!("was {}, but most values are {max} now", file_type::name(declared));
+        let why = format!("was {}, but most values are now {max}", file_type::name(declared));
         layout.loss(Loss::new(LossKind::Metadata, FILE_TYPE_KEY, why).severity(Severity::Note))
     }
 

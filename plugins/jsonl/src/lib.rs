@@ -14,7 +14,7 @@
 //! the column is set, the original values are read back. Integers are exact, regardless of their
 //! length. A line has at most 60 levels of nested objects and lists.
 //!
-//! Sources: jsonlines.org, RFC 8259; protobuf's JSON mapping for bytes and floats.
+//! Sources: jsonlines.org, RFC 8259, and protobuf's JSON mapping for bytes and floats.
 #![forbid(unsafe_code)]
 
 mod probe;
@@ -33,7 +33,7 @@ const LOOSE_SUFFIX: &str = ".json";
 
 /// Maximum number of nesting levels in a line, regardless of the limits. Arrow libraries reject
 /// schemas with more than 64 nested tables, and the message around the schema uses a few of these
-/// levels. The maximum also keeps recursion over arrays within a thread stack of 2 MiB, even in a
+/// levels. The maximum also keeps recursion over arrays within a 2 MiB thread stack, even in a
 /// build without optimizations.
 const MAX_LEVELS: u64 = 60;
 

@@ -33,7 +33,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
         (true, false) => match lines.next() {
             None => Score::NO,
             Some(_) if has_suffix(stem, LOOSE_SUFFIX) => Score::LIKELY,
-            // A binary file, such as a file from equinox, may also start with a line of JSON.
+            // A binary file, such as an Equinox file, may also start with a line of JSON.
             Some(second) if second.starts_with(b"{") => Score(20),
             Some(_) => Score::NO,
         },

@@ -29,7 +29,7 @@ use values_seen::ValuesSeen;
 /// Reason for a loss: objects repeat a key.
 const REPEATED_KEY: &str = "some objects repeat this key: only the last value is read";
 /// Reason for a loss: objects lack a key that other objects have.
-const ABSENT_KEYS: &str = "some nested objects lack keys of others: missing keys become nulls";
+const ABSENT_KEYS: &str = "some nested objects lack keys that others have: missing keys become nulls";
 
 pub(crate) struct Reader(pub(crate) ReadOptions);
 

@@ -63,8 +63,8 @@ impl RecordPlan for Plan {
     }
 }
 
-/// Names the files `data.jsonl`, or `data-00000-of-00002.jsonl` and so on if a number of shards is
-/// set.
+/// Names the files `data.jsonl`, or `data-00000-of-00002.jsonl` and so on if the number of shards
+/// is set.
 fn files(name: &str, sharding: Sharding) -> ShardFiles {
     shard_files(name, sharding, &[&crate::SUFFIXES[..], &[crate::LOOSE_SUFFIX]].concat())
 }

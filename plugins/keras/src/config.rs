@@ -28,7 +28,8 @@ pub(crate) fn parse(bytes: &[u8], what: &str, limits: &Limits) -> Result<Value> 
     Err(Error::limit(format!("{what} is nested too deeply")).expected(format!("at most {MAX_DEPTH} levels")))
 }
 
-/// Memory overhead of a map, as a number of nodes. The tables of a map have unused capacity.
+/// Memory overhead of a map, expressed as a number of nodes. The tables of a map have unused
+/// capacity.
 const MAP: u64 = 2;
 
 /// Returns an upper bound for the number of values and keys in a JSON text, including the overhead

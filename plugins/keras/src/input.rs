@@ -10,7 +10,7 @@ use tensorferry_sdk::{Context, Entry, Error, Limits, Purpose, Result, ShardName,
 use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
 
 /// Length in bytes up to which the expansion of a deflated archive member is not limited. A longer
-/// member is rejected if it expands more than a hundredfold. Keras has the same rule.
+/// member is rejected if it expands more than a hundredfold. Keras applies the same rule.
 const MAX_UNCHECKED: u64 = 1 << 20;
 const MAX_EXPANSION: u64 = 100;
 
@@ -27,8 +27,8 @@ pub(crate) struct Input {
     pub(crate) archive: Option<Archive>,
     /// Names of the other files in the archive, which are not read.
     pub(crate) others: Vec<String>,
-    /// Shards in the same folder as the map that the map does not name. The list is empty if the
-    /// input is a folder, because the host reports its unread files.
+    /// Shards that are in the same folder as the map, but that the map does not list. The list is
+    /// empty if the input is a folder, because the host reports its unread files.
     pub(crate) unmapped: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn is_shard(name: &str) -> bool {
 }
 
 /// Returns the part of a shard's name that precedes its number. The name of the shards' map starts
-/// with the same text.
+/// with the same prefix.
 fn stem_of_shard(name: &str) -> Option<&str> {
     let (stem, number) = strip_suffix(name, WEIGHTS_SUFFIX)?.rsplit_once('_')?;
     (number.len() == 5 && number.bytes().all(|b| b.is_ascii_digit())).then_some(stem)
@@ -88,8 +88,8 @@ impl Input {
 }
 
 /// Rejects a shard, because the user may want either the whole model or only the shard. If the
-/// input is only displayed, reports a note instead. If there is no map, a file that is named like a
-/// Keras shard is accepted. It may contain the weights of a training epoch, which can have a
+/// input is only displayed, reports a note instead. If there is no map, a file whose name is that
+/// of a Keras shard is accepted. It may contain the weights of a training epoch, which can have a
 /// similar name.
 fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
     let map = stem_of_shard(name).map(|stem| format!("{stem}{MAP_SUFFIX}"));

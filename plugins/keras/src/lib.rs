@@ -23,7 +23,7 @@
 //! chunk (deflate, lzf, shuffle, fletcher32) is a separate storage, so that chunks are decoded in
 //! parallel. A variable that was never written reads as its fill value. Soft links inside the file
 //! are resolved. The reader rejects links to other files, data in other files, and files that Keras
-//! itself rejects for their size.
+//! itself rejects because of their size.
 //!
 //! The catalog's tree contains the parts `model`, `optimizer` and `metrics`, and the values of the
 //! JSON configuration. Classes that the configuration names are never loaded.

@@ -55,7 +55,7 @@ impl Template {
     /// Opens the file to copy and reads its structure.
     pub(crate) fn open(like: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(like)?;
-        // Sets of shards cannot be copied, so a user who passes a shard means only that file.
+        // Sets of shards cannot be copied, so if the user passes a shard, only that file is meant.
         let input = Input::find(&*source, true, context)?;
         let [Weights::Stored(weights)] = &*input.weights else {
             return Err(Error::unsupported("-o like= cannot use sharded or compressed weights")
@@ -141,7 +141,7 @@ impl Template {
             let view = catalog.tensor(tensor);
             let by_own_name = || self.slots.get_key_value(self.paths.get(view.name)?);
             let Some((path, slot)) = self.slots.get_key_value(view.name).or_else(by_own_name) else {
-                layout.omit(tensor, "the file of -o like= has no variable with this path or name")?;
+                layout.omit(tensor, "the -o like= file has no variable with this path or name")?;
                 unmatched.push(view.name);
                 continue;
             };
@@ -150,18 +150,18 @@ impl Template {
             let mut leave = |error: Error| match missing {
                 MissingValues::Refused => {
                     let found = format!("{}, as {:?}", form(Some(view.dtype), view.shape), view.name);
-                    let hint = "pass -o missing=keep to keep the values of the file of -o like=";
+                    let hint = "pass -o missing=keep to keep the values of the -o like= file";
                     Err(error.file(&self.like).tensor(path).found(found).hint(hint))
                 }
                 MissingValues::Kept => layout.omit(tensor, error.message()),
             };
             if slot.number.map(|(dtype, _)| dtype) != Some(view.dtype) || slot.shape != view.shape {
-                leave(Error::usage(format!("the variable in the file of -o like= is {}", slot.form())))?;
+                leave(Error::usage(format!("the variable in the -o like= file is {}", slot.form())))?;
                 continue;
             }
             let (Some((_, order)), Some(extent)) = (slot.number, slot.extent) else {
                 leave(Error::unsupported(
-                    "the file of -o like= stores it in chunks or in a header, or never wrote it; rewrite that file with \
+                    "the -o like= file stores it in chunks or in a header, or never wrote it; rewrite that file with \
                      h5repack -l CONTI",
                 ))?;
                 continue;
@@ -173,7 +173,7 @@ impl Template {
                         layout.written_as(tensor, path)?;
                     }
                 }
-                Some(_) => layout.omit(tensor, "two links in the file of -o like= refer to these bytes")?,
+                Some(_) => layout.omit(tensor, "two links in the -o like= file refer to these bytes")?,
                 None => {
                     if path != view.name {
                         layout.written_as(tensor, path)?;
@@ -188,7 +188,7 @@ impl Template {
             if let [first, second] = pair
                 && first.extent.end() > second.extent.offset
             {
-                return Err(Error::malformed("two datasets of the file of -o like= overlap")
+                return Err(Error::malformed("two datasets in the -o like= file overlap")
                     .file(&self.like)
                     .offset(second.extent.offset));
             }
@@ -222,14 +222,14 @@ impl Template {
         for what in ["optimizer", "metrics"] {
             let count = state.iter().filter(|path| part(path) == what).count();
             if count > 0 {
-                let why = format!("its {count} tensors are copied from the file of -o like=");
+                let why = format!("its {count} tensors are copied from the -o like= file");
                 layout.loss(Loss::new(LossKind::State, what, why).severity(Severity::Changed))?;
             }
         }
         let listed = |names: &[&str]| list(names.iter().map(|name| format!("{name:?}")));
         let Some(names) = listed(&variables) else { return Ok(()) };
         if missing == MissingValues::Refused {
-            let error = Error::usage("some variables of the file of -o like= have no tensor")
+            let error = Error::usage("some variables in the -o like= file have no tensor")
                 .file(&self.like)
                 .expected(format!("tensors for {names}"))
                 .hint("pass -o missing=keep to keep the values of these variables");
@@ -239,7 +239,7 @@ impl Template {
             });
         }
         context
-            .note(&format!("{} variables keep the values of the file of -o like=: {names}", variables.len()));
+            .note(&format!("{} variables keep the values of the -o like= file: {names}", variables.len()));
         Ok(())
     }
 
@@ -315,7 +315,7 @@ impl Template {
     ) -> Result<ArchivePlan> {
         let Some(config) = &self.input.config else {
             return Err(Error::usage(
-                "a .keras file needs a configuration, which the file of -o like= does not have",
+                "a .keras file needs a configuration, which the -o like= file does not have",
             )
             .file(path));
         };

@@ -16,8 +16,8 @@ pub(crate) struct FoundDataset {
     pub(crate) file: usize,
     pub(crate) path: String,
     pub(crate) address: u64,
-    /// Whether the elements of the dataset are one-byte numbers, which are the codes in a quantized
-    /// layer.
+    /// Whether the elements of the dataset are one-byte numbers. In a quantized layer, such numbers
+    /// are the codes.
     pub(crate) is_narrow: bool,
 }
 
@@ -113,8 +113,8 @@ impl Model {
     /// Adds the datasets and the attributes of a file.
     pub(crate) fn scan(&mut self, file: &File<'_>, number: usize, context: &dyn Context) -> Result<()> {
         let mut lists: HashMap<String, Rc<Vec<String>>> = HashMap::new();
-        // Lists by the address of their group. If several links refer to a group, its list is
-        // stored only once.
+        // Lists of names, by the address of their group. If several links refer to a group, its
+        // list is stored only once.
         let mut list_of: HashMap<u64, Option<Rc<Vec<String>>>> = HashMap::new();
         let mut order: Option<(String, Vec<String>)> = None;
         let first = self.datasets.len();

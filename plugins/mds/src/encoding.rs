@@ -22,11 +22,12 @@ use crate::numbers::Number;
 use tensorferry_sdk::{Error, Result};
 
 const MAX_DIMENSIONS: usize = 63;
-/// Encodings of images, whose values are read as bytes.
+/// Image encodings. The images are read as bytes.
 const IMAGES: [&str; 8] =
     ["jpeg", "png", "pil", "jpeg_array", "jpegarray", "list[pil]", "list[jpeg]", "list[png]"];
 
-/// Field names of the struct that is read for arrays whose type or depth varies.
+/// Field names of the struct that represents an array if the type or depth of the column's arrays
+/// varies.
 pub(crate) const DTYPE: &str = "dtype";
 pub(crate) const SHAPE: &str = "shape";
 pub(crate) const VALUES: &str = "values";
@@ -101,7 +102,8 @@ impl Encoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ArrayValue<'a> {
     pub(crate) number: Number,
-    /// The dimensions. They are either in each value, or the same for all arrays of the column.
+    /// The dimensions, which are either stored in each value or the same for all arrays in the
+    /// column.
     dimensions: Dimensions<'a>,
     pub(crate) values: &'a [u8],
 }

@@ -1,4 +1,4 @@
-//! Hashes of shards, in lowercase hexadecimal digits. The hashes have the same names as in the
+//! Hashes of shards, as lowercase hexadecimal digits. The hashes have the same names as in the
 //! Python modules `hashlib` and `xxhash`.
 
 use md5::Md5;
@@ -81,7 +81,7 @@ impl Hasher {
 pub(crate) struct Verifier(Vec<(String, String, Hasher)>);
 
 impl Verifier {
-    /// Creates a verifier for the hashes in the index whose names are supported.
+    /// Creates a verifier for those hashes in the index that are supported.
     pub(crate) fn new(declared: &BTreeMap<String, String>) -> Self {
         let known =
             declared.iter().map(|(name, hash)| Some((name.clone(), hash.clone(), Hasher::named(name)?)));

@@ -1,5 +1,5 @@
-//! Number types, and builders for columns of numbers. The numbers are little-endian and without
-//! gaps, as in a shard.
+//! Number types, and builders for columns of numbers. As in a shard, the numbers are little-endian
+//! and stored without gaps.
 //!
 //! | Word | Code in an array |
 //! |---|---|
@@ -25,7 +25,7 @@ macro_rules! numbers {
         impl Number {
             const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Returns the type's name in the names of encodings.
+            /// Returns the type's name, as it occurs in encoding names.
             pub(crate) fn word(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }

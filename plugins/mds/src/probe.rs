@@ -7,8 +7,8 @@ use tensorferry_sdk::{Entry, Result, Score, Source};
 /// Maximum number of bytes of an index that detection reads, which is enough for the entry of the
 /// first shard.
 const LOOKED_AT: u64 = 256 << 10;
-/// Shard formats that an index may name. The reader supports only the first format. For any other
-/// format, the reader's error contains the name of the format.
+/// Shard formats that an index may specify. The reader supports only the first format. For any
+/// other format, the reader's error contains the name of the format.
 const FORMATS: [&str; 5] = ["mds", "json", "csv", "tsv", "xsv"];
 
 /// Scores a source that may be an MDS dataset or one of its shards.

@@ -66,7 +66,7 @@ impl RecordReader for Reader {
 }
 
 /// Reads the index of the input. If the input is a shard, the index is limited to that shard. Also
-/// returns the folder of the shards.
+/// returns the shard folder.
 fn index_of(source: &dyn Source, limits: &Limits) -> Result<(Index, String)> {
     let name = match source.entry() {
         Entry::File(name) if probe::is_index(name) => name.clone(),

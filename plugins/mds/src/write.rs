@@ -35,7 +35,7 @@ impl RecordWriter for Writer {
         let (columns, lost) = column::of_schema(schema, &self.0)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         let ending = self.0.compression.map_or(String::new(), |(codec, _)| format!(".{}", codec.word()));
-        // Pattern for shards that an earlier run may have written with any compression.
+        // Pattern that matches the shards of an earlier run, regardless of their compression.
         let numbers = format!("{}.mds*", "[0-9]".repeat(5));
         let supersedes = vec![format!("shard.{numbers}"), format!("shard.{}.{numbers}", ShardTag::glob())];
         let stem = format!("shard{}", self.0.shard_tag.with_separator("."));

@@ -33,7 +33,7 @@ const DECIDING: [&str; 15] = [
 pub(crate) struct Args(BTreeMap<String, Value>);
 
 impl Args {
-    /// The arguments of a file that does not contain any.
+    /// Empty arguments, for a file that does not contain any.
     pub(crate) const NONE: Self = Self(BTreeMap::new());
 
     /// Returns the dict of attributes if the value is a namespace, and the value itself otherwise.

@@ -1,5 +1,5 @@
-//! Megatron-LM checkpoints of several ranks. Each combination of tensor, pipeline and expert rank
-//! has a folder with its part of the model. The reader joins the ranks into one model.
+//! Multi-rank Megatron-LM checkpoints. Each combination of tensor, pipeline and expert rank has a
+//! folder with its part of the model. The reader joins the ranks into one model.
 //!
 //! ```text
 //! latest_checkpointed_iteration.txt          a decimal number, or `release`

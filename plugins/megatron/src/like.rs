@@ -1,5 +1,5 @@
-//! Reads the run named by `-o like=`. In addition to the weights, Megatron needs a run's arguments,
-//! which cannot be derived from the weights.
+//! Reads the run passed as `-o like=`. In addition to the weights, Megatron needs a run's
+//! arguments, which cannot be derived from the weights.
 
 use crate::args::Args;
 use crate::run_folder;

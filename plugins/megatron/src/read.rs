@@ -276,8 +276,7 @@ impl RunReader {
         Ok(Box::new(NothingEncoded))
     }
 
-    /// Adds the metadata and the globals, and reports the losses of everything that is not a
-    /// parameter.
+    /// Adds the metadata and the globals, and reports everything that is not a parameter as lost.
     fn report(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let OtherContent { globals, calls, training, no_tensors, extra_states } = &self.found;
         globals.iter().try_for_each(|global| catalog.global(global))?;
@@ -382,7 +381,7 @@ impl Joining<'_, '_> {
             _ => return self.output.whole(name, parts[0]),
         };
         if let Some(cut) = max {
-            let why = format!("rows from {cut} on are left out: they are padding of the vocabulary");
+            let why = format!("rows from {cut} on are left out: they are vocabulary padding");
             self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).requested_by_user())?;
         }
         self.output.joined(name, &parts, joint, max)
@@ -440,7 +439,7 @@ impl Joining<'_, '_> {
             .file(other)
             .expected(format!("the same bytes as in {first}"))),
             Difference::TakeFirst => {
-                let why = format!("{other} has different values than {first}, which is used");
+                let why = format!("the values in {other} differ from those in {first}, which are used");
                 self.output.catalog.loss(Loss::new(LossKind::Tensor, name, why).requested_by_user())
             }
         }

@@ -102,7 +102,7 @@ pub(crate) fn distributed(source: &dyn Source, iteration: Option<&str>) -> Resul
     Ok(Some(folder).filter(|_| is_distributed))
 }
 
-/// Returns the folder that the tracker names, or `None` if there is no tracker.
+/// Returns the folder to which the tracker refers, or `None` if there is no tracker.
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     if !source.contains(TRACKER)? {
         return Ok(None);

@@ -67,8 +67,8 @@ impl Arrays<'_> {
         Ok(after)
     }
 
-    /// Adds the arrays in a file, which are stored consecutively. The arrays have no names, so
-    /// several arrays are numbered.
+    /// Adds the arrays in a file, which are stored consecutively. The arrays have no names, so if
+    /// there are several, they are numbered.
     pub(crate) fn add_all(&mut self, name: &str, file: Extent) -> Result<()> {
         let (mut start, mut number) = (0, 0_u64);
         loop {

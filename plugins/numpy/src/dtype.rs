@@ -39,8 +39,8 @@ pub(crate) const ML_DTYPES: [(&str, Dtype); 7] = [
 pub(crate) enum Element {
     /// A number, and its byte order.
     Number(Dtype, ByteOrder),
-    /// A date or duration, which is stored as a 64-bit integer. The string is numpy's name,
-    /// including the unit.
+    /// A date or duration, which is stored as a 64-bit integer. The string is numpy's name for the
+    /// type, including the unit.
     Date(String, ByteOrder),
     /// A string with a fixed number of UTF-32 code units.
     Unicode(u64, ByteOrder),
@@ -51,7 +51,7 @@ pub(crate) enum Element {
 }
 
 impl Element {
-    /// Returns the number of bytes of an element, or `None` if the number does not fit in 64 bits.
+    /// Returns the number of bytes in an element, or `None` if the number does not fit in 64 bits.
     pub(crate) fn width(&self) -> Option<u64> {
         match self {
             Self::Number(dtype, _) => dtype.info()?.element_bytes().map(u64::from),
@@ -91,7 +91,7 @@ pub(crate) fn parse(descr: &str) -> Result<Element> {
         return Ok(Element::Number(*dtype, if kind.ends_with('1') { ByteOrder::Little } else { order }));
     }
     let malformed = || {
-        let error = Error::malformed("the array's descr is not a dtype of numpy");
+        let error = Error::malformed("the array's descr is not a numpy dtype");
         error.expected("such as '<f4', '|b1' or '<U8'").found(format!("{descr:?}"))
     };
     let mut chars = rest.chars();
@@ -119,8 +119,8 @@ pub(crate) fn parse(descr: &str) -> Result<Element> {
     }
 }
 
-/// Returns numpy's name of a date (`M`) or duration (`m`). `rest` is `8`, optionally followed by a
-/// unit in brackets, which may start with a count.
+/// Returns numpy's name for a date (`M`) or duration (`m`) type. `rest` is `8`, optionally followed
+/// by a unit in brackets, which may start with a count.
 fn date(kind: char, rest: &str) -> Option<String> {
     const UNITS: [&str; 14] =
         ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "generic"];

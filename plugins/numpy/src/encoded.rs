@@ -81,7 +81,7 @@ pub(crate) struct FieldBytes {
     pub(crate) rows: u64,
     /// Length of a row in bytes.
     pub(crate) row_len: u64,
-    /// Offset of the field in a row. The field's length is `width`.
+    /// Offset of the field in a row. `width` is the length of the field.
     pub(crate) offset: u64,
     pub(crate) width: u64,
 }

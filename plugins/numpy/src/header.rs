@@ -1,4 +1,4 @@
-//! The header of an array. It contains the type and the order of the elements, and the shape.
+//! The header of an array, which contains the shape, and the type and order of the elements.
 
 use crate::dtype::{self, Element};
 use crate::literal::{self, Literal, PythonVersion};
@@ -103,7 +103,7 @@ impl Header {
         Ok(Self { descr, order, shape, len })
     }
 
-    /// Returns the number of bytes of the elements. Returns an error if the product of the
+    /// Returns the total number of bytes in the elements. Returns an error if the product of the
     /// dimensions overflows, even if a dimension is zero.
     pub(crate) fn data_len(&self) -> Result<u64> {
         let width = match &self.descr {

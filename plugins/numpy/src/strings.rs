@@ -14,7 +14,7 @@ pub(crate) fn logical(
 ) -> Result<Vec<u8>> {
     let count = shape.iter().try_fold(1_u64, |count, &dim| count.checked_mul(dim));
     // The length prefixes take eight bytes per string. Counting the prefixes also limits the number
-    // of strings of width zero, which take no other memory.
+    // of zero-width strings, which take no other memory.
     let held = count.and_then(|count| count.checked_mul(8)).filter(|&len| len <= limits.header_bytes);
     let Some((count, _)) = count.zip(held) else {
         return Err(Error::limit("too many strings to hold in memory")

@@ -85,7 +85,7 @@ impl Writer {
             context.check_cancelled()?;
             let name = format!("{}{ARRAY_SUFFIX}", catalog.tensor(tensor).name);
             if name.contains('\0') || name.len() > MAX_NAME_BYTES {
-                layout.omit(tensor, "its name is not valid for a member of a zip archive; rename it")?;
+                layout.omit(tensor, "its name is not a valid name for a zip archive member; rename it")?;
                 continue;
             }
             match self.header(catalog, tensor, layout)? {

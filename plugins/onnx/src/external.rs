@@ -1,4 +1,4 @@
-//! Finds elements that are stored outside of the model, at an offset of a file below the model's
+//! Finds elements that are stored outside of the model, at an offset in a file below the model's
 //! folder. Names that refer to files outside of this folder are rejected. The host also rejects
 //! links to files outside of this folder, except in the Hub's cache, which consists of links.
 

@@ -12,7 +12,7 @@ use tensorferry_sdk::{FileId, Result, TensorId};
 /// A part of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// A range of a file of the `-o like=` model. The range is copied unchanged.
+    /// A range of one of the `-o like=` model's files. The range is copied unchanged.
     Kept(FileId, Range<u64>),
     Bytes(Vec<u8>),
     /// The elements of a tensor, with their length in bytes.

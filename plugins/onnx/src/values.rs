@@ -16,7 +16,7 @@ pub(crate) struct Values {
     file: FileId,
     message: Message,
     row: OnnxDtype,
-    /// Number of bytes of the elements in the tensor.
+    /// Number of bytes that the elements occupy in the tensor.
     len: u64,
     /// Range of the list, if the list is a single field whose bytes are identical to the bytes of
     /// the tensor.
@@ -55,7 +55,7 @@ impl Values {
         Ok(Self { file, message: message.clone(), row, len, plain: plain.filter(|_| fields == 1) })
     }
 
-    /// Returns the number of bytes of the elements in the tensor.
+    /// Returns the number of bytes that the elements occupy in the tensor.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }

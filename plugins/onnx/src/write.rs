@@ -2,8 +2,8 @@
 //! model's tensors. All other bytes remain the same, except for the lengths of messages that
 //! enclose a tensor.
 //!
-//! External elements are stored in one file, `NAME.onnx.data`, like in `onnx.save_model`. Elements
-//! of at least 1 MiB start at multiples of 4096, so that programs can memory-map them.
+//! External elements are stored in one file, `NAME.onnx.data`, as in `onnx.save_model`. Elements of
+//! at least 1 MiB start at multiples of 4096, so that programs can memory-map them.
 
 use crate::SUFFIX;
 use crate::message::Message;
@@ -70,7 +70,7 @@ impl TensorWriter for Writer {
     }
 }
 
-/// The model that the user passed with `-o like=`.
+/// The model that the user passed as `-o like=`.
 struct Template {
     source: Arc<dyn Source>,
     name: String,
@@ -155,7 +155,7 @@ impl Template {
                 continue;
             }
             let why = if fits {
-                "ferry does not replace strings, or tensors stored in several parts, of the -o like= model"
+                "ferry replaces neither strings nor tensors stored in several parts in the -o like= model"
                     .to_owned()
             } else {
                 let dtype = own.tensor.row.dtype.info().map_or("", |info| info.name());
@@ -374,7 +374,7 @@ impl TemplateBytes<'_> {
                 self.bytes = self.bytes.saturating_add(len);
                 if self.bytes > limits.header_bytes {
                     let error =
-                        Error::limit("the parts kept of the -o like= model are too long to hold in memory");
+                        Error::limit("the retained parts of the -o like= model are too long to hold in memory");
                     let max = format!("at most {} bytes", limits.header_bytes);
                     let error = error.hint("raise the limit with --limit header_bytes=N");
                     return Err(error.file(&self.template.name).expected(max));

@@ -20,8 +20,7 @@ pub(crate) const AGGREGATE: &str = "checkpoint";
 /// The tree in an aggregate file.
 pub(crate) struct Aggregate {
     pub(crate) file: FileId,
-    /// Leaves in the order of the file. The flag of each key in a path is set if the key is a list
-    /// index.
+    /// Leaves in file order. The flag of each key in a path is set if the key is a list index.
     pub(crate) leaves: Vec<(Vec<(String, bool)>, Leaf)>,
 }
 

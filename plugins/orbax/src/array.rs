@@ -15,8 +15,8 @@ use tensorferry_sdk::{
 
 /// Maximum number of chunks in one array.
 const MAX_CHUNKS: u64 = 1 << 24;
-/// Maximum size of an array's description in bytes. Descriptions from tensorstore have less than a
-/// thousand bytes.
+/// Maximum size of an array's description in bytes. Descriptions from tensorstore are shorter than
+/// a thousand bytes.
 const MAX_DESCRIPTION: u64 = 1 << 20;
 
 /// Adds arrays to a catalog as tensors.
@@ -34,13 +34,13 @@ pub(crate) struct Arrays<'a> {
 /// millions of chunks.
 #[derive(Default)]
 struct ChunkTotals {
-    /// Number of existing chunks, plus the number of entries in the indexes of shards.
+    /// Number of existing chunks, plus the number of entries in shard indexes.
     chunks: u64,
     /// Number of missing chunks that were looked up or that have a position in a grid of tiles.
     absent: u64,
     /// Number of bytes of the chunks in memory.
     held: u64,
-    /// Number of bytes by which decoded chunks exceed their stored form.
+    /// Number of bytes by which decoded chunks are larger than stored chunks.
     expanded: u64,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    /// Returns a unique name for an array of an item. If another tensor already has the original
+    /// Returns a unique name for an array in an item. If another tensor already has the original
     /// name, the function reports a loss.
     pub(crate) fn name(&mut self, item: &str, key: &str) -> Result<String> {
         self.names.take_for(self.catalog, prefixed(item, key))
@@ -391,7 +391,7 @@ fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
     Ok(shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile)).collect())
 }
 
-/// Returns the name for an array of an item. The name may not be unique.
+/// Returns the name for an array in an item. The name may not be unique.
 pub(crate) fn prefixed(item: &str, key: &str) -> String {
     if item.is_empty() { key.to_owned() } else { format!("{item}.{key}") }
 }

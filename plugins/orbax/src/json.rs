@@ -19,8 +19,8 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// Parses a document. The number of values is limited, because a value of two bytes uses many
-    /// more bytes in memory.
+    /// Parses a document. The number of values is limited, because a two-byte value uses many more
+    /// bytes in memory.
     pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let left = Cell::new(limits.nodes);
         let mut document = serde_json::Deserializer::from_slice(bytes);
@@ -54,7 +54,7 @@ impl Json {
         }
     }
 
-    /// Returns the entries of a map that have strings as values.
+    /// Returns the entries of a map whose values are strings.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         let entries: &[(String, Self)] = if let Self::Map(entries) = self { entries } else { &[] };
         entries.iter().filter_map(|(key, value)| Some((&**key, value.text()?)))

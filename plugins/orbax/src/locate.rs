@@ -69,8 +69,8 @@ fn is_unmerged(source: &dyn Source, folder: &str) -> Result<bool> {
     Ok(source.contains(&format!("{folder}{PROCESS}0/{MANIFEST}"))? && !is_tree(source, folder)?)
 }
 
-/// Returns whether a step was never committed. The stores and timestamps of the step show this. In
-/// an object store, the folder name does not.
+/// Returns whether a step was never committed, according to its stores and timestamps. In an object
+/// store, the folder name does not show this.
 fn is_uncommitted(source: &dyn Source, folder: &str) -> Result<bool> {
     if is_unmerged(source, folder)? {
         return Ok(true);

@@ -23,15 +23,15 @@ use tensorferry_sdk::{Context, Error, FileId, Limits, Result, Source, crc32c};
 
 const MANIFEST_MAGIC: u32 = 0x0cdb_3a2a;
 const NODE_MAGIC: u32 = 0x0cdb_20de;
-/// Minimum and maximum of a node's decoded length limit. The manifest sets the limit within these
-/// bounds.
+/// Minimum and maximum for the limit on a node's decoded length. The manifest sets the limit within
+/// these bounds.
 const NODE_BYTES: (u64, u64) = (8 << 20, 128 << 20);
 /// Maximum number of entries in a node or a table.
 const MAX_ENTRIES: u64 = 1 << 20;
 /// Number of bytes of an entry in memory, in addition to its key or path.
 const ENTRY_BYTES: usize = 64;
 
-/// A data file. Its path consists of `base` and `rest`. Files that are named in this data file
+/// A data file. Its path consists of `base` and `rest`. Files to which this data file refers
 /// inherit `base`. Thousands of entries may share one `DataFile`.
 #[derive(Debug)]
 struct DataFile {
@@ -250,7 +250,7 @@ fn newest_root(body: &[u8]) -> Result<(Option<PendingNode>, u64)> {
     Ok((Some(root), max))
 }
 
-/// A value in the form in which a leaf stores it.
+/// A value, as a leaf stores it.
 enum Value<'a> {
     Inline(&'a [u8]),
     Indirect(Rc<DataFile>, u64, u64),

@@ -117,8 +117,8 @@ fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mu
     Ok(is_all_model)
 }
 
-/// Reads the arrays and values of a tree. Returns whether the tree contains only arrays and no
-/// optimizer arrays.
+/// Reads the arrays and values of a tree. Returns whether the tree contains only arrays, none of
+/// which belongs to an optimizer.
 fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branches) -> Result<bool> {
     let (source, context) = (arrays.source, arrays.context);
     let store = Store::open(source, folder, context)?;

@@ -37,7 +37,8 @@ impl Span {
         }
     }
 
-    /// Fills the buffer from the offset `at` of the span. The whole range must be within the span.
+    /// Fills the buffer with the bytes at offset `at` of the span. The whole range must be within
+    /// the span.
     pub(crate) fn read_at(&self, source: &dyn Source, at: u64, buffer: &mut [u8]) -> Result<()> {
         match self {
             Self::File { file, offset, .. } => source.read_at(*file, offset.saturating_add(at), buffer),

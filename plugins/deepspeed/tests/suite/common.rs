@@ -13,7 +13,7 @@ pub(crate) type Entries = Vec<(&'static str, Vec<u8>)>;
 pub(crate) const NONE: &[u8] = b"N";
 pub(crate) const MODEL: &str = "mp_rank_00_model_states.pt";
 
-/// A file as `torch.save` writes it: a dict, and the storages of its tensors.
+/// A file in the format of `torch.save`, which contains a dict and the storages of its tensors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Saved {
     pub(crate) entries: Entries,
@@ -94,7 +94,7 @@ impl Run {
         }
     }
 
-    /// Returns the files of the run, including `latest`, which names their folder.
+    /// Returns the files of the run, including `latest`, which contains the name of their folder.
     pub(crate) fn files(&self) -> Files {
         let model = (0..).zip(&self.model).map(|(rank, saved)| (self.model_name(rank), saved.bytes()));
         let optimizer =

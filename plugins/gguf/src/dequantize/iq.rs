@@ -6,7 +6,7 @@ use super::{double_word, each, grid, half, low, word};
 
 /// The values of `IQ4_NL` and `IQ4_XS` before scaling.
 const STEPS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
-/// Offset that `IQ1_S` and `IQ1_M` add to the values in their grid, or subtract from them.
+/// Offset that `IQ1_S` and `IQ1_M` add to or subtract from the values in their grid.
 const DELTA: f32 = 0.125;
 
 /// Multiplies a grid entry by a scale and applies the signs.
@@ -18,8 +18,8 @@ fn fill<const N: usize>(values: &mut [f32], scale: f32, entry: &[i8; N], signs: 
     }
 }
 
-/// Adds [`DELTA`] to an entry of the `IQ1` grid or subtracts it, and multiplies the result by a
-/// scale.
+/// Adds [`DELTA`] to or subtracts it from an entry of the `IQ1` grid, and multiplies the result by
+/// a scale.
 #[inline(always)]
 fn fill_shifted(values: &mut [f32], scale: f32, index: usize, is_down: bool) {
     let delta = if is_down { -DELTA } else { DELTA };
@@ -76,7 +76,7 @@ pub(super) fn iq2_s(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Returns one of the two scales in a byte. `place` is the number of a group of 8 values. The low
+/// Returns one of the two scales in a byte. `place` is the index of a group of 8 values. The low
 /// half of the byte is the scale of the first 16 of 32 values, and the high half is the scale of
 /// the other 16.
 fn halves_of(byte: u8, place: usize) -> f32 {

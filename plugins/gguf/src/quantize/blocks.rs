@@ -157,12 +157,12 @@ fn inverse(d: f32) -> f32 {
     if d == 0.0 { 0.0 } else { 1.0 / d }
 }
 
-/// Returns the lowest byte of an integral number. A number that does not fit an i32 becomes zero,
-/// as in the reference implementation on x86. Such numbers occur if the inverse of a tiny scale
-/// overflows.
+/// Returns the lowest byte of an integral number. A number that does not fit in an i32 becomes
+/// zero, as in the reference implementation on x86. Such numbers occur if the inverse of a tiny
+/// scale overflows.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "the number fits an i32, and only its lowest byte is needed"
+    reason = "the number fits in an i32, and only its lowest byte is needed"
 )]
 fn byte(number: f32) -> u8 {
     let fits = number.abs() < 2_147_483_648.0;

@@ -17,8 +17,7 @@ pub(crate) fn key(name: &str, kind: u32, bytes: &[u8]) -> Vec<u8> {
     [&text(name)[..], &kind.to_le_bytes(), bytes].concat()
 }
 
-/// Encodes a tensor entry. `dims` is in the order of the file, in which the first dimension varies
-/// fastest.
+/// Encodes a tensor entry. `dims` is in file order, in which the first dimension varies fastest.
 pub(crate) fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
     let mut bytes = [&text(name)[..], &u32::try_from(dims.len()).unwrap().to_le_bytes()].concat();
     dims.iter().for_each(|dim| bytes.extend(dim.to_le_bytes()));

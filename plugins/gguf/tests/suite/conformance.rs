@@ -6,7 +6,7 @@ use tensorferry_gguf::Gguf;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{Sample, check};
 
-/// Returns a member of a split of two files.
+/// Returns a member of a two-file split.
 fn member(number: u16, keys: &[Vec<u8>], tensors: &[Vec<u8>], data: &[u8]) -> Vec<u8> {
     let split = [
         key("split.no", 2, &number.to_le_bytes()),

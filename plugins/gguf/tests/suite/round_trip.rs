@@ -165,7 +165,7 @@ fn what_is_quantised_is_what_gguf_py_makes() {
                 losses.len() == 1 && losses[0].requested && losses[0].kind == LossKind::Precision,
                 "{losses:?}"
             );
-            // A tensor of one dimension is not quantized even if a glob matches its name.
+            // A one-dimensional tensor is not quantized even if a glob matches its name.
             let both = write(view, &[("quantize", &format!("*={word}"))]).unwrap();
             let (tensors, _) = with_view(&reopen(&both), &[], Purpose::FLAT, contents).unwrap();
             assert_eq!(["w", "b"].map(|of| tensors[of].0.clone()), [&*name, "F32"], "{word}");

@@ -11,7 +11,7 @@ const LARGE_BUFFER: usize = 16 << 20;
 /// After this many bytes of blank lines, an empty block is returned so that the caller can check
 /// for cancellation.
 const BLANK_BYTES_PER_CANCEL_CHECK: u64 = 64 << 20;
-/// Bytes of memory per value in addition to its text. The number includes the elements on the
+/// Memory per value in bytes, in addition to the value's text. This includes the elements on the
 /// decoder's tape and the decoded value.
 const MEMORY_OF_A_VALUE: u64 = 40;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";

@@ -21,7 +21,7 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Fields, Sche
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 /// A factory for decoders that differ from those of `arrow_json`. Bytes are decoded from base64
-/// instead of hexadecimal digits. A value that the type cannot represent is refused instead of
+/// instead of hexadecimal digits. A value that the type cannot represent is rejected instead of
 /// truncated. A column that is absent from a batch takes no time per row.
 #[derive(Debug)]
 pub(super) struct ExactDecoders {
@@ -180,7 +180,7 @@ impl ArrayDecoder for ExactDecoder {
         if values.data_type() == &self.data_type {
             return Ok(values);
         }
-        // The values are the same points in time, but their type must contain the name of the zone.
+        // The values are the same points in time, but their type must contain the time zone's name.
         Ok(make_array(values.to_data().into_builder().data_type(self.data_type.clone()).build()?))
     }
 }

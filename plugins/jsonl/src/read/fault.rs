@@ -65,7 +65,7 @@ pub(super) fn not_an_object(line: &[u8]) -> LineError {
     LineError { at: None, error: error.expected("{").found(format!("{found:?}")) }
 }
 
-/// Shortens a message of a library to one line, because the message may quote long text from the
+/// Shortens a library's error message to one line, because the message may quote long text from the
 /// file.
 pub(super) fn one_line(text: &str) -> String {
     let short: String = text.chars().take(300).collect();

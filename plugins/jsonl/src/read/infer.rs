@@ -46,7 +46,7 @@ pub(super) fn infer(ranges: &mut [LineRange], max: Option<u64>, context: &dyn Co
                     // Scan the range again with the types from earlier ranges, to find the line
                     // that conflicts with these types.
                     scan(range, all, None, context)?;
-                    return Err(Error::plugin("no line explains the conflict of types").file(range.file()));
+                    return Err(Error::plugin("no line explains the type conflict").file(range.file()));
                 }
                 all.merge(scanned.kind).map_err(|conflict| contradiction(&conflict))?;
                 if all.columns() > context.limits().columns {

@@ -23,8 +23,7 @@ pub(super) struct LineRange {
     text: TextFile,
     pub(super) start: u64,
     end: u64,
-    /// Line number in the file of the range's first line, starting from 0, or `None` if it is not
-    /// known.
+    /// Number of the range's first line in the file, starting from 0, or `None` if it is not known.
     pub(super) first_line: Option<u64>,
     /// Number of rows, if known.
     pub(super) rows: Option<u64>,

@@ -32,7 +32,7 @@ use tensorferry_sdk::{Context, Error, Result};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Message type of TFRecords, which JSON lines ignore.
+    /// Message type in schemas for TFRecords, which is ignored here.
     #[serde(default, rename = "message")]
     _message: Option<Value>,
     columns: Vec<Entry>,
@@ -60,7 +60,7 @@ pub(super) fn read(path: &str, context: &dyn Context) -> Result<SchemaRef> {
 
 fn parse(text: &[u8], most_levels: u64) -> Result<SchemaRef> {
     let file: File = serde_json::from_slice(text)
-        .map_err(|error| Error::usage(format!("invalid schema of lines: {error}")))?;
+        .map_err(|error| Error::usage(format!("invalid schema for JSON lines: {error}")))?;
     let mut names = HashSet::new();
     let mut fields = Vec::with_capacity(file.columns.len());
     for entry in file.columns {

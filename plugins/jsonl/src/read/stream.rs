@@ -20,11 +20,11 @@ use tensorferry_sdk::{Error, Limits, Result};
 /// Maximum number of rows that are skipped in one step.
 const SKIPPED_ROWS: usize = 1 << 16;
 
-/// Settings for the checks of lines other than the check of types.
+/// Settings for the line checks other than the type check.
 pub(super) struct Checks {
     /// Whether a key that is not in the schema is an error.
     pub(super) is_strict: bool,
-    /// Whether the lines have been scanned. If set, every line is valid JSON, and all losses of
+    /// Whether the lines have been scanned. If set, every line is valid JSON, and all losses for
     /// keys have already been reported.
     pub(super) is_scanned: bool,
     pub(super) seen: Option<ValuesSeen>,

@@ -1,5 +1,5 @@
 //! Replaces escaped surrogate pairs with their characters. `arrow_json` would decode half of all
-//! pairs as wrong characters.
+//! pairs to the wrong characters.
 
 use std::borrow::Cow;
 

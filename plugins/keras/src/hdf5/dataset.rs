@@ -50,7 +50,8 @@ pub(crate) enum DataLocation {
     File(Extent),
     /// The elements are in the object header.
     Inline(Vec<u8>),
-    /// The elements were never written. All of them have the fill value in this variant.
+    /// The elements were never written. All of them equal the fill value that this variant
+    /// contains.
     Fill(Vec<u8>),
     Chunks(Chunks),
 }

@@ -334,9 +334,8 @@ mod tests {
     #[test]
     fn members_of_a_table_are_parsed_to_their_ends() {
         // These types are strings in a heap, an opaque type with a tag, a reference, a time, an
-        // enumeration of 24 bits and an array of strings. The datatype of a number follows each of
-        // them. If the parser did not find the end of the preceding type, this datatype would be
-        // malformed.
+        // enumeration of 24 bits and an array of strings. A number's datatype follows each of them,
+        // and would appear malformed if the parser did not find the end of the preceding type.
         let text = "19010000 10000000 13000000 01000000";
         let opaque = "15080000 02000000 7461670000000000";
         let reference = "17000000 08000000";

@@ -251,7 +251,7 @@ impl<'s> ExtentStorage<'s> {
             return Ok(());
         }
         let error = Error::limit("the file's structures refer to the same bytes too many times").expected(
-            "reads of at most 64 MiB (or the limit header_bytes, if lower) plus eight times the file",
+            "reads of at most 64 MiB (or the limit header_bytes, if lower) plus eight times the file's length",
         );
         Err(self.at(error.found(format!("{len} bytes more")), address))
     }

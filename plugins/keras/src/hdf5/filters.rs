@@ -53,7 +53,7 @@ impl Filters {
         self.0.is_empty()
     }
 
-    /// Returns whether a chunk with this mask was stored without applying any filter.
+    /// Returns whether a chunk with this mask was stored without any filter applied.
     pub(crate) fn are_skipped(&self, mask: u32) -> bool {
         (0..self.0.len()).all(|place| mask >> place & 1 == 1)
     }

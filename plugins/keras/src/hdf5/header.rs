@@ -193,7 +193,7 @@ fn split(block: &[u8], version: HeaderVersion) -> Result<Vec<(u64, Message)>> {
     };
     let mut found = Vec::new();
     let mut at = 0_usize;
-    // If fewer bytes remain than a message prefix contains, they are an unused gap.
+    // If too few bytes remain for a message prefix, these bytes are an unused gap.
     while let Some(prefix) = block.get(at..at + prefix_len) {
         let (kind, len, flags) = match (version, prefix) {
             (HeaderVersion::One, [k0, k1, l0, l1, flags, ..]) => {

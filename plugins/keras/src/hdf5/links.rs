@@ -138,8 +138,8 @@ fn old_children(file: &File<'_>, tree: u64, heap: u64, found: &mut Vec<(String, 
     Ok(())
 }
 
-/// Returns the objects in a fractal heap, whose names are in a B-tree. Each object is the content
-/// of a link message or an attribute message, without the message prefix.
+/// Returns the objects in a fractal heap. A B-tree contains the names of these objects. Each object
+/// is the content of a link message or an attribute message, without the message prefix.
 pub(crate) fn heap_objects(file: &File<'_>, heap: u64, tree: u64) -> Result<Vec<Vec<u8>>> {
     const WHAT: &str = "a heap of links or attributes";
     let (os, ls) = (file.offset_size, file.length_size);

@@ -8,7 +8,7 @@ use tensorferry_keras::Keras;
 use tensorferry_sdk::memory::{MemoryView, pairs};
 use tensorferry_sdk::{ErrorKind, Limits, MemoryContext, MemorySource, Result};
 
-/// Maximum memory in bytes of this process, which runs all tests, and maximum time for reading each
+/// Memory limit in bytes for this process, which runs all tests, and time limit for reading each
 /// hostile file.
 const MAX_COST: (u64, Duration) = (768 << 20, Duration::from_secs(30));
 /// Returns `count` references to the first `len` bytes of a string in a heap.
@@ -134,11 +134,11 @@ fn peak() -> u64 {
 fn small_files_stay_small() {
     let again = Err("too many times");
     for (name, file, answer) in [
-        ("a text for many", one_text(), again),
-        ("a heap of many texts", far_in_its_heap(), Ok(1)),
-        ("short texts", short_texts(), Ok(1)),
+        ("one string for many", one_text(), again),
+        ("a heap of many strings", far_in_its_heap(), Ok(1)),
+        ("short strings", short_texts(), Ok(1)),
         ("a list for many groups", one_list(), Ok(900)),
-        ("texts for many names", one_dataset(), Err("share stored bytes too often")),
+        ("strings for many names", one_dataset(), Err("share stored bytes too often")),
         ("long paths", long_paths(), Err("header_bytes")),
         ("one layer, one weight", lists_of_lists(), Ok(1)),
         ("no chunk", no_chunk(), Ok(1)),

@@ -17,7 +17,7 @@ pub(super) struct Values {
     data_type: DataType,
     kind: ColumnBuilder,
     rows: usize,
-    /// Total bytes of the values. The total is limited, because offsets have 31 bits.
+    /// Total size of the values in bytes. The total is limited, because offsets have 31 bits.
     bytes: u64,
 }
 
@@ -61,14 +61,14 @@ impl Values {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.bytes += bytes.len() as u64;
         if i32::try_from(self.bytes).is_err() {
-            return Err(Error::limit("values have 2 GiB or more").found(self.bytes));
+            return Err(Error::limit("the values of a column are 2 GiB or larger").found(self.bytes));
         }
         match &mut self.kind {
             ColumnBuilder::Bytes(builder) => builder.append_value(bytes),
             ColumnBuilder::Numbers(numbers) => numbers.extend(bytes),
             ColumnBuilder::Text(builder) => {
                 let text = std::str::from_utf8(bytes).map_err(|error| {
-                    Error::malformed("a text is not UTF-8")
+                    Error::malformed("a string is not valid UTF-8")
                         .found(format!("an invalid byte at {}", error.valid_up_to()))
                 })?;
                 builder.append_value(text);

@@ -8,7 +8,7 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Maximum number of bytes that are skipped in one step.
 const CHUNK: u64 = 64 << 10;
-/// Noun for the file in error messages.
+/// Noun that error messages use for the file.
 const NOUN: &str = "shard";
 
 pub(super) struct Decompressed {

@@ -205,7 +205,7 @@ enum Input {
     Compressed(Box<Decompressed>),
 }
 
-/// A sample of a shard. Its number counts from the start of the shard.
+/// A sample of a shard. Samples are numbered from the start of the shard.
 pub(super) struct Sample<'a> {
     pub(super) number: u64,
     pub(super) offset: u64,

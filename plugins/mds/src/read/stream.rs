@@ -12,9 +12,10 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{BatchStream, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum bytes of a batch. The offsets of a column have 31 bits.
+/// Maximum size of a batch in bytes. The offsets of a column have 31 bits.
 const MAX_BATCH_BYTES: u64 = 1 << 30;
-/// Bytes per row and column in addition to the value, because even an empty string has an offset.
+/// Memory per row and column in bytes, in addition to the value, because even an empty string has
+/// an offset.
 const BYTES_PER_CELL: u64 = 4;
 
 /// The columns of a dataset, and the Arrow representation of each array column.

@@ -59,9 +59,9 @@ impl Encoder {
         })
     }
 
-    /// Returns the maximum size in memory of a group, which is the rows of one shard. The size
-    /// accounts for the shard's header and for the 4-byte offset of each sample. If values are as
-    /// long in the shard as in memory, the shard does not exceed the maximum shard size.
+    /// Returns the maximum in-memory size of a group, which contains the rows of one shard. The
+    /// size accounts for the shard's header and for the 4-byte offset of each sample. If values are
+    /// as long in the shard as in memory, the shard does not exceed the maximum shard size.
     pub(super) fn group(&self) -> Group {
         let min: u64 = self.columns.iter().map(|column| column.size().unwrap_or(4)).sum::<u64>().max(1);
         let head = 4 + 4 + self.configuration.len() as u64;
@@ -152,5 +152,5 @@ fn put_offset(bytes: &mut [u8], at: &mut usize) -> Result<()> {
 }
 
 fn too_long() -> Error {
-    Error::unsupported("a shard has 4 GiB or more").hint("pass -o shard_rows=N to write smaller shards")
+    Error::unsupported("a shard is 4 GiB or larger").hint("pass -o shard_rows=N to write smaller shards")
 }

@@ -26,7 +26,7 @@ pub(super) struct RankPlan {
     copies: HashMap<EncodedId, CopiedRows>,
 }
 
-/// A range of a tensor's bytes that a different rank's file also contains.
+/// A range of a tensor's bytes that another rank's file also contains.
 #[derive(Debug, Clone, Copy)]
 struct CopiedRows {
     tensor: TensorId,

@@ -201,8 +201,8 @@ fn experts_of_a_distributed_checkpoint_are_one_by_one_again() {
     let table = String::from_utf8_lossy(&output.files["release/.metadata"]).into_owned();
     assert!(table.contains("decoder.layers.mlp.experts.experts.linear_fc2.weight"), "{table}");
     assert_eq!(read(&output), before);
-    // If one of the layers has no experts, each layer is written as separate tensors, which a note
-    // reports.
+    // If one of the layers has no experts, each layer is written as separate tensors, and a note
+    // reports this.
     model.truncate(2);
     model.push(one("decoder.layers.1.mlp.linear_fc2.weight", &[1, 2], &[7.0, 8.0]));
     let files = run(&[("00", Rank { chunks: vec![model], ..Rank::default() })]);

@@ -25,8 +25,8 @@ fn unnamed_bytes_are_what_the_user_says() {
     let one = array(&dict("'|V1'", "(2, 3)").replace("False", "True"), &[1, 2, 3, 4, 5, 6]);
     let turned = ("F8_E5M2".to_owned(), vec![2, 3], vec![1, 3, 5, 2, 4, 6]);
     assert_eq!(read(one, &[("v1", "f8_e5m2")], "a").unwrap(), turned);
-    // Conversion from column-major to row-major order moves elements as a whole, and keeps the
-    // bytes of each element together.
+    // Conversion from column-major to row-major order moves whole elements, and keeps the bytes of
+    // each element together.
     let three =
         array(&dict("'|V3'", "(2, 2)").replace("False", "True"), &[1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]);
     let bytes = read(three, &[("void", "bytes")], "a").unwrap();

@@ -76,7 +76,7 @@ fn others(catalog: &mut dyn CatalogSink) -> Result<()> {
     Ok(())
 }
 
-/// Writes a copy of the model in `forms`, with other tensors and these options.
+/// Writes a copy of the model in `forms`, with different tensors and these options.
 fn with_others(
     options: &[(&str, &str)],
     fill: impl FnOnce(&mut dyn CatalogSink) -> Result<()>,

@@ -49,14 +49,14 @@ fn keys(count: u32) -> Vec<Vec<u8>> {
     (0..count).map(|number| number.to_be_bytes()[1..].to_vec()).collect()
 }
 
-/// A node with 40,000 children. All children are in one file, whose path has 60,000 bytes.
+/// A node with 40,000 children. All children are in one file, whose path is 60,000 bytes long.
 fn long_path() -> Files {
     let children: Vec<_> = keys(40_000).into_iter().map(|key| (key, 0, 0, 10)).collect();
     let node = inner(1, &"a".repeat(60_000), &children, false);
     store(&node, 0, node.len(), 1)
 }
 
-/// 3,000 children whose keys share a prefix of one megabyte.
+/// 3,000 children whose keys share a one-megabyte prefix.
 fn long_prefix() -> Files {
     let children: Vec<_> = keys(3000).into_iter().map(|key| (key, 1, 0, 10)).collect();
     let mut data = inner(1, "d/x", &children, false);
