@@ -92,7 +92,7 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value
             } else if count > 0 {
                 let max = budget.limits.nesting;
                 if open.len() as u64 >= max {
-                    return Err(Error::limit("an array is nested too deep")
+                    return Err(Error::limit("an array is nested too deeply")
                         .offset(at)
                         .expected(format!("at most {max} levels"))
                         .hint("raise the limit with --limit nesting=N"));
@@ -408,7 +408,7 @@ mod tests {
         };
         assert!(read_bytes(&deep(200), &Limits::default()).is_ok());
         let error = read_bytes(&deep(300), &Limits::default()).unwrap_err();
-        assert!(error.to_string().contains("nested too deep"), "{error}");
+        assert!(error.to_string().contains("nested too deeply"), "{error}");
         let mut few = Limits::default();
         few.nodes = 1000;
         assert!(read_bytes(&deep(40), &few).is_ok());

@@ -150,7 +150,7 @@ impl Walk<'_> {
     /// Visits the tensors in a graph. Their paths start with `prefix`.
     fn graph(&mut self, wire: &mut Wire<'_>, graph: &Message, prefix: &str, depth: usize) -> Result<()> {
         if depth > MAX_GRAPHS {
-            let error = wire.malformed(graph.start(), "graphs are nested too deep");
+            let error = wire.malformed(graph.start(), "graphs are nested too deeply");
             return Err(error.expected(format!("at most {MAX_GRAPHS} levels")));
         }
         self.count_path(wire, graph.start(), prefix)?;

@@ -63,7 +63,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
         && name_of(codec) == "sharding_indexed"
     {
         if encoding.layers.index_at_start.len() >= MAX_SHARDS {
-            return Err(Error::unsupported("shards are nested too deep"));
+            return Err(Error::unsupported("shards are nested too deeply"));
         }
         let shard = codec.get("configuration");
         check_index_codecs(list(shard.get("index_codecs"))?)?;

@@ -68,7 +68,7 @@ impl Values {
             ColumnBuilder::Numbers(numbers) => numbers.extend(bytes),
             ColumnBuilder::Text(builder) => {
                 let text = std::str::from_utf8(bytes).map_err(|error| {
-                    Error::malformed("a string is not valid UTF-8")
+                    Error::malformed("a string is not UTF-8")
                         .found(format!("an invalid byte at {}", error.valid_up_to()))
                 })?;
                 builder.append_value(text);

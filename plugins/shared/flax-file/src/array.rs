@@ -127,8 +127,8 @@ pub fn header(dtype: &str, shape: &[u64], bytes: u64, is_scalar: bool) -> Result
     Ok(header)
 }
 
-/// Converts an error of the encoder to a plugin error. In practice, the encoder writes to memory
-/// and does not fail.
+/// Converts an encoder error to a plugin error. In practice, the encoder writes to memory and does
+/// not fail.
 pub fn encoded<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<()> {
     result.map(drop).map_err(|error| Error::plugin(format!("cannot encode msgpack: {error}")))
 }

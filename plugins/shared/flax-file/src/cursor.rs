@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         let at = self.position;
         String::from_utf8(self.vec(len, limits)?).map_err(|error| {
             let at = at + error.utf8_error().valid_up_to() as u64;
-            Error::malformed("a string is not valid UTF-8").offset(at)
+            Error::malformed("a string is not UTF-8").offset(at)
         })
     }
 

@@ -102,7 +102,7 @@ impl Walk<'_> {
                 ItemStart::Item(item) => item,
                 ItemStart::Container { is_map, count } if count > 0 => {
                     if open.len() >= MAX_NESTING {
-                        let error = Error::limit("maps and lists are nested too deep").offset(place);
+                        let error = Error::limit("maps and lists are nested too deeply").offset(place);
                         return Err(error.expected(format!("at most {MAX_NESTING} levels")));
                     }
                     let key = if is_map { Some(self.key()?) } else { None };

@@ -17,7 +17,7 @@ impl Entries {
         Ok(())
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "GGUF has these numbers as F32")]
+    #[expect(clippy::cast_possible_truncation, reason = "GGUF stores these numbers as F32")]
     pub(crate) fn f32(&mut self, key: &str, number: f64) -> Result<()> {
         self.insert(key, Value::number(Dtype::F32, &(number as f32).to_le_bytes())?);
         Ok(())

@@ -12,9 +12,9 @@
 //! | `to_hf.rs` | conversion of metadata to `config.json`, `tokenizer.json` and `tokenizer_config.json` |
 //! | `entries.rs` | typed access to the metadata that is written or read |
 //!
-//! Sources: llama.cpp's `convert_hf_to_gguf.py` (its `conversion/llama.py`, `conversion/qwen.py`,
-//! `conversion/base.py` and gguf-py's `vocab.py` of 2026), transformers' configuration classes for
-//! default values, and the `tokenizers` library for the structure of `tokenizer.json`.
+//! Sources: llama.cpp's `convert_hf_to_gguf.py` (with `conversion/llama.py`, `conversion/qwen.py`,
+//! `conversion/base.py` and gguf-py's `vocab.py`, as of 2026), transformers' configuration classes
+//! for default values, and the `tokenizers` library for the structure of `tokenizer.json`.
 #![forbid(unsafe_code)]
 
 mod architecture;

@@ -76,15 +76,15 @@ pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Res
             "unknown architecture: ferry cannot write its names and configuration for transformers",
         )
         .expected(Architecture::known())
-        .hint("pass -i names=keep to keep the names of the GGUF file")
+        .hint("pass -i names=keep to keep the GGUF file's names")
         .found(word.unwrap_or("no general.architecture"))
     })?;
     let key = |name: &str| format!("{}.{name}", architecture.gguf);
     if read.number(&key("expert_count")).is_some_and(|count| count > 0) {
         return Err(Error::unsupported(
-            "models with experts cannot be converted to the names of transformers",
+            "models with experts cannot be converted to transformers names",
         )
-        .hint("pass -i names=keep to keep the names of the GGUF file"));
+        .hint("pass -i names=keep to keep the GGUF file's names"));
     }
     let model = Model { architecture, read: &read, tensors, key: &key };
     let mut losses = Vec::new();
@@ -197,7 +197,7 @@ impl Model<'_> {
         let float = |name: &str| self.read.float(&(self.key)(&format!("rope.scaling.{name}")));
         if let Some(factors) = &self.tensors.frequencies {
             let Some(found) = Llama3::from_factors(factors, theta, head) else {
-                let why = "the factors of rotary frequencies are not those of Llama 3: config.json lacks its rope_scaling";
+                let why = "the rotary frequency factors are not those of Llama 3, so config.json has no rope_scaling for them";
                 losses.push((crate::FREQUENCIES, why.to_owned()));
                 return Ok(None);
             };
@@ -215,7 +215,7 @@ impl Model<'_> {
                 None | Some("none") => Ok(None),
                 Some(other) => Err(Error::unsupported("the scaling of rotary positions has no counterpart")
                     .expected("linear or yarn with a factor")
-                    .hint("pass -i names=keep to keep the names of the GGUF file")
+                    .hint("pass -i names=keep to keep the GGUF file's names")
                     .found(other)),
             };
         };

@@ -1,7 +1,7 @@
 //! Chooses the files of a source that make up the model.
 //!
-//! ferry never reads a single shard as if it were the whole model. The user passes the index or the
-//! folder, or sets `shard=alone`.
+//! ferry never reads a single shard as if it were the whole model. The user must pass the index or
+//! the folder, or set `shard=alone`.
 
 use crate::Naming;
 use crate::index::Index;

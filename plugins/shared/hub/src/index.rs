@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use tensorferry_sdk::{Context, Error, Limits, Loss, LossKind, LossSink, Result, Source, check_name};
 
-/// Metadata keys whose values depend on the tensors in the files. Writing an index computes these
-/// values again.
+/// Metadata keys whose values depend on the tensors in the files. These values are recomputed when
+/// an index is written.
 const DERIVED: [&str; 2] = ["total_size", "total_parameters"];
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Index {
         }
         match list(missing.into_iter().map(|file| format!("{file:?}"))) {
             Some(missing) => {
-                Err(Error::malformed("the index names missing files").file(&*self.name).found(missing))
+                Err(Error::malformed("the index refers to missing files").file(&*self.name).found(missing))
             }
             None => Ok(files.into_iter().collect()),
         }
@@ -108,7 +108,7 @@ impl Index {
             !held.contains(&(tensor.as_str(), file.as_str())) && !tied.contains(tensor.as_str())
         });
         if let Some(found) = list(lacking.map(|(tensor, file)| format!("{tensor:?} in {file:?}"))) {
-            let error = Error::malformed("the index names tensors that their files do not contain");
+            let error = Error::malformed("the index lists tensors that are missing from their files");
             return Err(error.file(&*self.name).found(found));
         }
         let mut others: Vec<_> = held.iter().filter(|(tensor, file)| !self.reads(tensor, file)).collect();
@@ -117,14 +117,14 @@ impl Index {
             others.into_iter().partition(|(tensor, _)| self.weight_map.contains_key(*tensor));
         if let Some(found) = list(superseded.iter().map(|(tensor, file)| format!("{tensor:?} in {file:?}"))) {
             context.note(&format!(
-                "{:?} names different files for these tensors, which are read from there: {found}",
+                "{:?} assigns these tensors to the wrong files; they are read from the files that contain them: {found}",
                 self.name
             ));
         }
         unnamed.dedup_by_key(|(tensor, _)| *tensor);
         for (tensor, file) in unnamed {
             let why = format!(
-                "{:?} does not name it, so it is left out (-i shard=alone reads {file:?} by itself)",
+                "{:?} does not list it, so it is left out (-i shard=alone reads only {file:?})",
                 self.name
             );
             losses.loss(Loss::new(LossKind::Tensor, tensor, why))?;

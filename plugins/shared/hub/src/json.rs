@@ -9,7 +9,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum number of characters that an error contains from the parser's message. That message may
+/// Maximum number of characters of the parser's message that an error contains. The message may
 /// quote the file.
 const MESSAGE_CHARS: usize = 1000;
 

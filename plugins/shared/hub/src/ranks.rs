@@ -6,7 +6,8 @@
 
 use tensorferry_sdk::{Context, Error, Limits, Purpose, Result, Source};
 
-/// Whether a file is a part of a model, if the number of ranks is not in its name.
+/// The rule that decides whether a file is a part of a model, if its name does not contain the
+/// number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoneRank {
     /// The file is always a part.

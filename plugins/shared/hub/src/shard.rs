@@ -74,8 +74,8 @@ impl Names {
 
 /// Distributes tensors, or other indivisible items, among files in order. Each item is paired with
 /// its length in bytes. A file is full if the next tensor would make it longer than `max` bytes. A
-/// tensor longer than `max` bytes gets a separate file, and the next tensors are added to the
-/// previous file again. The result contains at least one file.
+/// tensor longer than `max` bytes gets a separate file, and the tensors that follow are again added
+/// to the previous file. The result contains at least one file.
 pub fn split<T>(tensors: impl IntoIterator<Item = (T, u64)>, max: Option<u64>) -> Vec<Vec<T>> {
     let max = max.unwrap_or(u64::MAX);
     let mut shards = Vec::new();

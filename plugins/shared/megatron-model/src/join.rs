@@ -23,9 +23,9 @@ pub enum JoinRule {
         heads: u64,
         /// Number of fused tensors: three for query, key and value, or two for key and value.
         fused: u64,
-        /// Whether the heads of each fused tensor are contiguous, as in checkpoints before version
-        /// 1. Otherwise, the rows of each head are contiguous, and the fused tensors alternate row
-        /// by row.
+        /// Whether the heads of each fused tensor are contiguous, as in checkpoints older than
+        /// version 1. Otherwise, the rows of each head are contiguous, and the fused tensors alternate
+        /// row by row.
         heads_inside: bool,
     },
 }

@@ -13,7 +13,7 @@ use tensorferry_sdk::{CatalogView, Error, Region, Result, TensorId};
 const OUTPUT: &str = "output_layer.weight";
 
 /// The reason why a model whose parameters have old names is not written.
-pub const OLD_NAME: &str = "only names of megatron-core can be written, and this name is older";
+pub const OLD_NAME: &str = "ferry writes only megatron-core names, and this name is older";
 
 /// Model properties that the arguments of a training run define.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,7 +64,7 @@ pub fn split(
         }
         let added = match is_tied {
             true => Err(Error::usage(
-                "the arguments share the output layer with the embedding, but the model has a separate one",
+                "the arguments tie the output layer to the embedding, but the model has a separate output layer",
             )
             .expected("untie_embeddings_and_output_weights, or no such tensor")),
             false => splitter.add(id, view.name, view.shape),

@@ -160,7 +160,7 @@ impl<'a> Wire<'a> {
                 }
                 (number, FieldStart::GroupStart) if open.len() < MAX_GROUP_DEPTH => open.push(number),
                 (number, FieldStart::GroupEnd) if number == innermost => drop(open.pop()),
-                _ => return Err(self.malformed(at, "protobuf groups do not match, or are nested too deep")),
+                _ => return Err(self.malformed(at, "protobuf groups do not match, or are nested too deeply")),
             }
         }
         Ok(())

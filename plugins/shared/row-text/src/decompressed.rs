@@ -16,8 +16,8 @@ pub fn max_expanded_len(len: u64, limits: &Limits) -> u64 {
     len.saturating_mul(MAX_EXPANSION).saturating_add(limits.expanded_bytes)
 }
 
-/// Converts the error of a codec. If the error contains an error of the source, returns the error
-/// of the source. Otherwise, returns an error that the file is damaged. `noun` describes the file.
+/// Converts a codec error. If the error contains a source error, returns the source error.
+/// Otherwise, returns an error that the file is damaged. `noun` describes the file.
 #[must_use]
 pub fn damage_error(noun: &str, error: io::Error) -> Error {
     error.downcast::<Error>().unwrap_or_else(|codec| {

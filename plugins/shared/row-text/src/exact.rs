@@ -36,8 +36,7 @@ pub fn is_exact(text: &str, data_type: &DataType) -> bool {
     }
 }
 
-/// Returns the index of the first float that is infinite, although the string that it was parsed
-/// from contains digits.
+/// Returns the index of the first infinite float that was parsed from a string with digits.
 pub fn overflowed<'a>(floats: &dyn Array, text: impl Fn(usize) -> &'a str) -> Option<usize> {
     let is_infinite = |row: usize| match floats.data_type() {
         DataType::Float16 => floats.as_primitive::<Float16Type>().value(row).is_infinite(),
@@ -63,7 +62,7 @@ const EXACT_DIGITS: usize = 15;
 /// Maximum number of significant decimal digits in the exact value of a 64-bit float.
 const MAX_DIGITS: usize = 767;
 
-/// Returns whether parsing a string as a 64-bit float lost digits. It compares the string with the
+/// Returns whether parsing a string as a 64-bit float loses precision. Compares the string with the
 /// float, printed with the same number of digits.
 #[must_use]
 pub fn loses_digits(text: &str, value: f64) -> bool {

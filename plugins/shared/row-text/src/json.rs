@@ -24,7 +24,7 @@ fn is_union(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Union(..))
 }
 
-/// Returns whether a type contains decimals with decimal places, which JSON readers convert to
+/// Returns whether a type contains decimals with fractional digits, which JSON readers convert to
 /// floats. JSON readers parse whole numbers of any length exactly.
 #[must_use]
 pub fn has_fractions(data_type: &DataType) -> bool {

@@ -61,8 +61,8 @@ impl TextFile {
         Ok(Box::new(BoundedReader { bytes, max, left: max }))
     }
 
-    /// Converts the error of a reader. If the error contains an error of the source, returns the
-    /// error of the source. Otherwise, returns an error about the compressed file.
+    /// Converts a reader error. If the error contains a source error, returns the source error.
+    /// Otherwise, returns an error about the compressed file.
     #[must_use]
     pub fn failed(&self, error: io::Error) -> Error {
         let kind = error.kind();

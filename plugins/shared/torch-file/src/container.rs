@@ -14,7 +14,7 @@
 use crate::{Extent, archive, tar};
 use tensorferry_sdk::{Error, Result, Source};
 
-/// The part of a stream's first pickle that follows the protocol: the number
+/// The part of a stream's first pickle that follows the protocol number: the number
 /// 0x1950a86a20f9469cfc6c, and STOP.
 const LEGACY: &[u8; 13] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e";
 const LEGACY_TEXT: &[u8; 28] = b"L119547037146038801333356L\n.";

@@ -32,7 +32,7 @@ impl Storages<'_> {
             Err(why) => return Ok(ViewLocation::Lost(why)),
         };
         if !resolved.row.quantized {
-            return Ok(ViewLocation::Lost(format!("its dtype {} is not a quantized one", resolved.row.name)));
+            return Ok(ViewLocation::Lost(format!("its dtype {} is not quantized", resolved.row.name)));
         }
         if !resolved.has_whole_bytes(view) {
             return Ok(ViewLocation::Lost(format!("it is a strided view of packed {}", resolved.row.name)));
@@ -87,7 +87,7 @@ impl Storages<'_> {
         let dtype = codes.view.dtype;
         if !matches!(dtype, Dtype::I8 | Dtype::F8_E4M3 | Dtype::F8_E5M2) || codes.view.size != blocked.size {
             return Ok(ViewLocation::Lost(
-                "the dtype or shape of its codes is not one of torchao".to_owned(),
+                "torchao does not use the dtype or shape of its codes".to_owned(),
             ));
         }
         let block = blocked.block.clone().or_else(|| block_of(&blocked.size, &scales.view.size));
@@ -98,7 +98,7 @@ impl Storages<'_> {
         for part in [Some(&scales), zero_points.as_ref()].into_iter().flatten() {
             if !ChannelValues::reads(part.view.dtype) {
                 return Ok(ViewLocation::Lost(
-                    "the dtype of its scales or zero points is not one of torchao".to_owned(),
+                    "torchao does not use the dtype of its scales or zero points".to_owned(),
                 ));
             }
             check_channels(part.view.elements()?, count)?;
@@ -152,7 +152,7 @@ impl Storages<'_> {
             },
         };
         if !ChannelValues::reads(view.dtype) {
-            return Ok(Err("the dtype of its scales or zero points is not one of torch".to_owned()));
+            return Ok(Err("torch does not use the dtype of its scales or zero points".to_owned()));
         }
         check_channels(view.elements()?, channels)?;
         view.check_held(self.limits())?;
@@ -252,7 +252,7 @@ pub(crate) fn check_channels(count: u64, channels: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::malformed(
-        "the number of scales or zero points of a quantized tensor is not its number of channels",
+        "the number of scales or zero points of a quantized tensor does not equal its number of channels",
     )
     .expected(channels)
     .found(count))

@@ -23,7 +23,7 @@ pub struct TorchDtype {
 }
 
 impl TorchDtype {
-    /// Returns the table row for a dtype of the catalog.
+    /// Returns the table row for a catalog dtype.
     #[must_use]
     pub fn of(dtype: Dtype) -> Option<&'static Self> {
         TABLE.iter().find(|row| row.dtype == dtype)

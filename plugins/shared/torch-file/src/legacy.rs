@@ -93,7 +93,7 @@ fn keys_of<'g>(listed: &EvaluatedPickle, sizes: &HashMap<&'g str, Size<'g>>) -> 
     let size = |&item: &ValueId| {
         let key = graph.text(item).ok_or_else(|| Error::malformed("the key of a storage is not a string"))?;
         let size = sizes.get(key).ok_or_else(|| {
-            Error::malformed(format!("storage {key:?} is listed, but the object does not name it"))
+            Error::malformed(format!("storage {key:?} is listed, but the object does not refer to it"))
         })?;
         if seen.insert(key) {
             Ok(*size)

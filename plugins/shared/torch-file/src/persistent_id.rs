@@ -34,7 +34,7 @@ impl<'g> PersistentId<'g> {
     /// returns the reason.
     pub(crate) fn of(graph: &'g Graph, id: ValueId) -> Result<Result<Self, String>> {
         let malformed = || {
-            Error::malformed("a persistent ID does not name a storage")
+            Error::malformed("a persistent ID does not identify a storage")
                 .expected("(\"storage\", class, key, location, number of elements)")
         };
         let Some(&[kind, class, key, location, len, ref rest @ ..]) = graph.tuple(id) else {

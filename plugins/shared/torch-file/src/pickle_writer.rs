@@ -119,7 +119,7 @@ impl PickleWriter {
     }
 
     /// Appends a string that probably occurs several times, such as a key of many mappings. Fails
-    /// if the string has 4 GiB or more.
+    /// if the string is 4 GiB or longer.
     pub fn text(&mut self, text: &str) -> Result<()> {
         if let Some(&memo) = self.texts.get(text) {
             self.get(memo);
@@ -135,14 +135,14 @@ impl PickleWriter {
     /// is 4 GiB or longer.
     pub fn unique_text(&mut self, text: &str) -> Result<()> {
         let len = u32::try_from(text.len())
-            .map_err(|_| Error::unsupported("a text in a pickle is 4 GiB or longer"))?;
+            .map_err(|_| Error::unsupported("a string in a pickle is 4 GiB or longer"))?;
         self.op_with(op::BINUNICODE, &len.to_le_bytes());
         self.bytes.extend(text.as_bytes());
         Ok(())
     }
 
     /// Appends a bytes object. Protocol 2 has no opcode for bytes, so the object is written as the
-    /// call `_codecs.encode(text, "latin1")`. Fails if the string has 4 GiB or more.
+    /// call `_codecs.encode(text, "latin1")`. Fails if the string is 4 GiB or longer.
     pub fn byte_string(&mut self, bytes: &[u8]) -> Result<()> {
         self.global("_codecs", "encode");
         let latin1: String = bytes.iter().map(|&byte| char::from(byte)).collect();
@@ -152,8 +152,8 @@ impl PickleWriter {
         Ok(())
     }
 
-    /// Appends a class or function. The names must be names that the writer defines. They must
-    /// never come from the input.
+    /// Appends a class or function. The writer must define these names. They must never come from
+    /// the input.
     pub fn global(&mut self, module: &'static str, name: &'static str) {
         if let Some(&memo) = self.globals.get(&(module, name)) {
             return self.get(memo);

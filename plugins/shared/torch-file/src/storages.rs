@@ -39,8 +39,8 @@ pub struct Location {
 }
 
 impl Location {
-    /// Returns a location without a storage. It is for a tensor that has no bytes, or whose storage
-    /// is set later.
+    /// Returns a location without a storage. The caller uses it for a tensor that has no bytes, or
+    /// whose storage is set later.
     pub(crate) fn without_bytes(dtype: Dtype, shape: Vec<u64>) -> Self {
         Self { dtype, shape, start: None, strides: None }
     }
@@ -118,7 +118,7 @@ impl<'l> Storages<'l> {
     pub fn dequantized_loss(&self) -> Option<Loss> {
         let to = self.decoding.dequantize.filter(|_| self.dequantized > 0)?.info()?.name();
         let why = format!(
-            "dequantized to {to}: torch's values of them, without their integers, scales and zero points"
+            "dequantized to {to}: the values that torch computes, without the integers, scales and zero points"
         );
         Some(
             Loss::new(LossKind::Precision, format!("{} quantized tensors", self.dequantized), why)
@@ -174,7 +174,7 @@ impl<'l> Storages<'l> {
         Ok(match self.resolve(catalog, object, view)? {
             Ok(resolved) if resolved.row.quantized => resolved.locate(view),
             Ok(resolved) => {
-                ViewLocation::Lost(format!("its dtype {} is not a quantized one", resolved.row.name))
+                ViewLocation::Lost(format!("its dtype {} is not quantized", resolved.row.name))
             }
             Err(why) => ViewLocation::Lost(why),
         })

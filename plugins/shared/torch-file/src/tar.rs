@@ -89,7 +89,7 @@ struct Reader<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
     context: &'a dyn Context,
-    /// Globals and calls in the small pickles, which exist in addition to the object's pickle.
+    /// Globals and calls in all pickles other than the object's pickle.
     beside: &'a mut SidePickles,
 }
 

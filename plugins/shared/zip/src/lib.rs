@@ -19,13 +19,13 @@
 //! PK\5\6 end record
 //! ```
 //! Sources: PKWARE's APPNOTE.TXT 6.3.10, `caffe2/serialize/inline_container.cc` and
-//! `third_party/miniz-3.0.2/miniz.c` of PyTorch, `Lib/zipfile` of CPython.
+//! `third_party/miniz-3.0.2/miniz.c` in PyTorch, and `Lib/zipfile` in CPython.
 //!
 //! This crate does not use the `zip` crate for reading. If two entries have the same name, the
 //! `zip` crate keeps only the last entry. If the directory and a local header disagree, it uses the
 //! directory. torch ignores case when it looks up names, and uses the local header to locate the
 //! bytes of a record. A crafted file could therefore show one content to a checker and another to a
-//! framework. Therefore, this crate reads every local header, and rejects the file if a local
+//! framework. To prevent this, the crate reads every local header, and rejects the file if a local
 //! header and the directory disagree.
 #![forbid(unsafe_code)]
 

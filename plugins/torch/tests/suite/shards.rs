@@ -99,8 +99,8 @@ fn index_and_files_name_the_same_tensors() {
         read(Entry::Folder, &files).unwrap_err()
     };
     for (from, to, words) in [
-        ("\"c\":", "\"d\":", "do not contain"),
-        ("\"a\": \"pytorch_model-00001", "\"a\": \"pytorch_model-00002", "do not contain"),
+        ("\"c\":", "\"d\":", "missing from their files"),
+        ("\"a\": \"pytorch_model-00001", "\"a\": \"pytorch_model-00002", "missing from their files"),
         ("\"c\": \"pytorch_model-00002-of-00002.bin\"", "\"c\": \"other.bin\"", "missing files"),
         ("\"c\": \"pytorch", "\"c\": \"../pytorch", "leaves its folder"),
         ("\"a\":", "\"b\":", "is duplicated"),

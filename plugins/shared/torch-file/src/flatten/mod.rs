@@ -180,7 +180,7 @@ enum Children<'g> {
     Bare(&'g [ValueId]),
     /// Children whose names are their keys.
     Entries(Vec<(ValueId, ValueId)>),
-    /// Children whose names are strings instead of values of the graph.
+    /// Children whose names are strings instead of values in the graph.
     Named(Vec<(String, NamedEntry)>),
     /// The parts of an object.
     Parts(Vec<ObjectPart<'g>>),
@@ -395,7 +395,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     ) -> Result<Visit> {
         let limits = self.to.context.limits();
         if self.frames.len() as u64 >= limits.nesting {
-            return Err(Error::limit("values are nested too deep")
+            return Err(Error::limit("values are nested too deeply")
                 .hint("raise the limit with --limit nesting=N")
                 .expected(format!("at most {} levels", limits.nesting))
                 .found(format!("at {:.200?}", self.path.text())));

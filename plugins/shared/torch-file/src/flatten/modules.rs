@@ -6,8 +6,8 @@
 //! Source: `Module._save_to_state_dict` and `Module.state_dict` in `torch/nn/modules/module.py`.
 //! Entries that other classes add (with `get_extra_state` or hooks) are unknown. Each tensor that
 //! is reachable from a module but not in its state dict is therefore reported as lost, with its
-//! path. The versions of classes are not in the file but in their code. A state dict can be loaded
-//! without these versions.
+//! path. Class versions are defined in the code of the classes, not in the file. A state dict can
+//! be loaded without these versions.
 
 use super::module_classes::{self, StateDictEntries};
 use super::{NamedEntry, Walk};
@@ -132,7 +132,7 @@ fn class_of(graph: &Graph, id: ValueId) -> Option<&Global> {
     Some(global)
 }
 
-/// Returns the members of a set, for every protocol's encoding of sets.
+/// Returns the members of a set, which may be encoded as in any protocol.
 fn members(graph: &Graph, id: ValueId) -> &[ValueId] {
     match graph.value(id) {
         Value::Set(items) => items,
@@ -170,7 +170,7 @@ impl Walk<'_, '_, '_, '_> {
                 }
             };
             if depth >= limits.nesting {
-                return Err(Error::limit("modules are nested too deep")
+                return Err(Error::limit("modules are nested too deeply")
                     .expected(format!("at most {} levels", limits.nesting))
                     .found(format!("at {prefix:.200?}")));
             }

@@ -136,8 +136,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 [items] | [items, _] => graph.sequence(items).map(listing),
                 _ => None,
             },
-            // When a pickle fills such an object, Python calls `__setitem__` or `append` of its
-            // class.
+            // When a pickle fills such an object, Python calls the `__setitem__` or `append` method
+            // of the object's class.
             _ if call.kind == CallKind::New && arguments.is_empty() && has_items && !has_appended => {
                 Some(mapping(graph.last_of_each(&call.items)))
             }

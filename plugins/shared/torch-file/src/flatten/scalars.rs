@@ -42,8 +42,8 @@ impl Walk<'_, '_, '_, '_> {
         Ok(Some(node))
     }
 
-    /// Returns the node of a call that represents a scalar. The scalar may be in the encoding of an
-    /// older protocol, or a number or string of another library.
+    /// Returns the node of a call that represents a scalar. The scalar may be encoded as in an
+    /// older protocol, or may be a number or string from another library.
     fn called_scalar(&self, id: ValueId) -> Option<Node> {
         let graph = self.graph;
         if let Some(&[real, imaginary]) = graph.plain_call(id, "builtins", "complex") {

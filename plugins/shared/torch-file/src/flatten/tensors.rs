@@ -453,7 +453,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.called_node("torch.serialization._get_layout", name)
     }
 
-    /// Returns a node for the call of a class with one argument. The node has the same form as the
+    /// Returns a node for a call of a class with one argument. The node has the same form as the
     /// nodes for calls in the file.
     fn called_node(&mut self, class: &str, argument: NodeId) -> Result<NodeId> {
         let arguments = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", [argument]))?;

@@ -10,7 +10,7 @@
 //! the shape `[block rows, block columns, dense dims ...]`.
 //!
 //! Sources: `torch/sparse` and `aten/src/ATen/native/TensorConversions.cpp`
-//! (`sparse_compressed_to_dense`) of PyTorch.
+//! (`sparse_compressed_to_dense`) in PyTorch.
 
 use super::{Addition, CHUNK, StoredView, as_usize};
 use tensorferry_sdk::{ByteSink, Context, Dtype, Error, Limits, Result, Source, element_count};

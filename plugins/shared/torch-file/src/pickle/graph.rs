@@ -188,7 +188,7 @@ impl Graph {
         &self.values[id.index()]
     }
 
-    /// Returns all functions and classes that the pickle names, in the order of the pickle.
+    /// Returns all functions and classes to which the pickle refers, in pickle order.
     #[must_use]
     pub fn globals(&self) -> &[Global] {
         &self.globals
@@ -202,8 +202,8 @@ impl Graph {
         })
     }
 
-    /// Iterates over all values that are persistent IDs. Each comes with the value that is the
-    /// argument of the persistent ID.
+    /// Iterates over all values that are persistent IDs. Returns each persistent ID with the value
+    /// that is its argument.
     pub(crate) fn persistent_places(&self) -> impl Iterator<Item = (ValueId, ValueId)> {
         self.values.iter().zip(0..).filter_map(|(value, place)| match *value {
             Value::Persistent(id) => Some((ValueId(place), id)),

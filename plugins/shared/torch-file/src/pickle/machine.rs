@@ -198,8 +198,8 @@ impl<'l> Machine<'l> {
         }
     }
 
-    /// torch stores the class of a module as a persistent ID. If this is such an ID, returns the
-    /// class in it. In torch's streams, the ID is `("module", class, file, source)`; in its tar
+    /// torch stores the class of a module as a persistent ID. If the value is such an ID, returns
+    /// the class in it. In torch's streams, the ID is `("module", class, file, source)`; in its tar
     /// archives, it is `(class, file, source)`. torch uses the source code only to warn if it has
     /// changed.
     fn class_of_module(&self, id: ValueId) -> Option<ValueId> {

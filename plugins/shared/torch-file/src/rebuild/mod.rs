@@ -227,7 +227,7 @@ fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<RebuiltTensor> {
 }
 
 /// Parses `_rebuild_device_tensor_from_*(data, dtype, device, requires_grad)`, which creates a
-/// tensor on a device without storages. The result has the dtype of `data`, even if `dtype` is
+/// tensor on a device that has no storages. The result has the dtype of `data`, even if `dtype` is
 /// different.
 fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<RebuiltTensor> {
     let name = "a tensor of a device without storages";
