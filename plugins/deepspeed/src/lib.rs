@@ -1,5 +1,5 @@
 //! DeepSpeed ZeRO checkpoints. The weights are stored as flat vectors without names, which are
-//! split over the ranks. Each rank's file contains the rank's pieces of the vectors.
+//! split across the ranks. Each rank's file contains the rank's pieces of the vectors.
 //!
 //! ```text
 //! latest                                               the name of the newest folder
@@ -36,7 +36,7 @@
 //!
 //! Sources: `deepspeed/utils/zero_to_fp32.py`, `deepspeed/runtime/engine.py`,
 //! `deepspeed/runtime/zero/stage_1_and_2.py`, `stage3.py`, `deepspeed/runtime/bf16_optimizer.py`
-//! and `deepspeed/checkpoint/ds_to_universal.py` of DeepSpeed 0.19.8, and files that DeepSpeed
+//! and `deepspeed/checkpoint/ds_to_universal.py` in DeepSpeed 0.19.8, and files that DeepSpeed
 //! wrote.
 #![forbid(unsafe_code)]
 

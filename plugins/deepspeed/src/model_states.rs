@@ -14,7 +14,7 @@ pub(crate) type NamedShape = (String, Vec<u64>);
 /// The content of rank 0's model states.
 #[derive(Debug)]
 pub(crate) struct ModelStates {
-    /// All tensors in the module's state dict, each of which is complete. In stage 3, the state
+    /// All tensors in the module's state dict. Each tensor is complete. In stage 3, the state
     /// dict's parameters are empty.
     pub(crate) module: Vec<NamedTensor>,
     /// Names of values in the module that are not tensors.

@@ -94,8 +94,8 @@ fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
 }
 
 /// Returns the number of ranks. `partition_count` can have a separate number for each group. If
-/// experts are spread over fewer ranks than the other parameters, the numbers differ, which is not
-/// supported.
+/// experts are spread across fewer ranks than the other parameters, the numbers differ. This case
+/// is not supported.
 fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
     let counts: Option<Vec<u64>> = match graph.sequence(count) {
         Some(counts) => counts.iter().map(|&count| graph.count(count)).collect(),

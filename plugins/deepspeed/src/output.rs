@@ -45,9 +45,9 @@ struct Output<'o> {
     /// Storages that are read unchanged: maps their IDs in `collected` to their IDs in `catalog`.
     declared: HashMap<StorageId, StorageId>,
     /// Joined storages, keyed by the ranges that form each of them. Tied tensors share an entry, so
-    /// they stay tied.
+    /// they remain tied.
     joined: HashMap<Vec<StorageRange>, StorageId>,
-    /// Widened storages, by storage, offset and length. Tied tensors share an entry, so they stay
+    /// Widened storages, by storage, offset and length. Tied tensors share an entry, so they remain
     /// tied.
     by_start: HashMap<(StorageId, u64, u64), StorageId>,
     widened: Vec<Widened>,

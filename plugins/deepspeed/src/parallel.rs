@@ -11,7 +11,7 @@
 //! `PipelineModule`: `3.mlp.dense_h_to_4h.weight`.
 //!
 //! Sources: `deepspeed/runtime/pipe/module.py` (`save_state_dict`, `ckpt_layer_path`) and
-//! `deepspeed/runtime/engine.py` (`_get_ckpt_name`) of DeepSpeed 0.19.8.
+//! `deepspeed/runtime/engine.py` (`_get_ckpt_name`) in DeepSpeed 0.19.8.
 
 use crate::collector::{Collector, entry, unexpected_value};
 use crate::model_states::NamedTensor;
@@ -215,6 +215,6 @@ fn difference(is_known: bool) -> Error {
         Error::malformed("the ranks have different values for a tensor that must be equal on all of them")
             .hint("pass -i replicated=first to use the first rank's values")
     } else {
-        Error::unsupported("the ranks' parts differ, and the tensor's name does not say how to join them")
+        Error::unsupported("the ranks' parts differ, and the tensor's name does not determine how to join them")
     }
 }

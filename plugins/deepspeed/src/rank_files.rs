@@ -168,7 +168,7 @@ pub(crate) fn is_checkpoint(names: &[String]) -> bool {
 }
 
 impl RankFiles {
-    /// Returns whether the module is split over several tensor ranks or over the files of a
+    /// Returns whether the module is split across several tensor ranks, or across the files of a
     /// pipeline's layers.
     pub(crate) fn is_parallel(&self) -> bool {
         self.parallel.is_some()

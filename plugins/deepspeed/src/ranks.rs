@@ -1,5 +1,5 @@
 //! Joins the optimizer states of all ranks. The parameters are assembled from flat vectors that are
-//! split over the ranks.
+//! split across the ranks.
 
 use crate::collector::Collector;
 use crate::model_states::NamedShape;

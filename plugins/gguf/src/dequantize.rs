@@ -8,9 +8,9 @@
 //! | `iq.rs` | the IQ types, which look values up in a grid |
 //! | `grid.rs` | the grids |
 //!
-//! Values are computed in F32, and are bit-identical to those of gguf-py. To get the same rounding,
-//! products are evaluated from left to right. Conversion to F16 or BF16 adds one rounding. All
-//! formulas are from `gguf-py/gguf/quants.py` and `ggml-quants.c` in `ggml-org/llama.cpp`.
+//! Values are computed in F32, and are bit-identical to those of gguf-py. To match the rounding of
+//! gguf-py, products are evaluated from left to right. Conversion to F16 or BF16 adds one rounding.
+//! All formulas are from `gguf-py/gguf/quants.py` and `ggml-quants.c` in `ggml-org/llama.cpp`.
 
 mod grid;
 mod iq;

@@ -1,7 +1,7 @@
 //! `general.file_type`, a number that identifies the mix of tensor types in a file. The writer
 //! derives the number from the tensors that it writes.
 //!
-//! Source: `llama_ftype` in `include/llama.h` of llama.cpp.
+//! Source: `llama_ftype` in llama.cpp's `include/llama.h`.
 
 use crate::types::GgmlType;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! GGUF, the format of llama.cpp. A file contains typed metadata, and then tensors of plain numbers
-//! or quantized blocks.
+//! GGUF, llama.cpp's model format. A file contains typed metadata, and then tensors of plain
+//! numbers or quantized blocks.
 //!
 //! ```text
 //! 0    4 bytes   "GGUF"
@@ -35,7 +35,7 @@
 //!
 //! Sources: `docs/gguf.md` and `src/gguf.cpp` in `ggml-org/ggml`, and `gguf-py` 0.19 in
 //! `ggml-org/llama.cpp`. gguf-py accepts more files than ggml. The reader accepts the files that
-//! gguf-py accepts, and the writer respects the limits of ggml.
+//! gguf-py accepts, and the writer respects ggml's limits.
 #![forbid(unsafe_code)]
 
 mod probe;

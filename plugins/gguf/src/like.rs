@@ -17,7 +17,7 @@ pub(crate) struct Like {
 
 impl Like {
     /// Reads the header of the file. If the file is part of a split, reads the headers of all files
-    /// of the split.
+    /// in the split.
     pub(crate) fn open(path: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(path)?;
         let mut set =
@@ -92,7 +92,7 @@ impl Like {
                     reported.push((
                         name,
                         format!(
-                            "its type is {} in the -o like= file, but stays {is} in the output",
+                            "its type is {} in the -o like= file, but remains {is} in the output",
                             word.to_ascii_uppercase()
                         ),
                     ));

@@ -141,7 +141,7 @@ fn code(dtype: Dtype) -> Option<u32> {
     NUMBERS.iter().find(|(_, known)| *known == dtype).map(|&(code, _)| code)
 }
 
-/// Returns the minimum number of bytes of a value of this type.
+/// Returns the minimum length in bytes of a value of this type.
 fn width(kind: u32) -> u64 {
     match kind {
         ARRAY => ARRAY_HEAD,

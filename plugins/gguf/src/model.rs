@@ -123,7 +123,7 @@ pub(crate) fn model_of_folder(
     // The host considers a sidecar preserved if the writer has opened it, so the writer must report
     // that this sidecar is lost.
     if folder.contains(CONFIG)? {
-        let why = format!("GGUF cannot hold it; ferry writes metadata only for {}", Architecture::known());
+        let why = format!("GGUF cannot store it; ferry writes metadata only for {}", Architecture::known());
         layout.loss(Loss::new(LossKind::Sidecar, CONFIG, why))?;
     }
     Ok(None)

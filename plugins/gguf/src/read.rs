@@ -62,7 +62,7 @@ impl TensorReader for Reader {
         let mut set = Set::open(source, self.member_is_alone, context)?;
         let (mut metadata, differing) = set.metadata();
         for (key, file) in differing {
-            let why = format!("{file:?} has a different value than an earlier file, whose value is kept");
+            let why = format!("{file:?} has a different value; the value from an earlier file is kept");
             catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
         }
         // Do not restore flattened tensors if the file is only shown, or is copied to GGUF.

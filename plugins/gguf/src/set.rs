@@ -37,7 +37,8 @@ impl Set {
             return Ok(Self { files: vec![first] });
         }
         let names = first.set(count)?;
-        // The count has 16 bits, so the number of names is limited. Open the files one at a time.
+        // The count is a 16-bit number, so the number of names is limited. Open the files one at a
+        // time.
         let mut files = Vec::new();
         for (number, name) in (0..).zip(names) {
             context.check_cancelled()?;

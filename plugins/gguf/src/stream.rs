@@ -16,7 +16,7 @@ pub(crate) struct StreamPlan {
     pub(crate) header: Vec<u8>,
     /// Number of zero bytes after the header.
     pub(crate) header_padding: u64,
-    /// Tensors in the order of the file.
+    /// Tensors in file order.
     pub(crate) tensors: Vec<StreamedTensor>,
     /// Number of pieces that are processed in parallel.
     pub(crate) threads: usize,

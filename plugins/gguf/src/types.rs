@@ -1,4 +1,4 @@
-//! Tensor types of ggml: plain numbers, which have a dtype in the SDK, and quantized blocks.
+//! ggml's tensor types: plain numbers, which have a dtype in the SDK, and quantized blocks.
 
 use tensorferry_sdk::{CatalogSink, Dtype, DtypeInfo, Error, Result};
 

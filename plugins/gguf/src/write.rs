@@ -1,7 +1,7 @@
 //! The writer, which selects the tensors and metadata that GGUF can store, and writes one file that
 //! ggml can read.
 //!
-//! ggml accepts only its own layout: data without gaps in the order of the tensor entries, names of
+//! ggml accepts only its own layout: contiguous data in the order of the tensor entries, names of
 //! at most 63 bytes, at most four dimensions, and rows of whole blocks.
 
 use crate::file_type::{self, TypeCounts};

@@ -38,8 +38,8 @@
 //! | `write.rs`, `like.rs` | new outputs, and outputs that copy a different file |
 //! | `hdf5/` | reading and planning of HDF5 files |
 //!
-//! Sources: `keras/src/saving/saving_lib.py` and `keras/src/legacy/saving/legacy_h5_format.py` of
-//! Keras 3, the HDF5 File Format Specification 4.0, and files that Keras 2 and 3 and h5py wrote.
+//! Sources: `keras/src/saving/saving_lib.py` and `keras/src/legacy/saving/legacy_h5_format.py` in
+//! Keras 3, the HDF5 File Format Specification 4.0, and files that Keras 2, Keras 3 and h5py wrote.
 #![forbid(unsafe_code)]
 
 mod probe;

@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{Archive, Extent, ZipLayout, ZipPlan};
 
-/// Folder that contains the files that layers load themselves.
+/// Folder of the files that layers load themselves.
 const ASSETS: &str = "assets";
 
 /// The file that the user passed as `-o like=`.

@@ -93,7 +93,7 @@ pub(crate) struct Model {
     /// the group.
     layer_names: HashMap<String, String>,
     pub(crate) is_legacy: bool,
-    /// In files of Keras 1 and 2: the name of each variable, by path.
+    /// In Keras 1 and 2 files, the name of each variable, by path.
     weight_names: HashMap<String, String>,
     pub(crate) metadata: Vec<(&'static str, String)>,
     /// Parts of the catalog's tree that are not tensors, such as the configuration.
@@ -149,7 +149,7 @@ impl Model {
                 if let Some(layers) = attributes.list(file, "layer_names")? {
                     order = Some((path.clone(), layers));
                 } else if attributes.get("nb_layers").is_some() {
-                    return Err(Error::unsupported("weights of Keras before 1.0 have no names (nb_layers)")
+                    return Err(Error::unsupported("weights from Keras versions before 1.0 have no names (nb_layers)")
                         .hint("load and save them with Keras 1"));
                 }
             }
@@ -173,8 +173,8 @@ impl Model {
         }
     }
 
-    /// Reads the attributes of the root group. If a file of Keras 1 or 2 contains a whole model,
-    /// its root has these attributes.
+    /// Reads the attributes of the root group. If a Keras 1 or 2 file contains a whole model, its
+    /// root has these attributes.
     fn root_attributes(&mut self, file: &File<'_>, attributes: &Attributes, limits: &Limits) -> Result<()> {
         for name in ["keras_version", "backend"] {
             if let Some(text) = attributes.text(file, name)? {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// The variables of each layer class, in order. If a variable exists only with an option of the
-/// layer, the entry names the option.
+/// layer, the entry specifies the option.
 const VARIABLES: &[(&[&str], &[(&str, Option<&str>)])] = &[
     (
         &[

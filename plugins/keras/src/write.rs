@@ -40,7 +40,7 @@ impl TensorWriter for Writer {
         }
         if !has_suffix(path, WEIGHTS_SUFFIX) && has_any_suffix(path, [".h5", ".hdf5"]) {
             return Err(Error::usage(
-                "a .h5 file of Keras 2 needs lists of layers, which tensors do not contain",
+                "a Keras 2 .h5 file needs layer lists, which tensors do not contain",
             )
             .file(path)
             .hint("pass -o like=FILE.h5 with a model of the same layers, or write NAME.weights.h5"));

@@ -4,7 +4,7 @@ use crate::INDEX;
 use crate::index::Index;
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
-/// Maximum number of bytes of an index that detection reads, which is enough for the entry of the
+/// Maximum number of bytes that detection reads from an index. They suffice for the entry of the
 /// first shard.
 const LOOKED_AT: u64 = 256 << 10;
 /// Shard formats that an index may specify. The reader supports only the first format. For any

@@ -23,7 +23,7 @@
 //! compared byte by byte.
 //!
 //! Sources: `megatron/training/checkpointing.py`, `tools/checkpoint/` and
-//! `megatron/core/tensor_parallel` of Megatron-LM with megatron-core 0.16.1, and models with up to
+//! `megatron/core/tensor_parallel` in Megatron-LM with megatron-core 0.16.1, and models with up to
 //! twelve ranks that megatron-core wrote and joined.
 #![forbid(unsafe_code)]
 

@@ -136,7 +136,7 @@ fn experts_before(size: GridSize, rank: Rank, args: &Args, part: &[(String, Loca
     let local = match args.count("num_experts") {
         Some(all) if all % size.experts == 0 => all / size.experts,
         Some(all) => {
-            return Err(Error::malformed("the experts cannot be divided evenly over the ranks")
+            return Err(Error::malformed("the experts cannot be divided evenly among the ranks")
                 .expected(format!("a multiple of {}", size.experts))
                 .found(all));
         }

@@ -299,7 +299,7 @@ impl RunReader {
         }
         if !self.others.is_empty() {
             let why =
-                "files of the sharded optimizer: flat buffers whose layout only the running model knows";
+                "files of the sharded optimizer: flat buffers whose layout is known only to the running model";
             lose(&listed(&self.others, 1), why)?;
         }
         Ok(())
@@ -350,7 +350,7 @@ impl Joining<'_, '_> {
         if parameter.is_expert
             && self.run.args().count("expert_tensor_parallel_size").is_some_and(|n| n != ranks)
         {
-            return Err(Error::unsupported("experts are split over a different number of tensor ranks"));
+            return Err(Error::unsupported("experts are split across a different number of tensor ranks"));
         }
         let max = self.reader.vocabulary.filter(|_| placement == Placement::Vocabulary);
         let fused = self.fused(name)?;
@@ -393,7 +393,7 @@ impl Joining<'_, '_> {
             let ranks = [group.rank(0), group.rank(tensor)];
             if is_unknown && !self.is_same(parts[0], copy)? {
                 return Err(Error::unsupported(
-                    "the ranks' parts differ, and the tensor's name does not say how to join them",
+                    "the ranks' parts differ, and the tensor's name does not determine how to join them",
                 )
                 .file(self.run.path(ranks[1]))
                 .expected(describe_location(parts[0]))

@@ -303,7 +303,7 @@ impl Arrays<'_> {
     }
 }
 
-/// Returns the strides of an array that is column-major but whose elements are row-major arrays.
+/// Returns the strides of a column-major array whose elements are row-major arrays.
 fn column_major_strides(shape: &[u64], inner: &[u64]) -> Vec<i64> {
     let signed = |dim: u64| i64::try_from(dim).unwrap_or(i64::MAX);
     let mut stride = inner.iter().fold(1_i64, |product, &dim| product.saturating_mul(signed(dim)));

@@ -9,8 +9,8 @@ pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
 /// numpy aligns the elements to a multiple of this number of bytes.
 const ALIGNMENT: usize = 64;
-/// Number of digits for which numpy reserves space, so that the dimension that can grow can be
-/// updated in place.
+/// Number of digits that numpy reserves for the growing dimension, so that its value can be updated
+/// in place.
 const GROWTH_DIGITS: usize = 21;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The dtypes of ONNX. Each dtype has a number, and a list field for its values
-//! (`TensorProto.DataType` and the comments in onnx.proto).
+//! ONNX dtypes. Each dtype has a number, and a list field for its values (`TensorProto.DataType`
+//! and the comments in onnx.proto).
 
 use tensorferry_sdk::Dtype;
 

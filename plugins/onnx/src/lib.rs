@@ -15,7 +15,7 @@
 //! A graph cannot be derived from tensors. The writer therefore uses the graph of an existing
 //! model, and copies all bytes of that model except the tensors that it replaces (`splice.rs`).
 //!
-//! Sources: `onnx/onnx.proto`, `onnx/external_data_helper.py` and `onnx/numpy_helper.py` of ONNX
+//! Sources: `onnx/onnx.proto`, `onnx/external_data_helper.py` and `onnx/numpy_helper.py` in ONNX
 //! 1.23, and files written by ONNX.
 #![forbid(unsafe_code)]
 

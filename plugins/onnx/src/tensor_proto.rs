@@ -183,7 +183,7 @@ impl Fields {
         if self.is_external {
             let file = self.location.file.as_deref().unwrap_or_default();
             if file.is_empty() {
-                return Err(wire.malformed(at, "a tensor with external data does not name the file"));
+                return Err(wire.malformed(at, "a tensor with external data does not specify the file"));
             }
             if row.dtype == Dtype::STR {
                 return Err(wire.malformed(at, "strings cannot be external data"));

@@ -196,7 +196,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         let node = match leaf.kind {
             LeafKind::Array => {
                 if !stored.insert(name.clone()) {
-                    let why = "two arrays of the tree have the same name in the store, which holds only one of them";
+                    let why = "two arrays of the tree have the same name in the store, which contains only one of them";
                     return Err(at(Error::unsupported(why).tensor(name)));
                 }
                 branch.array(arrays, [&*name], &name, metadata.stores_all).map_err(at)?
@@ -358,7 +358,7 @@ impl ItemReader<'_> {
             }
         };
         for key in others.iter().filter(|key| !self.keys.contains(*key)) {
-            let why = "the checkpoint's tree does not name this array, so Orbax does not restore it";
+            let why = "the checkpoint's tree does not list this array, so Orbax does not restore it";
             arrays.catalog.loss(Loss::new(LossKind::Tensor, prefixed(self.item, key), why))?;
         }
         Ok(())
@@ -417,7 +417,7 @@ impl Branches {
             let node = |child: Child| match child {
                 Child::Node(node) => Ok(node),
                 Child::Branch(below) => {
-                    nodes[below].ok_or_else(|| Error::plugin("a branch comes before its parent"))
+                    nodes[below].ok_or_else(|| Error::plugin("a branch precedes its parent"))
                 }
             };
             let in_order: Option<Vec<Child>> = (0..branch.children.len())

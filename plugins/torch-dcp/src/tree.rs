@@ -76,7 +76,7 @@ impl Branch {
         let node = |child| match child {
             Child::Leaf(node) => Ok(node),
             Child::Branch(branch) => {
-                nodes[branch].ok_or_else(|| Error::plugin("a branch comes before its parent"))
+                nodes[branch].ok_or_else(|| Error::plugin("a branch precedes its parent"))
             }
         };
         // The map is sorted, with indices before keys.

@@ -43,7 +43,7 @@ impl Saved {
         self.wrapped(|dict| dict)
     }
 
-    /// Returns the bytes of the file, in which `wrap` was applied to the pickled dict.
+    /// Returns the bytes of the file, after applying `wrap` to the pickled dict.
     pub(crate) fn wrapped(&self, wrap: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Vec<u8> {
         let entries: Vec<_> = self.entries.iter().map(|(key, value)| (text(key), value.clone())).collect();
         let storages: Vec<&[u8]> = self.storages.iter().map(Vec::as_slice).collect();

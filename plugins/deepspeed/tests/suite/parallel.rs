@@ -108,7 +108,7 @@ fn what_is_the_same_on_all_ranks_is_compared() {
     assert_eq!(read(tensor_parallel(5.0, Some(1.0)), &[("state", "model")]).unwrap().0.len(), 7);
     for given in [&[("state", "model")][..], &[("state", "model"), ("replicated", "first")]] {
         let error = read(tensor_parallel(5.0, Some(2.0)), given).unwrap_err().to_string();
-        assert!(error.contains("odd.weight") && error.contains("does not say"), "{error}");
+        assert!(error.contains("odd.weight") && error.contains("does not determine"), "{error}");
     }
 }
 

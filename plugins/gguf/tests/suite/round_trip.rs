@@ -1,5 +1,4 @@
-//! Tests that files that ferry rewrites keep their tensors and metadata, and satisfy the rules of
-//! ggml.
+//! Tests that files that ferry rewrites keep their tensors and metadata, and satisfy ggml's rules.
 
 use crate::common::{file, key, reopen, source, tensor, with_view, write};
 use std::collections::BTreeMap;

@@ -28,8 +28,9 @@ pub(super) struct ExactDecoders {
     schema: SchemaRef,
     losses: ColumnLosses,
     looks_at_keys: bool,
-    /// Number of columns for which `arrow_json` has created a decoder or started to. `arrow_json`
-    /// creates the decoders in the order of the columns, each together with its nested decoders.
+    /// Number of columns for which `arrow_json` has created, or started to create, a decoder.
+    /// `arrow_json` creates the decoders in the order of the columns, each together with its nested
+    /// decoders.
     columns: AtomicUsize,
 }
 

@@ -22,7 +22,7 @@ enum Width {
     Exact,
     Signed,
     Unsigned,
-    /// A decimal with this many digits.
+    /// A decimal type with this precision.
     Digits(u32),
 }
 
@@ -74,7 +74,7 @@ impl Numbers {
         }
     }
 
-    /// Returns the number of digits of a decimal for the integers, or `None` if an i64 or a u64 can
+    /// Returns the precision of a decimal type for the integers, or `None` if an i64 or a u64 can
     /// represent all of them.
     fn digits(self) -> Option<u32> {
         match self.width {

@@ -67,7 +67,7 @@ impl Attributes {
 
     /// Returns the strings in the attribute `name`. If it is missing, returns the strings in the
     /// attributes `name0`, `name1`, and so on. Keras splits long lists this way, because an
-    /// attribute can have at most 64 KiB.
+    /// attribute can be at most 64 KiB long.
     pub(crate) fn list(&self, file: &File<'_>, name: &str) -> Result<Option<Vec<String>>> {
         let texts = |attribute: &Attribute| -> Result<Vec<String>> {
             attribute.texts(file, u64::MAX)?.ok_or_else(|| {

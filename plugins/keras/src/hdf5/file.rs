@@ -82,7 +82,7 @@ impl<'s> File<'s> {
         // Some writers count this length from the start of the file, while other writers count it
         // from the superblock.
         if superblock.eof_address > extent.len {
-            return Err(Error::malformed("the file is shorter than the superblock says")
+            return Err(Error::malformed("the file is shorter than the superblock declares")
                 .file(name)
                 .offset(extent.offset + start)
                 .expected(format!("{} bytes", superblock.eof_address))

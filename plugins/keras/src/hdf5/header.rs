@@ -32,8 +32,8 @@ const CONTINUATION: u16 = 16;
 /// The highest message type number that HDF5 defines.
 const LAST_KIND: u16 = 24;
 
-/// Maximum length of a header in bytes, including all of its continuations. A message has at most
-/// 64 KiB.
+/// Maximum length of a header in bytes, including all of its continuations. A message is at most 64
+/// KiB long.
 const MAX_BYTES: u64 = 16 << 20;
 const SHARED: u8 = 0x02;
 const FAIL_IF_UNKNOWN: u8 = 0x80;

@@ -30,7 +30,7 @@ pub(crate) enum Target {
     Soft(String),
 }
 
-/// Returns the names and targets of a group's children, in the order of the file.
+/// Returns the names and targets of a group's children, in file order.
 pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, Target)>> {
     let (os, ls) = (file.offset_size, file.length_size);
     let mut found = Vec::new();

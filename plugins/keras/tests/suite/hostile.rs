@@ -70,8 +70,8 @@ fn long_paths() -> Vec<u8> {
     file.end(root)
 }
 
-/// Builds a file whose list of layers names the same layer 60,000 times. The list of weights in
-/// that layer names the same weight 60,000 times.
+/// Builds a file whose layer list contains the same layer 60,000 times. That layer's weight list
+/// contains the same weight 60,000 times.
 fn lists_of_lists() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(U8, 1, &[0]);

@@ -183,7 +183,7 @@ fn tensors_that_do_not_fit_say_both_forms() {
     assert!(text.contains("F32 of shape [6, 5]") && text.contains("found F16 of shape [6, 5]"), "{text}");
     let text = like("sequential_compiled", KEPT, &[cast]).unwrap_err().to_string();
     assert!(text.contains("F16 of shape [6, 5]"), "{text}");
-    // Files of Keras 2 cannot mark elements as BF16, so a BF16 tensor does not fit.
+    // Keras 2 files cannot mark elements as BF16, so a BF16 tensor does not fit.
     let path = "model_weights/first/first/kernel:0";
     assert!(like("legacy_h5_model", &[], &[(path, Dtype::BF16, &[6, 5])]).is_err());
 }

@@ -17,7 +17,8 @@ pub(super) struct Values {
     data_type: DataType,
     kind: ColumnBuilder,
     rows: usize,
-    /// Total size of the values in bytes. The total is limited, because offsets have 31 bits.
+    /// Total size of the values in bytes. The total is limited, because offsets are limited to 31
+    /// bits.
     bytes: u64,
 }
 

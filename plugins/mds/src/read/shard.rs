@@ -99,7 +99,7 @@ impl OpenShard {
             let error = Error::malformed("the number of samples in a shard differs from the index");
             return Err(error.file(&self.name).offset(0).expected(samples).found(count));
         }
-        // The sum cannot overflow, since the number of samples has 32 bits.
+        // The sum cannot overflow, because the number of samples fits in 32 bits.
         let head = 4 + 4 * (samples + 1);
         if head > len {
             let error = Error::malformed("a shard ends within its table").file(&self.name);

@@ -12,7 +12,7 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{BatchStream, ScanRequest, batches};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum size of a batch in bytes. The offsets of a column have 31 bits.
+/// Maximum size of a batch in bytes. The offsets in a column are limited to 31 bits.
 const MAX_BATCH_BYTES: u64 = 1 << 30;
 /// Memory per row and column in bytes, in addition to the value, because even an empty string has
 /// an offset.

@@ -126,7 +126,8 @@ impl OutColumn {
         } else if is_json {
             (ColumnKind::Json, "json".to_owned())
         } else if let Some(number) = Number::of(data_type) {
-            // By default, use the encoding of Python integers, not of numpy integers.
+            // By default, use the encoding for Python integers, not the encoding for numpy
+            // integers.
             let word = if number == Number::Int64 && declared != "int64" { "int" } else { number.word() };
             (ColumnKind::Number(number), word.to_owned())
         } else if texts {

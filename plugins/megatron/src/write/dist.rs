@@ -1,4 +1,4 @@
-//! Writes a `torch_dist` checkpoint. This is a distributed checkpoint of torch in which each tensor
+//! Writes a `torch_dist` checkpoint. This is a torch distributed checkpoint in which each tensor
 //! contains all layers of a stack.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! .metadata, __0_0.distcp  the tensors
 //! ```
 //!
-//! Sources: `megatron/core/dist_checkpointing` and `transformer_block.py` of megatron-core 0.16.1.
+//! Sources: `megatron/core/dist_checkpointing` and `transformer_block.py` in megatron-core 0.16.1.
 
 use crate::like::{COMMON, TemplateRun};
 use std::collections::{BTreeSet, HashMap, HashSet};

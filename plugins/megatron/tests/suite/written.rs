@@ -52,7 +52,7 @@ fn rank_folders_are_joined_to_what_they_were_cut_of() {
             let given = [("like", "run"), ("tensor_parallel", &*tensor), ("pipeline_parallel", &*stages)];
             let (before, output) = written(&files, &files, &given);
             let output = match output {
-                // Two query groups cannot be divided over four ranks.
+                // Two query groups cannot be divided among four ranks.
                 Err(error) if case == "gpt_tp2_swiglu_gqa" && tensor == "4" => {
                     assert_eq!(error.kind(), ErrorKind::Usage);
                     assert!(error.to_string().contains("query groups"), "{error}");

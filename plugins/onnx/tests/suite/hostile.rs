@@ -1,5 +1,5 @@
 //! Tests malformed models, and models that would require too much memory. Each model must result in
-//! a typed error that names the tensor.
+//! a typed error that identifies the tensor.
 
 use crate::common::{field, model, number, outside, source, tensor};
 use tensorferry_onnx::Onnx;

@@ -53,7 +53,8 @@ fn what_no_folder_can_be_called_is_left_out() {
     assert_eq!(refused.kind(), ErrorKind::Usage);
 }
 
-/// A training state like an optax state, with nested tuples, empty items, and a key with a dot.
+/// A training state that resembles an optax state. It has nested tuples, empty items, and a key
+/// that contains a dot.
 fn state(catalog: &mut dyn CatalogSink, origin: &str, is_renamed: bool) -> Result<()> {
     catalog.origin(origin)?;
     let storage = catalog.storage(Storage::inline([1]))?;

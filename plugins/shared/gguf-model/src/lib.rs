@@ -68,7 +68,7 @@ impl<'a> HfModel<'a> {
     }
 
     /// Checks tensors against the configuration: no tensor may be missing, and each must have the
-    /// expected shape. The tensors may have the names of transformers or those of GGUF.
+    /// expected shape. The tensors may have transformers names or GGUF names.
     pub fn check_weights<'t>(&self, tensors: impl Iterator<Item = (&'t str, &'t [u64])>) -> Result<()> {
         weights::check(&self.config, tensors)
     }

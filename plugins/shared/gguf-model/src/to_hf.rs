@@ -34,7 +34,7 @@ pub struct HfTensors<'a> {
     pub frequencies: Option<Vec<f32>>,
 }
 
-/// Keys about the GGUF file itself, which are meaningless in a model folder.
+/// Keys that describe the GGUF file itself and are meaningless in a model folder.
 const FILE_KEYS: [&str; 5] = [
     "general.architecture",
     "general.type",

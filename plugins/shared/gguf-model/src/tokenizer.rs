@@ -12,7 +12,7 @@ use crate::folder::Folder;
 use serde_json::Value as Json;
 use tensorferry_sdk::{Error, Result};
 
-/// The token types of llama.cpp (`llama_token_type`).
+/// llama.cpp's token types (`llama_token_type`).
 pub(crate) const NORMAL: i32 = 1;
 pub(crate) const UNKNOWN: i32 = 2;
 pub(crate) const CONTROL: i32 = 3;
@@ -30,7 +30,7 @@ const MISSING_SCORE: f32 = -10_000.0;
 /// token IDs in hostile files.
 const MAX_TOKENS: u64 = 1 << 24;
 
-/// The tokens of a model, in the order of their IDs.
+/// The tokens of a model, ordered by ID.
 pub(crate) struct Vocabulary {
     pub(crate) tokens: Vec<String>,
     pub(crate) types: Vec<i32>,

@@ -105,8 +105,8 @@ pub fn has_name(name: &str) -> bool {
 }
 
 /// Checks tensors against the configuration: no tensor may be missing, and each must have the
-/// expected shape. The tensors may have the names of transformers or those of GGUF. Tensors without
-/// a known name are ignored.
+/// expected shape. The tensors may have transformers names or GGUF names. Tensors without a known
+/// name are ignored.
 pub(crate) fn check<'t>(config: &Config, tensors: impl Iterator<Item = (&'t str, &'t [u64])>) -> Result<()> {
     let expected =
         Expected { config, layers: config.layers()?, head: config.head()?, inner: config.inner()? };

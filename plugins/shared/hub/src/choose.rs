@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    /// The hint names both alternatives. It names the index only if the index exists.
+    /// The hint mentions both alternatives. It mentions the index only if the index exists.
     #[test]
     fn a_shard_is_not_taken_for_its_set() {
         let (name, index) = ("m-00002-of-00003.safetensors", "m.safetensors.index.json");

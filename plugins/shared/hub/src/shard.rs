@@ -1,7 +1,7 @@
 //! A shard is one file of a split model, named like `model-00002-of-00005.safetensors`.
 //!
-//! The names and the split are the same as in `split_state_dict_into_shards_factory` of
-//! huggingface_hub.
+//! The names and the split are the same as in huggingface_hub's
+//! `split_state_dict_into_shards_factory`.
 
 use crate::Naming;
 use tensorferry_sdk::file_name::strip_suffix;
@@ -33,7 +33,7 @@ impl Names {
         Self { naming: *naming, whole, stem: stem.to_owned(), tag: ShardTag::default() }
     }
 
-    /// Adds the tag of a conversion run to the names of shards, as in
+    /// Adds the tag of a conversion run to shard names, as in
     /// `model-r0123abcd-00002-of-00005.safetensors`.
     #[must_use]
     pub fn tagged(self, tag: ShardTag) -> Self {
@@ -52,8 +52,8 @@ impl Names {
         }
     }
 
-    /// Returns names and globs that match other splits of the same model. `save_torch_state_dict`
-    /// in huggingface_hub also deletes such files. The list is empty if the stem contains glob
+    /// Returns names and globs that match other splits of the same model. huggingface_hub's
+    /// `save_torch_state_dict` also deletes such files. The list is empty if the stem contains glob
     /// characters.
     #[must_use]
     pub fn superseded(&self) -> Vec<(String, Role)> {

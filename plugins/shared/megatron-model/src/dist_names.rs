@@ -67,7 +67,7 @@ pub fn is_extra_state(key: &str) -> bool {
 /// `decoder.layers.mlp.linear_fc1._extra_state/shard_7_32` for layer 7 of 32. Megatron looks for
 /// these entries even if they are empty. Each item of `slices` is a parameter, with the total
 /// numbers of layers and experts. Megatron and Transformer Engine differ in which modules have
-/// extra state, but additional entries do no harm.
+/// extra state, but additional entries are harmless.
 #[must_use]
 pub fn extra_states<'n>(slices: impl IntoIterator<Item = (&'n DistName, [u64; 2])>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();

@@ -44,8 +44,8 @@ impl JoinRule {
         if let Self::Along(dim) = self { dim } else { 0 }
     }
 
-    /// Returns the regions of a whole tensor that form the part of a rank, in the order in which
-    /// the part contains them. All parts have the same size. Fails if the size of the whole is not
+    /// Returns the regions of a whole tensor that form a rank's part, in the order of their
+    /// positions in that part. All parts have the same size. Fails if the size of the whole is not
     /// divisible by the number of ranks.
     pub fn cut(self, shape: &[u64], ranks: u64, rank: u64) -> Result<Vec<Region>> {
         let dim = self.dim();

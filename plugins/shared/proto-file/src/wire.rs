@@ -318,7 +318,7 @@ impl<'a> Wire<'a> {
                 .expected("1 to 536870911")
                 .found(tag >> 3),
             WireError::Varint | WireError::Group | WireError::Text => {
-                self.malformed(at + taken, "a varint has more than 64 bits")
+                self.malformed(at + taken, "a varint is longer than 64 bits")
             }
         }
     }

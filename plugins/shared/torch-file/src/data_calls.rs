@@ -58,7 +58,7 @@ pub(crate) fn rebuilds(global: &Global) -> bool {
 }
 
 /// Returns the function that `_rebuild_from_type_v2` calls with its arguments. Returns `None` if
-/// that function is one of torch's own functions for tensors.
+/// that function is one of torch's own tensor functions.
 pub(crate) fn forwarded_function(graph: &Graph, global: &Global, call: &Call) -> Option<ValueId> {
     let is_passed_on = global.is("torch._tensor", "_rebuild_from_type_v2");
     let function = *graph.tuple(call.arguments).filter(|_| is_passed_on)?.first()?;

@@ -329,8 +329,8 @@ impl ResolvedView {
         self.storage.id
     }
 
-    /// Returns the view in the form in which the plugin reads it. If several elements share a byte,
-    /// the result is a view of the bytes. In this case, the elements must be contiguous.
+    /// Returns the view in the form that the plugin reads. If several elements share a byte, the
+    /// result is a view of the bytes. In this case, the elements must be contiguous.
     pub(crate) fn stored_view(&self, view: &View) -> StoredView {
         let record = self.part.of(self.storage.record);
         let stored = StoredView {

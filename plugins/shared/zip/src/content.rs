@@ -74,7 +74,7 @@ impl Member {
             len += piece.len() as u64;
             if len > self.len {
                 let error =
-                    Error::malformed(format!("zip entry {:?} is longer than the directory says", self.name));
+                    Error::malformed(format!("zip entry {:?} is longer than the directory declares", self.name));
                 return Err(error.expected(format!("{} bytes", self.len)));
             }
             crc.update(piece);

@@ -45,7 +45,7 @@ struct DeflatedEntry {
     segment: EncodedId,
 }
 
-/// The header fields of an entry whose values are known only after compression.
+/// An entry's header fields whose values are known only after compression.
 struct EntryFields {
     crc: u32,
     stored: u64,

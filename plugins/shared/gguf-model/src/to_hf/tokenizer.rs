@@ -135,7 +135,7 @@ impl Tokenizer<'_> {
         }))
     }
 
-    /// Returns all pairs of tokens that form another token, in the order of descending scores.
+    /// Returns all pairs of tokens that form another token, in descending order of score.
     /// transformers uses the same method to convert sentencepiece models.
     fn merges_by(&self, scores: &[f32]) -> Result<Vec<Json>, String> {
         let is_piece = |id: usize| ![CONTROL, UNKNOWN, UNUSED, USER_DEFINED].contains(&self.types[id]);

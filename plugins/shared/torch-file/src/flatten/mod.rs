@@ -84,7 +84,7 @@ pub struct FlattenedObject {
     pub node: NodeId,
     /// If the root is a plain mapping, alternating nodes of its keys and values.
     pub entries: Option<Vec<NodeId>>,
-    /// Name and node of each tensor, in the order of the walk.
+    /// Name and node of each tensor, in walk order.
     pub tensors: Vec<(String, NodeId)>,
 }
 

@@ -29,7 +29,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             return Ok(visit);
         }
         if rebuild::data_of_old_parameter(graph, id).is_some() {
-            self.change("a parameter of torch 0.3 or before is read as its tensor")?;
+            self.change("a parameter from torch 0.3 or earlier is read as its tensor")?;
             // Nested parameters are not unwrapped recursively, because the file would then control
             // the depth of the recursion.
             return self.visit(rebuild::data_of(graph, id), outside);

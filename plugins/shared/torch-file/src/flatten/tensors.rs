@@ -19,7 +19,7 @@ use tensorferry_sdk::{
 /// The tensors that the walk has added to the catalog.
 #[derive(Default)]
 pub(super) struct AddedTensors {
-    /// Name and node of each tensor, in the order of the walk.
+    /// Name and node of each tensor, in walk order.
     pub(super) tensors: Vec<(String, NodeId)>,
     /// Storages that tensors view directly.
     viewed: HashSet<StorageId>,
@@ -248,7 +248,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 if decoding.densify {
                     match self.to.storages.dense(self.to.catalog, object, &sparse)? {
                         ViewLocation::Lost(why) => {
-                            self.lose(LossKind::Sparse, &format!("it stays sparse: {why}"))?;
+                            self.lose(LossKind::Sparse, &format!("it remains sparse: {why}"))?;
                         }
                         located => return self.placed("", located, false),
                     }

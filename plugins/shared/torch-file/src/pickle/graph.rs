@@ -95,7 +95,7 @@ impl Text {
     }
 }
 
-/// The way in which a call creates an object.
+/// How a call creates an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// REDUCE, INST or OBJ: `function(*arguments)`.
@@ -147,7 +147,7 @@ pub enum Value {
     List(Vec<ValueId>),
     Tuple(Items),
     Set(Vec<ValueId>),
-    /// Entries in the order of the pickle. If a key occurs several times, the last entry counts.
+    /// Entries in pickle order. If a key occurs several times, the last entry counts.
     Dict(Vec<(ValueId, ValueId)>),
     /// A function or class.
     Global(GlobalId),
@@ -194,7 +194,7 @@ impl Graph {
         &self.globals
     }
 
-    /// Iterates over all persistent IDs in the order of the pickle.
+    /// Iterates over all persistent IDs in pickle order.
     pub(crate) fn persistent_ids(&self) -> impl Iterator<Item = ValueId> {
         self.values.iter().filter_map(|value| match *value {
             Value::Persistent(id) => Some(id),
@@ -231,8 +231,8 @@ impl Graph {
         self.globals.get(id.0 as usize)
     }
 
-    /// Iterates over all calls in the order of the pickle. Returns each call with the value that
-    /// represents its result.
+    /// Iterates over all calls in pickle order. Returns each call with the value that represents
+    /// its result.
     pub fn calls(&self) -> impl Iterator<Item = (ValueId, &Call)> {
         self.values.iter().zip(0..).filter_map(|(value, place)| match value {
             Value::Call(call) => Some((ValueId(place), &**call)),

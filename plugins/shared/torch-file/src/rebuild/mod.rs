@@ -272,7 +272,7 @@ fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<Reb
             _ => Err(wrong_count("_rebuild_nested_tensor", arguments)),
         },
         Function::Lost(why) => or_lost(why.to_owned()),
-        Function::OldClass => or_lost("it is a tensor of torch 0.1 without its storage".to_owned()),
+        Function::OldClass => or_lost("it is a torch 0.1 tensor without its storage".to_owned()),
         Function::FromType | Function::OnDevice => or_lost("it is a tensor inside another tensor".to_owned()),
         Function::Wrapper => or_lost("it is a wrapper subclass, but its class is missing".to_owned()),
     }

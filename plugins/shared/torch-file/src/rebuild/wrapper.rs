@@ -45,7 +45,7 @@ pub enum Content {
 pub struct Blocked {
     /// The codes. Their dtype is I8 or an 8-bit float.
     pub codes: ValueId,
-    /// One scale for each block, in the order of the blocks.
+    /// One scale for each block, in block order.
     pub scales: ValueId,
     /// One zero point for each block; `None` if all zero points are zero.
     pub zero_points: Option<ValueId>,
@@ -55,8 +55,8 @@ pub struct Blocked {
     pub size: Vec<u64>,
 }
 
-/// Classes of placements for which the local tensor of a rank contains a part of the tensor, or the
-/// whole tensor.
+/// Placement classes for which a rank's local tensor contains a part of the tensor, or the whole
+/// tensor.
 const PLACEMENTS: [&str; 3] = ["Replicate", "Shard", "_StridedShard"];
 
 impl Wrapper {
