@@ -24,7 +24,7 @@ pub(crate) struct Collector<'s> {
     /// Calls in the pickles.
     calls: Calls,
     storages: Storages<'s>,
-    /// A temporary catalog of the storages of all files. Only storages that are needed are copied
+    /// A temporary catalog of the storages in all files. Only storages that are needed are copied
     /// to the output catalog.
     catalog: CatalogBuilder<'s>,
 }

@@ -138,7 +138,7 @@ impl Module {
             self.parts.iter().filter(|(name, parts)| name.starts_with(prefix) && parts.len() <= rank);
         match lacking.map(|(name, _)| name).min() {
             Some(name) => {
-                Err(Error::malformed("the rank lacks a parameter of the first rank").tensor(name).file(file))
+                Err(Error::malformed("the rank lacks a parameter that the first rank has").tensor(name).file(file))
             }
             None => Ok(()),
         }

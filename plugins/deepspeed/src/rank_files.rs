@@ -227,7 +227,8 @@ impl RankFiles {
         self.model.get(&0).map(String::as_str).ok_or_else(|| self.missing(&[self.model_name(0)]))
     }
 
-    /// Returns a file with the optimizer states of one rank, which contain the number of ranks.
+    /// Returns a file that contains one rank's optimizer states, and therefore also the number of
+    /// ranks.
     pub(crate) fn any_optimizer(&self) -> Result<&str> {
         self.optimizer.values().next().map(String::as_str).ok_or_else(|| {
             Error::malformed("no optimizer states in the folder")

@@ -225,14 +225,14 @@ fn shards(source: &dyn Source, name: &str, extent: Extent, limits: &Limits) -> R
         }
         for name in &names {
             if check_name(name).is_err() || name.contains('/') || !name.ends_with(WEIGHTS_SUFFIX) {
-                return Err(wrong("not the name of a shard next to it").found(format!("{name:?}")));
+                return Err(wrong("not the name of a shard in the same folder").found(format!("{name:?}")));
             }
             files.insert((*name).to_owned());
         }
         groups.push((path.to_owned(), names.into_iter().map(str::to_owned).collect()));
     }
     if files.is_empty() {
-        return Err(wrong("it does not name any file"));
+        return Err(wrong("it does not list any file"));
     }
     let open = |file: &String| {
         let id = source.open(file).map_err(|error| error.context(format!("a shard of {name:?}")))?;

@@ -1,5 +1,5 @@
-//! Copies an existing file (`-o like=`) and replaces its tensors with new ones. All other bytes are
-//! kept, such as the HDF5 structure around the weights, the configuration and the assets.
+//! Copies an existing file (`-o like=`) and replaces its tensors with new tensors. All other bytes
+//! are kept, such as the HDF5 structure around the weights, the configuration and the assets.
 
 use crate::hdf5::{DataLocation, Dataset, Element, File, Header, TextBudget};
 use crate::input::{Input, Weights};

@@ -83,7 +83,7 @@ impl TensorReader for Reader {
             catalog.loss(Loss::new(LossKind::Sidecar, name, why))?;
         }
         for name in &input.unmapped {
-            let why = "a shard that the map of shards does not name";
+            let why = "a shard that the map of shards does not list";
             catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
         }
         let names = model.names(self.options.own_names);
@@ -362,7 +362,7 @@ impl Tensors<'_> {
         Ok(StoredData::Grid { grid, absent })
     }
 
-    /// Counts the missing chunks of a tensor against the limit. A few bytes of a file can declare
+    /// Counts the missing chunks of a tensor against the limit. A few bytes in a file can declare
     /// millions of missing chunks.
     fn count_absent(&mut self, count: u64) -> Result<()> {
         self.absent = self.absent.saturating_add(count);
@@ -394,8 +394,8 @@ impl Tensors<'_> {
     }
 }
 
-/// An encoded storage: a chunk to decode, or a range of bytes of an archive member that was
-/// inflated into memory.
+/// An encoded storage: a chunk to decode, or a byte range of an archive member that was inflated
+/// into memory.
 #[derive(Debug)]
 struct Encoded {
     bytes: Bytes,

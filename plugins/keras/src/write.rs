@@ -71,7 +71,7 @@ fn write_weights(
         let view = catalog.tensor(id);
         let mut why = check_path(view.name).err().map(str::to_owned);
         if groups.contains(view.name) {
-            why = Some("its name is also the group of other tensors; rename it".to_owned());
+            why = Some("its name is also the name of a group of other tensors; rename it".to_owned());
         } else if !has_datatype(view.dtype) {
             let dtype = catalog.dtype_info(view.dtype)?.name().to_owned();
             why = Some(format!(

@@ -40,7 +40,7 @@ pub(crate) struct RankReader<'s> {
     context: &'s dyn Context,
     budget: Budget,
     storages: Storages<'s>,
-    /// A temporary catalog of the storages of all files. Only storages that are needed are copied
+    /// A temporary catalog of the storages in all files. Only storages that are needed are copied
     /// to the output catalog.
     catalog: CatalogBuilder<'s>,
     pub(crate) found: OtherContent,

@@ -207,7 +207,7 @@ struct RunReader {
 
 impl RunReader {
     /// Reads the ranks in these folders. If `is_alone` is set, there is only one folder, and the
-    /// numbers of ranks in its arguments are ignored.
+    /// rank counts in its arguments are ignored.
     fn read(
         source: &dyn Source,
         folders: Vec<RankFolder>,

@@ -17,7 +17,7 @@ pub(crate) const RELEASE: &str = "release";
 const MAX_RANKS: u64 = 4096;
 /// Maximum number of folders that an error lists.
 const MAX_LISTED: usize = 20;
-/// Prefix of the names of rank folders.
+/// Prefix of rank folder names.
 const RANK: &str = "mp_rank_";
 /// Possible names of a rank's file. Megatron uses the second name if the optimizer has its own
 /// file.
@@ -67,8 +67,9 @@ pub(crate) fn one_rank(source: &dyn Source) -> Result<Option<RankFolder>> {
     Ok(is_one.then(|| RankFolder { path: String::new(), numbers: vec![0] }))
 }
 
-/// Returns the rank folders of the requested iteration. If no iteration is requested, returns those
-/// of the newest iteration. Without a tracker, the input folder itself contains the rank folders.
+/// Returns the rank folders of the requested iteration. If no iteration is requested, returns the
+/// rank folders of the newest iteration. Without a tracker, the input folder itself contains the
+/// rank folders.
 pub(crate) fn find(source: &dyn Source, iteration: Option<&str>) -> Result<Vec<RankFolder>> {
     let folder = folder(source, iteration)?;
     let folders = rank_folders(source, &folder)?;

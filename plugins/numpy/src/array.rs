@@ -205,7 +205,8 @@ impl Arrays<'_> {
         structure: &Structure,
         data_len: u64,
     ) -> Result<()> {
-        // If a row takes no bytes, there is nothing to read, regardless of the number of rows.
+        // If a row has a length of 0 bytes, there is nothing to read, regardless of the number of
+        // rows.
         let rows = data_len.checked_div(structure.width).unwrap_or(0);
         for field in &structure.fields {
             let name = format!("{name}.{}", field.name);

@@ -7,7 +7,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_zip::{DeflatedLayout, DeflatedPlan, Deflater};
 
-/// Number of bytes of a tensor to read at a time.
+/// Number of bytes to read from a tensor at a time.
 const PIECE: u64 = 256 << 10;
 
 /// An array to write to an archive.
@@ -16,7 +16,7 @@ pub(crate) struct Array {
     /// Name of the archive's member.
     pub(crate) name: String,
     pub(crate) header: Vec<u8>,
-    /// Number of bytes of the header and the elements, before they are deflated.
+    /// Uncompressed length of the header and the elements in bytes.
     pub(crate) size: u64,
 }
 

@@ -87,9 +87,9 @@ pub(crate) struct FieldBytes {
 }
 
 impl FieldBytes {
-    /// Returns the total number of bytes of the field in all rows.
+    /// Returns the total length in bytes of the field's values in all rows.
     pub(crate) fn len(&self) -> u64 {
-        // The result is at most the number of bytes of the rows, which fits in 64 bits.
+        // The result is at most the total length of the rows, which fits in 64 bits.
         self.rows.saturating_mul(self.width)
     }
 

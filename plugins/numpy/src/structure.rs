@@ -28,7 +28,7 @@ pub(crate) struct Field {
     pub(crate) shape: Vec<u64>,
     /// Byte offset of the field in a row.
     pub(crate) offset: u64,
-    /// Number of bytes of the field in a row.
+    /// Length of the field in a row, in bytes.
     pub(crate) width: u64,
 }
 

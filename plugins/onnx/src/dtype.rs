@@ -13,20 +13,20 @@ pub(crate) struct OnnxDtype {
     pub(crate) item: WireItem,
 }
 
-/// The encoding of a list item in the message, and the bytes that the item becomes in the tensor.
+/// The encoding of a list item in the message, and of the corresponding bytes in the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WireItem {
     /// Four raw bytes: an f32, or half of a complex number.
     Fixed4,
     /// Eight raw bytes.
     Fixed8,
-    /// A signed varint from `min` to `max`. It becomes `bytes` bytes of the tensor.
+    /// A signed varint from `min` to `max`. In the tensor, it occupies `bytes` bytes.
     Signed {
         min: i64,
         max: i64,
         bytes: usize,
     },
-    /// An unsigned varint of at most `max`. It becomes `bytes` bytes of the tensor.
+    /// An unsigned varint of at most `max`. In the tensor, it occupies `bytes` bytes.
     Unsigned {
         max: u64,
         bytes: usize,
@@ -87,7 +87,7 @@ pub(crate) fn of_number(number: u64) -> Option<OnnxDtype> {
 }
 
 impl WireItem {
-    /// Returns the number of bytes that an item becomes in the tensor. For a string, this is only
+    /// Returns the number of bytes that an item occupies in the tensor. For a string, this is only
     /// the length prefix.
     pub(crate) fn width(self) -> u64 {
         match self {

@@ -27,7 +27,7 @@ pub(crate) const DATA_LOCATION: u32 = 14;
 
 /// Maximum number of dimensions, which is more than any framework supports.
 const MAX_DIMENSIONS: usize = 254;
-/// Maximum number of bytes of a key or value in `external_data`. Real keys and values are short
+/// Maximum length in bytes of a key or value in `external_data`. Real keys and values are short
 /// names, paths and numbers.
 const MAX_ENTRY_BYTES: u64 = 64 << 10;
 
@@ -35,7 +35,7 @@ const MAX_ENTRY_BYTES: u64 = 64 << 10;
 pub(crate) struct TensorProto {
     pub(crate) row: OnnxDtype,
     pub(crate) dims: Vec<u64>,
-    /// Number of bytes of the elements, or 0 for strings.
+    /// Length of the elements in bytes, or 0 for strings.
     pub(crate) len: u64,
     pub(crate) elements: Elements,
 }
@@ -170,8 +170,8 @@ impl Fields {
         Ok(())
     }
 
-    /// Returns the location of the elements. The function checks that there is only one location
-    /// and that the length is right.
+    /// Returns the location of the elements. Checks that there is only one location and that the
+    /// length is correct.
     fn elements(&self, wire: &Wire<'_>, at: u64, row: OnnxDtype, count: u64, len: u64) -> Result<Elements> {
         let raw = self.raw.clone().filter(|raw| !raw.is_empty());
         let places = self.lists.len() + usize::from(raw.is_some()) + usize::from(self.is_external);

@@ -125,7 +125,7 @@ struct Walk<'a> {
     context: &'a dyn Context,
     visit: &'a mut dyn FnMut(&mut Wire<'_>, WalkItem) -> Result<()>,
     counts: Counts,
-    /// Total number of bytes of the paths found so far. A limit applies to this number.
+    /// Total length in bytes of the paths found so far. This length is limited.
     path_bytes: u64,
 }
 

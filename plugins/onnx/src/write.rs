@@ -167,8 +167,8 @@ impl Template {
     }
 
     /// Returns the number and names of the tensors that keep their values, or `None` if all tensors
-    /// are replaced. Tensors without elements and string tensors are not counted. They belong to
-    /// the graph, and strings cannot be replaced.
+    /// are replaced. Tensors without elements and string tensors are not counted. Tensors without
+    /// elements are part of the graph, and strings cannot be replaced.
     fn kept(&self, chosen: &[Option<TensorId>]) -> Option<(usize, String)> {
         let kept = || {
             let slots = self.slots.iter().zip(chosen);

@@ -38,7 +38,7 @@ struct ChunkTotals {
     chunks: u64,
     /// Number of missing chunks that were looked up or that have a position in a grid of tiles.
     absent: u64,
-    /// Number of bytes of the chunks in memory.
+    /// Total size in bytes of the chunks in memory.
     held: u64,
     /// Number of bytes by which decoded chunks are larger than stored chunks.
     expanded: u64,

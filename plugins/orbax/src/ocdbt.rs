@@ -28,7 +28,7 @@ const NODE_MAGIC: u32 = 0x0cdb_20de;
 const NODE_BYTES: (u64, u64) = (8 << 20, 128 << 20);
 /// Maximum number of entries in a node or a table.
 const MAX_ENTRIES: u64 = 1 << 20;
-/// Number of bytes of an entry in memory, in addition to its key or path.
+/// Size of an entry in memory, in bytes, excluding its key or path.
 const ENTRY_BYTES: usize = 64;
 
 /// A data file. Its path consists of `base` and `rest`. Files to which this data file refers

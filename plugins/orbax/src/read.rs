@@ -100,7 +100,7 @@ fn mark_notes_read(source: &dyn Source, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// Reads all arrays of a store without a tree. Returns whether none of the arrays belongs to an
+/// Reads all arrays of a store without a tree. Returns true if none of the arrays belongs to an
 /// optimizer.
 fn read_arrays(arrays: &mut Arrays<'_>, store: &Store<'_>, item: &str, tree: &mut Branches) -> Result<bool> {
     let mut is_all_model = true;
@@ -256,7 +256,7 @@ struct ItemReader<'a> {
     tree: &'a mut Branches,
     /// Entries of `ext_metadata` by array name.
     known: HashMap<String, Vec<(String, Json)>>,
-    /// Names of the leaves and keys of the stored arrays that have been read.
+    /// Names of the leaves, and keys of the stored arrays, that have been read so far.
     keys: HashSet<String>,
     is_all_model: bool,
     is_random_key: bool,

@@ -116,7 +116,7 @@ fn writable_tensors(
             continue;
         }
         if let Some(other) = conflicting_array(tensor.name, &by_name) {
-            layout.omit(id, &format!("its folder has the path of a chunk of {other:?}; rename it"))?;
+            layout.omit(id, &format!("its folder has the same path as a chunk of {other:?}; rename it"))?;
             continue;
         }
         arrays.push((id, dtype));
@@ -163,8 +163,8 @@ fn random_key(
     Ok(found)
 }
 
-/// Returns the content of `_sharding`. It contains the device of each array, by the array's name in
-/// base64. Without this file, Orbax does not restore a `jax.Array`.
+/// Returns the content of `_sharding`. It maps the base64-encoded name of each array to the array's
+/// device. Without this file, Orbax does not restore a `jax.Array`.
 fn sharding(keys: &[(String, Vec<u64>, String)]) -> Value {
     let device = json!({"sharding_type": "SingleDeviceSharding", "device_str": "cpu:0"}).to_string();
     keys.iter().map(|(name, ..)| (STANDARD.encode(name), Value::String(device.clone()))).collect()

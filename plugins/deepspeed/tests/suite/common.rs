@@ -60,7 +60,7 @@ pub(crate) fn size(dims: &[i64]) -> Vec<u8> {
     call(&global("torch", "Size"), &[ints(dims)])
 }
 
-/// A run of two ranks. The first group has the parameters `a` [3] and `b` [2, 3], and the second
+/// A run with two ranks. The first group has the parameters `a` [3] and `b` [2, 3], and the second
 /// group has `c` [2]. `tied` is an additional name for `b`, and `frozen` [3] was not trained.
 /// `count` is an I64 buffer, and `mean` is a BF16 buffer.
 pub(crate) struct Run {

@@ -1,5 +1,5 @@
-//! Blocks with a scale and values of 1 to 8 bits. Some types also have a minimum. The lowest bits
-//! of a byte contain the first of its values.
+//! Blocks with a scale and values of 1 to 8 bits. Some types also have a minimum. Within a byte,
+//! the first value is in the lowest bits.
 
 use super::{double_word, each, half, low};
 

@@ -169,7 +169,7 @@ impl Blocks {
         self.given = end;
     }
 
-    /// Returns the number of lines of the range that have been returned or skipped.
+    /// Returns the number of lines in the range that have been returned or skipped.
     pub(super) fn lines(&self) -> u64 {
         self.line
     }

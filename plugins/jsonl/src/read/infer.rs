@@ -105,7 +105,7 @@ struct Scanned {
     repeated: BTreeSet<String>,
 }
 
-/// Scans at most `max` lines of a range, starting with the types in `known`.
+/// Scans at most `max` lines of a range. The types from earlier ranges are in `known`.
 fn scan(range: &LineRange, known: ValueType, max: Option<u64>, context: &dyn Context) -> Result<Scanned> {
     let most_columns = context.limits().columns;
     let columns_left = most_columns.saturating_sub(known.columns());
@@ -165,14 +165,14 @@ fn scan_line(line: &[u8], scanned: &mut Scanned) -> Result<(), fault::LineError>
 
 fn contradiction(conflict: &Conflict) -> Error {
     Error::unsupported("a column has more than one kind of value")
-        .hint("pass -i schema=FILE to read only columns that it lists")
+        .hint("pass -i schema=FILE to read only the columns that the file lists")
         .column(conflict.column())
         .expected(conflict.had)
         .found(conflict.came)
 }
 
 fn too_deep(max: u64) -> Error {
-    Error::limit("objects and lists nest too deep")
+    Error::limit("objects and lists nest too deeply")
         .expected(format!("at most {max} levels, including the line's object"))
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef};
 use tensorferry_sdk::{Loss, LossKind};
 
-/// Type of the values of a column that have been read so far. [`TypeSeed`] limits the depth of the
-/// type.
+/// Type of the values that have been read so far from a column. [`TypeSeed`] limits the depth of
+/// the type.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) enum ValueType {
     /// Only nulls, or no values.
@@ -26,7 +26,7 @@ pub(super) enum ValueType {
     Object(Objects),
 }
 
-/// The objects of a column that have been read so far.
+/// The objects that have been read so far from a column.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Objects {
     /// Number of objects.
@@ -233,7 +233,7 @@ pub(super) struct TypeSeed<'a> {
 impl TypeSeed<'_> {
     fn take<E: serde::de::Error>(self, other: ValueType) -> Result<(), E> {
         self.kind.take(other).map_err(|conflict| {
-            let error = E::custom("a value differs in kind from earlier ones");
+            let error = E::custom("a value has a different kind than earlier values");
             self.notes.conflict = Some(conflict);
             error
         })
@@ -338,7 +338,7 @@ struct SeenKeys {
     /// All smaller indices have occurred. For objects with the same keys in the same order as
     /// earlier objects, no other information is needed.
     first: usize,
-    /// Bit set of the indices of at least `first` that have occurred.
+    /// Bit set of the indices that have occurred and are at least `first`.
     others: Vec<u64>,
 }
 

@@ -45,7 +45,7 @@ impl ValuesSeen {
             column.is_asked.load(Ordering::Relaxed) && !column.has_value.load(Ordering::Relaxed)
         };
         self.0.iter().filter(is_empty).try_for_each(|column| {
-            let why = "no line has a value for this column of the schema";
+            let why = "no line has a value for this column in the schema";
             losses.loss(Loss::new(LossKind::Record, &column.name, why).severity(Severity::Note))
         })
     }

@@ -11,8 +11,8 @@ use tensorferry_sdk::{Context, Error, Result};
 /// Maximum depth of nested groups.
 const MAX_DEPTH: usize = 64;
 
-/// An object and its path. The path consists of the names of the links from the root to the object,
-/// joined with `/`. The path of the root is empty.
+/// An object and its path. The path consists of the names of the links that lead from the root to
+/// the object, joined with `/`. The path of the root is empty.
 pub(crate) enum Object {
     Group {
         path: String,

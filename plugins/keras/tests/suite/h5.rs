@@ -10,7 +10,7 @@ pub(crate) const LINK: u16 = 6;
 pub(crate) const LAYOUT: u16 = 8;
 pub(crate) const ATTRIBUTE: u16 = 12;
 pub(crate) const U8: &[u8] = &[0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
-/// Datatypes: a string of one byte, and a string of variable length in a heap.
+/// Datatypes: a one-byte string, and a string of variable length in a heap.
 pub(crate) const FIXED: &[u8] = &[0x13, 0, 0, 0, 1, 0, 0, 0];
 pub(crate) const VARIABLE: &[u8] = &[0x19, 1, 1, 0, 16, 0, 0, 0, 0x13, 0x10, 0, 0, 1, 0, 0, 0];
 

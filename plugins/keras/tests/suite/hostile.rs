@@ -35,7 +35,7 @@ fn far_in_its_heap() -> Vec<u8> {
     file.end(root)
 }
 
-/// Builds a dataset that contains 16 million strings of one byte.
+/// Builds a dataset that contains 16 million one-byte strings.
 fn short_texts() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(FIXED, 16_000_000, &vec![b'x'; 16_000_000]);
@@ -53,7 +53,7 @@ fn one_list() -> Vec<u8> {
     file.end(root)
 }
 
-/// Builds a file with 900 links to one dataset, which contains a million strings of one byte.
+/// Builds a file with 900 links to one dataset, which contains a million one-byte strings.
 fn one_dataset() -> Vec<u8> {
     let mut file = H5::new();
     let dataset = file.elements(FIXED, 1_000_000, &vec![b'x'; 1_000_000]);

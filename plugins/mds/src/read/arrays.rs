@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::{Context, Error, Result};
 
-/// The Arrow representation of the arrays of a column.
+/// The Arrow representation of a column's arrays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Form {
     /// Nested lists of these fixed lengths.

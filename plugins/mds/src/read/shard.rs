@@ -53,7 +53,7 @@ impl OpenShard {
             _ => (plain, None, &shard.raw),
         };
         if !source.contains(&name)? {
-            return Err(Error::malformed("a shard of the index is missing").file(name));
+            return Err(Error::malformed("a shard that the index lists is missing").file(name));
         }
         let file = source.open(&name)?;
         let len = source.len(file);

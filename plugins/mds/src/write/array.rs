@@ -8,7 +8,7 @@ use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::arrow_schema::DataType;
 use tensorferry_sdk::{Error, Result};
 
-/// The encoding of a column of arrays.
+/// The encoding of an array column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ArrayEncoding {
     pub(super) number: Number,

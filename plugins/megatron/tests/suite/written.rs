@@ -93,7 +93,7 @@ fn ranks_are_what_megatron_itself_wrote() {
     }
 }
 
-/// Returns the tensors in the file of one rank.
+/// Returns the tensors in one rank's file.
 fn one_rank(bytes: &[u8]) -> Tensors {
     let (source, context) = (MemorySource::file("rank.pt", bytes), MemoryContext::default());
     let view = MemoryView::build("rank", &source, &context, |catalog| {

@@ -62,7 +62,7 @@ fn a_field_without_a_name_is_padding_only_if_it_has_no_type() {
             view.catalog().tensors().len()
         });
     assert_eq!(names.unwrap(), 3);
-    // Two fields whose joined names are the same.
+    // The joined names of the two fields are the same.
     let twice = "[('x.y', '|u1'), ('x', [('y', '|u1')])]";
     let twice = || array(&dict(twice, "(1,)"), &[3, 4]);
     for (name, value) in [("a.x.y", 3), ("a.x.y#2", 4)] {

@@ -158,7 +158,7 @@ fn tensors_on_one_range_are_counted() {
 }
 
 /// The attributes of a Constant node other than `value` are not tensors. The reader must report
-/// their loss.
+/// them as lost.
 #[test]
 fn constants_without_a_tensor_are_lost_by_name() {
     let constant = |output: &str, attribute: &[u8]| {

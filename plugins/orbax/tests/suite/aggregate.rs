@@ -90,8 +90,7 @@ fn small_arrays_are_in_a_file_next_to_the_others() {
         })
         .unwrap();
     }
-    // The aggregate file is part of the steps of a run, or is stored without the folders of its
-    // arrays.
+    // The aggregate file is part of a run's steps, or is stored without its arrays' folders.
     let of_step =
         |step: &'static str| files().into_iter().map(move |(name, bytes)| (format!("{step}/{name}"), bytes));
     let run: Files = of_step("checkpoint_9").chain(of_step("checkpoint_10")).collect();

@@ -7,8 +7,8 @@ use crate::folder::impossible_value as malformed;
 use std::f32::consts::PI;
 use tensorferry_sdk::Result;
 
-/// Maximum size of an attention head, which limits the memory for the factors. The heads of real
-/// models have 64 to 256 numbers.
+/// Maximum size of an attention head, which limits the memory for the factors. Real models have
+/// attention heads of 64 to 256 numbers.
 const MAX_HEAD: u64 = 1 << 16;
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -25,7 +25,7 @@ pub struct HfFiles {
     pub held: Vec<String>,
 }
 
-/// The properties of a GGUF file's tensors that the metadata conversion needs.
+/// The tensor properties that the metadata conversion needs.
 pub struct HfTensors<'a> {
     pub names: Vec<&'a str>,
     /// transformers' name for the dtype of most weights; `None` if they are quantized.
@@ -213,7 +213,7 @@ impl Model<'_> {
         let (Some(kind @ ("linear" | "yarn")), Some(factor)) = (kind, float("factor")) else {
             return match kind {
                 None | Some("none") => Ok(None),
-                Some(other) => Err(Error::unsupported("the scaling of rotary positions has no counterpart")
+                Some(other) => Err(Error::unsupported("the rotary position scaling has no counterpart")
                     .expected("linear or yarn with a factor")
                     .hint("pass -i names=keep to keep the GGUF file's names")
                     .found(other)),

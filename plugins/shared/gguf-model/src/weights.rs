@@ -7,7 +7,7 @@ use crate::folder::contradicts;
 use std::collections::HashSet;
 use tensorferry_sdk::Result;
 
-/// Prefixes of the names of layer weights in transformers and in GGUF.
+/// Prefixes of layer weight names in transformers and in GGUF.
 const IN_LAYER: [&str; 2] = ["model.layers.", "blk."];
 
 /// A module with a weight and possibly a bias.
@@ -243,7 +243,7 @@ mod tests {
         );
     }
 
-    /// Returns the configuration of a model with two layers, four heads of eight numbers, and two
+    /// Returns the configuration of a model with two layers, four heads of size eight, and two
     /// key/value heads.
     fn config(kind: &str) -> Value {
         json!({

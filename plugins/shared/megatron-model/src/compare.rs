@@ -69,7 +69,7 @@ fn tensor_extent<'c>(catalog: &'c Catalog, location: &Location) -> Result<Option
     let storage = catalog.storage(id).ok_or_else(|| Error::plugin("unknown storage"))?;
     let StorageLocation::File { file, offset: start } = storage.location else {
         return Err(Error::unsupported(
-            "the values of the tensor are computed from others, as in conjugates",
+            "the tensor's values are computed from other values, as in conjugates",
         ));
     };
     // All views are inside their storages, so these numbers cannot overflow.

@@ -11,7 +11,7 @@ pub struct Rank {
     pub tensor: u64,
 }
 
-/// The size of the grid along each kind of parallelism.
+/// The size of the grid for each kind of parallelism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridSize {
     /// Number of tensor-parallel ranks.

@@ -95,7 +95,7 @@ impl<'o> JoinedCatalog<'o> {
         Self { collected, catalog, declared: HashMap::new() }
     }
 
-    /// Adds a tensor that is not split: a single rank contains all of it.
+    /// Adds a tensor that is not split, so a single rank contains the whole tensor.
     pub fn whole(&mut self, name: &str, location: &Location) -> Result<()> {
         let location = self.translate(location)?;
         location.add(self.catalog, name).map(drop)
@@ -154,7 +154,7 @@ impl<'o> JoinedCatalog<'o> {
                 // Only the reader that declared an encoded storage can decode it.
                 if matches!(storage.location, StorageLocation::Encoded { .. }) {
                     return Err(Error::unsupported(
-                        "the values of the tensor are computed from others, as in conjugates",
+                        "the tensor's values are computed from other values, as in conjugates",
                     ));
                 }
                 let declared = self.catalog.storage(storage.clone())?;

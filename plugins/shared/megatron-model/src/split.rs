@@ -83,7 +83,7 @@ fn count_layers(catalog: &dyn CatalogView, facts: &ModelFacts) -> Result<u64> {
     };
     let layers: BTreeSet<u64> = catalog.tensor_ids().filter_map(layer).collect();
     if let Some((found, expected)) = layers.iter().zip(0..).find(|(found, expected)| *found != expected) {
-        return Err(Error::usage("the numbers of the decoder's layers have a gap")
+        return Err(Error::usage("the decoder's layer numbers have a gap")
             .expected(format!("layer {expected}"))
             .found(format!("layer {found}")));
     }
@@ -139,7 +139,7 @@ impl Splitter<'_> {
             (is_embedding(name), self.facts.vocabulary, shape.first())
             && declared != found
         {
-            return Err(Error::usage("the embedding's number of rows differs from the arguments")
+            return Err(Error::usage("the number of rows in the embedding differs from the arguments")
                 .expected(format!("padded_vocab_size: {declared}"))
                 .found(found));
         }

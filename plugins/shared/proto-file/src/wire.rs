@@ -16,7 +16,7 @@ use tensorferry_sdk::{Error, FileId, Result, Source};
 /// tensors between them are skipped. A larger window would mostly read more of the skipped
 /// contents.
 const WINDOW: u64 = 16 << 10;
-/// Number of bytes per read when the bytes of a long range are read.
+/// Number of bytes per read of a long range.
 const CHUNK: u64 = 64 << 10;
 /// Maximum nesting depth of groups, which is the same as in protobuf's own readers.
 const MAX_GROUP_DEPTH: usize = 100;

@@ -54,7 +54,7 @@ fn has_digit(text: &str) -> bool {
 
 /// The reason for the loss that is reported if [`loses_digits`] returns true for a value in a
 /// column.
-pub const LOST_DIGITS: &str = "numbers with more digits than a 64-bit float can represent are rounded: -i schema=FILE can give the column another type";
+pub const LOST_DIGITS: &str = "numbers with more digits than a 64-bit float can represent are rounded: -i schema=FILE can set a different type for the column";
 
 /// Number of significant digits that a 64-bit float can always represent, except for subnormal
 /// numbers.
@@ -62,8 +62,8 @@ const EXACT_DIGITS: usize = 15;
 /// Maximum number of significant decimal digits in the exact value of a 64-bit float.
 const MAX_DIGITS: usize = 767;
 
-/// Returns whether parsing a string as a 64-bit float loses precision. Compares the string with the
-/// float, printed with the same number of digits.
+/// Returns whether parsing a string as a 64-bit float loses precision. Prints the float with the
+/// same number of digits, and compares the result with the string.
 #[must_use]
 pub fn loses_digits(text: &str, value: f64) -> bool {
     if !value.is_finite() || (value.is_normal() && text.len() <= EXACT_DIGITS) {
@@ -133,8 +133,8 @@ pub fn with_utc_offset(data_type: &DataType) -> Option<DataType> {
 
 /// Returns whether a timestamp string can be parsed correctly as this type. A string without a UTC
 /// offset is a local time. For a type with a named zone, Arrow's parser cannot convert a local time
-/// to an instant. For a type without a zone, it would convert a string with an offset to UTC, so
-/// the string must be a local time.
+/// to an instant. For a type without a zone, the parser would convert a string with an offset to
+/// UTC, so the string must be a local time.
 #[must_use]
 pub fn is_instant(text: &str, data_type: &DataType) -> bool {
     let DataType::Timestamp(_, zone) = data_type else { return true };
@@ -147,8 +147,8 @@ pub fn is_instant(text: &str, data_type: &DataType) -> bool {
     matches!(&**zone, "UTC" | "Etc/UTC") || zone.parse::<Tz>().is_ok() || has_offset()
 }
 
-/// Returns the number of decimal places that a number needs, or `None` if the string is not a
-/// number.
+/// Returns the number of decimal places that the number in a string requires, or `None` if the
+/// string is not a number.
 fn decimal_places(text: &str) -> Option<i64> {
     let text = text.trim_start_matches(['+', '-']);
     let (number, exponent) = match text.split_once(['e', 'E']) {

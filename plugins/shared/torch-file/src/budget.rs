@@ -44,7 +44,7 @@ impl Budget {
     fn spend(&mut self, bytes: u64) -> Result<()> {
         match self.left.checked_sub(bytes.saturating_add(OVERHEAD)) {
             Some(left) => self.left = left,
-            None => return Err(Error::limit("the names and shapes of a pickle expand to too many bytes")),
+            None => return Err(Error::limit("the names and shapes in a pickle expand to too many bytes")),
         }
         Ok(())
     }

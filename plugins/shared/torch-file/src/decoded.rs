@@ -10,7 +10,7 @@ use crate::rebuild::{self, Blocked, Layout, Quantized, RebuiltTensor, Scheme, Sp
 use crate::storages::{Location, Storages, ViewLocation};
 use tensorferry_sdk::{CatalogSink, Context, Dtype, Error, Result, Source, StorageId, element_count};
 
-/// A tensor that is one of the parts of a composed tensor, such as the indices of a sparse tensor.
+/// A tensor that is a part of a composed tensor, such as the indices of a sparse tensor.
 struct TensorPart {
     view: StoredView,
     storage: StorageId,

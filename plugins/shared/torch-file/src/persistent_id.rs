@@ -16,8 +16,8 @@ pub(crate) struct PersistentId<'g> {
     pub(crate) location: &'g str,
     /// Length of the storage in elements.
     pub(crate) len: u64,
-    /// Start and length, in elements, of the part of the storage that is used. In old files, a
-    /// storage can be a view of a part of another storage.
+    /// Start and length, in elements, of the used part of the storage. In old files, a storage can
+    /// be a view of a part of another storage.
     pub(crate) view: Option<(u64, u64)>,
 }
 

@@ -280,8 +280,8 @@ impl PickleWriter {
     }
 }
 
-/// Removes redundant sign bytes from a little-endian two's complement integer. In a pickle, 0 has
-/// no bytes.
+/// Removes redundant sign bytes from a little-endian two's complement integer. In a pickle, 0 is
+/// encoded as zero bytes.
 #[must_use]
 pub fn trim_sign(value: &[u8]) -> &[u8] {
     let mut value = value;

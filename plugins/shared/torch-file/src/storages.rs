@@ -39,7 +39,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Returns a location without a storage. The caller uses it for a tensor that has no bytes, or
+    /// Returns a location without a storage. Such a location is for a tensor that has no bytes, or
     /// whose storage is set later.
     pub(crate) fn without_bytes(dtype: Dtype, shape: Vec<u64>) -> Self {
         Self { dtype, shape, start: None, strides: None }

@@ -142,7 +142,7 @@ impl Reader<'_> {
             _ => None,
         };
         let dtype = dtype.ok_or_else(|| {
-            Error::unsupported("a storage has an unknown class, and so an unknown length").found(class.path())
+            Error::unsupported("a storage has an unknown class and therefore an unknown length").found(class.path())
         })?;
         let elements = self.numbers(rest, 1)?[0];
         let rest = rest.after(8);

@@ -138,7 +138,7 @@ fn read(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> R
 
 fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)> {
     if fields.array()? != *ENTRY {
-        return Err(Error::malformed("not an entry of a zip directory"));
+        return Err(Error::malformed("not a zip directory entry"));
     }
     // The versions of the writer and the reader are skipped, because torch writes zeros for them.
     fields.take(4)?;

@@ -24,9 +24,9 @@
 //! This crate does not use the `zip` crate for reading. If two entries have the same name, the
 //! `zip` crate keeps only the last entry. If the directory and a local header disagree, it uses the
 //! directory. torch ignores case when it looks up names, and uses the local header to locate the
-//! bytes of a record. A crafted file could therefore show one content to a checker and another to a
-//! framework. To prevent this, the crate reads every local header, and rejects the file if a local
-//! header and the directory disagree.
+//! bytes of a record. A crafted file could therefore present one content to a checker and a
+//! different content to a framework. To prevent this, the crate reads every local header, and
+//! rejects the file if a local header and the directory disagree.
 #![forbid(unsafe_code)]
 
 mod archive;

@@ -12,8 +12,9 @@ const TYPES: &str = "tokenizer.ggml.token_type";
 const SCORES: &str = "tokenizer.ggml.scores";
 const MERGES: &str = "tokenizer.ggml.merges";
 /// Maximum sum of the squared token lengths in bytes. This sum bounds the work, because each token
-/// is split at every position. Sentencepiece's longest tokens have 16 characters of three bytes.
-/// Gemma has 262,144 tokens. If all of them had this length, the sum would be about 600 million.
+/// is split at every position. Sentencepiece's longest tokens have 16 characters, with three bytes
+/// each. Gemma has 262,144 tokens. If all of them had this length, the sum would be about 600
+/// million.
 const MAX_CUT_BYTES: usize = 1 << 30;
 /// Maximum number of merges per token. Llama and Gemma have two to three. Up to `MIN_MERGE_LIMIT`
 /// merges are always allowed.
@@ -42,7 +43,7 @@ pub(super) fn files(read: &MetadataView<'_>) -> Result<[(&'static str, Json); 2]
         Some("llama") => tokenizer.of_pieces()?,
         other => {
             let other = other.unwrap_or("nothing");
-            return Err(format!("unknown kind of tokenizer {other:?}; known are gpt2 and llama"));
+            return Err(format!("unknown kind of tokenizer {other:?}; ferry supports gpt2 and llama"));
         }
     };
     Ok([("tokenizer.json", json), ("tokenizer_config.json", tokenizer.settings())])
@@ -59,7 +60,7 @@ impl Tokenizer<'_> {
     fn of_bytes(&self) -> Result<Json, String> {
         let word = self.read.text("tokenizer.ggml.pre").unwrap_or("default");
         let (pre, ignores_merges) = splits::of_word(word)
-            .ok_or_else(|| format!("unknown way to split text {word:?}; known are {}", splits::words()))?;
+            .ok_or_else(|| format!("unknown text-splitting method {word:?}; known methods are {}", splits::words()))?;
         let merges = self.read.texts(MERGES).ok_or_else(|| format!("{MERGES} is missing"))?;
         let merges: Option<Vec<Json>> = merges
             .iter()

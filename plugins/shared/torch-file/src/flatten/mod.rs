@@ -130,7 +130,7 @@ struct Walk<'g, 'd, 'c, 'l> {
     nodes: Vec<Option<NodeId>>,
     /// For each value, whether the walk is currently inside it.
     open: Vec<bool>,
-    /// Whether each call has been handled, and reported if necessary.
+    /// Whether each call has been handled, which includes reporting the call if necessary.
     reported: Vec<bool>,
     /// Path of the current value.
     path: Path,
@@ -286,7 +286,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 return part.map(|part| self.part(part, outside)).transpose();
             }
         };
-        // Scalars, which are most values, do not need a path.
+        // Most values are scalars, which do not need a path.
         if let Some(node) = self.nodes[value.index()] {
             return Ok(Some(Visit::Node(node)));
         }

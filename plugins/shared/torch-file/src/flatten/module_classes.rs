@@ -47,7 +47,7 @@ struct ModuleClass {
 /// The source of an entry that a class adds to its state dict.
 #[derive(Clone, Copy)]
 enum EntrySource {
-    /// The unchanged value of an attribute of the module.
+    /// The unchanged value of one of the module's attributes.
     Value(&'static str),
     /// An attribute that is a number. The entry is a tensor with this number as its only element.
     Number(&'static str),

@@ -176,7 +176,7 @@ impl Walk<'_, '_, '_, '_> {
             }
             self.count_steps(attributes(graph, id))?;
             let Some(module) = Module::of(graph, id) else {
-                let why = "it is in the place of a module, but has an unknown form: it is not read";
+                let why = "it is in a module's place, but has an unknown form, so it is not read";
                 self.lose_at(&prefix, LossKind::State, why)?;
                 self.modules.besides.push((join(self.path.text(), &prefix), id));
                 continue;
@@ -246,7 +246,7 @@ impl Walk<'_, '_, '_, '_> {
         let path = join(self.path.text(), prefix);
         self.modules.read.insert(id);
         for &(name, value) in &module.others {
-            // Scalars, which are most values, are skipped.
+            // Most values are scalars, which are skipped.
             if may_hold_tensors(self.graph.value(value)) {
                 let path = join(&path, name);
                 self.count_path_bytes(path.len(), path.len())?;

@@ -188,7 +188,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 let text = format!("{before}{}}}", python_float(number));
                 (Dtype::U8, vec![text.len() as u64], text.into_bytes())
             }
-            NamedEntry::Value(_) => return Err(Error::plugin("a value of the graph is not computed")),
+            NamedEntry::Value(_) => return Err(Error::plugin("a value in the graph is not computed")),
         };
         self.mark_tensor();
         let unique = self.take_name(name.clone())?;
@@ -438,7 +438,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let dims = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", dims))?;
         attributes.extend([self.text_node("size")?, self.called_node("torch.Size", dims)?]);
         // The indices of a sparse tensor do not determine its size. Formats that store only a flat
-        // list of tensors need the shape as a separate tensor.
+        // list of tensors require the shape as a separate tensor.
         let shape = self.shape_of(&sparse.size)?;
         attributes.extend([self.text_node("shape")?, shape]);
         if let Some(is_coalesced) = sparse.is_coalesced {
@@ -524,7 +524,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let array = match numpy::array(self.graph, id)? {
             Some(Ok(array)) => array,
             Some(Err(what)) => {
-                self.lose(LossKind::Tensor, &format!("a numpy array of {what} cannot be a tensor"))?;
+                self.lose(LossKind::Tensor, &format!("a numpy array of {what} cannot be read as a tensor"))?;
                 return Ok(None);
             }
             None => return self.lost("not an array").map(|_| None),

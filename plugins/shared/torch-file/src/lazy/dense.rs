@@ -103,7 +103,7 @@ impl Dense {
             .and_then(|held| held.checked_add(self.values.bytes().ok()?)?.checked_add(starts));
         match held {
             Some(held) if held <= limits.header_bytes => Ok(bytes),
-            _ => Err(Error::limit("the sparse tensor is too long to be made dense")
+            _ => Err(Error::limit("the sparse tensor is too large to convert to a dense tensor")
                 .expected(format!("at most {} bytes of indices and values", limits.header_bytes))
                 .hint("leave out -i densify to read its parts")),
         }

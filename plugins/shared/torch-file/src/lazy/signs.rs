@@ -1,5 +1,5 @@
 //! Computes the values of conjugate and negated views. torch does not store these values, but sets
-//! a flag of the view.
+//! a flag on the view.
 
 use super::StoredView;
 use tensorferry_sdk::{ByteSink, Context, Dtype, DtypeInfo, Result, Source};

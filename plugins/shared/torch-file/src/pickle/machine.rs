@@ -8,8 +8,8 @@ use super::{EvaluatedPickle, literal, renames};
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Maximum length in bytes of the name of a module or a class. Each use of a class may copy its
-/// name, so a long name would use much memory.
+/// Maximum length in bytes of a module name or a class name. Each use of a class may copy its name,
+/// so a long name would use much memory.
 const MAX_NAME_BYTES: usize = 1024;
 
 /// Maximum number of references in containers, as a multiple of the limit on values. A reference
@@ -436,7 +436,7 @@ impl<'l> Machine<'l> {
         // Below protocol 4, Python looks up a name with dots as a single attribute, which never
         // exists.
         if self.protocol < 4 && name.contains('.') {
-            return Err(Error::malformed("a name with dots needs pickle protocol 4")
+            return Err(Error::malformed("a name with dots requires pickle protocol 4")
                 .found(format!("{module:.80?} {name:.80?}")));
         }
         let (module, name) =
@@ -490,7 +490,7 @@ fn too_many_items() -> Error {
 }
 
 fn underflow() -> Error {
-    Error::malformed("an instruction takes more values than there are on the stack")
+    Error::malformed("an instruction consumes more values than the stack contains")
 }
 
 fn wrong_kind(what: &str, found: &Value) -> Error {

@@ -241,7 +241,7 @@ impl<'a> Decoder<'a> {
                 return Err(Error::unsupported("the pickle uses Python's extension registry"));
             }
             0x97 | 0x98 => {
-                return Err(Error::unsupported("the pickle needs a buffer from outside of the file"));
+                return Err(Error::unsupported("the pickle requires a buffer from outside the file"));
             }
             _ => {
                 return Err(Error::malformed("unknown pickle instruction; protocols 0 to 5 are supported")
