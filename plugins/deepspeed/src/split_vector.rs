@@ -53,8 +53,8 @@ impl SplitVector {
         Ok(())
     }
 
-    /// Returns the runs that contain the `len` elements from `start` on, or `None` if the vector is
-    /// too short.
+    /// Returns the runs that contain the `len` elements starting at `start`, or `None` if the
+    /// vector is too short.
     pub(crate) fn range(&self, start: u64, len: u64) -> Option<Vec<Run>> {
         let end = start.checked_add(len).filter(|&end| end <= self.len)?;
         let first = self.starts.partition_point(|&run| run <= start).saturating_sub(1);

@@ -61,9 +61,9 @@ fn folder(files: &RankFiles, parameter: &str) -> String {
     format!("{}zero/{parameter}/", files.folder)
 }
 
-/// Reads the tensor or number in a file of a parameter. The file contains either the value itself,
-/// or a dict with the value under the key `param`. Also returns whether the padding rows of the
-/// vocabulary were removed from the tensor.
+/// Reads the tensor or number in one of a parameter's files. The file contains either the value
+/// itself, or a dict with the value under the key `param`. Also returns whether the padding rows of
+/// the vocabulary were removed from the tensor.
 fn parameter(collector: &mut Collector<'_>, object: &ObjectFile) -> Result<(OptimizerValue, bool)> {
     let (graph, root) = (object.graph(), object.root());
     if graph.entries(root).is_none() {

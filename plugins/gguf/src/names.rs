@@ -1,5 +1,5 @@
-//! Reads a llama.cpp model as a transformers model. Converts tensor names and the order of rows,
-//! and creates the files of a model folder.
+//! Reads a llama.cpp model as a transformers model. Converts tensor names and row order, and
+//! creates the files of a model folder.
 
 use crate::FRAMEWORK_KEY;
 use crate::header::Entry;

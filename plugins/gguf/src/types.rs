@@ -124,7 +124,7 @@ impl GgmlType {
         }
     }
 
-    /// Returns the number of bytes of a tensor with this row-major shape. The size must fit into
+    /// Returns the length in bytes of a tensor with this row-major shape. The size must fit into
     /// ggml's signed integers, even if a dimension is zero.
     pub(crate) fn bytes_of(self, shape: &[u64]) -> Result<u64> {
         let (elements, bytes) = self.block();

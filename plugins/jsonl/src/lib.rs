@@ -5,7 +5,7 @@
 //! {"id": 2, "name": null}\n
 //! ```
 //!
-//! Lines end with `\n`. Blank lines are skipped, and the last line may lack a line end. A whole
+//! Lines end with `\n`. Blank lines are skipped, and the last line may lack a line ending. A whole
 //! file may be compressed with gzip or Zstandard. The type of a column is inferred from every line,
 //! or set by the user.
 //!

@@ -1,5 +1,5 @@
 //! Converts the JSON of a Keras configuration to nodes of the catalog's tree. The values are
-//! unchanged, and the classes that a configuration names are never loaded.
+//! unchanged, and the classes to which a configuration refers are never loaded.
 
 use serde_json::Value;
 use tensorferry_sdk::{CatalogSink, Error, Limits, Node, NodeId, NodeKind, Result};

@@ -9,7 +9,7 @@ use tensorferry_sdk::file_name::{has_any_suffix, has_suffix, strip_suffix};
 use tensorferry_sdk::{Context, Entry, Error, Limits, Purpose, Result, ShardName, Source, check_name};
 use tensorferry_zip::{Archive, Extent, MAGIC, Member, Method, Names};
 
-/// Length in bytes up to which the expansion of a deflated archive member is not limited. A longer
+/// Maximum length in bytes of a deflated archive member whose expansion is not limited. A longer
 /// member is rejected if it expands more than a hundredfold. Keras applies the same rule.
 const MAX_UNCHECKED: u64 = 1 << 20;
 const MAX_EXPANSION: u64 = 100;
@@ -88,8 +88,8 @@ impl Input {
 }
 
 /// Rejects a shard, because the user may want either the whole model or only the shard. If the
-/// input is only displayed, reports a note instead. If there is no map, a file whose name is that
-/// of a Keras shard is accepted. It may contain the weights of a training epoch, which can have a
+/// input is only displayed, reports a note instead. If there is no map, a file with the name of a
+/// Keras shard is accepted. It may contain the weights of a training epoch, which can have a
 /// similar name.
 fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {
     let map = stem_of_shard(name).map(|stem| format!("{stem}{MAP_SUFFIX}"));

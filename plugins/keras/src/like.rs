@@ -55,7 +55,7 @@ impl Template {
     /// Opens the file to copy and reads its structure.
     pub(crate) fn open(like: &str, context: &dyn Context) -> Result<Self> {
         let source = context.open(like)?;
-        // Sets of shards cannot be copied, so if the user passes a shard, only that file is meant.
+        // Sets of shards cannot be copied, so a shard is copied as a single file.
         let input = Input::find(&*source, true, context)?;
         let [Weights::Stored(weights)] = &*input.weights else {
             return Err(Error::unsupported("-o like= cannot use sharded or compressed weights")
@@ -81,7 +81,7 @@ impl Template {
         Ok(Self { like: like.to_owned(), source, input, weights, slots, paths })
     }
 
-    /// Lays out a copy of the file that contains the tensors of `catalog`.
+    /// Lays out a copy of the file, in which the tensors of `catalog` replace the existing tensors.
     pub(crate) fn write(
         &self,
         catalog: &dyn CatalogView,

@@ -20,7 +20,7 @@ const ENUMS: [ClassName; 7] = [
     ("megatron.core.transformer.enums", "ModelType"),
     ("megatron.core.enums", "ModelType"),
 ];
-/// Arguments for other ways to divide layers over stages, which the output does not use.
+/// Arguments for other ways to divide layers among stages, which the output does not use.
 const OTHER_STAGES: [&str; 6] = [
     "virtual_pipeline_model_parallel_size",
     "num_layers_per_virtual_pipeline_stage",

@@ -29,7 +29,7 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        // The user may pass a file that every tree contains instead of the tree's folder. All names
+        // Instead of a tree's folder, the user may pass a file that every tree contains. All names
         // are relative to the folder.
         if *source.entry() != Entry::Folder && !is_tree_file(source.entry()) {
             let error = Error::usage("an Orbax checkpoint is a folder").hint("pass the path of the folder");

@@ -18,8 +18,8 @@ fn fill<const N: usize>(values: &mut [f32], scale: f32, entry: &[i8; N], signs: 
     }
 }
 
-/// Adds [`DELTA`] to or subtracts it from an entry of the `IQ1` grid, and multiplies the result by
-/// a scale.
+/// Adds [`DELTA`] to an entry of the `IQ1` grid, or subtracts it, and multiplies the result by a
+/// scale.
 #[inline(always)]
 fn fill_shifted(values: &mut [f32], scale: f32, index: usize, is_down: bool) {
     let delta = if is_down { -DELTA } else { DELTA };

@@ -43,8 +43,8 @@ pub(super) fn q3(blocks: &[u8], values: &mut [f32]) {
     });
 }
 
-/// Returns the scale and the minimum of a group of 32 values. Each takes six bits, and the scales
-/// and minima of all groups are packed into 12 bytes.
+/// Returns the scale and the minimum of a group of 32 values. Each of the two takes six bits, and
+/// the scales and minima of all groups are packed into 12 bytes.
 #[inline(always)]
 fn sixes(scales: &[u8], group: usize) -> (f32, f32) {
     let (scale, min) = if group < 4 {

@@ -76,7 +76,7 @@ fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii_start().is_empty()
 }
 
-/// Estimates the number of bytes of memory for decoding a line. For a line that certainly needs
+/// Estimates the memory in bytes that decoding a line requires. For a line that certainly needs
 /// less than `max` bytes, the estimate may be too low. The text exists three times, in the buffer,
 /// in the decoder and in the column. A number or list can take one byte of text and tens of bytes
 /// of memory.
@@ -94,7 +94,8 @@ pub(super) struct Blocks {
     range: LineRange,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// Number of bytes in the buffer that have been returned, and number of bytes in the buffer.
+    /// Number of bytes in the buffer that have been returned, and total number of bytes in the
+    /// buffer.
     given: usize,
     filled: usize,
     is_at_end: bool,

@@ -24,8 +24,8 @@ const SKIPPED_ROWS: usize = 1 << 16;
 pub(super) struct Checks {
     /// Whether a key that is not in the schema is an error.
     pub(super) is_strict: bool,
-    /// Whether the lines have been scanned. If set, every line is valid JSON, and all losses for
-    /// keys have already been reported.
+    /// Whether the lines have been scanned. If set, every line is valid JSON, and all losses that
+    /// concern keys have already been reported.
     pub(super) is_scanned: bool,
     pub(super) seen: Option<ValuesSeen>,
     pub(super) losses: ColumnLosses,
@@ -217,9 +217,9 @@ mod tests {
             let arrays = all.iter().map(|batch: &RecordBatch| batch.column(column));
             made += 1 + arrays.clone().zip(arrays.skip(1)).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
         }
-        // Each column has three distinct arrays: one for its only batch with values, and one array
-        // of nulls before and after that batch. The first and last columns have nulls on only one
-        // side.
+        // Each column has three distinct arrays: one for its only batch with values, one array of
+        // nulls before that batch, and one after it. The first and last columns have nulls on only
+        // one side.
         assert_eq!(made, 20 * 3 - 2);
         assert_eq!(all[7].column(7).null_count(), 0);
         assert_eq!(all[7].column(8).null_count(), 10);

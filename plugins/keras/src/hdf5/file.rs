@@ -79,8 +79,8 @@ impl<'s> File<'s> {
         let superblock = Superblock::parse_from_storage(&storage)
             .map_err(|fault| storage.convert_fault(&fault, "the superblock", 0))?;
         let Superblock { offset_size, length_size, .. } = superblock;
-        // Some writers count this length from the start of the file, while other writers count it
-        // from the superblock.
+        // Some writers measure this length from the start of the file, while other writers measure
+        // it from the superblock.
         if superblock.eof_address > extent.len {
             return Err(Error::malformed("the file is shorter than the superblock declares")
                 .file(name)
@@ -151,7 +151,7 @@ impl<'s> File<'s> {
         &self.storage
     }
 
-    /// Returns the length of the file in bytes, counted from the superblock.
+    /// Returns the length of the file in bytes, measured from the superblock.
     pub(crate) fn len(&self) -> u64 {
         self.storage.extent.len
     }

@@ -153,7 +153,7 @@ fn check(mut input: Vec<u8>) -> Result<Vec<u8>> {
     let sum = input.split_off(len);
     let sum = sum.iter().rev().fold(0_u32, |sum, &byte| sum << 8 | u32::from(byte));
     let found = fletcher32(&input);
-    // In files from before HDF5 1.6.3, the two bytes of each half of the checksum are swapped.
+    // In files written before HDF5 1.6.3, the two bytes of each half of the checksum are swapped.
     let swapped = (found & 0x00ff_00ff) << 8 | (found & 0xff00_ff00) >> 8;
     if sum == found || sum == swapped {
         return Ok(input);

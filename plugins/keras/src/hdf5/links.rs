@@ -1,5 +1,5 @@
 //! Lists the children of a group. Like Keras, ferry rejects links to other files, so that it never
-//! opens a file that the input names.
+//! opens a file to which the input refers.
 
 use super::file::File;
 use super::header::{ATTRIBUTE, Header, LINK, LINK_INFO, SYMBOL_TABLE};

@@ -113,7 +113,8 @@ fn another_file_is_written_again() {
     }
 }
 
-/// Writes tensors of zeros into a copy of a fixture's file. Returns the losses and notes.
+/// Writes tensors that contain only zeros into a copy of a fixture's file. Returns the losses and
+/// notes.
 fn like(case: &str, options: &[(&str, &str)], tensors: &[(&str, Dtype, &[u64])]) -> Result<Vec<String>> {
     let folder = cases("keras", case).remove(0);
     let like = source(&folder, expected(&folder)["entry"].as_str().unwrap());

@@ -1,4 +1,4 @@
-//! Tests runs that Megatron never writes. Each error must name the problem and its location.
+//! Tests runs that Megatron never writes. Each error must state the problem and its location.
 
 use crate::common::{Rank, catalog, error, limited, one, options, run, tensors};
 use tensorferry_megatron::Megatron;

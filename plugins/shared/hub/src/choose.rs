@@ -56,7 +56,8 @@ pub fn choose(
         }
         Entry::Prefix(prefix) => {
             let mut names = source.list(prefix)?;
-            // The name of a variant's index may not start with the prefix that its shards have.
+            // The name of a variant's index might not start with the prefix of the variant's
+            // shards.
             for name in naming.indexes(prefix) {
                 if !name.starts_with(prefix) && source.contains(&name)? {
                     names.push(name);

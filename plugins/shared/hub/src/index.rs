@@ -64,8 +64,8 @@ impl Index {
         &self.name
     }
 
-    /// Returns the files that the index refers to, sorted. Returns an error if any of them is
-    /// missing.
+    /// Returns a sorted list of the files to which the index refers. Returns an error if any of
+    /// them is missing.
     pub fn files(&self, source: &dyn Source) -> Result<Vec<&str>> {
         let files: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
         let mut missing = Vec::new();

@@ -72,7 +72,7 @@ impl<'a> ParseState<'a> {
 }
 
 /// Parses `bytes`, which contain a single JSON value and start at offset `base` of their file.
-/// Errors contain the offset in the file, and the tensor that `scope` names.
+/// Errors contain the offset in the file, and the tensor that is set in `scope`.
 pub fn parse<'a, S>(bytes: &'a [u8], base: u64, scope: &ParseState<'_>, seed: S) -> Result<S::Value>
 where
     S: DeserializeSeed<'a>,

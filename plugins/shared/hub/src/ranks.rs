@@ -179,7 +179,7 @@ pub fn part_of_ranks(source: &dyn Source, name: &str) -> Result<Option<String>> 
     }
     let others = others_of(&rank, source, folder, base)?;
     let is_first = rank.numbers.iter().all(|number| *number == 0);
-    // If no file of the set has the number 0, the numbers may not be ranks.
+    // If no file in the set has the number 0, the numbers might not be ranks.
     let counts = || is_first || others.iter().any(|(_, numbers)| numbers.iter().all(|number| *number == 0));
     let is_known = rank.alone == LoneRank::FirstIsWhole;
     Ok(match others.first() {

@@ -19,7 +19,7 @@ pub struct Names {
 
 impl Names {
     /// Returns the file names for an output target. The stem is part of the file name that the user
-    /// specified. If the user did not specify a file name, it is the default stem.
+    /// specified. If the user did not specify a file name, the default stem is used.
     #[must_use]
     pub fn of(naming: &Naming, target: &Target) -> Self {
         let Naming { suffix, index_suffix, .. } = *naming;

@@ -1,6 +1,6 @@
 //! Converts between the names of a model's parameters and the tensor names in a `torch_dist`
-//! checkpoint. In a checkpoint, one tensor contains a parameter of all layers in a stack, or of all
-//! experts:
+//! checkpoint. In a checkpoint, one tensor contains a parameter for all layers in a stack, or for
+//! all experts:
 //!
 //! | In the model | In the checkpoint | Additional leading dimensions |
 //! |---|---|---|

@@ -33,7 +33,7 @@ pub enum JoinRule {
 /// A range of rows in a part, and their position in the whole tensor.
 struct Rows {
     from: u64,
-    /// Distance between consecutive rows, counted in rows of the part.
+    /// Distance between consecutive rows, measured in rows of the part.
     step: u64,
     count: u64,
     to: u64,
@@ -45,8 +45,8 @@ impl JoinRule {
     }
 
     /// Returns the regions of a whole tensor that form a rank's part, in the order of their
-    /// positions in that part. All parts have the same size. Fails if the size of the whole is not
-    /// divisible by the number of ranks.
+    /// positions in that part. All parts have the same size. Fails if the size of the whole tensor
+    /// is not divisible by the number of ranks.
     pub fn cut(self, shape: &[u64], ranks: u64, rank: u64) -> Result<Vec<Region>> {
         let dim = self.dim();
         let does_not_divide = |halves: u64| {

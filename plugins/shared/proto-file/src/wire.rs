@@ -55,7 +55,7 @@ pub enum Value {
     Group,
 }
 
-/// The data that follows the number of a field: the value, or the length of the content.
+/// The data that follows a field number: the value, or the length of the content.
 enum FieldStart {
     Whole(Value),
     Len(u64),

@@ -17,7 +17,7 @@ pub fn max_expanded_len(len: u64, limits: &Limits) -> u64 {
 }
 
 /// Converts a codec error. If the error contains a source error, returns the source error.
-/// Otherwise, returns an error that the file is damaged. `noun` describes the file.
+/// Otherwise, returns an error that reports a damaged file. `noun` describes the file.
 #[must_use]
 pub fn damage_error(noun: &str, error: io::Error) -> Error {
     error.downcast::<Error>().unwrap_or_else(|codec| {

@@ -92,7 +92,7 @@ pub fn loses_digits(text: &str, value: f64) -> bool {
     !printed.bytes().filter(|byte| *byte != b'.').eq(digits.iter().copied())
 }
 
-/// Returns whether a float differs from a number of up to 17 digits by more than half a unit of the
+/// Returns whether a float differs from a number of up to 17 digits by more than half a unit in the
 /// number's last digit. Returns `None` if the calculation would need more than 128 bits, or if the
 /// last digit of the number is zero.
 fn is_rounded(number: &str, exponent: &str, value: f64) -> Option<bool> {
@@ -243,8 +243,8 @@ mod tests {
 
     #[test]
     fn what_a_float_prints_is_held() {
-        // The test values come from a Lehmer generator. Parsing the shortest digits of a float, or
-        // 17 digits of it, must yield the same float.
+        // The test values come from a Lehmer generator. Parsing the shortest representation of a
+        // float, or its 17-digit representation, must yield the same float.
         let mut state = 1_u64;
         for _ in 0..20_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -106,8 +106,8 @@ impl Path {
     }
 }
 
-/// Appends a key to a name. A string is appended unchanged, and any other value in a form similar
-/// to Python's `repr`.
+/// Appends a key to a name. A string is appended unchanged. Any other value is appended in a form
+/// similar to Python's `repr`.
 fn push_key(name: &mut String, graph: &Graph, key: ValueId, max: u64) {
     match graph.value(key) {
         Value::Text(text) => name.push_str(&text.escaped()),

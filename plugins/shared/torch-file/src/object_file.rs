@@ -1,5 +1,6 @@
-//! Represents a file that `torch.save` wrote by the graph of the saved object and the location of
-//! each storage. The persistent IDs in the graph contain the keys of the storages.
+//! Represents a file that `torch.save` wrote. The representation consists of the saved object's
+//! graph and the location of each storage. The persistent IDs in the graph contain the keys of the
+//! storages.
 
 use crate::archive::{Archive, Record};
 use crate::described::{self, DescribedTensor};

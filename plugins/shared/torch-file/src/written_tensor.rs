@@ -126,7 +126,7 @@ impl WholeTensor {
     }
 }
 
-/// Returns the strides of a contiguous tensor. Like torch, this treats a dimension of length 0 as
+/// Returns the strides of a contiguous tensor. As in torch, a dimension of length 0 is treated as
 /// if its length were 1.
 #[must_use]
 pub fn contiguous_strides(shape: &[i64]) -> Vec<i64> {

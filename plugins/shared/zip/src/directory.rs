@@ -185,7 +185,7 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
             Error::malformed("the two lengths of a stored entry differ").expected(len).found(stored_len);
         return Err(named(error));
     }
-    // Offsets in the archive count from the start of the archive, not of the file.
+    // Offsets in the archive are relative to the start of the archive, not the start of the file.
     let header = extent
         .offset
         .checked_add(header)

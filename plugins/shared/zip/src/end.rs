@@ -39,7 +39,7 @@ pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Resu
     let mut fields = Fields(&tail[at + 4..]);
     let at = from + at as u64;
     let end = end_record(&mut fields).map_err(|e| e.offset(at))?;
-    // Offsets in the archive count from the start of the archive, not of the file.
+    // Offsets in the archive are relative to the start of the archive, not the start of the file.
     let in_file = |offset: u64| {
         let sum = extent.offset.checked_add(offset);
         sum.ok_or_else(|| Error::malformed("the offset does not fit in 64 bits").offset(at))

@@ -12,7 +12,7 @@ const TYPES: &str = "tokenizer.ggml.token_type";
 const SCORES: &str = "tokenizer.ggml.scores";
 const MERGES: &str = "tokenizer.ggml.merges";
 /// Maximum sum of the squared token lengths in bytes. This sum bounds the work, because each token
-/// is split at every position. Sentencepiece's longest tokens have 16 characters, with three bytes
+/// is split at every position. Sentencepiece's longest tokens have 16 characters of three bytes
 /// each. Gemma has 262,144 tokens. If all of them had this length, the sum would be about 600
 /// million.
 const MAX_CUT_BYTES: usize = 1 << 30;

@@ -132,7 +132,7 @@ fn class_of(graph: &Graph, id: ValueId) -> Option<&Global> {
     Some(global)
 }
 
-/// Returns the members of a set, which may be encoded as in any protocol.
+/// Returns the members of a set, in any protocol's encoding.
 fn members(graph: &Graph, id: ValueId) -> &[ValueId] {
     match graph.value(id) {
         Value::Set(items) => items,

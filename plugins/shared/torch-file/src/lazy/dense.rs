@@ -246,7 +246,7 @@ impl Dense {
         output.write(&made)
     }
 
-    /// Returns, for each value, the index of the first element of the dense tensor that it covers.
+    /// For each value, returns the index of the first dense tensor element that the value covers.
     fn coordinates(
         &self,
         indices: &StoredView,
@@ -273,7 +273,7 @@ impl Dense {
 }
 
 impl Compressed {
-    /// Returns, for each value, the index of the first element of the dense tensor that it covers.
+    /// For each value, returns the index of the first dense tensor element that the value covers.
     fn positions(&self, shape: Geometry, source: &dyn Source, context: &dyn Context) -> Result<Vec<u64>> {
         let (rows, columns) = (shape.rows / shape.block_rows, shape.columns / shape.block_columns);
         let (lines, others) = if self.by_rows { (rows, columns) } else { (columns, rows) };

@@ -120,8 +120,8 @@ impl ChannelValues {
             Dtype::BF16 => twos.map(|&bytes| bf16::from_le_bytes(bytes).into()).collect(),
             Dtype::F32 => fours.map(|&bytes| f32::from_le_bytes(bytes).into()).collect(),
             Dtype::I32 => fours.map(|&bytes| i32::from_le_bytes(bytes).into()).collect(),
-            // A zero point of more than 53 bits is out of range in any case, so rounding it does no
-            // harm.
+            // A zero point of more than 53 bits is out of range in any case, so rounding it is
+            // harmless.
             #[expect(clippy::cast_precision_loss, reason = "checked_zero_points rejects long numbers")]
             Dtype::I64 => eights.map(|&bytes| i64::from_le_bytes(bytes) as f64).collect(),
             _ => eights.map(|&bytes| f64::from_le_bytes(bytes)).collect(),

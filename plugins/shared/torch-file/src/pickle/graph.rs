@@ -121,8 +121,8 @@ pub struct Call {
     pub appended: Vec<ValueId>,
 }
 
-/// A reference to the items of a tuple, which [`Graph::tuple`] returns. All tuples of a graph share
-/// one array, because tuples never change and are the largest part of a checkpoint's pickle.
+/// A reference to the items of a tuple. [`Graph::tuple`] returns these items. All tuples of a graph
+/// share one array, because tuples never change and are the largest part of a checkpoint's pickle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Items {
     start: u32,
@@ -147,7 +147,7 @@ pub enum Value {
     List(Vec<ValueId>),
     Tuple(Items),
     Set(Vec<ValueId>),
-    /// Entries in pickle order. If a key occurs several times, the last entry counts.
+    /// Entries in pickle order. If a key occurs several times, the last entry takes effect.
     Dict(Vec<(ValueId, ValueId)>),
     /// A function or class.
     Global(GlobalId),

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Maximum length in bytes of a module name or a class name. Each use of a class may copy its name,
-/// so a long name would use much memory.
+/// so a long name would use a lot of memory.
 const MAX_NAME_BYTES: usize = 1024;
 
 /// Maximum number of references in containers, as a multiple of the limit on values. A reference

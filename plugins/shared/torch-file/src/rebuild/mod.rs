@@ -8,8 +8,8 @@
 //! | `sparse.rs` | [`Sparse`]: values and their positions |
 //! | `wrapper.rs` | [`Wrapper`]: classes whose tensors consist of other tensors |
 //!
-//! Sources: `torch/_utils.py` and `torch/_tensor.py`. For files from before torch 1.0, the sources
-//! are the same files in the releases 0.1 to 0.4.
+//! Sources: `torch/_utils.py` and `torch/_tensor.py`. For files written before torch 1.0, the
+//! sources are the same Python files in releases 0.1 to 0.4.
 
 mod quantized;
 mod sparse;
