@@ -269,7 +269,7 @@ impl RankFiles {
         name: impl Fn(u64) -> String,
     ) -> Result<Vec<&'f str>> {
         if let Some((_, extra)) = files.range(ranks..).next() {
-            return Err(Error::malformed("a file of a rank that is not part of the run")
+            return Err(Error::malformed("a file belongs to a rank that is not part of the run")
                 .file(extra)
                 .expected(format!("files of {ranks} ranks"))
                 .hint("remove the files of earlier runs"));

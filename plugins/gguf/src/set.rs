@@ -43,7 +43,7 @@ impl Set {
         for (number, name) in (0..).zip(names) {
             context.check_cancelled()?;
             if !source.contains(&name)? {
-                return Err(Error::malformed(format!("a file of the split of {:?} is missing", first.name))
+                return Err(Error::malformed(format!("a file in the split of {:?} is missing", first.name))
                     .file(name)
                     .expected(format!("{count} files"))
                     .hint("pass -i shard=alone to read only one file of the split"));

@@ -78,7 +78,7 @@ fn write_weights(
                 "Keras files have no dtype {dtype}; convert the tensor first, for example with --step cast:f32"
             ));
         } else if view.shape.len() > MAX_RANK {
-            why = Some(format!("HDF5 has at most {MAX_RANK} dimensions"));
+            why = Some(format!("HDF5 allows at most {MAX_RANK} dimensions"));
         }
         if let Some(why) = why {
             layout.omit(id, &why)?;

@@ -116,14 +116,14 @@ fn check_version(version: u64) -> Result<()> {
     if version == VERSION {
         return Ok(());
     }
-    Err(Error::unsupported("unsupported version of the index").expected(VERSION).found(version))
+    Err(Error::unsupported("unsupported index version").expected(VERSION).found(version))
 }
 
 impl Entry {
     fn parse(self, limits: &Limits) -> Result<(Vec<Column>, Shard)> {
         check_version(self.version)?;
         if self.format != "mds" {
-            let error = Error::unsupported("unsupported format of shards");
+            let error = Error::unsupported("unsupported shard format");
             return Err(error.expected("mds").found(format!("{:?}", self.format)));
         }
         let lacks = |what: &str| Error::malformed(format!("missing {what}"));

@@ -146,7 +146,7 @@ pub(crate) fn rank_folders(source: &dyn Source, folder: &str) -> Result<Vec<Rank
         let numbers: Option<Vec<u64>> = numbers.split('_').map(number).collect();
         let numbers = numbers.filter(|numbers| numbers.len() <= 3);
         let numbers = numbers.ok_or_else(|| {
-            Error::malformed("invalid name of a rank folder").file(&path).expected(
+            Error::malformed("invalid rank folder name").file(&path).expected(
                 "mp_rank_TT, optionally with _PPP for the pipeline rank and _EEE for the expert rank",
             )
         })?;
@@ -206,7 +206,7 @@ pub(crate) fn grid(
         };
         let rank = Rank { stage, expert, tensor: folder.numbers[0] };
         if rank.tensor >= size.tensor || stage >= size.stages || expert >= size.experts {
-            let error = Error::malformed("a folder of a rank that is not part of the run")
+            let error = Error::malformed("a folder belongs to a rank that is not part of the run")
                 .hint("remove the folders of earlier runs");
             return Err(error.file(folder.path).expected(describe_grid(size)));
         }

@@ -46,7 +46,7 @@ impl Header {
             (2, 0) => (12, PythonVersion::Any),
             (3, 0) => (12, PythonVersion::Three),
             (major, minor) => {
-                return Err(Error::unsupported("unknown version of the npy format")
+                return Err(Error::unsupported("unknown npy format version")
                     .offset(6)
                     .expected("1.0, 2.0 or 3.0")
                     .found(format!("{major}.{minor}")));

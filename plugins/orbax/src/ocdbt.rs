@@ -196,7 +196,7 @@ fn unframe(bytes: &[u8], magic: u32, max: u64) -> Result<Vec<u8>> {
     let mut fields = FieldReader(content.get(12..).ok_or_else(truncated)?);
     let version = fields.varint()?;
     if version != 0 {
-        return Err(Error::unsupported("unknown version of OCDBT").expected(0).found(version));
+        return Err(Error::unsupported("unknown OCDBT version").expected(0).found(version));
     }
     match fields.varint()? {
         0 => Ok(fields.0.to_vec()),
@@ -405,7 +405,7 @@ impl<'a> FieldReader<'a> {
                 return Ok(value);
             }
         }
-        Err(Error::malformed("a number of more than 64 bits"))
+        Err(Error::malformed("a number is longer than 64 bits"))
     }
 
     /// Reads the number of entries that follow. Each entry occupies at least one byte.

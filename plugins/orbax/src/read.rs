@@ -196,7 +196,7 @@ fn read_tree(arrays: &mut Arrays<'_>, folder: &str, item: &str, tree: &mut Branc
         let node = match leaf.kind {
             LeafKind::Array => {
                 if !stored.insert(name.clone()) {
-                    let why = "two arrays of the tree have the same name in the store, which contains only one of them";
+                    let why = "two arrays in the tree have the same name in the store, which contains only one of them";
                     return Err(at(Error::unsupported(why).tensor(name)));
                 }
                 branch.array(arrays, [&*name], &name, metadata.stores_all).map_err(at)?
@@ -335,7 +335,7 @@ impl ItemReader<'_> {
             }
             return arrays.catalog.node(Node::tensor(id));
         }
-        Err(Error::malformed("an array of the tree is missing").tensor(leaf))
+        Err(Error::malformed("an array in the tree is missing").tensor(leaf))
     }
 
     fn put(&mut self, path: impl Iterator<Item = (String, bool)>, node: NodeId) -> Result<()> {

@@ -41,7 +41,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits) -> Result<Encoding> {
         Json::Text(text) if text == "/" => '/',
         Json::Text(text) if text == "." => '.',
         other => {
-            let error = Error::malformed("invalid separator of chunk keys").expected("\".\" or \"/\"");
+            let error = Error::malformed("invalid chunk key separator").expected("\".\" or \"/\"");
             return Err(error.found(format!("{other:?}")));
         }
     };
@@ -85,7 +85,7 @@ fn list(codecs: &Json) -> Result<&[Json]> {
     codecs
         .list()
         .filter(|codecs| !codecs.is_empty())
-        .ok_or_else(|| Error::malformed("missing list of codecs"))
+        .ok_or_else(|| Error::malformed("the list of codecs is missing"))
 }
 
 /// Returns the name of a codec. The codec may be an object or only a name.

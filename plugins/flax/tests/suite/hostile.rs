@@ -36,7 +36,7 @@ fn each_rule_is_held() {
     let cases: [(&str, Vec<u8>, ErrorKind); 18] = [
         ("invalid first byte", entry(b"\xc1"), ErrorKind::Malformed),
         ("duplicate keys", b"\x82\xa1a\xc0\xa1a\xc0".to_vec(), ErrorKind::Malformed),
-        ("neither text nor an integer", b"\x81\xc4\x01a\xc0".to_vec(), ErrorKind::Malformed),
+        ("neither a string nor an integer", b"\x81\xc4\x01a\xc0".to_vec(), ErrorKind::Malformed),
         ("not UTF-8", b"\x81\xa1\xff\xc0".to_vec(), ErrorKind::Malformed),
         ("past the end of the file", entry(b"\xdd\xff\xff\xff\xff"), ErrorKind::Malformed),
         ("past the end of the file", entry(b"\xdb\x7f\xff\xff\xff"), ErrorKind::Malformed),

@@ -75,7 +75,7 @@ fn parse(text: &[u8], most_levels: u64) -> Result<SchemaRef> {
             wrong("has an impossible shape").expected("lengths of lists; null for lists of any length")
         })?;
         if levels(&shaped) >= most_levels {
-            return Err(Error::limit("the type of a column nests too deep")
+            return Err(Error::limit("the type of a column is nested too deeply")
                 .column(&entry.name)
                 .expected(format!("at most {most_levels} levels, including the line's object")));
         }

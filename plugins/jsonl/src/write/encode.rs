@@ -44,7 +44,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
                 "and read as floats unless the schema sets another type",
             ),
             (is_map, "maps", "as objects", "and read as structs with the keys of all rows"),
-            (is_union, "unions", "as their values", "and may be read as another type"),
+            (is_union, "unions", "as their values", "and may be read as a different type"),
         ] {
             if has_type(field.data_type(), &is_such) {
                 losses.push(changed(field.name(), format!("JSON has no {what}: written {how}, {so}")));

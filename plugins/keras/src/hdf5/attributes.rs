@@ -176,7 +176,7 @@ fn parse(file: &File<'_>, message: &[u8], address: u64) -> Result<Attribute> {
     let cut = || Error::malformed("an attribute is truncated");
     let (version, flags, lens) = match message {
         [version @ 1..=3, flags, rest @ ..] => (*version, *flags, rest.get(..6).ok_or_else(cut)?),
-        [version, ..] => return Err(Error::unsupported("unknown version of an attribute").found(version)),
+        [version, ..] => return Err(Error::unsupported("unknown attribute version").found(version)),
         [] => return Err(cut()),
     };
     let padded = |len: usize| if version == 1 { len.next_multiple_of(8) } else { len };

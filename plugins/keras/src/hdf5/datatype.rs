@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
                 let part = self.datatype(depth + 1)?;
                 complex(part.ok().as_ref(), width).map(plain)
             }
-            other => return Err(Error::malformed("unknown class of a datatype").found(other)),
+            other => return Err(Error::malformed("unknown datatype class").found(other)),
         })
     }
 

@@ -132,7 +132,7 @@ fn first_block(file: &File<'_>, address: u64) -> Result<(HeaderVersion, (u64, Ve
         };
         if version != 2 {
             return Err(
-                file.at(Error::unsupported("unknown version of an object header").found(version), address)
+                file.at(Error::unsupported("unknown object header version").found(version), address)
             );
         }
         let width = 1_u64 << (flags & 3);

@@ -55,7 +55,7 @@ pub(crate) fn children(file: &File<'_>, group: &Header) -> Result<Vec<(String, T
     let mut names = HashSet::with_capacity(found.len());
     for (name, _) in &found {
         if name.is_empty() || name.contains('/') || name == "." || name == ".." {
-            let error = Error::malformed("invalid name of a link").found(format!("{name:?}"));
+            let error = Error::malformed("invalid link name").found(format!("{name:?}"));
             return Err(file.at(error, group.address));
         }
         if !names.insert(name) {

@@ -112,7 +112,7 @@ impl ArrayValues {
     }
 
     fn push(&mut self, value: &ArrayValue<'_>) -> Result<()> {
-        let other = || Error::wrong_guess("an array differs in type or depth from the first ones");
+        let other = || Error::wrong_guess("an array differs in type or depth from earlier arrays");
         match self {
             Self::Fixed(numbers, _) => numbers.extend(value.values),
             Self::Lists(number, numbers, levels) => {

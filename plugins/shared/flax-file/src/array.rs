@@ -57,7 +57,7 @@ impl Array {
             shape.push(dim.ok_or_else(|| wrong(cursor, "dimension is not a whole number"))?);
         }
         let marker = cursor.marker()?;
-        let name_len = cursor.text_len(marker)?.ok_or_else(|| wrong(cursor, "dtype is not text"))?;
+        let name_len = cursor.text_len(marker)?.ok_or_else(|| wrong(cursor, "dtype is not a string"))?;
         if name_len > MAX_NAME_BYTES {
             return Err(wrong(cursor, "dtype's name is too long").found(format!("{name_len} bytes")));
         }

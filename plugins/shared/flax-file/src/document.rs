@@ -249,7 +249,7 @@ impl Walk<'_> {
         }
         let number = self.cursor.integer(marker)?.map(Key::Int);
         number.ok_or_else(|| {
-            let error = Error::malformed("a map's key is neither text nor an integer").offset(place);
+            let error = Error::malformed("a map key is neither a string nor an integer").offset(place);
             error.found(format!("a value that begins with {:#04x}", marker.to_u8()))
         })
     }

@@ -40,7 +40,7 @@ pub fn parse(name: &str) -> Result<Dtype> {
         let why = if name == "object" {
             "the array contains Python objects, whose bytes are pointers"
         } else {
-            "unknown dtype of an array"
+            "an array has an unknown dtype"
         };
         Error::unsupported(why).expected("a numeric dtype, such as float32").found(format!("{name:?}"))
     })

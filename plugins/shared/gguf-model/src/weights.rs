@@ -182,7 +182,7 @@ impl Expected<'_> {
             for is_bias in [false, true] {
                 let weight = Weight { layer, module, is_bias };
                 if self.needs(module, is_bias) && !found.contains(&weight) {
-                    return Err(contradicts("a weight of the model is missing")
+                    return Err(contradicts("a weight is missing from the model")
                         .tensor(weight.name())
                         .expected(self.requirement(weight))
                         .found("no such tensor"));

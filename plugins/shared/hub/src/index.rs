@@ -191,7 +191,7 @@ impl<'de> Visitor<'de> for Contents<'_> {
                 }
             };
             if twice {
-                return Err(A::Error::custom("a key of the index is duplicated"));
+                return Err(A::Error::custom("a key in the index is duplicated"));
             }
         }
         let weight_map = weight_map.ok_or_else(|| A::Error::missing_field("weight_map"))?;

@@ -53,7 +53,7 @@ impl SideRecord {
         let entry = |(key, value): (&String, &Value)| {
             let text = value
                 .as_str()
-                .ok_or_else(|| wrong("a metadata value is not text").found(format!("{key:?}")))?;
+                .ok_or_else(|| wrong("a metadata value is not a string").found(format!("{key:?}")))?;
             Ok((key.clone(), text.to_owned()))
         };
         Ok(Self { origin: origin.to_owned(), metadata: metadata.iter().map(entry).collect::<Result<_>>()? })

@@ -113,7 +113,7 @@ impl<'a> Wire<'a> {
                 return Err(self.malformed(at, "the end of a protobuf group without its start"));
             }
             FieldStart::Unknown(other) => {
-                let error = self.malformed(at, "unknown type of a protobuf field");
+                let error = self.malformed(at, "unknown protobuf field type");
                 return Err(error.expected("0 to 5").found(other));
             }
         };
@@ -314,7 +314,7 @@ impl<'a> Wire<'a> {
         match broken {
             WireError::Truncated => self.too_short(at + taken, left - taken),
             WireError::Tag(tag) => self
-                .malformed(at, "invalid number of a protobuf field")
+                .malformed(at, "invalid protobuf field number")
                 .expected("1 to 536870911")
                 .found(tag >> 3),
             WireError::Varint | WireError::Group | WireError::Text => {

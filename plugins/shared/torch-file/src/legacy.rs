@@ -72,7 +72,7 @@ fn sizes(graph: &Graph) -> Result<HashMap<&str, Size<'_>>> {
     let mut sizes = HashMap::new();
     for id in graph.persistent_ids() {
         let named = PersistentId::of(graph, id)?
-            .map_err(|why| Error::unsupported(format!("unknown length of a storage: {why}")))?;
+            .map_err(|why| Error::unsupported(format!("a storage has an unknown length: {why}")))?;
         let size = Size {
             key: named.key,
             elements: named.len,

@@ -198,7 +198,7 @@ pub(crate) fn method(number: u16) -> Result<Method> {
     match number {
         0 => Ok(Method::Stored),
         8 => Ok(Method::Deflated),
-        _ => Err(Error::unsupported("unknown compression method of a zip entry")
+        _ => Err(Error::unsupported("a zip entry has an unknown compression method")
             .expected("0 or 8")
             .found(number)),
     }

@@ -82,9 +82,9 @@ fn scales_and_zero_points_have_to_fit() {
         (channels(numbers(3), numbers(2), 0), "number of scales"),
         (channels(numbers(2), numbers(0), 0), "number of scales"),
         (channels(longs("1", &[1 << 40], &[0], 1), numbers(2), 0), "number of scales"),
-        (channels(text("x"), numbers(2), 0), "wrong kind"),
+        (channels(text("x"), numbers(2), 0), "wrong type"),
         (quantized(&[global("torch", "per_tensor_affine"), float(1.0)]), "is unknown"),
-        (quantized(&[]), "wrong kind"),
+        (quantized(&[]), "wrong type"),
     ] {
         for decoding in ["", FLOATS] {
             let found = read(&object, &[&[0], &[0]], decoding, Limits::default());

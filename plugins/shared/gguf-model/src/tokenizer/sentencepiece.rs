@@ -66,7 +66,7 @@ fn pieces(file: &[u8]) -> Result<Vec<Piece<'_>>> {
     let pieces = pieces.into_iter().collect::<Option<Vec<_>>>();
     let pieces = pieces.filter(|pieces| !pieces.is_empty());
     let pieces =
-        pieces.ok_or_else(|| malformed("not a sentencepiece model: missing pieces or texts".to_owned()))?;
+        pieces.ok_or_else(|| malformed("not a sentencepiece model: missing pieces or strings".to_owned()))?;
     if kind != BPE {
         return Err(Error::unsupported(
             "llama.cpp merges pairs, and this sentencepiece model works differently",

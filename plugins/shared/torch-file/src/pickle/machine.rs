@@ -486,7 +486,7 @@ fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>> {
 }
 
 fn too_many_items() -> Error {
-    Error::limit("the tuples of the pickle have too many items").expected(format!("at most {}", u32::MAX))
+    Error::limit("the tuples in the pickle have too many items").expected(format!("at most {}", u32::MAX))
 }
 
 fn underflow() -> Error {
@@ -509,5 +509,5 @@ fn wrong_kind(what: &str, found: &Value) -> Error {
         Value::Call(_) => "an object",
         Value::Persistent(_) => "a persistent ID",
     };
-    Error::malformed(format!("{what}: value of the wrong kind")).found(kind)
+    Error::malformed(format!("{what}: value of the wrong type")).found(kind)
 }

@@ -293,5 +293,5 @@ fn wrong_count(name: &str, arguments: &[ValueId]) -> Error {
 }
 
 fn wrong_kind(name: &str, expected: &str) -> Error {
-    Error::malformed(format!("{name}: argument of the wrong kind")).expected(expected)
+    Error::malformed(format!("{name}: argument of the wrong type")).expected(expected)
 }
