@@ -397,8 +397,8 @@ mod tests {
             (&[0x0b, 0x08, 1], "past the end"),
             (&[0x0b, 0x14], "groups"),
             (&[0x0c], "without its start"),
-            (&[0x0f], "unknown type"),
-            (&[0x00, 0x00], "invalid number"),
+            (&[0x0f], "unknown protobuf field type"),
+            (&[0x00, 0x00], "invalid protobuf field number"),
             (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2], "64 bits"),
         ] {
             assert!(fields(bytes).unwrap_err().message().contains(word), "{bytes:?}");
