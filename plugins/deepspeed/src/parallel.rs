@@ -137,9 +137,9 @@ impl Module {
         let lacking =
             self.parts.iter().filter(|(name, parts)| name.starts_with(prefix) && parts.len() <= rank);
         match lacking.map(|(name, _)| name).min() {
-            Some(name) => {
-                Err(Error::malformed("the rank lacks a parameter that the first rank has").tensor(name).file(file))
-            }
+            Some(name) => Err(Error::malformed("the rank lacks a parameter that the first rank has")
+                .tensor(name)
+                .file(file)),
             None => Ok(()),
         }
     }
@@ -179,7 +179,8 @@ impl Module {
                                 .expected(format!("{}, as in {first}", describe_location(of)))
                                 .found(describe_location(copy)));
                         }
-                        let why = format!("the values in {file} differ from those in {first}, which are used");
+                        let why =
+                            format!("the values in {file} differ from those in {first}, which are used");
                         output.catalog.loss(Loss::new(LossKind::Tensor, name, why).requested_by_user())?;
                     }
                     output.whole(name, of)
@@ -215,6 +216,8 @@ fn difference(is_known: bool) -> Error {
         Error::malformed("the ranks have different values for a tensor that must be equal on all of them")
             .hint("pass -i replicated=first to use the first rank's values")
     } else {
-        Error::unsupported("the ranks' parts differ, and the tensor's name does not determine how to join them")
+        Error::unsupported(
+            "the ranks' parts differ, and the tensor's name does not determine how to join them",
+        )
     }
 }

@@ -25,8 +25,10 @@ pub(crate) fn only_step(source: &dyn Source) -> Result<Option<String>> {
     match &mut *steps(source)? {
         [] => Ok(None),
         [step] => Ok(Some(std::mem::take(step))),
-        [first, ..] => Err(Error::usage("the folder has several steps, and no file `latest` that selects one")
-            .hint(format!("pass -i tag={first}, or the name of a different step"))),
+        [first, ..] => {
+            Err(Error::usage("the folder has several steps, and no file `latest` that selects one")
+                .hint(format!("pass -i tag={first}, or the name of a different step")))
+        }
     }
 }
 

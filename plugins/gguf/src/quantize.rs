@@ -189,7 +189,9 @@ pub(crate) fn f32_only(name: &str, shape: &[u64]) -> Option<&'static str> {
         !RWKV.1.iter().any(|word| rest.strip_prefix(word).is_some_and(|rest| rest.starts_with('.')))
     });
     if is_small_of_rwkv || F32_NAMES.iter().any(|part| name.contains(part)) {
-        return Some("F32, because llama.cpp does not quantize norms, routers, convolutions and similar tensors");
+        return Some(
+            "F32, because llama.cpp does not quantize norms, routers, convolutions and similar tensors",
+        );
     }
     let is_of_layer = name.starts_with("blk.") || name.contains(".blk.");
     (name.ends_with(".bias") || is_of_layer && !name.ends_with("weight"))

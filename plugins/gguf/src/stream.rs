@@ -120,9 +120,9 @@ fn encode_in_parallel(starts: &[u64], make: impl Fn(u64) -> Result<Vec<u8>> + Sy
         let make = &make;
         let others: Vec<_> = others.iter().map(|&start| scope.spawn(move || make(start))).collect();
         let first = make(first);
-        let rest = others.into_iter().map(|other| {
-            other.join().unwrap_or_else(|_| Err(Error::plugin("an encoder thread panicked")))
-        });
+        let rest = others
+            .into_iter()
+            .map(|other| other.join().unwrap_or_else(|_| Err(Error::plugin("an encoder thread panicked"))));
         std::iter::once(first).chain(rest).collect()
     })
 }

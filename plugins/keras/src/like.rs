@@ -238,8 +238,7 @@ impl Template {
                 Some(names) => error.found(format!("tensors without a variable: {names}")),
             });
         }
-        context
-            .note(&format!("{} variables keep the values of the -o like= file: {names}", variables.len()));
+        context.note(&format!("{} variables keep the values of the -o like= file: {names}", variables.len()));
         Ok(())
     }
 

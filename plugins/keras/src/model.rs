@@ -149,8 +149,10 @@ impl Model {
                 if let Some(layers) = attributes.list(file, "layer_names")? {
                     order = Some((path.clone(), layers));
                 } else if attributes.get("nb_layers").is_some() {
-                    return Err(Error::unsupported("weights from Keras versions before 1.0 have no names (nb_layers)")
-                        .hint("load and save them with Keras 1"));
+                    return Err(Error::unsupported(
+                        "weights from Keras versions before 1.0 have no names (nb_layers)",
+                    )
+                    .hint("load and save them with Keras 1"));
                 }
             }
             if path.is_empty() {

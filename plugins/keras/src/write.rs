@@ -39,11 +39,9 @@ impl TensorWriter for Writer {
                 .hint("pass -o like=MODEL.keras with a model of the same layers, or write NAME.weights.h5"));
         }
         if !has_suffix(path, WEIGHTS_SUFFIX) && has_any_suffix(path, [".h5", ".hdf5"]) {
-            return Err(Error::usage(
-                "a Keras 2 .h5 file needs layer lists, which tensors do not contain",
-            )
-            .file(path)
-            .hint("pass -o like=FILE.h5 with a model of the same layers, or write NAME.weights.h5"));
+            return Err(Error::usage("a Keras 2 .h5 file needs layer lists, which tensors do not contain")
+                .file(path)
+                .hint("pass -o like=FILE.h5 with a model of the same layers, or write NAME.weights.h5"));
         }
         if has_suffix(path, crate::MAP_SUFFIX) {
             return Err(Error::usage("ferry does not write sharded Keras weights")

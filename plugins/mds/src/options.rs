@@ -120,7 +120,9 @@ impl WriteOptions {
         }
         let shard_bytes = MAX_SHARD_SIZE.get(options)?;
         if u32::try_from(shard_bytes).is_err() {
-            return Err(MAX_SHARD_SIZE.refuse("less than 4 GiB, since offsets are 32-bit numbers", shard_bytes));
+            return Err(
+                MAX_SHARD_SIZE.refuse("less than 4 GiB, since offsets are 32-bit numbers", shard_bytes)
+            );
         }
         Ok(Self {
             compression: codec.map(|codec| (codec, level)),

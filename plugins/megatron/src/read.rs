@@ -298,8 +298,7 @@ impl RunReader {
             lose(&format!("{extra_states} _extra_state"), "extra state of modules, such as FP8 scales")?;
         }
         if !self.others.is_empty() {
-            let why =
-                "files of the sharded optimizer: flat buffers whose layout is known only to the running model";
+            let why = "files of the sharded optimizer: flat buffers whose layout is known only to the running model";
             lose(&listed(&self.others, 1), why)?;
         }
         Ok(())

@@ -110,7 +110,9 @@ pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     }
     let file = source.open(TRACKER)?;
     let malformed = || {
-        Error::malformed("the file does not contain an iteration").file(TRACKER).expected("a number, or release")
+        Error::malformed("the file does not contain an iteration")
+            .file(TRACKER)
+            .expected("a number, or release")
     };
     let len = source.len(file);
     if len > MAX_TRACKER_BYTES {

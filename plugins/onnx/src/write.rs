@@ -373,8 +373,9 @@ impl TemplateBytes<'_> {
                 let len = range.end - range.start;
                 self.bytes = self.bytes.saturating_add(len);
                 if self.bytes > limits.header_bytes {
-                    let error =
-                        Error::limit("the retained parts of the -o like= model are too long to hold in memory");
+                    let error = Error::limit(
+                        "the retained parts of the -o like= model are too long to hold in memory",
+                    );
                     let max = format!("at most {} bytes", limits.header_bytes);
                     let error = error.hint("raise the limit with --limit header_bytes=N");
                     return Err(error.file(&self.template.name).expected(max));

@@ -131,9 +131,7 @@ fn first_block(file: &File<'_>, address: u64) -> Result<(HeaderVersion, (u64, Ve
             _ => return Err(wrong("is truncated")),
         };
         if version != 2 {
-            return Err(
-                file.at(Error::unsupported("unknown object header version").found(version), address)
-            );
+            return Err(file.at(Error::unsupported("unknown object header version").found(version), address));
         }
         let width = 1_u64 << (flags & 3);
         let before = 6 + if flags & 0x20 != 0 { 16 } else { 0 } + if flags & 0x10 != 0 { 4 } else { 0 };

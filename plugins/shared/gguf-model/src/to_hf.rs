@@ -81,10 +81,8 @@ pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Res
     })?;
     let key = |name: &str| format!("{}.{name}", architecture.gguf);
     if read.number(&key("expert_count")).is_some_and(|count| count > 0) {
-        return Err(Error::unsupported(
-            "models with experts cannot be converted to transformers names",
-        )
-        .hint("pass -i names=keep to keep the GGUF file's names"));
+        return Err(Error::unsupported("models with experts cannot be converted to transformers names")
+            .hint("pass -i names=keep to keep the GGUF file's names"));
     }
     let model = Model { architecture, read: &read, tensors, key: &key };
     let mut losses = Vec::new();

@@ -313,10 +313,9 @@ impl<'a> Wire<'a> {
     fn broken(&self, broken: WireError, at: u64, taken: u64, left: u64) -> Error {
         match broken {
             WireError::Truncated => self.too_short(at + taken, left - taken),
-            WireError::Tag(tag) => self
-                .malformed(at, "invalid protobuf field number")
-                .expected("1 to 536870911")
-                .found(tag >> 3),
+            WireError::Tag(tag) => {
+                self.malformed(at, "invalid protobuf field number").expected("1 to 536870911").found(tag >> 3)
+            }
             WireError::Varint | WireError::Group | WireError::Text => {
                 self.malformed(at + taken, "a varint is longer than 64 bits")
             }

@@ -42,7 +42,8 @@ pub const FRACTIONS: &str =
 /// Returns the loss that is reported for a column if [`repeats_keys`] returns true.
 #[must_use]
 pub fn repeated_keys(column: &str) -> Loss {
-    let why = "maps or structs have duplicate keys: all of them are written, but readers keep only the last one";
+    let why =
+        "maps or structs have duplicate keys: all of them are written, but readers keep only the last one";
     Loss::new(LossKind::Record, column, why)
 }
 

@@ -86,9 +86,7 @@ impl Storages<'_> {
         };
         let dtype = codes.view.dtype;
         if !matches!(dtype, Dtype::I8 | Dtype::F8_E4M3 | Dtype::F8_E5M2) || codes.view.size != blocked.size {
-            return Ok(ViewLocation::Lost(
-                "torchao does not use the dtype or shape of its codes".to_owned(),
-            ));
+            return Ok(ViewLocation::Lost("torchao does not use the dtype or shape of its codes".to_owned()));
         }
         let block = blocked.block.clone().or_else(|| block_of(&blocked.size, &scales.view.size));
         let Some(blocks) = block.and_then(|block| Blocks::new(&blocked.size, &block)) else {

@@ -173,9 +173,7 @@ impl<'l> Storages<'l> {
     ) -> Result<ViewLocation> {
         Ok(match self.resolve(catalog, object, view)? {
             Ok(resolved) if resolved.row.quantized => resolved.locate(view),
-            Ok(resolved) => {
-                ViewLocation::Lost(format!("its dtype {} is not quantized", resolved.row.name))
-            }
+            Ok(resolved) => ViewLocation::Lost(format!("its dtype {} is not quantized", resolved.row.name)),
             Err(why) => ViewLocation::Lost(why),
         })
     }

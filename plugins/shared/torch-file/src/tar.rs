@@ -142,7 +142,8 @@ impl Reader<'_> {
             _ => None,
         };
         let dtype = dtype.ok_or_else(|| {
-            Error::unsupported("a storage has an unknown class and therefore an unknown length").found(class.path())
+            Error::unsupported("a storage has an unknown class and therefore an unknown length")
+                .found(class.path())
         })?;
         let elements = self.numbers(rest, 1)?[0];
         let rest = rest.after(8);

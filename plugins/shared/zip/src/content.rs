@@ -73,8 +73,10 @@ impl Member {
             context.check_cancelled()?;
             len += piece.len() as u64;
             if len > self.len {
-                let error =
-                    Error::malformed(format!("zip entry {:?} is longer than the directory declares", self.name));
+                let error = Error::malformed(format!(
+                    "zip entry {:?} is longer than the directory declares",
+                    self.name
+                ));
                 return Err(error.expected(format!("{} bytes", self.len)));
             }
             crc.update(piece);

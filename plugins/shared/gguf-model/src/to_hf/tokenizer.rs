@@ -59,8 +59,9 @@ impl Tokenizer<'_> {
     /// Converts a byte-level BPE tokenizer.
     fn of_bytes(&self) -> Result<Json, String> {
         let word = self.read.text("tokenizer.ggml.pre").unwrap_or("default");
-        let (pre, ignores_merges) = splits::of_word(word)
-            .ok_or_else(|| format!("unknown text-splitting method {word:?}; known methods are {}", splits::words()))?;
+        let (pre, ignores_merges) = splits::of_word(word).ok_or_else(|| {
+            format!("unknown text-splitting method {word:?}; known methods are {}", splits::words())
+        })?;
         let merges = self.read.texts(MERGES).ok_or_else(|| format!("{MERGES} is missing"))?;
         let merges: Option<Vec<Json>> = merges
             .iter()
