@@ -26,7 +26,7 @@
 //! itself rejects because of their size.
 //!
 //! The catalog's tree contains the parts `model`, `optimizer` and `metrics`, and the values of the
-//! JSON configuration. Classes that the configuration names are never loaded.
+//! JSON configuration. Classes to which the configuration refers are never loaded.
 //!
 //! | File | Content |
 //! |---|---|

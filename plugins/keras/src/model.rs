@@ -30,7 +30,7 @@ struct Links {
 }
 
 impl Links {
-    /// Returns the datasets that soft links refer to. The path of each dataset is its path through
+    /// Returns the datasets to which soft links refer. The path of each dataset is its path through
     /// the link. The target of a link must be a dataset or group that can be reached through hard
     /// links. Soft links inside the target are not followed, so cycles cannot occur.
     fn resolve(

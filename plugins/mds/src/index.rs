@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 
-/// The only version of the format that exists.
+/// The only existing version of the format.
 const VERSION: u64 = 2;
 
 #[derive(Debug)]

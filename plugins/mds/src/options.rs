@@ -90,7 +90,7 @@ pub(crate) struct WriteOptions {
     pub(crate) hashes: Vec<String>,
     pub(crate) shard_rows: Option<u64>,
     pub(crate) shard_bytes: u64,
-    /// The tag in the file names of shards.
+    /// The tag in shard file names.
     pub(crate) shard_tag: ShardTag,
     pub(crate) nulls: Nulls,
     /// Whether lists of numbers are also written as JSON.

@@ -13,7 +13,7 @@ use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Result, ShardTag, Target};
 
-/// Maximum number of shards. The file names of shards contain five-digit numbers.
+/// Maximum number of shards. Shard file names contain five-digit numbers.
 const MAX_SHARDS: usize = 99_999;
 
 pub(crate) struct Writer(pub(crate) WriteOptions);

@@ -55,7 +55,7 @@ impl Args {
         Ok(Self(args))
     }
 
-    /// Returns an argument that is a non-negative integer.
+    /// Returns a non-negative integer argument.
     pub(crate) fn count(&self, key: &str) -> Option<u64> {
         u64::try_from(self.0.get(key)?.root().as_int()?).ok()
     }
@@ -71,7 +71,7 @@ impl Args {
                 .all(|key| is_one(key, Some(1)))
     }
 
-    /// Returns an argument that is a boolean.
+    /// Returns a boolean argument.
     pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         self.0.get(key)?.root().as_bool()
     }

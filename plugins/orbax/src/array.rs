@@ -30,7 +30,7 @@ pub(crate) struct Arrays<'a> {
     counted: ChunkTotals,
 }
 
-/// Totals over all arrays that have been added. They are limited, because a few bytes can claim
+/// Totals for all arrays that have been added. They are limited, because a few bytes can claim
 /// millions of chunks.
 #[derive(Default)]
 struct ChunkTotals {
@@ -391,7 +391,7 @@ fn counts(encoding: &Encoding) -> Result<Vec<u64>> {
     Ok(shape.iter().zip(tile).map(|(len, tile)| len.div_ceil(*tile)).collect())
 }
 
-/// Returns the name for an array in an item. The name may not be unique.
+/// Returns the name for an array in an item. The name might not be unique.
 pub(crate) fn prefixed(item: &str, key: &str) -> String {
     if item.is_empty() { key.to_owned() } else { format!("{item}.{key}") }
 }

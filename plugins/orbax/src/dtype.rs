@@ -36,7 +36,7 @@ fn named(name: &str) -> Option<Dtype> {
     NAMED.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype)
 }
 
-/// Parses a dtype of zarr 2.
+/// Parses a zarr 2 dtype.
 pub(crate) fn of_zarr2(dtype: &Json) -> Result<(Dtype, ByteOrder)> {
     let text = dtype.text().unwrap_or_default();
     let order = if text.starts_with('>') { ByteOrder::Big } else { ByteOrder::Little };
@@ -47,7 +47,7 @@ pub(crate) fn of_zarr2(dtype: &Json) -> Result<(Dtype, ByteOrder)> {
     known.ok_or_else(|| unknown(text))
 }
 
-/// Parses a data type of zarr 3.
+/// Parses a zarr 3 data type.
 pub(crate) fn of_zarr3(dtype: &Json) -> Result<Dtype> {
     let text = dtype.text().unwrap_or_default();
     let known = NUMPY.iter().find(|(_, name, _)| *name == text).map(|(.., dtype)| *dtype);

@@ -82,8 +82,8 @@ impl TensorWriter for Writer {
     }
 }
 
-/// Returns the arrays that Orbax can store, with their dtypes in zarr. All other arrays are
-/// omitted, with a reason.
+/// Returns the arrays that Orbax can store, with their dtypes in zarr. Omits all other arrays and
+/// reports the reasons.
 fn writable_tensors(
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,

@@ -19,7 +19,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Consecutive whole lines, and their position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<'a> {
-    /// The lines, including their line ends.
+    /// The lines, including their line endings.
     pub(super) text: &'a [u8],
     /// Offset of the first line in the decompressed file.
     pub(super) offset: u64,
@@ -31,7 +31,7 @@ pub(super) struct Block<'a> {
 
 /// A line that is a row.
 pub(super) struct RowLine<'a> {
-    /// The line, including its line end.
+    /// The line, including its line ending.
     pub(super) text: &'a [u8],
     /// Offset of the line in the decompressed file.
     pub(super) offset: u64,

@@ -22,7 +22,7 @@ pub const SHARD_OPTION: TypedOption<bool> = TypedOption::choice(
 /// The files that make up the model.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The index with this name, and all files that it refers to.
+    /// The index with this name, and all files to which it refers.
     Index(String),
     /// One file, or a complete set of shards that has no index.
     Files(Vec<String>),

@@ -60,7 +60,7 @@ const PATTERNS: [(&str, LoneRank); 44] = [
     ("*-model_part-#.pt", LoneRank::FirstIsWhole),
     ("checkpoint*-rank-#-shard#.pt", LoneRank::FirstIsWhole),
     ("checkpoint*-shard#.pt", LoneRank::FirstIsWhole),
-    // The examples of MLX.
+    // MLX's examples.
     ("weights.#.safetensors", LoneRank::IsWhole),
     ("weights.#.npz", LoneRank::IsWhole),
     // Numbered parts whose names contain their count.

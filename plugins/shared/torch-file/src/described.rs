@@ -23,7 +23,7 @@ pub struct DescribedStorage<'a> {
 /// A tensor whose dtype and shape are not in a pickle.
 #[derive(Debug, Clone, Copy)]
 pub struct DescribedTensor<'a> {
-    /// Storage that the tensor is a view of.
+    /// Storage of which the tensor is a view.
     pub storage: DescribedStorage<'a>,
     pub offset: u64,
     /// Shape of the tensor in torch's elements.

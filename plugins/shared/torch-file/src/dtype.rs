@@ -85,7 +85,7 @@ impl TorchDtype {
     }
 }
 
-/// Aliases of dtype names in torch.
+/// Aliases for dtype names in torch.
 const ALIASES: &[(&str, &str)] = &[
     ("double", "float64"),
     ("float", "float32"),

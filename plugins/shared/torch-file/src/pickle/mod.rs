@@ -12,7 +12,7 @@
 //!
 //! Sources: CPython's `Lib/pickletools.py` and `Modules/_pickle.c`, protocols 0 to 5.
 //!
-//! Safety on hostile input:
+//! Safety with hostile input:
 //! - No function is called and no class is looked up. A call is a value that contains the target
 //!   and the arguments.
 //! - GET pushes an index, so a memo cannot make a small pickle large. Every value costs at least
