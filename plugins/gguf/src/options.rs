@@ -114,7 +114,7 @@ fn entry(text: &str) -> Result<(String, Value)> {
         .ok_or_else(|| SET.refuse("KEY=TYPE:VALUE", format!("{text:?}")))?;
     let value = metadata::parse(typed).map_err(|error| error.context(key))?;
     if SPLIT_KEYS.contains(&key) {
-        return Err(SET.refuse("a key other than those of split files", key));
+        return Err(SET.refuse("a key that does not describe a split", key));
     }
     if key == ALIGNMENT_KEY && valid_alignment(&value).is_none() {
         let expected = format!("{ALIGNMENT_KEY}=u32: followed by a power of two, at most {MAX_ALIGNMENT}");

@@ -103,7 +103,7 @@ impl WriteOptions {
         if let Some(level) = level {
             let levels = codec.and_then(Codec::levels);
             if levels.as_ref().is_none_or(|levels| !levels.contains(&level)) {
-                let none = || "snappy and uncompressed shards have no compression level".to_owned();
+                let none = || "no level, because snappy and uncompressed shards have none".to_owned();
                 let expected =
                     levels.map_or_else(none, |levels| format!("{} to {}", levels.start(), levels.end()));
                 return Err(LEVEL.refuse(expected, level));
