@@ -245,7 +245,7 @@ impl CatalogBuilder<'_> {
                 .hint("if you trust the file, raise the limit with --limit nodes=N"));
         }
         if value.depth() > limits.nesting {
-            return Err(Error::limit("a value is nested too deep")
+            return Err(Error::limit("a value is nested too deeply")
                 .expected(format!("at most {} levels", limits.nesting))
                 .hint("if you trust the file, raise the limit with --limit nesting=N"));
         }

@@ -278,7 +278,7 @@ impl Tree {
             depth = depth.max(below + 1);
         }
         if u64::from(depth) > limits.nesting {
-            return Err(Error::limit("non-tensor state is nested too deep")
+            return Err(Error::limit("non-tensor state is nested too deeply")
                 .expected(format!("at most {} levels", limits.nesting))
                 .hint("if you trust the file, raise the limit with --limit nesting=N"));
         }

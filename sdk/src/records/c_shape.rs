@@ -26,7 +26,7 @@ fn check_field(field: &ArrowSchema, depth: usize) -> Result<()> {
         return Err(Error::plugin("the schema was already released"));
     }
     if depth > MAX_DEPTH {
-        return Err(wrong("the schema is nested too deep"));
+        return Err(wrong("the schema is nested too deeply"));
     }
     for (text, what) in [(field.format, "format"), (field.name, "name")] {
         // SAFETY: the string is not null, and ends with a zero byte, as the interface requires.

@@ -62,7 +62,7 @@ struct SchemaColumns {
 impl SchemaColumns {
     fn add(&mut self, field: usize, name: String, data_type: &DataType, mut hops: Vec<Hop>) {
         if hops.len() >= MAX_HOPS {
-            return self.lose(LossKind::Tensor, name, "lists and structs are nested too deep");
+            return self.lose(LossKind::Tensor, name, "lists and structs are nested too deeply");
         }
         match data_type {
             DataType::Struct(fields) => {

@@ -575,7 +575,7 @@ impl Parser {
 
     fn not(&mut self, depth: usize) -> Result<Expression> {
         if depth > MAX_NESTED {
-            return Err(Error::usage("the expression is nested too deep"));
+            return Err(Error::usage("the expression is nested too deeply"));
         }
         if self.word("not") {
             return Ok(Expression::Not(Box::new(self.not(depth + 1)?)));

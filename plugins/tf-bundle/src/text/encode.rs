@@ -139,7 +139,7 @@ impl<'a> Encoder<'a> {
     fn open(&mut self, field: Option<&'a FieldDescriptorProto>, close: u8, in_list: bool) -> Result<()> {
         let sign = self.lexer.take()?;
         if self.open.len() as u64 >= self.limits.nesting {
-            return Err(Error::limit("messages are nested too deep")
+            return Err(Error::limit("messages are nested too deeply")
                 .file(self.file)
                 .offset(sign.range.start as u64)
                 .expected(format!("at most {} levels", self.limits.nesting)));
