@@ -22,8 +22,7 @@ const MEMORY: u64 = 256 << 20;
 /// as this value.
 const MIN_MEMORY: u64 = 128 << 20;
 /// Limits that are derived from the memory: pickle values, tensors and archive entries. Each number
-/// is the maximum memory, in bytes, that one item was measured to use during inspection or
-/// conversion.
+/// is the largest memory use per item, in bytes, that was measured during inspection or conversion.
 const BYTES_OF_EACH: [(&str, u64); 3] = [("nodes", 320), ("tensors", 1536), ("entries", 256)];
 
 /// Convert ML checkpoints and datasets between formats

@@ -62,7 +62,7 @@ pub(super) fn report(error: &Error, is_json: bool) {
     }
 }
 
-/// Exits in the same way as clap, for an argument error or for `--help`.
+/// Exits as clap does after an argument error or for `--help`.
 pub(super) fn refuse_arguments(mut mistake: clap::Error) -> ! {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(error) = habits::answer(&arguments, &mistake) {

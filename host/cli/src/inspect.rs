@@ -73,7 +73,7 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     seen.inspected.input.close()
 }
 
-/// An input, and all facts that `inspect` shows about it.
+/// An input, and all data that `inspect` shows for the input.
 pub(super) struct InspectedModel {
     pub(super) inspected: Inspected,
     model: ModelDescription,

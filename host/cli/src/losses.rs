@@ -13,7 +13,7 @@ const MAX_LINES: usize = 40;
 
 static SHOWS_ALL: AtomicBool = AtomicBool::new(false);
 
-/// Sets the mode of `--losses`: from now on, every loss is printed on a separate line.
+/// Enables the mode of `--losses`, which prints every loss on a separate line.
 pub(super) fn show_all() {
     SHOWS_ALL.store(true, Ordering::Relaxed);
 }

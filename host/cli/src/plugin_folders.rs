@@ -1,5 +1,5 @@
-//! The folders in which `ferry` searches for plugins, and a cache of the facts about the libraries
-//! in them.
+//! The folders in which `ferry` searches for plugins, and a cache of descriptions of the plugin
+//! libraries.
 
 use super::args::Arguments;
 use super::{allow_list, terminal, user_folders};
@@ -55,8 +55,8 @@ fn prepared(mut search: PluginSearch) -> PluginSearch {
 }
 
 /// Returns the plugin folders in search order. The folders in `--plugin-dir` are first, followed by
-/// those in `FERRY_PLUGIN_PATH` and those next to the executable. The last two are the folder of
-/// the installation, and the folder in the user's data folder.
+/// those in `FERRY_PLUGIN_PATH` and those next to the executable. The last two are the
+/// installation's plugin folder, and the plugin folder in the user's data folder.
 pub(crate) fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     let mut folders: Vec<PluginFolder> = given.iter().map(PluginFolder::new).collect();
     if let Some(paths) = std::env::var_os("FERRY_PLUGIN_PATH") {

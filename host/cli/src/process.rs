@@ -1,4 +1,4 @@
-//! Configures the process: signal handlers and the limit of open files.
+//! Configures the process: signal handlers and the limit on open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
@@ -13,9 +13,9 @@ use tensorferry_sdk::{Error, Result};
 /// Time after a signal within which a run should end cleanly.
 const SHUTDOWN_TIME: Duration = Duration::from_secs(10);
 
-/// Installs signal handlers and raises the limit of open files to its maximum. After Ctrl-C, the
-/// run ends cleanly. After a second Ctrl-C or ten seconds, the process ends immediately. Writing
-/// beyond RLIMIT_FSIZE becomes a write error and does not end the process.
+/// Installs signal handlers and raises the limit on open files to its maximum. After Ctrl-C, the
+/// run ends cleanly. After a second Ctrl-C or ten seconds, the process ends immediately. A write
+/// beyond RLIMIT_FSIZE then causes a write error and does not end the process.
 pub(super) fn prepare(session: &Session) -> Result<()> {
     let cancel = session.cancel_flag();
     let failed = |e: std::io::Error| Error::from(e).context("cannot handle signals");

@@ -8,7 +8,7 @@ pub(crate) fn plugins() -> Option<PathBuf> {
     folder("XDG_DATA_HOME", ".local/share").map(|data| data.join("ferry/plugins"))
 }
 
-/// Returns the folder that contains cached facts about plugin libraries.
+/// Returns the folder that contains the cached descriptions of plugin libraries.
 pub(crate) fn plugin_cache() -> Option<PathBuf> {
     folder("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("ferry/plugins"))
 }

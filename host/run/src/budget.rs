@@ -40,7 +40,7 @@ pub(crate) struct Share {
     pub(crate) rate: Option<u64>,
 }
 
-/// From the viewpoint of one job, the other jobs that are running or waiting.
+/// The other jobs that are running or waiting, as seen by one job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OtherJobs {
     pub(crate) jobs: usize,
@@ -74,8 +74,8 @@ impl Budget {
         Self { jobs: jobs.max(1), packs: true, threads: threads.max(1), memory, rate: None }
     }
 
-    /// Returns the buffer size of a plan's job with this many bytes of input. The size is the same
-    /// on every machine and does not depend on other jobs.
+    /// Returns the buffer size of a planned job that has this many bytes of input. The size is the
+    /// same on every machine and does not depend on other jobs.
     pub(crate) fn planned_share(bytes: u64, memory: u64) -> u64 {
         let big = memory / 2;
         if bytes >= SMALL { big } else { (big / SMALL_JOBS as u64).max(1 << 20) }
@@ -115,7 +115,7 @@ impl Budget {
     }
 }
 
-/// Returns the free memory of the machine, or less if the control groups of this process have a
+/// Returns the machine's free memory, or a smaller value if this process's control groups have a
 /// lower limit.
 fn available() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
@@ -139,7 +139,7 @@ fn group_limit(groups: &str, root: &Path) -> Option<u64> {
         let groups = own.ancestors().take_while(|group| group.starts_with(root));
         groups.filter_map(|group| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
     };
-    // In version 1, a missing limit is also a number, which is almost 2^63.
+    // Version 1 represents a missing limit as a number close to 2^63.
     let limits: [Option<u64>; 2] =
         [least(root, v2, "memory.max"), least(&root.join("memory"), v1, "memory.limit_in_bytes")];
     limits.into_iter().flatten().filter(|&limit| limit < 1 << 62).min()
@@ -211,7 +211,7 @@ mod tests {
         // There are two big jobs and eight small jobs. Each share takes all other jobs into
         // account.
         assert!(2 * rate(8, 9, 16) + 8 * rate(1, 9, 23) <= 960);
-        // The rate of a small job if there are two other small jobs, and if there is one.
+        // The bandwidth of a small job next to two other small jobs, and next to one.
         assert_eq!((rate(1, 2, 2), rate(1, 1, 1)), (320, 480));
     }
 }

@@ -16,8 +16,8 @@ pub enum Event<'a> {
         bytes: u64,
         journal: PathBuf,
     },
-    /// A file group was scanned for its dataset's schema. `scanned` is the number of finished
-    /// scans, and `of` is the total number.
+    /// A file group was scanned to determine its dataset's schema. `scanned` is the number of
+    /// finished scans, and `of` is the total number.
     Scanned {
         name: &'a str,
         scanned: usize,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, ErrorKind};
 
-/// Returns the hint of an error. If the error has no hint, returns a general hint for errors of its
+/// Returns the hint of an error. If the error has no hint, returns the general hint for its error
 /// kind.
 #[must_use]
 pub fn hint(error: &Error) -> Option<Cow<'static, str>> {

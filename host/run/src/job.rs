@@ -56,7 +56,7 @@ pub(crate) struct JobPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Force {
-    /// Files that a run has written, proven by the journal or the output's own receipt.
+    /// Files that a run has written, as the journal or the output's own receipt proves.
     #[default]
     Own,
     /// All files, as with `--force`. Files that no run has written are kept next to the output.

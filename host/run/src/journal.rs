@@ -11,9 +11,9 @@
 //! {"event":"end",...}
 //! ```
 //!
-//! `sum` is the first 8 bytes of BLAKE3, in hex, over the bytes of the line before `,"sum":`. A
-//! line with a wrong checksum is damaged, or a crash has cut it off. Such a line is skipped, and
-//! its content is determined again.
+//! `sum` contains the first 8 bytes, in hex, of the BLAKE3 hash of all bytes before `,"sum":` in
+//! the line. A line with a wrong checksum is damaged or was cut off by a crash. Such a line is
+//! skipped, and its content is determined again.
 //!
 //! A `commit` record is synced to the disk before the output becomes visible. If records of several
 //! jobs arrive at the same time, a single sync covers all of them.
@@ -187,8 +187,8 @@ impl Journal {
         Ok(state.written)
     }
 
-    /// Appends a record which states that an output is visible. `outputs` are the objects of the
-    /// output in a store, with their identities.
+    /// Records that an output is visible. `outputs` are the output's objects in a store, with their
+    /// identities.
     pub(crate) fn append_done(
         &self,
         output: &str,

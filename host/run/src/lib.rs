@@ -18,7 +18,8 @@
 //!
 //! The modules are listed here in order. Each module uses only the modules before it: [`exit`],
 //! [`hint`], [`human`], [`losses`] and [`template`] (strings for people), `job`, [`report`],
-//! [`manifest`], `budget`, `place`, `journal`, `events`, `plan`, `worker`, `pool`, `run`, `work`.
+//! [`manifest`], `budget`, `plan_folder`, `journal`, `events`, `plan`, `worker`, `pool`, `run`,
+//! `work`.
 
 #![forbid(unsafe_code)]
 

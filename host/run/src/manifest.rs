@@ -54,7 +54,7 @@ pub(crate) struct Expanded {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads a manifest. If the manifest has mistakes, returns all of them, in the order of the text.
+/// Reads a manifest. If the manifest has mistakes, returns all of them, sorted by position.
 pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
     let mut jobs = Vec::new();
     let Expanded { run, notes } = expand(path, variables, registry, &mut |_, job| jobs.push(job))?;

@@ -58,7 +58,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns whether a path is the path of a plan, as opposed to a manifest.
+    /// Returns whether a path refers to a plan and not to a manifest.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         path.is_dir() || path.to_str().is_some_and(is_url)
@@ -92,7 +92,7 @@ impl Plan {
         &self.header
     }
 
-    /// Returns the path with which the plan was opened.
+    /// Returns the path from which the plan was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -129,7 +129,7 @@ pub(crate) fn check_no_link(path: &Path) -> Result<()> {
         return Ok(());
     }
     let error = Error::usage("an entry of the plan is a link").file(path.display().to_string());
-    Err(error.hint("make the plan again, or replace the link by a file or a folder"))
+    Err(error.hint("make the plan again, or replace the link with a file or a folder"))
 }
 
 fn joined(folder: &str, name: &str) -> String {

@@ -246,8 +246,8 @@ impl WorkerPool<'_> {
         OtherJobs { jobs: queue.running + queue.waiting.len(), places: running + waiting.sum::<usize>() }
     }
 
-    /// Returns the next job that may begin, its number of slots, and the other jobs that run or
-    /// wait. Returns `None` if this thread has no more work.
+    /// Returns the next job that may begin, its number of slots, and the other jobs that are
+    /// running or waiting. Returns `None` if this thread has no more work.
     fn next<'q>(
         &self,
         queue: &Mutex<Queue<'q>>,

@@ -24,7 +24,7 @@ use tensorferry_sdk::{Error, Result};
 const TICK: Duration = Duration::from_millis(100);
 /// Interval of progress events.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// Time to wait before the next claim if other workers run the remaining pieces.
+/// Time to wait before the next claim if other workers are running the remaining pieces.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The source from which a worker receives pieces.

@@ -82,7 +82,7 @@ fn filled(template: &str, fields: &Fields) -> Result<String> {
     let is_used = |(field, _): &&(&str, String)| template.contains(&format!("{{{field}}}"));
     if let Some((field, text)) = fields.iter().filter(is_used).find(leaves) {
         let message =
-            format!("-O {template}: {{{field}}} is {text:?}, which is outside of the output's folder");
+            format!("-O {template}: {{{field}}} is {text:?}, which is outside the output folder");
         return Err(Error::usage(message).hint("use {stem} or {name}, and pass inputs as plain file names"));
     }
     fill(template, fields).map_err(|field| {
@@ -117,7 +117,7 @@ mod tests {
             ("/etc/x.pt", "out/{parent}/{name}"),
         ] {
             let error = of(input, template).unwrap_err().to_string();
-            assert!(error.contains("outside of the output's folder"), "{error}");
+            assert!(error.contains("outside the output folder"), "{error}");
         }
         assert_eq!(of("../a/x.pt", "{parent}/{name}.z").unwrap(), "../a/x.pt.z");
         assert_eq!(of("a/b/x.pt", "out/{parent}/{name}").unwrap(), "out/a/b/x.pt");

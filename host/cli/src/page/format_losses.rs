@@ -79,8 +79,8 @@ impl ModelContent {
     fn lost_to(&self, writer: Capabilities) -> Vec<String> {
         let keeps_metadata = writer.has(Capabilities::METADATA);
         let dtypes: Vec<String> = self.dtypes.iter().cloned().collect();
-        let packed = "dtypes of its own, written as U8 and described in the metadata";
-        let unknown = "dtypes of its own, which may be rejected";
+        let packed = "custom dtypes, written as U8 and described in the metadata";
+        let unknown = "custom dtypes, which may be rejected";
         let all = [
             ("state", &self.state, !writer.has(Capabilities::TREE)),
             ("metadata", &self.metadata, !keeps_metadata),

@@ -23,7 +23,7 @@ const MAX_STATE: usize = 100_000;
 /// Maximum number of tensors with a histogram. The other statistics are included for all tensors.
 const MAX_HISTOGRAMS: usize = 10_000;
 
-/// A model, and all facts that a page shows about it.
+/// A model, and all data that a page shows for the model.
 pub(crate) struct ModelPage<'a> {
     /// Subfolder that contains the model, if the input contains several models.
     pub(crate) folder: Option<&'a str>,

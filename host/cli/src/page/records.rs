@@ -16,7 +16,7 @@ const MAX_SAMPLED: usize = 2_000;
 /// Maximum number of characters of a cell.
 const MAX_CELL_CHARACTERS: usize = 120;
 
-/// A dataset, and all facts that a page shows about it.
+/// A dataset, and all data that a page shows for the dataset.
 pub(crate) struct RecordsPage<'a> {
     /// The dataset, which can be read again.
     pub(crate) rows: &'a Rows<'a>,

@@ -3,7 +3,7 @@
 
 use tensorferry::values::Precision;
 
-/// A number of digits that represents every 16-bit float exactly.
+/// A number of digits that is sufficient to represent every 16-bit float exactly.
 const ALL_DIGITS: usize = 120;
 
 /// A number without its sign. Its value is `digits[0].digits[1..]` times ten to the power of

@@ -52,7 +52,7 @@ static int32_t read_header(Set *set, Cursor *at) {
     if (!format_of(code)) return malformed(at, start, "no such kind of column");
     if ((status = take(at, len, &bytes))) return status;
     if (!is_utf8(bytes, len) || memchr(bytes, 0, len)) return malformed(at, start, "a column's name is not text");
-    if (has_field(&set->fields, (const char *)bytes, len)) return malformed(at, start, "two columns of one name");
+    if (has_field(&set->fields, (const char *)bytes, len)) return malformed(at, start, "two columns have the same name");
     if (!add_field(&set->fields, code, bytes, len, 0)) return no_memory(at->err);
   }
   return FERRY_DONE;
@@ -237,7 +237,7 @@ static int32_t decode_row(const Stream *stream, Cursor *at, Column *columns) {
         bytes += 4;
         left -= 4;
         if (len > left) wrong = "a row that is shorter than its values";
-        else if (!is_utf8(bytes, (size_t)len)) wrong = "a text that is not UTF-8";
+        else if (!is_utf8(bytes, (size_t)len)) wrong = "a string that is not UTF-8";
       }
     }
     if (wrong) {

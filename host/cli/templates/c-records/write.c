@@ -40,7 +40,7 @@ static int32_t find_fields(Plan *plan, const struct ArrowSchema *schema, FerryLo
     if (!code || len > UINT8_MAX) {
       status = lose(losses, column, name, err);
     } else if (has_field(&plan->fields, name, len)) {
-      status = fail(err, FERRY_UNSUPPORTED, "two columns of one name: rename one");
+      status = fail(err, FERRY_UNSUPPORTED, "two columns have the same name: rename one");
       add_detail(err, "column", name);
     } else if (!add_field(&plan->fields, code, (const uint8_t *)name, len, i)) {
       status = no_memory(err);

@@ -174,7 +174,7 @@ static int32_t describe_file(FerrySource source, FerryCatalogSink catalog, Ferry
   if (status) return status;
   if (bytes.left) return malformed(&bytes, "more entries than tensors");
   bytes.offset = place;
-  return place == file_len ? FERRY_DONE : malformed(&bytes, "bytes behind the last tensor");
+  return place == file_len ? FERRY_DONE : malformed(&bytes, "bytes after the last tensor");
 }
 
 /* Never called, because no storage is declared as encoded. */

@@ -88,8 +88,8 @@ impl InputStamp {
         Ok(())
     }
 
-    /// Adds an entry of a folder. For a remote folder, uses the metadata in the list of its
-    /// entries. Requesting the metadata of each file would take as long as reading the files.
+    /// Adds an entry of a folder. For a remote folder, uses the metadata in the folder listing.
+    /// Requesting the metadata of each file would take as long as reading the files.
     fn add_entry(&mut self, folder: &InputFolder, entry: &FolderEntry, session: &Session) {
         match entry.len {
             Some(len) if !folder.is_local() => self.add_facts(&entry.name, len, &[]),

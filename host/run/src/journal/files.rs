@@ -1,5 +1,5 @@
 //! A stamped file is the state of a file when a run read or wrote it. A later run compares this
-//! state with the disk.
+//! state with the file on disk.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_publish::disk;
 use tensorferry_sdk::ErrorKind;
 
-/// First character in the names of ferry's own temporary folders, which
+/// First character of the names of ferry's own temporary folders, which
 /// [`tensorferry_publish::stage`] creates.
 const HIDDEN: char = '.';
 
@@ -27,8 +27,7 @@ pub(crate) struct StampedFile {
 }
 
 impl StampedFile {
-    /// Returns the file as a different machine may see it, which means that the inode number is
-    /// unknown.
+    /// Returns the file as seen from a different machine, where its inode number is unknown.
     pub(crate) fn without_inode(&self) -> Self {
         let is_local = !self.path.to_str().is_some_and(is_url);
         let inode = if is_local { UNKNOWN_INODE } else { self.identity.inode };

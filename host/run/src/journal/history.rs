@@ -18,7 +18,8 @@ pub(crate) struct History {
     is_elsewhere: bool,
     /// Number of damaged lines, which were skipped.
     pub(super) damaged: usize,
-    /// Number of skipped lines without a line end, which another run may still be writing.
+    /// Number of skipped lines without a line break at the end, which another run may still be
+    /// writing.
     unfinished: usize,
 }
 
@@ -34,8 +35,8 @@ pub(crate) struct OutputHistory {
     visible: Vec<StampedFile>,
     /// The reason why the job failed in the last run, if it failed.
     pub(crate) failure: Option<String>,
-    /// All files of the output that have ever become visible. Each file has the identities that
-    /// were recorded for it.
+    /// All files of the output that have ever become visible, each with the identities recorded for
+    /// the file.
     pub(crate) owned: HashMap<PathBuf, Vec<FileIdentity>>,
 }
 
@@ -43,8 +44,8 @@ pub(crate) struct OutputHistory {
 #[derive(Debug, Clone)]
 pub(crate) struct Commit {
     pub(crate) at: String,
-    /// For a planned job, the key of the job. The key is the same for every attempt at the same
-    /// work.
+    /// The key of the job, if it is a planned job. The key is the same for every attempt to run the
+    /// job.
     pub(crate) key: Option<String>,
     /// Whether the commit was made on a different machine. There, the files may have different
     /// inode numbers.
@@ -56,7 +57,7 @@ pub(crate) struct Commit {
 }
 
 impl OutputHistory {
-    /// Returns the last commit that was started in each journal. The newest commit is first.
+    /// Returns the last commit that was started in each journal, newest first.
     pub(crate) fn commits(&self) -> impl Iterator<Item = &Commit> {
         self.commit.iter().chain(&self.others)
     }
@@ -122,16 +123,16 @@ impl History {
         match self.damaged {
             0 => None,
             1 => Some(
-                "a line of the journal is damaged; ferry ignores it and checks again what it recorded"
+                "a line of the journal is damaged; ferry ignores it and rechecks the affected job"
                     .to_owned(),
             ),
             lines => Some(format!(
-                "{lines} lines of the journal are damaged; ferry ignores them and checks again what they recorded"
+                "{lines} lines of the journal are damaged; ferry ignores them and rechecks the affected jobs"
             )),
         }
     }
 
-    /// Returns the number of damaged lines. Lines without a line end are not counted.
+    /// Returns the number of damaged lines. Lines without a line break at the end are not counted.
     pub(crate) fn damaged_lines(&self) -> usize {
         self.damaged - self.unfinished
     }

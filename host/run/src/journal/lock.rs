@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use tensorferry_publish::stage::lacks_locks;
 use tensorferry_sdk::{Error, Result};
 
-/// Time for which a run waits until the processes of a killed run have ended. A slow disk may delay
-/// their end.
+/// Maximum time that a run waits for the processes of a killed run to end. A slow disk may delay
+/// these processes.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };
-/// Time for which a run waits for a different run that is alive. That run may be about to end.
+/// Maximum time that a run waits for another live run, which may be about to end.
 const SHORT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +59,11 @@ fn taken(path: &Path, holder: Option<u32>) -> Error {
         None => "processes of an earlier run are still using this journal".to_owned(),
     })
     .file(shown(path))
-    .hint("wait until it ends, or stop it")
+    .hint("wait until that run ends, or stop it")
 }
 
-/// Returns the ID of the process that ran last with this journal, if that process is alive and is
-/// not the current process.
+/// Returns the ID of the process that last used this journal, if that process is alive and is not
+/// the current process.
 fn holder(path: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().rev().find(|line| line.starts_with("{\"event\":\"begin\""))?;

@@ -22,7 +22,7 @@ pub(super) struct Log {
 enum Target {
     /// A file that already exists.
     File,
-    /// A file with this name in the folder of a piece, or objects whose names start with this name.
+    /// A file with this name in a piece's folder, or objects whose names begin with this name.
     /// Writing the first record creates the file or object.
     Piece { place: PlanFolder, name: String },
 }

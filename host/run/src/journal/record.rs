@@ -83,7 +83,7 @@ impl OutputRecord {
 }
 
 impl Record {
-    /// Creates the record which states that a run begins in this process.
+    /// Creates the record for the beginning of a run in this process.
     pub(crate) fn begin(at: &str, manifest: &Path) -> Self {
         Self::Begin {
             at: at.to_owned(),

@@ -159,7 +159,7 @@ impl Expansion<'_> {
                 options: options(&settings.output_options, Side::Writer),
                 verify: settings.verify.unwrap_or(false),
                 receipt: settings.receipt(),
-                // Files are synced, because the journal's record "done" must still be correct after
+                // Files are synced, because the journal's `done` record must still be correct after
                 // a power failure.
                 commit: CommitOptions { force: false, sync: true },
                 earlier: Vec::new(),

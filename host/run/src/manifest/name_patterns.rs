@@ -24,10 +24,10 @@ pub(super) struct NamePatterns {
 
 /// The parts of an index's name.
 pub(super) struct IndexName<'n> {
-    /// The start of the names of the shards. For a variant, this start includes the variant's name,
-    /// as in `model.fp16`.
+    /// The prefix of the shard names. For a variant, the prefix includes the variant's name, as in
+    /// `model.fp16`.
     pub(super) stem: String,
-    /// The ending of the names of the shards.
+    /// The ending of the shard names.
     pub(super) ending: &'n str,
 }
 
@@ -59,8 +59,8 @@ impl NamePatterns {
         let bytes = name.as_bytes();
         let ends_in = |suffix: &&String| {
             let start = bytes.len().checked_sub(suffix.len());
-            // Endings are compared without case, because Windows does not distinguish `BIG.PT` and
-            // `big.pt`.
+            // The comparison of endings is case-insensitive, because Windows does not distinguish
+            // `BIG.PT` from `big.pt`.
             start.is_some_and(|start| bytes[start..].eq_ignore_ascii_case(suffix.as_bytes()))
         };
         let suffix = self.suffixes.iter().find(ends_in)?;
@@ -73,7 +73,7 @@ impl NamePatterns {
         self.suffix_of(name).is_some()
     }
 
-    /// Returns the name without its ending. The number of a shard is kept.
+    /// Returns the name without its ending. A shard number is kept.
     pub(super) fn without_suffix<'n>(&self, name: &'n str) -> &'n str {
         self.suffix_of(name).and_then(|suffix| name.get(..name.len() - suffix.len())).unwrap_or(name)
     }
@@ -131,8 +131,7 @@ impl NamePatterns {
         InputPath::file(name.to_owned(), bare.to_owned())
     }
 
-    /// Returns the shards of a set as separate models. The name of each model contains the number
-    /// of the shard.
+    /// Returns the shards of a set as separate models. Each model's name contains the shard number.
     pub(super) fn alone(&self, set: &InputPath) -> Vec<InputPath> {
         let alone = |path: &String| {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));

@@ -46,7 +46,7 @@ pub(super) struct SkippedEntry {
 /// The reason why an entry was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SkipReason {
-    /// A pipe, or a link to a missing file (for example of git-annex, DVC or a pruned cache).
+    /// A pipe, or a link to a missing file (for example, from git-annex, DVC or a pruned cache).
     NoFile,
     /// A link that leads out of the root.
     LeadsOut,
@@ -143,7 +143,7 @@ impl SkipReason {
             Self::LeadsOut => "links that lead out of the root",
             Self::Unnameable => "skipped names that are not UTF-8",
             Self::Unreadable => "skipped folders that cannot be read",
-            Self::SeveralSets => "shards of several sets next to an index, which determines what is read",
+            Self::SeveralSets => "shards of several sets next to an index, which selects the shards to read",
         };
         format!("below {root}, {what}: {} ({})", paths.len(), first(paths))
     }

@@ -3,8 +3,8 @@
 //!
 //! Formats declare the names and endings of their files. This module does not open any file.
 //!
-//! - A folder is a model in three cases. It contains a file whose exact name a format declares
-//!   (`saved_model.pb`, `.metadata`), or a file of a format that declares no endings, or one of
+//! - A folder is a model if it contains a file whose exact name a format declares
+//!   (`saved_model.pb`, `.metadata`), a file of a format that declares no endings, or one of
 //!   `MODEL_FILES` next to weights.
 //! - An index or a map is a model, and the shards that it lists are not separate models. Shards
 //!   without an index form one model if their format has sets of shards. In other formats, each

@@ -21,7 +21,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, SystemTime};
 use tensorferry_sdk::{Error, Result};
 
-/// Time after its last touch when a lease expires.
+/// Time without a touch after which a lease expires.
 const LEASE: Duration = Duration::from_secs(60);
 /// Interval at which a lease is touched.
 const TOUCH: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub(crate) struct Leases {
 pub(crate) enum Claim {
     /// Run this piece.
     Piece(u64, Lease),
-    /// Wait. Other workers run the remaining pieces, but may not finish them.
+    /// Wait. Other workers are running the remaining pieces, but may not finish them.
     Wait,
     /// No work is left.
     Over,

@@ -267,7 +267,7 @@ fn work_of(job: &Job, registry: &Registry, memory: u64) -> PlannedWork {
         memory,
         stamp.digest().to_hex().to_string(),
     );
-    // The facts contain only strings and numbers, so serialization cannot fail.
+    // The serialized values are only strings and numbers, so serialization cannot fail.
     let key = blake3::hash(&serde_json::to_vec(&facts).unwrap_or_default()).to_hex()[..32].to_owned();
     PlannedWork { key, bytes: stamp.bytes, memory }
 }

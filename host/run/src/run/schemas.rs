@@ -1,4 +1,5 @@
-//! Determines the schema of a dataset over all its file groups before the first group is converted.
+//! Determines the schema of a dataset from all of its file groups before the first group is
+//! converted.
 //!
 //! As a result, a later run that continues the conversion writes files with the same schema.
 //!
@@ -177,14 +178,14 @@ impl Dataset<'_> {
         Ok(schema)
     }
 
-    /// Returns the schema that the reader determines when it reads one group from each variant, all
-    /// together. Refuses a variant that contradicts more frequent variants.
+    /// Returns the schema that the reader determines when it reads one group of each variant as one
+    /// input. Refuses a variant that contradicts more frequent variants.
     fn merged(&mut self, variants: Vec<Variant>) -> Result<Option<Value>> {
         let first = |variant: &Variant| variant.groups[0];
         match self.scan_together(&variants.iter().map(first).collect::<Vec<_>>())? {
             Some(Ok(scan)) => return Ok(Some(scan.schema)),
             Some(Err(failure)) if failure.is_refusal() => {}
-            // The scan was not started, or it failed for a reason that is not in the files.
+            // The scan was not started, or it failed for a reason unrelated to the files.
             other => return Ok(self.fail_all(other)),
         }
         let mut variants = variants.into_iter();

@@ -75,7 +75,7 @@ pub(super) fn of(task: &WorkerTask, registry: &Registry, session: &Session) -> R
     Ok(made.map_or(ExistingOutput::Own(outputs), |made| ExistingOutput::UpToDate(Box::new(made))))
 }
 
-/// The folder in which the input of a receipt is now.
+/// The current folder of the input that a receipt describes.
 struct FoundInput {
     folder: PathBuf,
 }
@@ -154,7 +154,8 @@ fn readers(receipt: &Receipt) -> impl Iterator<Item = &FormatRecord> {
     receipt.models.iter().map(|model| &model.from).chain(of_records)
 }
 
-/// Returns the format that a receipt names, if the format still reads or writes in the same way.
+/// Returns the format that a receipt names, if the format's reading or writing behavior has not
+/// changed.
 fn used(made: &FormatRecord, registry: &Registry) -> Option<UsedFormat> {
     let format = registry.formats().iter().find(|format| format.description.id == made.id)?;
     (format.description.output_revision == made.output_revision).then(|| UsedFormat::of(format))

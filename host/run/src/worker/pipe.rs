@@ -35,7 +35,7 @@ impl RunnerPipe {
         }
         serde_json::from_str(&line)
             .map(Some)
-            .map_err(|e| Error::io(format!("invalid message of the runner: {e}")))
+            .map_err(|e| Error::io(format!("invalid message from the runner: {e}")))
     }
 
     pub(super) fn send(&self, event: &WorkerEvent) -> Result<()> {

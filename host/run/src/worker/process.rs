@@ -32,8 +32,8 @@ const TICK: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_secs(5);
 /// Part of the message that Rust's allocator prints when memory is exhausted.
 const OUT_OF_MEMORY: &str = "memory allocation of";
-/// Number of bytes of a process's last output that are kept. These bytes help to determine why the
-/// process crashed.
+/// Number of bytes that are kept from the end of a process's standard error. These bytes help to
+/// determine why the process crashed.
 const TAIL: usize = 4096;
 
 /// A process that performs jobs.
@@ -106,8 +106,8 @@ impl WorkerProcess {
         Ok(Self { process, input, events, tail, tail_reader, jobs: 0 })
     }
 
-    /// Lets the process perform a job, and returns the outcome. Also returns the process if it can
-    /// perform more jobs.
+    /// Runs a job in the process, and returns the outcome. Also returns the process if it can run
+    /// more jobs.
     pub(crate) fn perform(mut self, task: &WorkerTask, by: &Supervision<'_>) -> (JobOutcome, Option<Self>) {
         self.jobs += 1;
         if self.send(task).is_err() {

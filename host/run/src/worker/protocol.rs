@@ -27,8 +27,8 @@ pub(crate) struct WorkerTask {
     /// The files that earlier runs wrote for this output, each with its state at that time.
     pub(crate) earlier: Vec<StampedFile>,
     pub(crate) share: Share,
-    /// Number of bytes that the process may allocate in addition to the memory that it has at the
-    /// start.
+    /// Number of bytes that the process may allocate in addition to the memory that it uses at
+    /// startup.
     pub(crate) limit: u64,
 }
 

@@ -111,8 +111,8 @@ impl TestDocument {
         }
         let _ = match broken {
             0 => writeln!(text, "conformant: all {all} checked rules hold"),
-            1 => writeln!(text, "not conformant: 1 rule of {all} is broken"),
-            _ => writeln!(text, "not conformant: {broken} rules of {all} are broken"),
+            1 => writeln!(text, "not conformant: 1 of {all} rules is broken"),
+            _ => writeln!(text, "not conformant: {broken} of {all} rules are broken"),
         };
         text
     }

@@ -40,7 +40,7 @@ fn header(at: &mut FileCursor) -> Result<Vec<Column>> {
         let name = str::from_utf8(at.take(len.into())?).map(str::to_owned);
         let column = name.map_err(|_| wrong("a column's name is not UTF-8")).and_then(|name| {
             if columns.iter().any(|column| column.name == name) {
-                return Err(wrong("two columns of one name").found(name));
+                return Err(wrong("two columns have the same name").found(name));
             }
             Column::coded(code, name).ok_or_else(|| wrong("no such kind of column").found(code))
         });
@@ -76,7 +76,7 @@ fn cell<'a>(kind: Kind, row: &mut RowBytes<'a>) -> Result<Cell<'a>> {
         ([1], Kind::Text) => {
             let len = u32::from_le_bytes(row.array()?);
             let text = str::from_utf8(row.take(len.into())?);
-            text.map(Cell::Text).map_err(|_| Error::malformed("a text that is not UTF-8"))
+            text.map(Cell::Text).map_err(|_| Error::malformed("a string that is not UTF-8"))
         }
         ([other], _) => Err(Error::malformed("neither null nor a value").expected("0 or 1").found(other)),
     }

@@ -25,17 +25,17 @@ impl RecordWriter for Writer {
         for (place, field) in schema.fields().iter().enumerate() {
             let Some(column) = Column::of(field) else {
                 // A column that is missing from the output is reported to the user as a loss.
-                let why = format!("a tray holds int64, float64 and text under short names, and not {}", field.data_type());
+                let why = format!("a tray stores only int64, float64 and text in columns with short names, and not {}", field.data_type());
                 losses.loss(Loss::new(LossKind::Record, field.name(), why))?;
                 continue;
             };
             if columns.iter().any(|(_, other)| other.name == column.name) {
-                return Err(Error::unsupported("two columns of one name: rename one").column(column.name));
+                return Err(Error::unsupported("two columns have the same name: rename one").column(column.name));
             }
             columns.push((place, column));
         }
         if u16::try_from(columns.len()).is_err() || (columns.is_empty() && !schema.fields().is_empty()) {
-            return Err(Error::unsupported("no column that a tray can hold, or more than 65535"));
+            return Err(Error::unsupported("no column that a tray can store, or more than 65535 columns"));
         }
         Ok(Box::new(Plan { files: vec![target.file_or("rows.tray").to_owned()], columns }))
     }

@@ -52,7 +52,7 @@ impl TensorReader for Reader {
             return Err(Error::malformed("more entries than tensors").file(path).offset(entries.offset));
         }
         if place != source.len(file) {
-            let error = Error::malformed("bytes behind the last tensor").file(path).offset(place);
+            let error = Error::malformed("bytes after the last tensor").file(path).offset(place);
             return Err(error.expected(format!("a file of {place} bytes")).found(source.len(file)));
         }
         Ok(Box::new(NothingEncoded))
@@ -131,7 +131,7 @@ mod tests {
             (&[2, 0, 1, 0, 0xff], b"a", "not UTF-8"),
             (&[2, 0, 9, 0, b'x'], b"a", "cut off"),
             (&[2, 0, 1, 0, b'x', 0], b"a", "more entries"),
-            (&[2, 0, 1, 0, b'x'], b"ab", "behind the last tensor"),
+            (&[2, 0, 1, 0, b'x'], b"ab", "after the last tensor"),
         ];
         for (entry, data, says) in cases {
             let error = read(file(entry, data)).unwrap_err();

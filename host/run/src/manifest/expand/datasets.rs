@@ -216,7 +216,7 @@ impl Expansion<'_> {
                     able.filter(|of| of.capabilities.has(capability)).map(|of| of.id.as_str()).collect();
                 let message =
                     format!("the format {} does not hold records, which a dataset needs", id.get_ref());
-                let suggestion = Some(format!("formats with records are {}", able.join(", ")));
+                let suggestion = Some(format!("the record formats are {}", able.join(", ")));
                 self.mistakes.add(&id.span(), message, suggestion);
             }
         }

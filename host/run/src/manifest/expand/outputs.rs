@@ -6,8 +6,8 @@
 //!   manifest is written to the path of this input, or its own job writes to this path. In both
 //!   cases, there must also be a receipt next to the input, unless the manifest's outputs have no
 //!   receipts.
-//! - A root inside a folder of outputs is intended: the root contains the outputs of a different
-//!   entry.
+//! - A root may deliberately be inside an output folder: the root then contains the outputs of a
+//!   different entry.
 
 use super::{Digest, absolute, digest};
 use crate::manifest::input_path::InputPath;
@@ -19,7 +19,7 @@ use tensorferry::places::{InputFolder, is_url};
 
 /// The folder that contains the outputs of a template, or the output of a single job.
 struct OutputPlace {
-    /// The start of the template's text, up to the last slash before its first field.
+    /// The template's text up to the last slash before its first field.
     text: String,
     /// The path of the folder in `text`, with links resolved.
     folder: String,

@@ -1,5 +1,5 @@
-//! Stores the schemas of datasets in files next to the journal. The digest of a schema is part of
-//! its file's name.
+//! Stores the schemas of datasets in files next to the journal. Each file name contains the
+//! schema's digest.
 
 use crate::journal;
 use serde_json::Value;
