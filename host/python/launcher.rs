@@ -1,4 +1,4 @@
-//! The program `ferry` of the wheel. The engine is in the extension module, and a second copy in a
+//! The wheel's `ferry` program. The engine is in the extension module, and a second copy in a
 //! separate program would make the wheel 50 % larger. This launcher therefore loads the module
 //! without Python and calls the program in it.
 
@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
-/// Exit code if the program cannot be loaded; `ferry` has the same code for I/O errors.
+/// Exit code if the program cannot be loaded. `ferry` uses the same code for I/O errors.
 const NO_PROGRAM: i32 = 5;
 
 type Program = unsafe extern "C" fn() -> c_int;

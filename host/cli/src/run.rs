@@ -79,7 +79,7 @@ fn refuse_plan_file(path: &Path, session: &Session) -> Result<()> {
     if path.file_name().is_none_or(|name| name != "plan.json") || Plan::open(folder, session).is_err() {
         return Ok(());
     }
-    let error = Error::usage("this file belongs to a plan, which is named by its folder");
+    let error = Error::usage("this file belongs to a plan; pass the plan's folder");
     Err(error.file(path.display().to_string()).hint(format!("run `ferry run {}`", terminal::shown(folder))))
 }
 

@@ -1,4 +1,4 @@
-//! Conversion of Python arguments to those of the engine.
+//! Converts Python arguments to the engine's arguments.
 
 use crate::errors::OrRaise;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ pub(crate) struct InputArguments {
     pub(crate) part: Option<String>,
     /// Input options.
     pub(crate) options: Options,
-    /// Whether links to weights and records outside of the input's folder are followed.
+    /// Whether links to weights and records outside the input's folder are followed.
     pub(crate) follow_links: bool,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Engine {
 #[pymethods]
 impl Engine {
     /// Creates an engine. `own` is the package's plugin folder, which is trusted like the package
-    /// itself; `folders` are additional plugin folders. Facts about the libraries are cached in
+    /// itself; `folders` are additional plugin folders. Descriptions of the libraries are cached in
     /// `cache`.
     #[new]
     #[pyo3(signature = (program, own, folders, cache, threads, memory, limits, stores))]
@@ -86,9 +86,9 @@ impl Engine {
     }
 }
 
-/// The maximum memory of a value. The command-line program has the same constant.
+/// The maximum memory of a pickle value, in bytes. The command-line program uses the same constant.
 const BYTES_OF_A_NODE: u64 = 320;
-/// Minimum limit of values, even with little memory.
+/// The lowest default for the limit `nodes`, which applies even if the memory budget is small.
 const MIN_NODES: u64 = (128 << 20) / BYTES_OF_A_NODE;
 
 fn limits_of(given: &BTreeMap<String, u64>, memory: u64) -> tensorferry::Result<Limits> {

@@ -1,4 +1,4 @@
-//! Conversion of documents, values and trees to Python objects.
+//! Converts documents, values and trees to Python objects.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Writing of arrays and Arrow streams.
+//! Writes arrays and Arrow streams.
 
 use crate::arguments::OutputArguments;
 use crate::engine::Engine;

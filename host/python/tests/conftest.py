@@ -18,7 +18,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Case:
-    """A file written by a real framework, and the facts that a reader must find in it."""
+    """A file written by a real framework, and the properties that a reader must report."""
 
     def __init__(self, file):
         self.folder = file.parent

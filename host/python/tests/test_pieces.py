@@ -150,7 +150,7 @@ def test_a_worker_whose_piece_does_not_move_is_given_up():
     assert run(cluster, count=3, timeout=60).done == 30
     cluster = Cluster(seconds=100_000)
     outcome = run(cluster, count=3, piece_timeout=500, crashes=2)
-    assert outcome.exit_code == 75 and "did not move for 500 s" in outcome.failures[0]["message"]
+    assert outcome.exit_code == 75 and "did not make progress for 500 s" in outcome.failures[0]["message"]
 
 
 def test_failures_that_may_pass_are_tried_again_later_and_others_are_not():

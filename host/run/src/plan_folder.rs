@@ -31,7 +31,7 @@ impl PlanFolder {
         Ok(Self::Local(absolute))
     }
 
-    /// Returns a sub-folder of this folder.
+    /// Returns a subfolder of this folder.
     pub(crate) fn subfolder(&self, name: &str) -> Self {
         match self {
             Self::Local(folder) => Self::Local(folder.join(name)),

@@ -145,7 +145,7 @@ static inline int make_array(struct ArrowArray *out, int64_t length, size_t buff
 /* A column to which values are appended. A value of all zeros is an empty column of numbers, which `begin_texts` turns into
  * a column of text. */
 typedef struct {
-  Buffer validity; /* a bit per row, lowest first: 0 for null */
+  Buffer validity; /* one bit per row, lowest first: 0 for null */
   Buffer values;   /* eight bytes per row; for text, 32-bit offsets of each start and of the last end */
   Buffer texts;
   int is_texts;

@@ -1,5 +1,5 @@
-/* A position in a file, the bytes that follow it, and failures at this position. For an error, an Arrow stream returns only a
- * number and a text. A `Failure` stores the other facts until the host requests them.
+/* A position in a file, the bytes that follow it, and failures at this position. When an Arrow stream fails, it returns only a
+ * number and a string. A `Failure` stores the other details until the host requests them.
  */
 #ifndef CURSOR_H
 #define CURSOR_H
@@ -115,7 +115,7 @@ static inline uint64_t number(const uint8_t *bytes, int len) {
   return value;
 }
 
-/* Returns whether the bytes are valid UTF-8, as Arrow requires. A file with a different string is malformed. */
+/* Returns whether the bytes are valid UTF-8, as Arrow requires. A file with any other string is malformed. */
 static inline int is_utf8(const uint8_t *at, size_t len) {
   const uint8_t *end = at + len;
   while (at < end) {

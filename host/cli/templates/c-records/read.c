@@ -172,7 +172,7 @@ static int32_t wanted(const Set *set, const FerryScan *scan, uint32_t **columns,
   for (size_t i = 0; i < scan->columns.len; i += 2) {
     if (scan->columns.len - i < 2 || scan->columns.ptr[i] != 1 || scan->columns.ptr[i + 1] >= set->fields.count ||
         *count == set->fields.count)
-      return fail(err, FERRY_PLUGIN_FAULT, "there is no such column");
+      return fail(err, FERRY_PLUGIN_FAULT, "no such column");
     (*columns)[(*count)++] = scan->columns.ptr[i + 1];
   }
   return FERRY_DONE;
@@ -329,7 +329,7 @@ static void release_stream(struct ArrowArrayStream *self) {
 
 static int32_t begin_stream(Stream *stream, const FerryScan *scan, FerryErrorSink err) {
   Set *set = stream->set;
-  if (scan->split >= set->split_count) return fail(err, FERRY_PLUGIN_FAULT, "there is no such split");
+  if (scan->split >= set->split_count) return fail(err, FERRY_PLUGIN_FAULT, "no such split");
   const Split *split = &set->splits[scan->split];
   int32_t status = wanted(set, scan->is_projected ? scan : NULL, &stream->columns, &stream->count, err);
   if (status) return status;

@@ -7,7 +7,7 @@
  *                      b bytes  the name in UTF-8, without a zero byte
  *   then             the rows, each:
  *                      u32      bytes of the row, except these four
- *                      for each column: u8, 0 null or 1 a value; if 1, eight bytes, or of a text u32 and its bytes
+ *                      for each column: u8, 0 null or 1 a value; if 1, eight bytes, or for text a u32 length and the bytes
  *
  * The magic bytes begin with a byte that is not text, so text files never match. They contain both kinds of line endings,
  * so a file that was damaged by a transfer as text is detected.
@@ -84,7 +84,7 @@ static int32_t record_writer(void *self, FerryPairs options, FerryRecordWriter *
   return FERRY_DONE;
 }
 
-/* Functions that the plugin does not offer are null: a probe, because the magic is enough, and tensors. */
+/* Functions that the plugin does not implement are null: a probe, because the magic bytes suffice, and tensors. */
 static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = describe,
                                         .record_reader = record_reader, .record_writer = record_writer};
 

@@ -43,7 +43,7 @@ static inline int32_t fail(FerryErrorSink err, int32_t status, const char *messa
   return status;
 }
 
-/* Adds a fact about the location of the failure: `file`, `column` or `offset`. */
+/* Adds a detail about the location of the failure: `file`, `column` or `offset`. */
 static inline void add_detail(FerryErrorSink err, const char *name, const char *value) {
   if (FERRY_HAS(err, detail)) err.table->detail(err.self, text_of(name), text_of(value));
 }

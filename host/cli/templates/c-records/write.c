@@ -23,7 +23,7 @@ static int32_t push(FerryByteSink output, const Buffer *buffer, FerryErrorSink e
 /* A column that is missing from the output is reported to the user as a loss. */
 static int32_t lose(FerryLossSink losses, const struct ArrowSchema *column, const char *name, FerryErrorSink err) {
   char why[200];
-  snprintf(why, sizeof why, "a tray holds int64, float64 and text under short names, and not Arrow's %s%.100s",
+  snprintf(why, sizeof why, "a tray stores only int64, float64 and text in columns with short names, and not Arrow's %s%.100s",
            column->dictionary ? "dictionary of " : "", column->dictionary ? column->dictionary->format : column->format);
   FerryLoss loss = {.size = sizeof loss, .kind = text_of("record"), .what = text_of(name), .why = text_of(why)};
   return losses.table->loss(losses.self, &loss, err);
@@ -48,7 +48,7 @@ static int32_t find_fields(Plan *plan, const struct ArrowSchema *schema, FerryLo
     if (status) return status;
   }
   if (plan->fields.count > UINT16_MAX || (!plan->fields.count && schema->n_children))
-    return fail(err, FERRY_UNSUPPORTED, "no column that a tray can hold, or more than 65535");
+    return fail(err, FERRY_UNSUPPORTED, "no column that a tray can store, or more than 65535 columns");
   return FERRY_DONE;
 }
 
@@ -144,7 +144,7 @@ static int32_t encode(void *self, struct ArrowArrayStream *batches, FerryByteSin
     struct ArrowArray batch = {0};
     if (batches->get_next(batches, &batch)) {
       const char *why = batches->get_last_error(batches);
-      status = fail(err, FERRY_IO, why ? why : "the rows could not be had");
+      status = fail(err, FERRY_IO, why ? why : "the rows could not be read");
       break;
     }
     if (!batch.release) break;
@@ -157,6 +157,7 @@ static int32_t encode(void *self, struct ArrowArrayStream *batches, FerryByteSin
   return status;
 }
 
-/* Functions that the writer does not offer are null: a tail, files about other files, notes, and a limit on the rows of a piece. */
+/* Functions that the writer does not implement are null: a tail, files that describe other files, notes, and a limit on the
+ * rows of a piece. */
 static const FerryRecordPlanTable PLAN = {.size = sizeof PLAN, .drop = drop_plan, .files = files, .begin = begin,
                                           .encode = encode};

@@ -85,7 +85,7 @@ static uint64_t number(const uint8_t *bytes, int len) {
   return value;
 }
 
-/* Returns whether the bytes are valid UTF-8, as ferry requires. A file with a different name is malformed. */
+/* Returns whether the bytes are valid UTF-8, as ferry requires. A file with any other name is malformed. */
 static int is_utf8(const uint8_t *at, size_t len) {
   const uint8_t *end = at + len;
   while (at < end) {
@@ -124,10 +124,10 @@ static int32_t describe_tensor(FerryCatalogSink catalog, Bytes *entries, uint32_
   uint64_t shape[MAX_RANK], count = 1;
   int has_zero = 0, overflows = 0;
   const uint8_t *head = take(entries, 4);
-  if (!head) return malformed(&start, "an entry that is cut off");
+  if (!head) return malformed(&start, "a truncated entry");
   uint64_t rank = head[1], name_len = number(head + 2, 2);
   const uint8_t *dims = take(entries, rank * 8), *name = take(entries, name_len);
-  if (!dims || !name) return malformed(&start, "an entry that is cut off");
+  if (!dims || !name) return malformed(&start, "a truncated entry");
   if (!is_utf8(name, (size_t)name_len)) return malformed(&start, "a tensor's name is not UTF-8");
   size_t type = 0;
   while (type < DTYPE_COUNT && DTYPES[type].code != head[0]) type++;
@@ -349,7 +349,7 @@ static int32_t tensor_writer(void *self, FerryPairs options, FerryTensorWriter *
   return FERRY_DONE;
 }
 
-/* Functions that the plugin does not offer are null: a probe, because the magic is enough, and records. */
+/* Functions that the plugin does not implement are null: a probe, because the magic bytes suffice, and records. */
 static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = describe,
                                         .tensor_reader = tensor_reader, .tensor_writer = tensor_writer};
 

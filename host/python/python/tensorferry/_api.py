@@ -270,7 +270,7 @@ def diff(  # type: ignore[no-untyped-def]
     Returns:
         A `Differences`, which lists the worst tensors first. Each tensor whose numbers differ has the number of
         differing `elements`, the `largest` absolute difference, the largest `relative` difference (relative to the
-        larger of the two numbers), their positions, and the `cosine` of the angle between both tensors. Infinities and
+        larger of the two numbers), their positions, and the `cosine` of the angle between the two tensors. Infinities and
         NaN are returned as strings such as `"inf"`.
 
     Example:
@@ -441,8 +441,8 @@ def write(data, path, *, to=None, output_options=None, force=False, sync=False, 
         A `Report`.
 
     Raises:
-        UsageError: The stream failed; the message contains the text of its error. If the stream is a `Scan`, the
-            exception of the scan is raised instead.
+        UsageError: The stream failed; the message contains the text of its error. If the stream is a `Scan`,
+            the scan's own exception is raised instead.
         OutputExistsError: The output already exists.
 
     Example:
@@ -454,7 +454,7 @@ def write(data, path, *, to=None, output_options=None, force=False, sync=False, 
     try:
         done = _told(engine().write(data, _output(path, to, output_options, force, sync), show))
     except Error as error:
-        # An Arrow stream transmits only the message of an error. The scan has the exception.
+        # An Arrow stream transmits only the message of an error. The scan stores the exception.
         cause = data.error if isinstance(data, Scan) else None
         if cause is not None and str(cause) != str(before):
             raise cause from None
@@ -595,7 +595,7 @@ def _name(name):  # type: ignore[no-untyped-def]
 
 
 def _array(name, array):  # type: ignore[no-untyped-def]
-    """Returns an array in a form that the engine accepts: its own tensor, bytes with dtype and shape, or DLPack."""
+    """Returns an array in a form that the engine accepts: an engine tensor, bytes with dtype and shape, or DLPack."""
     from ._dtypes import name_of
 
     module = type(array).__module__.partition(".")[0]
@@ -613,7 +613,7 @@ def _array(name, array):  # type: ignore[no-untyped-def]
         array = array.resolve_conj().resolve_neg()
         if not array.is_sparse and array.layout == torch.strided:
             return _torch_array(name, array)
-        raise unsupported(f"a tensor of layout {array.layout} cannot be saved", name, "call to_dense() first")
+        raise unsupported(f"a tensor with layout {array.layout} cannot be saved", name, "call to_dense() first")
     if hasattr(array, "_raw") and module == "tensorferry":
         is_whole = array._part() is None and list(array.shape) == array._raw.shape
         return array._raw if is_whole else (array.bytes(), array.dtype, list(array.shape))

@@ -1,7 +1,6 @@
 """Maps the engine's dtypes to those of numpy and torch.
 
-The engine uses the dtype names of safetensors, with additions. Dtypes that numpy lacks are from
-`ml_dtypes`.
+The engine uses the dtype names of safetensors, with additions. Dtypes that numpy lacks come from `ml_dtypes`.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ for _name, (_numpy, _torch) in TABLE.items():
 
 
 def name_of(numpy_name: str) -> str | None:
-    """Returns the engine's name of a dtype of numpy or `ml_dtypes`."""
+    """Returns the engine's name for a numpy or `ml_dtypes` dtype."""
     return _OF_NUMPY.get(numpy_name)
 
 

@@ -131,7 +131,7 @@ class Model(Mapping):  # type: ignore[type-arg]
     def stats(self, glob: str | None = None, histogram: bool = False) -> dict[str, Statistics]:
         """Computes statistics of the values: range, mean, standard deviation, and counts of zeros, NaN, infinities and more.
 
-        All threads read the tensors, and no tensor is in memory as a whole. Quantized weights are
+        All threads read the tensors, and no whole tensor is kept in memory. Quantized weights are
         dequantized and reported under the name of the dequantized weight.
 
         Args:

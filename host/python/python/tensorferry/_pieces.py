@@ -45,7 +45,7 @@ _MOST_FAILURES = 100
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a worker. `moved` maps each piece that the worker has begun to the numbers of ended jobs and output bytes."""
+    """A worker's answer. `moved` maps each piece that the worker has begun to the numbers of ended jobs and output bytes."""
 
     worker: Hashable
     moved: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -101,9 +101,9 @@ class Rules:
     # The number of pieces that a worker has at the same time, so that it can start the next one
     # immediately.
     in_flight: int = 2
-    # The number of seconds in which a worker must answer.
+    # The number of seconds within which a worker must answer.
     timeout: float = 60.0
-    # The number of seconds in which a piece must make progress. `None` means no limit.
+    # The number of seconds within which a piece must make progress. `None` means no limit.
     piece_timeout: float | None = None
     # The number of retries of a piece with temporary failures, and the first pause in seconds.
     retries: int = 3
@@ -324,7 +324,7 @@ class _Run:
         if piece.crashes < self.rules.crashes:
             self.queue.appendleft(piece.number)
             return
-        message = f"given up after {piece.crashes} workers died while they did it: {why}"
+        message = f"abandoned after {piece.crashes} workers died while running it: {why}"
         piece.result = {**piece.result, "exit_code": PASSING, "message": message}
         self.close(piece)
 
@@ -341,7 +341,7 @@ class _Run:
             if self.spare >= 0:
                 self.start()
             return
-        # The time in which the worker must answer starts now, and the next question follows soon.
+        # The worker's time limit for an answer starts now, and the next question follows soon.
         now = self.clock()
         worker.asked = worker.asked if worker.asked is not None and not worker.is_up else now
         worker.is_up, worker.next = False, now + min(self.rules.pause, _SHORTEST_PERIOD)
@@ -366,7 +366,7 @@ class _Run:
             if not silent and (limit is None or now - since < limit):
                 continue
             seconds = self.rules.timeout if silent else limit
-            why = f"it did not {'answer' if silent else 'move'} for {seconds:g} s"
+            why = f"it did not {'answer' if silent else 'make progress'} for {seconds:g} s"
             self.take_back(worker, why)
             self.drop(name)
             self.tell("worker-given-up", why=why)

@@ -127,7 +127,7 @@ class Difference(_Document):
         relative, relative_at, relative_values: The largest difference relative to the larger number, its position, and
             both numbers.
         nan: The number of elements that are NaN in only one of the inputs.
-        cosine: The cosine of the angle between both tensors.
+        cosine: The cosine of the angle between the two tensors.
         records, first: For a column, how many records differ, and the first of them. `a` and `b` are its values.
     """
 

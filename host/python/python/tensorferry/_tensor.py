@@ -187,7 +187,7 @@ class Tensor:
         """
         import numpy
 
-        refused = ValueError("the data is in a file: an array of it is a copy")
+        refused = ValueError("the data is in a file, so an array of it must be a copy")
         if copy is False and not self._model._mapped:
             raise refused
         array, is_mapped = self._array()
@@ -203,7 +203,7 @@ class Tensor:
         if dl_device is not None and tuple(dl_device) != _CPU:
             raise BufferError(f"the data is in CPU memory, not on device {dl_device}")
         if copy is False:
-            raise BufferError("the data is in a file: an array of it is a copy")
+            raise BufferError("the data is in a file, so an array of it must be a copy")
         versioned = max_version is not None and max_version[0] >= 1
         return self._raw.dlpack(self._part(), list(self.shape), versioned)
 

@@ -1,4 +1,4 @@
-"""A `ferry work` process that is given pieces of a plan and reports their results."""
+"""A `ferry work` process that receives pieces of a plan and reports their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from ._engine import program
 from ._errors import TransientError
 
-# The maximum length of each text in a result, because a few long messages would make the result
+# The maximum length of each string in a result, because a few long messages would make the result
 # large.
 _MOST_TEXT = 1000
 
@@ -59,7 +59,7 @@ class Work:
         """Returns why this machine cannot run any piece of the plan, or `None`."""
         if os.path.exists(os.path.join(self.plan, "plan.json")):
             return None
-        return f"{socket.gethostname()} does not see the plan {self.plan}: it must be in a folder that all nodes share"
+        return f"{socket.gethostname()} cannot access the plan {self.plan}, which must be in a folder that all nodes share"
 
     def close(self) -> None:
         """Ends the process and its running jobs."""

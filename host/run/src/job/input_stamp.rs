@@ -10,7 +10,7 @@ use tensorferry_sdk::Result;
 
 /// Maximum size of an index in bytes. A bigger file is assumed to be data.
 const MAX_INDEX: u64 = 1 << 20;
-/// Maximum depth of the sub-folders that are examined.
+/// Maximum depth of the subfolders that are examined.
 const MAX_DEPTH: usize = 8;
 
 /// The state of an input, based only on the names and metadata of its files.

@@ -95,7 +95,7 @@ pub(crate) fn output_identity(
     }
 }
 
-/// Returns a digest of the names in a folder and its sub-folders. Hidden names and the paths in
+/// Returns a digest of the names in a folder and its subfolders. Hidden names and the paths in
 /// `without` are not included. Returns `None` if the input is not a folder.
 pub(crate) fn list_names(input: &Path, without: &HashSet<&Path>, session: &Session) -> Option<String> {
     let mut hasher = blake3::Hasher::new();

@@ -18,7 +18,7 @@ pub(super) struct GroupFiles {
     pub(super) number: usize,
 }
 
-/// Returns all files in the search's root and its sub-folders, except hidden files, sorted by path.
+/// Returns all files in the search's root and its subfolders, except hidden files, sorted by path.
 /// Names that start with `_` (`_SUCCESS`, `_metadata`) belong to other programs and are skipped. If
 /// an entry is not a file, but `is_meant` returns true for its name, the entry is reported.
 pub(super) fn files(search: &mut Search<'_>, is_meant: &dyn Fn(&str) -> bool) -> Result<BTreeSet<String>> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// The names of a folder's files and sub-folders. Links to files count as files.
+/// The names of a folder's files and subfolders. Links to files count as files.
 #[derive(Debug, Default)]
 pub(super) struct FolderNames {
     pub(super) files: BTreeSet<String>,

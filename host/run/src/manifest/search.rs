@@ -1,4 +1,4 @@
-//! A search visits a root folder and its sub-folders. It records the entries that it skips, so that
+//! A search visits a root folder and its subfolders. It records the entries that it skips, so that
 //! ferry can report them.
 
 use super::folder_names::FolderNames;

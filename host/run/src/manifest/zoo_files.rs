@@ -24,9 +24,9 @@ use tensorferry_sdk::{Result, ShardName, ShardTag};
 /// Files that libraries use to load a model. If a folder contains one of these files next to
 /// weights, the folder is a model.
 const MODEL_FILES: [&str; 2] = ["config.json", "adapter_config.json"];
-/// The file that marks a folder as a model with weights in its sub-folders.
+/// The file that marks a folder as a model with weights in its subfolders.
 const PIPELINE_FILE: &str = "model_index.json";
-/// Returns all models in the search's root and its sub-folders, sorted by path.
+/// Returns all models in the search's root and its subfolders, sorted by path.
 pub(super) fn find(
     search: &mut Search<'_>,
     names: &NamePatterns,

@@ -8,7 +8,7 @@
 //!                    b bytes  the name in UTF-8
 //! then             the rows, each:
 //!                    u32      bytes of the row, except these four
-//!                    for each column: u8, 0 null or 1 a value; if 1, eight bytes, or of a text u32 and its bytes
+//!                    for each column: u8, 0 null or 1 a value; if 1, eight bytes, or for text a u32 length and the bytes
 //! ```
 //!
 //! The magic bytes begin with a byte that is not text, so text files never match. They contain both

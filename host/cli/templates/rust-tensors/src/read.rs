@@ -69,7 +69,7 @@ struct Bytes<'a> {
 impl<'a> Bytes<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or_else(|| {
-            let error = Error::malformed("an entry that is cut off").file(self.path).offset(self.offset);
+            let error = Error::malformed("a truncated entry").file(self.path).offset(self.offset);
             error.expected(format!("{len} bytes")).found(self.rest.len())
         })?;
         self.rest = rest;
@@ -129,7 +129,7 @@ mod tests {
         let cases: [(&[u8], &[u8], &str); 5] = [
             (&[99, 0, 1, 0, b'x'], b"", "no such dtype"),
             (&[2, 0, 1, 0, 0xff], b"a", "not UTF-8"),
-            (&[2, 0, 9, 0, b'x'], b"a", "cut off"),
+            (&[2, 0, 9, 0, b'x'], b"a", "truncated entry"),
             (&[2, 0, 1, 0, b'x', 0], b"a", "more entries"),
             (&[2, 0, 1, 0, b'x'], b"ab", "after the last tensor"),
         ];

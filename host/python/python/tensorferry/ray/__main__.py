@@ -62,7 +62,7 @@ def main() -> int:
             retries=given.retries,
         )
     except KeyboardInterrupt:
-        print("error: interrupted: run the same command again to do what is left", file=sys.stderr)
+        print("error: interrupted: run the same command again to do the remaining jobs", file=sys.stderr)
         return 130
     except Error as error:
         print(f"error: {error}", file=sys.stderr)
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def end(code: int) -> None:
-    """Ends this process without Ray's exit handlers, which may wait for a frozen node."""
+    """Ends this process without running Ray's exit handlers, which may wait for a frozen node."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

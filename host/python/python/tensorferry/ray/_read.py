@@ -113,7 +113,7 @@ class _Stretch:
 
 @dataclass(frozen=True)
 class _Table:
-    """The facts about an input that the driver passes to its tasks."""
+    """The description of an input that the driver passes to its tasks."""
 
     request: _Request
     folder: str
@@ -142,7 +142,7 @@ class _Group:
 
 
 class TensorferryDatasource(Datasource):
-    """A Ray datasource of the records of an input."""
+    """A Ray datasource for an input's records."""
 
     def __init__(self, request: _Request) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ from .._results import _Document
 from .._work import Work
 from ._bar import bar
 
-# The maximum number of consecutive deaths of an actor without an answer in between. After that, the
+# The maximum number of times that an actor may die in a row without answering. After that, the
 # actor is replaced.
 _MOST_DEATHS = 5
 # The maximum number of seconds for leaving the cluster, after all work is done.
@@ -75,10 +75,10 @@ def run(  # type: ignore[no-untyped-def]
         only: Globs of job names. Only these jobs are planned.
         actors: The number of actors. The default is the number for which the cluster has processors.
         num_cpus: The processors, and threads, of each actor.
-        memory: The bytes of its node's memory that each actor uses.
+        memory: The bytes of memory that each actor uses on its node.
         progress: `True` shows a progress bar. A function is called with each event as a mapping.
-        timeout: Seconds in which an actor must answer before others run its pieces.
-        piece_timeout: Seconds in which a piece must make progress. By default it is unlimited.
+        timeout: Seconds within which an actor must answer before others run its pieces.
+        piece_timeout: Seconds within which a piece must make progress. By default it is unlimited.
         retries: The number of retries of a piece with temporary failures. Malformed inputs are not retried.
 
     Returns:
@@ -147,7 +147,7 @@ def _planned(manifest: Any, plan: Any, variables: Any, only: Any, notes: list[st
     made = os.path.join(folder, "plan.json")
     if os.path.exists(made):
         if os.path.isfile(path) and os.path.getmtime(path) > os.path.getmtime(made):
-            notes.append(f"{path} has changed since the plan {folder} was made, which is still used: remove it to plan again")
+            notes.append(f"{path} has changed, but the old plan {folder} is used; remove it to make a new plan")
         return folder
     if not os.path.exists(path):
         raise not_found(path)

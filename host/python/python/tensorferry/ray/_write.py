@@ -236,7 +236,7 @@ def _place(path: str, to: str | None) -> _Place:
         stem = name[: -len(suffix)]
         return _Place(folder, stem or "part", name[len(stem) :], id)
     if to is None:
-        raise usage("the name of the output does not say its format: pass to=", file=path)
+        raise usage("the name of the output does not determine its format: pass to=", file=path)
     if not formats[to].suffixes:
         raise unsupported(f"{to} has no standalone files: write another format, and convert it")
     return _Place(path, "part", formats[to].suffixes[0], to)
