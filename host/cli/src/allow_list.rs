@@ -16,7 +16,7 @@ use tensorferry_sdk::{Error, Result};
 pub(crate) type AllowList = BTreeMap<String, String>;
 
 /// Returns the user's list, or `None` if the list does not exist and every library is allowed. If
-/// the current user may not read the folder of the list, returns an empty list, which allows only
+/// the current user may not read the list's folder, returns an empty list, which allows only
 /// ferry's own libraries. This happens, for example, if a service runs in another user's home
 /// folder.
 pub(crate) fn read() -> Result<Option<AllowList>> {

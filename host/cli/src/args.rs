@@ -479,7 +479,7 @@ pub(crate) struct Convert {
     pub(crate) quiet: bool,
 }
 
-// Options for losses, for the commands that read the content of an input.
+// The options for losses, used by the commands that read an input's content.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Losses")]
 pub(crate) struct LossArgs {
@@ -523,7 +523,7 @@ pub(crate) struct LinkArgs {
     pub(crate) follow_links: bool,
 }
 
-// Options for the commands that only inspect an input.
+// The options of commands that only inspect an input.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LookArgs {
     #[command(flatten)]

@@ -12,7 +12,7 @@ use tensorferry::request::Part;
 use tensorferry::{Registry, Session};
 use tensorferry_sdk::Result;
 
-/// Maximum number of differences in the text output, about one screen.
+/// Maximum number of differences in the text output, which is about one screen.
 const MAX_LINES: usize = 40;
 /// Minimum width of the column that contains the details of the differences.
 const MIN_DETAIL: usize = 20;

@@ -113,8 +113,8 @@ fn no_model(command: &Inspect, folder: &Path, session: &Session) -> Option<Resul
     Some(terminal::answer(command.json, document, || description::only_tokenizer(&path, &found)))
 }
 
-/// Selects the tensors whose name matches the patterns. A part of a weight also matches if the name
-/// of the weight matches.
+/// Selects the tensors whose name matches the patterns. A part of a weight also matches if the
+/// weight's name matches.
 fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result<Inspected> {
     let quoted = |pattern: &str| format!(",\"where={}\"", pattern.replace('"', "\"\""));
     let mut spec = format!("select{}", command.patterns.iter().map(|it| quoted(it)).collect::<String>());
@@ -135,7 +135,7 @@ fn narrowed(command: &Inspect, seen: Inspected, weights: &[Composite]) -> Result
     Ok(Inspected { catalog, ..seen })
 }
 
-/// Prints each model that is in a subfolder of the input.
+/// Prints each of the models in the input's subfolders.
 fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) -> Result<()> {
     let pipeline = FileSource::open(&command.input, session).ok().and_then(|root| Pipeline::of(&root));
     let models = each_seen(command, models, session)?;
@@ -261,8 +261,8 @@ struct TensorRecord<'a> {
     attributes: BTreeMap<&'a str, serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
-    /// For a tensor that is part of a weight, the name of the weight. The model's `weights` contain
-    /// the statistics of that weight.
+    /// The name of the weight, if the tensor is part of one. The model's `weights` contain the
+    /// statistics of that weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<serde_json::Value>,
 }

@@ -8,7 +8,7 @@ use tensorferry_sdk::{Loss, Severity};
 
 /// Maximum number of names in a line.
 const MAX_NAMES: usize = 8;
-/// Maximum number of lines to print, about one screen.
+/// Maximum number of lines to print, which is about one screen.
 const MAX_LINES: usize = 40;
 
 static SHOWS_ALL: AtomicBool = AtomicBool::new(false);

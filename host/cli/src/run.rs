@@ -16,7 +16,7 @@ use tensorferry_run::report::{self, JobSummary, Totals};
 use tensorferry_run::{self, Budget, Only, Plan, RunOptions, RunOutcome, Shard, WorkerCommand, exit};
 use tensorferry_sdk::{Error, Result};
 
-/// Maximum number of failures that are repeated at the end, about one screen.
+/// Maximum number of failures that are repeated at the end, which is about one screen.
 const MAX_FAILURES: usize = 10;
 
 /// Runs the command and returns the exit code.
@@ -73,7 +73,7 @@ pub(super) fn run(
     tell(command, &folder, &ended)
 }
 
-/// Rejects the path of a file inside a plan. The user must pass the folder of the plan.
+/// Rejects the path of a file inside a plan. The user must pass the plan's folder.
 fn refuse_plan_file(path: &Path, session: &Session) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.file_name().is_none_or(|name| name != "plan.json") || Plan::open(folder, session).is_err() {

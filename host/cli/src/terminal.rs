@@ -148,8 +148,8 @@ pub(super) fn print_document(text: &str) -> Result<()> {
     print(text)
 }
 
-/// Escapes characters that are not printable. Names come from files, and must not control the
-/// terminal or disguise text.
+/// Escapes characters that are not printable. Names come from files, so they must not be able to
+/// control the terminal or to disguise text.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if steers(c) { c.escape_default().collect() } else { vec![c] }).collect()
 }

@@ -12,9 +12,9 @@ use tensorferry::receipts::{Receipt, Verdict, VerifyOptions, VerifyResult, find,
 use tensorferry::{Registry, Session};
 use tensorferry_sdk::{Error, Result, listed};
 
-/// Maximum number of problems that the text lists for one output. `--json` lists all of them.
+/// Maximum number of problems per output that the text output lists. `--json` lists all of them.
 const MAX_SHOWN: usize = 10;
-/// Maximum number of files without a receipt that the text lists.
+/// Maximum number of files without a receipt that the text output lists.
 const MAX_NAMED: usize = 3;
 
 /// Runs the command, and prints a verdict for each output.

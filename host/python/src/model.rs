@@ -110,7 +110,7 @@ impl Model {
         Ok(self.0.get().or_raise(py)?.catalog().globals().to_vec())
     }
 
-    /// Returns both names of each tied tensor.
+    /// Returns, for each tied tensor, its name and the name of the tensor that it repeats.
     fn ties(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         let model = self.0.get().or_raise(py)?;
         let catalog = model.catalog();

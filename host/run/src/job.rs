@@ -101,20 +101,20 @@ impl Default for JobPolicy {
 }
 
 impl Job {
-    /// Returns whether the host has to find the schema of the job's dataset, because the user has
-    /// not passed one.
+    /// Returns whether the host must determine the schema of the job's dataset, because the user
+    /// has not passed a schema.
     pub(crate) fn shares_schema(&self) -> bool {
         let is_given = self.request.input.options.iter().any(|(option, _)| option == SCHEMA);
         self.request.input.file_group.is_some() && !is_given
     }
 
-    /// Returns whether the host still has to find the schema of the job's dataset.
+    /// Returns whether the host must still determine the schema of the job's dataset.
     pub(crate) fn lacks_schema(&self) -> bool {
         let has = self.request.input.file_group.as_ref().is_some_and(|group| group.schema.is_some());
         self.shares_schema() && !has
     }
 
-    /// Returns which links in the folder of the input are followed.
+    /// Returns which links in the input's folder are followed.
     pub(crate) fn links(&self) -> LinkRules {
         LinkRules { follow: self.policy.follow_links, root: self.policy.root.clone() }
     }

@@ -115,9 +115,9 @@ impl Journal {
         Ok((Self::new(path, Log::of_file(file), None, shared), history))
     }
 
-    /// Opens the journal of a worker for a piece of a plan. The journal is in the folder of the
-    /// piece. Also reads the journals that already exist in this folder. The file is created when
-    /// the first record is written, and starts with the line `first`.
+    /// Opens the journal of a worker for a piece of a plan. The journal is in the piece's folder.
+    /// Also reads the journals that already exist in this folder. The file is created when the
+    /// first record is written, and starts with the line `first`.
     pub(crate) fn of_piece(
         folder: &PlanFolder,
         worker: &str,
@@ -280,7 +280,7 @@ fn folder_of(base: &Path) -> &Path {
     base.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the paths of a manifest's journal and of its shards' journals.
+/// Returns the paths of the journals of a manifest and its shards.
 fn all_of(base: &Path) -> Vec<PathBuf> {
     let stem = format!("{}.", without_ending(base));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

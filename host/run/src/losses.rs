@@ -25,9 +25,9 @@ pub fn grouped<'a, T>(
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Returns the text of a cause without its details. Details are words that contain digits (numbers
-/// and most dtypes), quoted names, and the text after a colon. As a result, casts from several
-/// dtypes in a model count as one cause.
+/// Returns a cause without its details. Details are words that contain digits (numbers and most
+/// dtypes), quoted names, and the text after a colon. As a result, casts from several dtypes in a
+/// model count as one cause.
 fn cause(why: &str) -> String {
     let words = why.split('"').step_by(2).collect::<String>();
     let said = words.split(':').next().unwrap_or_default();

@@ -31,7 +31,7 @@ pub(crate) struct WorkerPool<'a> {
     /// The pool of idle processes. Each thread takes a process from this pool and returns it later.
     /// If this field is `None`, each thread starts its own process.
     pub(crate) idle: Option<&'a IdleWorkers>,
-    /// For a plan, a function that determines the outcome of a job that failed here, because a
+    /// For a plan, a function that determines the outcome of a job that failed in this worker. A
     /// different worker may have completed the job.
     pub(crate) elsewhere: Option<&'a FailureFallback<'a>>,
 }

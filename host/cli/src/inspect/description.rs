@@ -79,8 +79,7 @@ pub(super) fn only_tokenizer(path: &str, found: &Tokenizer) -> String {
     text
 }
 
-/// Lists the parts of a weight by name, without the prefix that each name shares with the name of
-/// the weight.
+/// Lists the names of a weight's parts, without the prefix that they share with the weight's name.
 pub(super) fn parts(name: &str, parts: &[String]) -> String {
     let start = name.strip_suffix("weight").unwrap_or(name);
     let short = |part: &String| {

@@ -113,7 +113,7 @@ fn document(rows: &Rows<'_>, survey: &Survey, losses: &[Loss]) -> Value {
     })
 }
 
-/// Returns a column as an entry of the schema file, with the results of the survey added.
+/// Returns a column as an entry of the schema file, extended with the survey's results.
 fn column_record(found: &ColumnSurvey) -> Value {
     let mut record = column(&found.field);
     record["missing"] = found.missing.into();

@@ -150,7 +150,7 @@ fn widths_of(titles: &[String], rows: &[Row]) -> Vec<usize> {
     (0..titles.len()).map(width).collect()
 }
 
-/// Shortens a name to `room` characters. The function keeps the start and the end of the name,
+/// Shortens a name to `room` characters. The function keeps the beginning and the end of the name,
 /// which distinguish tensors.
 fn shortened(name: &str, room: usize) -> String {
     let count = name.chars().count();
@@ -220,7 +220,7 @@ fn shown(number: Number) -> String {
     }
 }
 
-/// Formats a number with about four digits.
+/// Formats a number with about four significant digits.
 pub(super) fn short(number: f64) -> String {
     let size = number.abs();
     if number == 0.0 || !number.is_finite() {

@@ -43,8 +43,7 @@ enum Source<'a> {
 }
 
 impl<'a> Heats<'a> {
-    /// Prepares an inspected input for reading heat maps. `look` contains the options of the
-    /// inspection.
+    /// Prepares an inspected input for reading heat maps. `look` contains the inspection options.
     pub(crate) fn open(
         inspected: &'a Inspected,
         look: InspectOptions<'_>,

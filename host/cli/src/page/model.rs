@@ -143,7 +143,7 @@ impl<T: Clone + Eq + std::hash::Hash> ValueIndex<T> {
 }
 
 /// Formats a value as a string or as JSON, shortened for a page. Also returns the number of
-/// characters of the full text.
+/// characters of the unshortened value.
 fn value_text(value: &MetadataValue) -> (String, usize) {
     match value.as_text() {
         Some(text) => truncated(text, MAX_VALUE_CHARACTERS),

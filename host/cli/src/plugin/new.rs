@@ -58,7 +58,7 @@ const C_RECORDS: &[TemplateFile] = template!("c-records":
     "sample/sample.tray" from "../samples/records.tray",
 );
 
-/// Writes the project to a new folder in the current directory. The folder has the name of the
+/// Writes the project to a new folder in the current directory. The folder is named after the
 /// plugin.
 pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
     let name = Name::checked(&command.name, registry)?;

@@ -1,5 +1,5 @@
-//! Formats floats as decimal text. The text has the fewest digits that identify the number within
-//! its dtype, as in NumPy's Dragon4. A maximum precision may reduce the number of digits further.
+//! Formats floats as decimal text. As in NumPy's Dragon4, the text has as few digits as are needed
+//! to identify the number within its dtype, or fewer if a maximum precision is set.
 
 use tensorferry::values::Precision;
 
@@ -25,7 +25,7 @@ impl Decimal {
     }
 }
 
-/// Returns the fewest digits that distinguish the number from its neighbors.
+/// Returns the shortest decimal that distinguishes the number from its neighbors.
 fn shortest(size: f64, precision: Precision) -> Decimal {
     match precision {
         Precision::Double => to_even(size, &format!("{size:e}"), |text| text.parse() == Ok(size)),
@@ -80,8 +80,8 @@ fn shortest_of(size: f64, mantissa: i32, least: i32) -> Decimal {
     exact
 }
 
-/// Formats a finite number as `1.` or `-0.25`. Returns the text before the point, and the text
-/// after the point with at most `most` digits.
+/// Formats a finite number as `1.` or `-0.25`. Returns the part before the point, and the fraction
+/// after the point, which has at most `most` digits.
 pub(super) fn positional(value: f64, precision: Precision, most: Option<usize>) -> (String, String) {
     let sign = if value.is_sign_negative() { "-" } else { "" };
     let size = value.abs();
@@ -106,9 +106,9 @@ pub(super) fn positional(value: f64, precision: Precision, most: Option<usize>) 
     (format!("{sign}{whole}"), fraction.trim_end_matches('0').to_owned())
 }
 
-/// Formats a finite number as `-1.25e-05`. Returns the text before the point, the text after the
-/// point, and the text after the `e`. The second text has at least `least` and at most `most`
-/// digits. The third text is a sign and at least two digits.
+/// Formats a finite number as `-1.25e-05`. Returns the part before the point, the fraction after
+/// the point, and the exponent after the `e`. The fraction has at least `least` and at most `most`
+/// digits. The exponent consists of a sign and at least two digits.
 pub(super) fn scientific(
     value: f64,
     precision: Precision,
@@ -121,7 +121,7 @@ pub(super) fn scientific(
     let found = decimal.fraction().len();
     let wanted = most.map_or(found, |most| found.min(most)).max(least);
     if found != wanted {
-        // Additional digits are the digits of the exact number, not zeros.
+        // Additional digits come from the exact value of the number and are not zeros.
         decimal = Decimal::parse(&format!("{size:.wanted$e}"));
     }
     let fraction = decimal.fraction();

@@ -17,8 +17,8 @@ pub(super) struct TensorArgument {
     pub(super) index: Option<String>,
 }
 
-/// Returns the tensors that the arguments name. If the input has only one tensor, the user need not
-/// name the tensor.
+/// Returns the tensors that the arguments name. If the input has only one tensor, the arguments may
+/// omit its name.
 pub(super) fn wanted(model: &Model, given: &[String]) -> Result<Vec<TensorArgument>> {
     let mut tensors = model.tensors();
     if let (1, Some(only)) = (tensors.len(), tensors.next()) {

@@ -10,7 +10,7 @@
  *                      for each column: u8, 0 null or 1 a value; if 1, eight bytes, or for text a u32 length and the bytes
  *
  * The magic bytes begin with a byte that is not text, so text files never match. They contain both kinds of line endings,
- * so a file that was damaged by a transfer as text is detected.
+ * which reveal that a file was damaged by a text-mode transfer.
  */
 #include "tray.h"
 

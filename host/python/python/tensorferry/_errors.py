@@ -27,8 +27,8 @@ class Error(Exception):
         column: The name of the column.
         record: The number of the record, from 0.
         offset: The offset in the file, in bytes.
-        expected: The expected value, as text.
-        found: The value that was found instead, as text.
+        expected: The expected value, as a string.
+        found: The value that was found instead, as a string.
         hint: Advice on how to fix it.
     """
 
@@ -132,8 +132,7 @@ _USAGE: tuple[tuple[str, type[Error]], ...] = (
     ("no tensor of this name", TensorNotFoundError),
 )
 
-# If an output already exists, the engine's message is the name of the output, followed by this
-# text.
+# If an output already exists, the engine's message consists of the output's name and this text.
 _EXISTS = " exists; use --force to replace it"
 
 _SIDES = {"i": "input", "o": "output"}

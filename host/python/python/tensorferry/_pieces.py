@@ -379,8 +379,8 @@ class _Run:
         up = sum(worker.is_up for worker in self.workers.values())
         for name, worker in self.workers.items():
             if worker.next <= now:
-                # Each worker has at most one open question. A lost worker will not answer its last
-                # question, so it gets a new one.
+                # Each worker has at most one unanswered question. A lost worker will not answer its
+                # last question, so it gets a new one.
                 if worker.asked is None or not worker.is_up:
                     worker.asked = worker.asked if worker.asked is not None else now
                     self.engine.ask(name)

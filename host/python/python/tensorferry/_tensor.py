@@ -115,7 +115,7 @@ class Tensor:
     def numpy(self):  # type: ignore[no-untyped-def]
         """Reads the data into a new numpy array.
 
-        Dtypes that numpy lacks are those of `ml_dtypes`, where 4-bit and 2-bit numbers take one byte each. Strings
+        Dtypes that numpy lacks come from `ml_dtypes`, where 4-bit and 2-bit numbers take one byte each. Strings
         become an object array of `bytes`.
 
         Raises:

@@ -98,7 +98,7 @@ fn make(folder: &Path, name: &str) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Returns the name of an object of the journal, such as `W.000003.jsonl`.
+/// Returns the name of one of the journal's objects, such as `W.000003.jsonl`.
 fn segment(name: &str, number: u64) -> String {
     format!("{name}.{number:06}{ENDING}")
 }

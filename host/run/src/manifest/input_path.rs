@@ -23,8 +23,8 @@ pub(super) struct InputPath {
 }
 
 impl InputPath {
-    /// Creates an input from the path of a file and the same path without its ending. If the path
-    /// without the ending would refer to a different folder, the ending is kept. For example,
+    /// Creates an input from a file's path, with and without the ending. If the path without the
+    /// ending would refer to a different folder, the ending is kept. For example,
     /// `..-00001-of-00001.safetensors` must not lead out of the output folder.
     pub(super) fn file(path: String, bare: String) -> Self {
         let leads_elsewhere = matches!(bare.rsplit('/').next(), None | Some("" | "." | ".."));

@@ -97,7 +97,7 @@ fn entries<T: DeserializeOwned + JsonSchema>(
     tables(table, key, mistakes).filter_map(|table| entry(table, mistakes)).collect()
 }
 
-/// Reads a table that contains both its own keys and the keys of settings.
+/// Reads a table that contains both its own keys and setting keys.
 fn entry<T: DeserializeOwned + JsonSchema>(
     table: Spanned<DeTable<'_>>,
     mistakes: &mut Mistakes,

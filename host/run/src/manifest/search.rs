@@ -21,7 +21,7 @@ pub(super) struct Search<'a> {
     closed: ClosedFolders,
     /// The entries that the search skipped.
     pub(super) skipped: Vec<SkippedEntry>,
-    /// The outputs that have a receipt, as the paths of the receipts without their ending.
+    /// The outputs that have a receipt, represented by the receipts' paths without the ending.
     pub(super) receipts: HashSet<String>,
     /// Folders that contain a table's data files and its log, each with the kind of log.
     pub(super) tables: Vec<(String, &'static TableLog)>,

@@ -175,8 +175,8 @@ struct IndexedSets<'n> {
 struct SetName<'n> {
     stem: &'n str,
     ending: &'n str,
-    /// The name without the number of the shard. This name distinguishes sets that have equal
-    /// counts but format the numbers differently.
+    /// The name without the shard number. This name distinguishes sets that have equal counts but
+    /// format the numbers differently.
     pattern: String,
 }
 

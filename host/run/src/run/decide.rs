@@ -46,7 +46,7 @@ pub(super) fn decide<'h>(
     for commit in known.into_iter().flat_map(OutputHistory::commits) {
         if !commit.done && may_finish {
             // If the recovery fails, the comparison below finds a difference, and the job runs. The
-            // notes of the recovery are reported at that time.
+            // recovery's notes are reported when the job runs.
             let _ = recover(&commit.made.destination());
         }
         match check(job, commit, registry) {

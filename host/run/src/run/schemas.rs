@@ -42,7 +42,7 @@ pub(super) struct DatasetSchemas {
     /// Groups whose records contradict the records of other groups. ferry still reads these groups
     /// with the common schema, so that the reader reports where the records differ.
     pub(super) refused: HashMap<usize, JobFailure>,
-    /// For each of the other groups, the state of the group's files at the time of the scan.
+    /// The state of the files of each remaining group at the time of its scan.
     pub(super) scanned: HashMap<usize, Vec<StampedFile>>,
 }
 
@@ -164,8 +164,8 @@ impl Dataset<'_> {
                 None => variants.push(Variant { schema: scan.schema.clone(), groups: vec![*group] }),
             }
         }
-        // Variants are sorted by the number of their groups, the most frequent first, and then by
-        // their first group.
+        // Variants are sorted by their number of groups, most frequent first, and then by their
+        // first group.
         variants.sort_by_key(|variant| (std::cmp::Reverse(variant.groups.len()), variant.groups[0]));
         let takes_schema = self.scans.iter().all(|(_, scan)| scan.takes_schema);
         let schema = match variants.len() {

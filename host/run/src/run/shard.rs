@@ -1,5 +1,5 @@
-//! A shard is one of N parts of a manifest's jobs or of a plan's pieces. A job's shard depends only
-//! on the job's output. A piece's shard depends only on the piece's number.
+//! A shard is one of N parts into which a manifest's jobs or a plan's pieces are divided. A job's
+//! shard depends only on the job's output. A piece's shard depends only on the piece's number.
 
 use std::env::var;
 use tensorferry_sdk::{Error, Result};

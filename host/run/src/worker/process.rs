@@ -57,7 +57,7 @@ pub(crate) enum JobOutcome {
     Scanned(Box<GroupScan>),
     /// The job failed, and its output is not visible.
     Failed(JobFailure),
-    /// The user ended the run before the job was done.
+    /// The user ended the run before the job was finished.
     Cancelled,
 }
 

@@ -51,7 +51,8 @@ pub(crate) fn end_with(runner: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
     let parent = getppid().map(|pid| pid.as_raw_pid());
     if parent.and_then(|pid| u32::try_from(pid).ok()) != Some(runner) {
-        // The runner ended before the signal was set up, so the signal will not be sent.
+        // The runner ended before this process requested the signal, so the signal will not be
+        // sent.
         return Err(Error::cancelled("the runner has ended"));
     }
     Ok(())

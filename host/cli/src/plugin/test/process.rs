@@ -20,13 +20,13 @@ const MAX_MEMORY: u64 = 2 << 30;
 /// Interval at which the memory of the process is checked.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Rules that are checked in addition to those of the conformance suite. The suite runs only if the
-/// library complies with the first rule.
+/// Rules that are checked in addition to the rules of the conformance suite. The suite runs only if
+/// the library complies with the first rule.
 const ACCEPTED: (&str, &str) = ("B1", "the host accepts the library");
 const COMES_BACK: (&str, &str) = ("B2", "no call ends the process or hangs");
 
-/// Tests each format of a library. If the library ends the test process, the library violates a
-/// rule, and the results of the other rules are lost.
+/// Tests each format of a library. If the library ends the test process, that is a violation of a
+/// rule, and the other rules have no results.
 pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
     let mut process = Process::start(command, None)?;
     let mut last = (String::new(), "opening the library".to_owned());

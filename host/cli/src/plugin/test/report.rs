@@ -1,4 +1,4 @@
-//! Formats the test results of each rule as text or JSON.
+//! Formats the test results for each rule as text or JSON.
 
 use crate::args::TestPlugin;
 use crate::terminal::{self, counted, printable};

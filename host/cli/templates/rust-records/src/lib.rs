@@ -11,8 +11,8 @@
 //!                    for each column: u8, 0 null or 1 a value; if 1, eight bytes, or for text a u32 length and the bytes
 //! ```
 //!
-//! The magic bytes begin with a byte that is not text, so text files never match. They contain both
-//! kinds of line endings, so a file that was damaged by a transfer as text is detected.
+//! The magic bytes begin with a byte that is not text, so text files never match. They also contain
+//! both kinds of line endings, which reveal that a file was damaged by a text-mode transfer.
 #![forbid(unsafe_code)]
 
 mod column;

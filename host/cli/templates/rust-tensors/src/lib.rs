@@ -13,8 +13,8 @@
 //! then             the tensors' elements, in the order of the entries, row-major, without gaps, up to the end of the file
 //! ```
 //!
-//! The magic bytes begin with a byte that is not text, so text files never match. They contain both
-//! kinds of line endings, so a file that was damaged by a transfer as text is detected.
+//! The magic bytes begin with a byte that is not text, so text files never match. They also contain
+//! both kinds of line endings, which reveal that a file was damaged by a text-mode transfer.
 #![forbid(unsafe_code)]
 
 mod read;

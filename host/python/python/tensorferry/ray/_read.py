@@ -25,7 +25,8 @@ from .._errors import Error, TransientError
 if TYPE_CHECKING:
     from .. import _native
 
-# The engines of this process by their settings, because one worker may read several datasets.
+# The engines of this process, keyed by their settings, because one worker may read several
+# datasets.
 _engines: dict[str, _native.Engine] = {}
 
 

@@ -164,8 +164,8 @@ impl Outputs {
             }
             let writer = self.written.get(&digest(&whole));
             let writer = writer.filter(|writer| writer.input != digest(&own) && !self.feeds(writer, root));
-            // If two inputs are each written to the path of the other, only a receipt shows which
-            // input is an output.
+            // If each of two inputs is converted to the other's path, only a receipt shows which of
+            // them is an output.
             writer.is_some_and(|writer| {
                 has_receipt
                     || (!writer.has_receipt && !output.is_some_and(|output| digest(output) == writer.input))
@@ -212,8 +212,8 @@ impl Folders<'_> {
 }
 
 /// Returns the folder in a template before its first field, and whether this folder contains only
-/// outputs. A template without fields is the path of a folder for all outputs, or of a single
-/// output.
+/// outputs. A template without fields is the path of a single output or of a folder for all
+/// outputs.
 fn fixed_folder(text: &str, is_template: bool) -> (&str, bool) {
     if is_template && is_folder(text) {
         return (text.trim_end_matches('/'), true);

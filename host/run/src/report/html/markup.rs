@@ -1,4 +1,4 @@
-//! Functions for parts of the page: escaped text, headings and table heads.
+//! Functions for parts of the page: escaped text, headings and table headers.
 
 use crate::human::count;
 use std::fmt::{self, Write};
