@@ -11,7 +11,7 @@ pub(super) fn run(command: &Clean, session: &Session) -> Result<()> {
     let found = place_of(&command.url, session)?;
     let (place, mut prefix) = found.ok_or_else(|| {
         Error::usage(format!("{} is not the URL of an object store", shown(&command.url)))
-            .hint("pass a URL such as s3://bucket/prefix; the next run removes what it left on this machine")
+            .hint("pass a URL such as s3://bucket/prefix; on this machine, the next run removes leftover files itself")
     })?;
     if !prefix.is_empty() && command.url.as_os_str().as_encoded_bytes().ends_with(b"/") {
         prefix.push('/');
@@ -22,5 +22,5 @@ pub(super) fn run(command: &Clean, session: &Session) -> Result<()> {
     }
     let lines = ended.iter().map(|url| format!("aborted the upload of {url}\n"));
     let text: String = lines.collect();
-    terminal::print(if ended.is_empty() { "no unfinished uploads of that age\n" } else { &text })
+    terminal::print(if ended.is_empty() { "no unfinished uploads are that old\n" } else { &text })
 }

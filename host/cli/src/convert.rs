@@ -34,7 +34,8 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
     let mut documents = Vec::new();
     let mut code = 0;
     for (input, output) in &outputs {
-        // Each conversion has its own session, so that it counts its own progress.
+        // Each conversion has its own session, so that progress is counted separately for each
+        // conversion.
         let session = session.child(session.threads, session.memory, session.rate);
         match convert_one(command, input, output, &registry.clone().with_session(session)) {
             Ok(report) if command.json => documents.push(report.json()),
@@ -141,7 +142,9 @@ fn check_piped(command: &Convert) -> Result<()> {
             .hint("name a file as OUTPUT"));
     }
     if command.to.is_none() {
-        return Err(Error::usage("OUTPUT `-` has no extension that names a format").hint("pass --to FORMAT"));
+        return Err(
+            Error::usage("OUTPUT `-` has no extension that selects a format").hint("pass --to FORMAT")
+        );
     }
     Ok(())
 }

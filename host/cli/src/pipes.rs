@@ -54,7 +54,8 @@ impl PipedPath {
         let is_one =
             std::fs::read_dir(folder.path()).map_err(Error::from)?.count() == 1 && self.path.is_file();
         if !is_one {
-            let error = Error::usage("the output has several files, and standard output holds only one");
+            let error =
+                Error::usage("the output has several files, but standard output can receive only one");
             return Err(error.hint("name a folder as the output"));
         }
         let mut file = std::fs::File::open(&self.path).map_err(Error::from)?;

@@ -1,5 +1,5 @@
-//! `ferry view`: serves a page that shows an input to a browser on the same machine. The page
-//! contains the structure of the input, and requests the values of one tensor at a time.
+//! `ferry view`: serves a page about an input to a browser on the same machine. The page contains
+//! the input's structure, and requests the values of one tensor at a time.
 
 use super::args::{Inspect, View};
 use super::inspect::{InspectedModel, page_content, title};

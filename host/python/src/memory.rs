@@ -177,7 +177,7 @@ impl Readable {
 fn width(dtype: Dtype) -> PyResult<usize> {
     let width =
         dtype.info().and_then(|info| info.element_bytes()).and_then(|width| usize::try_from(width).ok());
-    width.ok_or_else(|| PyTypeError::new_err("elements of this dtype do not have whole bytes"))
+    width.ok_or_else(|| PyTypeError::new_err("elements of this dtype do not occupy whole bytes"))
 }
 
 // SAFETY: the memory does not change while the engine reads it; see the module documentation.

@@ -238,7 +238,7 @@ fn part_len(tensor: &tensorferry::Tensor, part: &Part) -> Result<usize> {
         None => tensor.byte_len(),
     };
     usize::try_from(len)
-        .map_err(|_| Error::limit("the tensor is too long for memory").tensor(tensor.name()).found(len))
+        .map_err(|_| Error::limit("the tensor is too large for memory").tensor(tensor.name()).found(len))
 }
 
 #[pymethods]

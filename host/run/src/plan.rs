@@ -8,8 +8,8 @@
 //! PLAN/leases/00000          the worker that has claimed the piece; see `lease`
 //! ```
 //!
-//! A worker reads only its own pieces and their journals, even if the plan is large. All pieces
-//! contain about the same amount of work, but each big model is a separate piece.
+//! A worker reads only its own pieces and their journals, no matter how large the plan is. All
+//! pieces contain about the same amount of work, but each big model is a separate piece.
 
 mod lease;
 mod pieces;

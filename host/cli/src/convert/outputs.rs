@@ -81,8 +81,7 @@ fn filled(template: &str, fields: &Fields) -> Result<String> {
     };
     let is_used = |(field, _): &&(&str, String)| template.contains(&format!("{{{field}}}"));
     if let Some((field, text)) = fields.iter().filter(is_used).find(leaves) {
-        let message =
-            format!("-O {template}: {{{field}}} is {text:?}, which is outside the output folder");
+        let message = format!("-O {template}: {{{field}}} is {text:?}, which is outside the output folder");
         return Err(Error::usage(message).hint("use {stem} or {name}, and pass inputs as plain file names"));
     }
     fill(template, fields).map_err(|field| {

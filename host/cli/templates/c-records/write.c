@@ -23,7 +23,7 @@ static int32_t push(FerryByteSink output, const Buffer *buffer, FerryErrorSink e
 /* A column that is missing from the output is reported to the user as a loss. */
 static int32_t lose(FerryLossSink losses, const struct ArrowSchema *column, const char *name, FerryErrorSink err) {
   char why[200];
-  snprintf(why, sizeof why, "a tray stores only int64, float64 and text in columns with short names, and not Arrow's %s%.100s",
+  snprintf(why, sizeof why, "a tray stores only int64, float64 and text with short names, not Arrow's %s%.100s",
            column->dictionary ? "dictionary of " : "", column->dictionary ? column->dictionary->format : column->format);
   FerryLoss loss = {.size = sizeof loss, .kind = text_of("record"), .what = text_of(name), .why = text_of(why)};
   return losses.table->loss(losses.self, &loss, err);

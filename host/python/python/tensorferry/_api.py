@@ -182,8 +182,9 @@ def convert(  # type: ignore[no-untyped-def]
         sync: If true, the output is flushed to disk, so that it survives a power failure.
         dry_run: If true, the conversion is planned but nothing is written.
         allow_empty: If true, an input that contains no tensors or records is accepted.
-        companions: Globs of the files next to the weights to copy, such as `["config.json", "tokenizer*"]`. `[]` copies
-            none. By default, all files of a folder are copied, and no file next to an input that is a file.
+        companions: Globs for the files next to the weights that are copied, such as
+            `["config.json", "tokenizer*"]`. `[]` copies none. By default, all files of a folder are copied,
+            and no file next to an input that is a file.
         follow_links: If true, links that lead outside the input folder are followed for weights and records.
         progress: `True` shows a progress bar. A function is called with the bytes done, the total bytes, and `"read"`,
             `"copy"` or `"check"`. If the function raises an exception, the conversion ends as with Ctrl-C and leaves
@@ -270,8 +271,8 @@ def diff(  # type: ignore[no-untyped-def]
     Returns:
         A `Differences`, which lists the worst tensors first. Each tensor whose numbers differ has the number of
         differing `elements`, the `largest` absolute difference, the largest `relative` difference (relative to the
-        larger of the two numbers), their positions, and the `cosine` of the angle between the two tensors. Infinities and
-        NaN are returned as strings such as `"inf"`.
+        larger of the two numbers), their positions, and the `cosine` of the angle between the two tensors.
+        Infinities and NaN are returned as strings such as `"inf"`.
 
     Example:
         >>> bool(tensorferry.diff("model.safetensors", "model.safetensors"))

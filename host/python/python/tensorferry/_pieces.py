@@ -45,7 +45,7 @@ _MOST_FAILURES = 100
 
 @dataclass(frozen=True)
 class Answer:
-    """A worker's answer. `moved` maps each piece that the worker has begun to the numbers of ended jobs and output bytes."""
+    """A worker's answer. `moved` maps each piece that it has begun to the numbers of ended jobs and output bytes."""
 
     worker: Hashable
     moved: dict[int, tuple[int, int]] = field(default_factory=dict)

@@ -301,7 +301,7 @@ def _narrowed(tensor: Tensor, index: object) -> tuple[tuple[range, ...], tuple[i
             # Arrays have `__index__` too, but most of them cannot be used as an index.
             number = None
         if number is None:
-            raise IndexError(f"a lazy tensor takes integers, slices and ..., not {type(entry).__name__}")
+            raise IndexError(f"a lazy tensor accepts integers, slices and ..., not {type(entry).__name__}")
         if not -length <= number < length:
             raise IndexError(f"index {number} is out of range for dimension {place} of {tensor.name!r}, of length {length}")
         # A negative index counts from the end. `[number : number + 1]` would be empty for -1.

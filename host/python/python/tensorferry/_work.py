@@ -59,7 +59,7 @@ class Work:
         """Returns why this machine cannot run any piece of the plan, or `None`."""
         if os.path.exists(os.path.join(self.plan, "plan.json")):
             return None
-        return f"{socket.gethostname()} cannot access the plan {self.plan}, which must be in a folder that all nodes share"
+        return f"{socket.gethostname()} cannot access the plan {self.plan}: it must be in a folder that all nodes share"
 
     def close(self) -> None:
         """Ends the process and its running jobs."""

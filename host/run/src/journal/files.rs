@@ -34,7 +34,7 @@ impl StampedFile {
         Self { path: self.path.clone(), identity: FileIdentity { inode, ..self.identity } }
     }
 
-    /// Checks that an input file is unchanged, following links. The error describes the change.
+    /// Follows links, and checks that an input file is unchanged. The error describes the change.
     pub(crate) fn check_input(&self, session: &Session) -> Result<(), String> {
         match folder::identity(&self.path, session) {
             Ok(identity) => self.compare(identity, "changed"),
@@ -42,7 +42,7 @@ impl StampedFile {
         }
     }
 
-    /// Checks that an output file is unchanged, without following links. The error describes the
+    /// Checks that an output file is unchanged. Does not follow links. The error describes the
     /// change. If a run ended early, it may have recorded only the length of an object in a store.
     /// In this case, only the length is compared.
     pub(crate) fn check_output(&self, session: &Session) -> Result<(), String> {

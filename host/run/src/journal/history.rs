@@ -123,8 +123,7 @@ impl History {
         match self.damaged {
             0 => None,
             1 => Some(
-                "a line of the journal is damaged; ferry ignores it and rechecks the affected job"
-                    .to_owned(),
+                "a line of the journal is damaged; ferry ignores it and rechecks the affected job".to_owned(),
             ),
             lines => Some(format!(
                 "{lines} lines of the journal are damaged; ferry ignores them and rechecks the affected jobs"

@@ -1,7 +1,7 @@
 //! The lock on a journal. A run holds the lock, and so does every process that the run starts,
 //! because these processes inherit the open file.
 //!
-//! If a run acquires the lock, no process of an earlier run can commit any more.
+//! Once a run has acquired the lock, no process of an earlier run can commit.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, TryLockError};

@@ -21,7 +21,7 @@ pub(super) const FOLDER: &str = "pieces";
 const BATCH: usize = 1024;
 /// Name prefix of plans that are not complete yet.
 const UNFINISHED: &str = ".ferry-plan-";
-/// Minimum age of an unfinished plan to remove. A younger plan may not be locked yet.
+/// Minimum age of an unfinished plan before it is removed. A younger plan may not be locked yet.
 const MIN_AGE: Duration = Duration::from_secs(60);
 
 /// A line in the file of a piece. It contains a job and all data that a worker needs to run the

@@ -78,7 +78,9 @@ pub fn run_plan(
         ));
     }
     if damaged > 0 {
-        notes.push(format!("the journals have damaged lines ({damaged}); ferry ignores them and rechecks the affected jobs"));
+        notes.push(format!(
+            "the journals have damaged lines ({damaged}); ferry ignores them and rechecks the affected jobs"
+        ));
     }
     let summary = options.summary(&at, started, interrupted, totals, jobs);
     listener.on_event(&Event::RunEnded { totals: &summary.totals, interrupted, seconds: summary.seconds });

@@ -259,7 +259,7 @@ fn mistakes_have_their_place() {
         "zoo.toml:9:1: unknown key \"gruop\"; did you mean \"group\"?",
         "zoo.toml:8:10: unknown field {grp} in the template; known names: dataset, group, name",
         "zoo.toml:7:8: two datasets have the name \"in\"",
-        "zoo.toml:14:8: the format safetensors does not hold records",
+        "zoo.toml:14:8: the format safetensors does not support records",
         "zoo.toml:15:12: \"s9/*\" matches no file",
         "zoo.toml:19:10: two jobs write",
     ] {

@@ -166,8 +166,7 @@ fn names_that_no_job_has_are_refused() {
     let _ = on_plan(&["--only", "in/aa.safetensors"]).expect(2).says(&said);
     let _ = on_plan(&["--only", "x", "--shard", "1/1"]).expect(0).says(&["no job of this shard"]);
     let file = zoo.path("zoo.plan/plan.json");
-    let _ =
-        zoo.ferry.run(["run".as_ref(), file.as_os_str()]).expect(2).says(&["pass the plan's folder"]);
+    let _ = zoo.ferry.run(["run".as_ref(), file.as_os_str()]).expect(2).says(&["pass the plan's folder"]);
     zoo.manifest("[[zoo]]\nroot = \"in\"\nexclude = [\"**\"]\noutput = \"out/{path}.pt\"\n");
     let _ = zoo.run(&[]).expect(2).says(&["zoo.toml:3:12", "no model is left: `exclude` matches all 3"]);
 }

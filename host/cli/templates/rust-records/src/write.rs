@@ -25,7 +25,7 @@ impl RecordWriter for Writer {
         for (place, field) in schema.fields().iter().enumerate() {
             let Some(column) = Column::of(field) else {
                 // A column that is missing from the output is reported to the user as a loss.
-                let why = format!("a tray stores only int64, float64 and text in columns with short names, and not {}", field.data_type());
+                let why = format!("a tray stores only int64, float64 and text with short names, not {}", field.data_type());
                 losses.loss(Loss::new(LossKind::Record, field.name(), why))?;
                 continue;
             };

@@ -224,7 +224,7 @@ def _place(path: str, to: str | None) -> _Place:
         raise unsupported("object stores cannot rename the parts of a dataset to their final names", hint=hint)
     formats = {id: format for id, format in _api.formats().items() if format.writes_records}
     if to is not None and to not in formats:
-        raise usage("unknown or read-only format of records", expected=", ".join(sorted(formats)), found=repr(to))
+        raise usage("unknown or read-only record format", expected=", ".join(sorted(formats)), found=repr(to))
     wanted = formats if to is None else {to: formats[to]}
     is_folder = path.endswith("/") or os.path.isdir(path)
     path = _absolute(path)

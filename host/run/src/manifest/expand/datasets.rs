@@ -215,7 +215,7 @@ impl Expansion<'_> {
                 let able: Vec<&str> =
                     able.filter(|of| of.capabilities.has(capability)).map(|of| of.id.as_str()).collect();
                 let message =
-                    format!("the format {} does not hold records, which a dataset needs", id.get_ref());
+                    format!("the format {} does not support records, which a dataset needs", id.get_ref());
                 let suggestion = Some(format!("the record formats are {}", able.join(", ")));
                 self.mistakes.add(&id.span(), message, suggestion);
             }
