@@ -84,7 +84,7 @@ class Zoo:
 
 
 def write_model(path, seed, bytes_each):
-    """Writes a safetensors file with one tensor, by hand because thousands are needed."""
+    """Writes a safetensors file with one tensor, without a library because the tests need thousands of files."""
     data = random.Random(seed).randbytes(bytes_each - bytes_each % 4)
     header = f'{{"w":{{"dtype":"F32","shape":[{len(data) // 4}],"data_offsets":[0,{len(data)}]}}}}'
     header = header.ljust(-(-len(header) // 8) * 8).encode()

@@ -115,9 +115,9 @@ impl Journal {
         Ok((Self::new(path, Log::of_file(file), None, shared), history))
     }
 
-    /// Opens the journal of a worker for a piece of a plan. The journal is in the piece's folder.
-    /// Also reads the journals that already exist in this folder. The file is created when the
-    /// first record is written, and starts with the line `first`.
+    /// Opens a worker's journal for a piece of a plan. The journal is in the piece's folder. Also
+    /// reads the journals that already exist in this folder. The file is created when the first
+    /// record is written, and starts with the line `first`.
     pub(crate) fn of_piece(
         folder: &PlanFolder,
         worker: &str,

@@ -178,7 +178,7 @@ class Format(_Document):
 
 
 class RunSummary(_Document):
-    """The result of a run of a manifest. After a dry run it has only a `plan`."""
+    """The result of running a manifest. After a dry run it has only a `plan`."""
 
     __slots__ = ()
     _optional = frozenset(("plan",))

@@ -7,7 +7,7 @@ use tensorferry::places::InputFolder;
 use tensorferry_convert::receipt;
 use tensorferry_core::read::own_files::is_journal;
 
-/// Removes the receipts from the names in a folder. Returns the names of the outputs that the
+/// Removes receipts from the list of names in a folder. Returns the names of the outputs that the
 /// receipts describe.
 pub(super) fn take_receipts(names: &mut FolderNames) -> impl Iterator<Item = String> {
     let receipts = names.files.extract_if(.., |name| receipt::is_name(name));
@@ -15,7 +15,7 @@ pub(super) fn take_receipts(names: &mut FolderNames) -> impl Iterator<Item = Str
     receipts.into_iter().filter_map(|name| name.strip_suffix(receipt::SUFFIX).map(str::to_owned))
 }
 
-/// Removes the other files that ferry writes from the names in a folder.
+/// Removes the other files that ferry writes from the list of names in a folder.
 pub(super) fn leave_out(folder: &InputFolder, names: &mut FolderNames) {
     let has = |names: &FolderNames, file: &str| names.files.contains(file);
     if has(names, "plan.json") && names.folders.contains("pieces") {

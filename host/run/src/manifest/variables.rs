@@ -19,7 +19,7 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// Creates variables from `--var` and the process's environment.
+    /// Collects the variables from `--var` and the process's environment.
     #[must_use]
     pub fn new(given: impl IntoIterator<Item = (String, String)>) -> Self {
         let environment = std::env::vars_os()

@@ -2,9 +2,9 @@
 //! pieces. A lease is a file that the worker touches at regular intervals.
 //!
 //! If a lease has not been touched for some time, another worker takes over the piece. The time is
-//! measured with the clock of the file system. If the first worker is only slow or frozen, two
-//! workers may run the same piece. Running a piece twice does no harm, because the outputs of the
-//! piece become visible only once. Leases are not locks: they only avoid duplicate work.
+//! measured with the file system's clock. If the first worker is only slow or frozen, two workers
+//! may run the same piece. Running a piece twice does no harm, because the outputs of the piece
+//! become visible only once. Leases are not locks: they only avoid duplicate work.
 
 use crate::journal::this_host;
 use crate::plan_folder::check_no_link;

@@ -1,4 +1,4 @@
-"""The progress bar of a plan, over all nodes."""
+"""The progress bar of a plan, across all nodes."""
 
 from __future__ import annotations
 
