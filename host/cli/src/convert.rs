@@ -130,7 +130,7 @@ fn convert_one(command: &Convert, input: &Path, output: &Path, registry: &Regist
     Ok(report)
 }
 
-/// Rejects options that cannot be combined with an output on the standard output.
+/// Rejects options that cannot be combined with OUTPUT `-`.
 fn check_piped(command: &Convert) -> Result<()> {
     if command.json {
         return Err(

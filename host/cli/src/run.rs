@@ -101,7 +101,7 @@ fn run_plan(
         (command.journal.is_some(), "--journal"),
     ];
     if let Some((_, flag)) = refused.iter().find(|(is_given, _)| *is_given) {
-        let error = Error::usage(format!("{flag} is for a manifest, and this is a plan"));
+        let error = Error::usage(format!("{flag} is for a manifest, but this is a plan"));
         return Err(error.hint("run `ferry plan` again to change the jobs of a plan"));
     }
     let mut options = options_of_worker(arguments, plan, command.jobs, session)?;

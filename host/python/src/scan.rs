@@ -100,7 +100,8 @@ impl Scan {
         self.scan.is_row_wise()
     }
 
-    /// Returns the schema before the steps as a schema file, if the reader accepts a schema file.
+    /// Returns the input's schema, before any steps, as a schema file, if the reader accepts a
+    /// schema file.
     fn schema_file(&self) -> Option<String> {
         self.scan.schema_file().map(|file| file.to_string())
     }

@@ -12,7 +12,7 @@ ALLOWED = pathlib.Path(__file__).parent / "stubtest-allow.txt"
 
 @pytest.fixture
 def config(tmp_path):
-    """Makes the type checker skip the types of the frameworks, which would take minutes to check."""
+    """Makes the type checker skip the frameworks' types, which would take minutes to check."""
     skipped = [f"[mypy-{name}.*]\nfollow_imports = skip\n" for name in ("jax", "torch", "pyarrow", "ray")]
     (tmp_path / "mypy.ini").write_text("[mypy]\n" + "".join(skipped))
     return tmp_path / "mypy.ini"

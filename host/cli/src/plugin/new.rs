@@ -8,7 +8,7 @@ use std::path::Path;
 use tensorferry::Registry;
 use tensorferry_sdk::{Error, Result, mirror};
 
-/// A file of a template, as its path in the project and its content.
+/// A template file: its path in the project, and its content.
 type TemplateFile = (&'static str, &'static [u8]);
 
 /// Embeds files from a template folder in the program.

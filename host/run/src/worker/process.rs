@@ -174,7 +174,7 @@ impl WorkerProcess {
                         Err(error) => {
                             let exit_code = Some(i32::from(ENVIRONMENT));
                             given_up = Some(JobFailure { exit_code, ..JobFailure::of(&error) });
-                            // The process has some time to remove its staged files.
+                            // Gives the process time to remove its staged files.
                             kill_at = Some(Instant::now() + GRACE);
                             match self.send(&CommitReply::Stop) {
                                 Ok(()) => continue,

@@ -173,7 +173,7 @@ impl Outputs {
         })
     }
 
-    /// Returns whether a root is inside the output folder of a writer whose inputs are outside this
+    /// Returns whether a root is inside the output folder of an entry whose inputs are outside this
     /// folder.
     fn feeds(&self, writer: &Writer, root: &str) -> bool {
         let place = self.places.get(&writer.at);
