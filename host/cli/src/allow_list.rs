@@ -2,7 +2,7 @@
 //! libraries and its own.
 //!
 //! Each line contains the SHA-256 digest of a library, two spaces, and the library's path, which is
-//! only informative. `sha256sum` writes the same format.
+//! for information only. `sha256sum` writes the same format.
 
 use super::user_folders;
 use std::collections::BTreeMap;

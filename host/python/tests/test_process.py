@@ -163,7 +163,7 @@ def test_the_program_is_in_the_package():
 
 
 def test_the_program_says_what_it_lacks(tmp_path):
-    # The program is only a launcher of the module, which is missing here.
+    # The program is only a launcher for the module, which is missing here.
     launcher = shutil.copy(os.path.join(packages(), "tensorferry/_bin/ferry"), tmp_path)
     alone = subprocess.run([launcher, "formats"], capture_output=True, text=True)
     assert alone.returncode == 5 and "install tensorferry again" in alone.stderr

@@ -103,7 +103,7 @@ fn requests() -> Receiver<Result<Request>> {
         for line in BufReader::new(stdin()).lines() {
             let request = line.map_err(Error::from).and_then(|line| {
                 serde_json::from_str(&line).map_err(|e| {
-                    Error::usage(format!("invalid line of the standard input: {e}"))
+                    Error::usage(format!("invalid line on the standard input: {e}"))
                         .expected(r#"{"piece":17}"#)
                         .found(line)
                 })

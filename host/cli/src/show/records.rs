@@ -93,8 +93,8 @@ fn read(command: &Show, rows: &Rows<'_>, width: usize, session: &Session) -> Res
     })
 }
 
-/// Parses a row range such as `10:20`, `-5:` or `7`, with the meaning of a slice in Python. `known`
-/// is the total number of rows, if that number is known.
+/// Parses a row range such as `10:20`, `-5:` or `7`, with the same meaning as a slice in Python.
+/// `known` is the total number of rows, if that number is known.
 pub(crate) fn range(text: &str, known: Option<u64>) -> Result<Range<u64>> {
     let no_rows = || {
         Error::usage(format!("invalid row range {text:?}"))

@@ -109,7 +109,7 @@ class Tensor:
         return Tensor(self._model, self._raw, axes, dims)
 
     def bytes(self) -> bytes:
-        """Reads the data: row-major and little-endian. Strings are stored as a length in eight bytes, then UTF-8."""
+        """Reads the data: row-major and little-endian. Each string is an eight-byte length followed by UTF-8."""
         return self._raw.read(self._part())
 
     def numpy(self):  # type: ignore[no-untyped-def]

@@ -9,7 +9,7 @@
 //! - An index or a map is a model, and the shards that it lists are not separate models. Shards
 //!   without an index form one model if their format has sets of shards. In other formats, each
 //!   shard is a model.
-//! - Any other file with an ending of a format is a model.
+//! - Any other file that has a format's ending is a model.
 
 use super::folder_names::FolderNames;
 use super::input_path::{InputPath, join};

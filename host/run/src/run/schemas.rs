@@ -236,7 +236,7 @@ impl Dataset<'_> {
             let difference = first_difference(&most, &variant.schema);
             for group in variant.groups {
                 let mut error = Error::malformed(
-                    "the schema differs from that of most files of the dataset, and the format's reader does not accept a schema",
+                    "the schema differs from the schema of most files in the dataset, and the format's reader does not accept a schema",
                 );
                 if let Some(of) = &self.jobs[group].request.input.file_group {
                     error = error.file(&of.files[0]);

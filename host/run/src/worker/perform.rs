@@ -122,7 +122,7 @@ fn with_manifest_hint(error: Error, force: Force) -> Error {
     path.map(|path| Error::usage(format!("{path} {what}")).hint(hint)).unwrap_or(error)
 }
 
-/// Returns the message about an existing output that must not be replaced, and the hint.
+/// Returns the message and the hint for an existing output that must not be replaced.
 fn existing_output_hint(force: Force) -> (&'static str, &'static str) {
     match force {
         Force::Never => ("exists", "move it, or set force = \"own\" or \"always\""),

@@ -53,7 +53,7 @@ fn add(path: &Path, name: &str, files: &mut BTreeMap<String, Vec<u8>>) -> Result
     Ok(())
 }
 
-/// Returns the entries of a folder whose names are valid UTF-8.
+/// Returns a folder's entries, except those whose names are not valid UTF-8.
 fn entries(folder: &Path) -> Result<BTreeMap<String, std::path::PathBuf>> {
     let failed = |e: std::io::Error| Error::from(e).file(folder.display().to_string());
     let mut entries = BTreeMap::new();

@@ -200,7 +200,7 @@ class TensorferryDatasource(Datasource):
 
 
 class _Reading:
-    """The function of a read task, which yields the records of a group as tables with the schema of the driver."""
+    """The function of a read task, which yields the records of a group as tables with the driver's schema."""
 
     def __init__(self, table: _Table, group: _Group) -> None:
         self._table = table
