@@ -1,7 +1,9 @@
 """Runs the jobs of a manifest on the nodes of a Ray cluster.
 
-The driver creates the plan once. Each actor has one `ferry work` process, which runs the actor's pieces and ends when the actor ends. An actor returns only a few numbers. `tensorferry._pieces` schedules,
-retries and abandons pieces. Ray starts actors, restarts dead actors, and transmits messages.
+The driver creates the plan once. Each actor has one `ferry work` process, which runs the actor's
+pieces and ends when the actor ends. An actor returns only a few numbers. `tensorferry._pieces`
+schedules, retries and abandons pieces. Ray starts actors, restarts dead actors, and transmits
+messages.
 """
 
 from __future__ import annotations
