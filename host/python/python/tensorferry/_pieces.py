@@ -34,8 +34,8 @@ PASSING = 75
 # #: Exit code if the piece was interrupted.
 CANCELLED = 130
 
-# The maximum number of questions per second to all workers, the minimum seconds between questions
-# to one worker, and the maximum pause in seconds before a retry.
+# The maximum number of questions per second to all workers, the minimum number of seconds between
+# questions to one worker, and the maximum pause, in seconds, before a retry.
 _QUESTIONS = 200
 _SHORTEST_PERIOD = 1.0
 _LONGEST_PAUSE = 60.0
