@@ -55,7 +55,7 @@ pub fn of_marks(catalog: &Catalog) -> Vec<Loss> {
             TensorMark::Parameter => marked += 1,
             TensorMark::Parts => composed.push(path.to_owned()),
             TensorMark::Attributes(keys) => {
-                attributes.extend(keys.iter().map(|key| format!("{path}: {key}")))
+                attributes.extend(keys.iter().map(|key| format!("{path}: {key}")));
             }
         }
     });
