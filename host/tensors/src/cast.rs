@@ -1,4 +1,4 @@
-//! A cast converts numbers while they are read from a storage. The step `cast` only changes the
+//! A cast converts numbers as they are read from a storage. The step `cast` only changes the
 //! catalog ([`Catalog::cast`](tensorferry_sdk::Catalog::cast)). All code that reads the tensor,
 //! including the copy, then gets numbers of the new dtype.
 //!
@@ -14,9 +14,9 @@
 //!   neither a sign nor zero.
 //!
 //! If torch defines the result of a cast, the result here is the same, with two exceptions. In
-//! casts from F64 and wide integers to smaller floats, torch rounds through F32, so its result may
-//! differ by one in the last place. In casts to E8M0, torch rounds up most numbers just above
-//! 2^-127.
+//! casts from F64 and wide integers to smaller floats, torch first rounds to F32, so its result may
+//! differ by one unit in the last place. In casts to E8M0, torch rounds most numbers just above
+//! 2^-127 up.
 //!
 //! The copy counts the values that casts change ([`CastLosses`]), and counts each element of the
 //! output once ([`tally`](super::tally)). Casts that cannot change any value are not counted.
@@ -41,7 +41,7 @@ use std::sync::OnceLock;
 use table::Table;
 use tensorferry_sdk::{Dtype, Error, Result};
 
-/// Number of values that are processed at a time, so that they stay in the L1 cache.
+/// Number of values that are processed at a time. This many values fit in the L1 cache.
 const BLOCK: usize = 1024;
 
 pub struct Cast {
@@ -166,7 +166,7 @@ impl Cast {
         self.exact
     }
 
-    /// Casts contiguous little-endian values, and returns the counts of values that change.
+    /// Casts contiguous little-endian values, and returns how many values changed in each way.
     pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
         debug_assert_eq!(from.len() / self.from_width, to.len() / self.to_width);
         let mut lost = CastLosses::default();

@@ -23,9 +23,9 @@ pub type ContentDigest = [u8; 32];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// SHA-256, computed over only the tensor's logical bytes.
+    /// SHA-256 of the tensor's logical bytes only.
     Sha256,
-    /// BLAKE3, which computes the tensor's content digest.
+    /// BLAKE3, the algorithm of the tensor's content digest.
     Blake3,
 }
 

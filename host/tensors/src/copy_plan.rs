@@ -1,6 +1,6 @@
-//! A copy plan describes how the bytes of a part of a tensor are copied from storages. The plan
-//! contains a contiguous copy wherever both the storage and the part are contiguous, and strided
-//! copies elsewhere.
+//! A copy plan describes how the bytes of a tensor part are copied from storages. The plan contains
+//! a contiguous copy wherever both the storage and the part are contiguous, and strided copies
+//! elsewhere.
 
 use crate::gather::StridedCopy;
 use std::borrow::Cow;
@@ -8,13 +8,13 @@ use tensorferry_sdk::{
     Block, ByteOrder, Catalog, Data, Error, Order, Region, Result, StorageId, Tensor, TensorId, TensorPart,
 };
 
-/// Minimum number of bytes of a run for which a separate read is worthwhile.
+/// Minimum length of a run, in bytes, for which a separate read is worthwhile.
 pub(super) const MIN_RUN_BYTES: u64 = 16 << 10;
 
-/// Maximum number of runs of one block that become separate reads.
+/// Maximum number of runs in one block that become separate reads.
 const MAX_RUNS: u64 = 1 << 16;
 
-/// Minimum number of blocks in a storage for which a search for a pattern is worthwhile.
+/// Minimum number of blocks in a storage for which it is worthwhile to search for a pattern.
 const MIN_PATTERN_BLOCKS: usize = 16;
 
 /// A copy operation for some bytes in a part of a tensor.

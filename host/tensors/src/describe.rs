@@ -31,13 +31,13 @@ use tensorferry_core::read::part::{self, Part};
 use tensorferry_sdk::{Catalog, Dtype, Entry, Source};
 use tokenizer::Tokenizer;
 
-/// A description of a model. Facts that the model's files do not contain are missing.
+/// A description of a model. A field is empty if the model's files do not contain the information.
 #[derive(Debug, Default, Serialize)]
 pub struct ModelDescription {
     /// The class of the model, or the family of models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// The model's name according to its metadata.
+    /// The model's name, from its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The library that the model was saved for.
@@ -46,7 +46,7 @@ pub struct ModelDescription {
     /// The mix of types that the file declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_type: Option<FileType>,
-    /// The quantization of the weights that consist of several tensors each.
+    /// The quantization of weights that consist of several tensors each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization: Option<Quantization>,
     /// The adapter, if the input is an adapter and not a complete model.
@@ -79,7 +79,7 @@ pub struct Quantization {
     pub parameters: u64,
     /// Size of the quantized weights in bytes, including scales and zero points.
     pub bytes: u64,
-    /// Bits per element, including the element's share of the scales and zero points.
+    /// Average number of bits per element, including scales and zero points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
     /// The reason why some or all weights cannot be dequantized. For such weights, the stored
@@ -148,8 +148,8 @@ pub fn describe(
 
 /// Returns the weights whose parts are all shown.
 fn kept(weights: Vec<Composite>, shown: &Catalog) -> Vec<Composite> {
-    // Most models do not have such weights, but may have a hundred thousand tensor names to
-    // collect.
+    // Most models do not have such weights, and collecting a hundred thousand tensor names would be
+    // wasted work.
     if weights.is_empty() {
         return weights;
     }

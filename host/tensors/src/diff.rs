@@ -15,7 +15,7 @@ use tensorferry_sdk::{
     Catalog, CatalogBytes, CatalogView, Context, Data, DtypeInfo, Error, Result, Tensor, TensorId, Value,
 };
 
-/// Maximum number of characters of a value that a difference shows.
+/// Maximum number of characters that a difference shows of a value.
 const MAX_SHOWN: usize = 60;
 
 /// Number of elements that one thread reads from each side at a time.
@@ -32,10 +32,10 @@ pub struct Difference {
     pub distance: Option<Box<Distance>>,
 }
 
-/// The limit above which a difference counts as a failure.
+/// The limit above which a distance counts as a failure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MaxDiff {
-    /// The largest difference that does not count as a failure.
+    /// The largest distance that does not count as a failure.
     pub limit: f64,
     /// Whether the limit applies to relative differences.
     pub is_relative: bool,
@@ -124,9 +124,9 @@ impl Difference {
         Self { name: name.to_owned(), kind, distance: None }
     }
 
-    /// Returns whether the difference counts as a failure. Failures are a name or NaN on only one
-    /// side, different shapes, different contents without comparable numbers, and a distance over
-    /// the limit.
+    /// Returns whether the difference counts as a failure. The failures are: a name or NaN on only
+    /// one side, different shapes, different contents without comparable numbers, and a distance
+    /// above the limit.
     #[must_use]
     pub fn is_over(&self, limit: MaxDiff) -> bool {
         match (&self.kind, &self.distance) {
@@ -136,8 +136,8 @@ impl Difference {
         }
     }
 
-    /// Returns a sort key for which the worst differences are first. Differences are sorted by
-    /// kind, then by the presence of NaN on only one side, then by the largest distance.
+    /// Returns a sort key that puts the worst differences first. Differences are sorted by kind,
+    /// then by the presence of NaN on only one side, then by the largest distance.
     fn sort_key(&self, is_relative: bool) -> (Reverse<u8>, Reverse<bool>, Reverse<u64>) {
         let rank = match (&self.kind, &self.distance) {
             (DifferenceKind::Missing, _) => 6,
@@ -156,7 +156,7 @@ impl Difference {
     }
 }
 
-/// Formats a JSON value for a line of text, and shortens a long value.
+/// Formats a JSON value as a single line of text, and truncates long values.
 fn shown_value(json: Option<&String>) -> String {
     match json.map(|json| (json, json.char_indices().nth(MAX_SHOWN))) {
         None => "nothing".to_owned(),
@@ -166,7 +166,7 @@ fn shown_value(json: Option<&String>) -> String {
 }
 
 /// Returns the differences between attributes, sorted by tensor name. The formats of both inputs
-/// must keep attributes. Tensors that are in only one input are skipped.
+/// must support attributes. Tensors that are in only one input are skipped.
 #[must_use]
 pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let in_b: BTreeMap<&str, &Tensor> = b.tensors().iter().map(|t| (t.name.as_str(), t)).collect();
@@ -183,7 +183,7 @@ pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
 }
 
 /// Returns the differences between metadata entries, sorted by key. The formats of both inputs must
-/// keep metadata values unchanged.
+/// preserve metadata values unchanged.
 #[must_use]
 pub fn diff_metadata(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let metadata = differing(a.metadata(), b.metadata()).into_iter();
@@ -236,7 +236,7 @@ pub fn diff(a: &Logical<'_>, b: &Logical<'_>, tolerance: Option<Tolerance>) -> R
     }
     check_storages(a)?;
     check_storages(b)?;
-    // Pairs of tied tensors are compared only once.
+    // If several pairs of tensors are tied to each other, only one pair is compared.
     let mut each: Vec<TensorPair> = pairs.iter().map(|(_, pair)| *pair).collect();
     each.sort_unstable();
     each.dedup();
@@ -258,7 +258,7 @@ fn by_name<'a>(view: &'a Logical<'_>) -> BTreeMap<&'a str, TensorId> {
     view.tensor_ids().map(|id| (view.tensor(id).name, id)).collect()
 }
 
-/// A pair of tensors of the same shape, one from each side.
+/// A pair of tensors with the same shape, one from each side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct TensorPair {
     x: TensorId,
@@ -289,8 +289,8 @@ impl TensorPair {
             self.tally(a, b, &comparison, range)
         };
         let chunks = elements.div_ceil(chunk);
-        // A single thread reads tensors that must be gathered, so that each tensor is gathered only
-        // once.
+        // Tensors that must be gathered are read by a single thread, so that each tensor is
+        // gathered only once.
         let is_gathered = |logical: &Logical<'_>, id| {
             let data = logical.catalog().tensor(id).map(|tensor| &tensor.data);
             matches!(data, Some(Data::Blocks(_) | Data::Grid(_)))
@@ -337,7 +337,7 @@ impl TensorPair {
         Ok(tally)
     }
 
-    /// Returns whether two tensors that have no numbers have the same bytes.
+    /// Returns whether two tensors without numeric values have the same bytes.
     fn has_same_bytes(self, a: &Logical<'_>, b: &Logical<'_>) -> Result<bool> {
         let len = a.tensor(self.x).bytes;
         if len != b.tensor(self.y).bytes {

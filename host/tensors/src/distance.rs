@@ -5,10 +5,10 @@
 //!
 //! - *Relative*: the difference divided by the larger magnitude. The result is at most 2 for finite
 //!   numbers, and does not change if A and B are exchanged.
-//! - *NaN* is equal to NaN. Elements that are NaN on only one side do not have a distance and are
-//!   counted separately.
-//! - *The cosine* is computed from the elements that are finite on both sides. Each side counts as
-//!   one vector.
+//! - *NaN* is equal to NaN. Elements that are NaN on only one side are counted separately and do
+//!   not contribute to the distance.
+//! - *The cosine* is computed from the elements that are finite on both sides. Each side is treated
+//!   as one vector.
 
 use super::elements::{Elements, bits, decode, unpacked};
 use crate::cast::{Load, load_doubles};
@@ -16,12 +16,13 @@ use serde_json::{Value, json};
 use std::fmt;
 use tensorferry_sdk::Dtype;
 
-/// Number of elements that are compared at a time, so that both sides stay in the L1 cache.
+/// Number of elements that are compared at a time. This many elements of both sides fit in the L1
+/// cache.
 const BLOCK: usize = 1024;
 /// Number of parallel lanes in a loop.
 const LANES: usize = 8;
-/// A factor slightly below one. The factor differs from one by more than the rounding error of a
-/// product.
+/// A factor slightly below one. The factor differs from one by more than the relative rounding
+/// error of a product.
 const ROUNDING_MARGIN: f64 = 1.0 - 4.0 * f64::EPSILON;
 
 /// The accepted difference between two numbers: |a - b| <= atol + rtol × |b|.
@@ -129,7 +130,7 @@ impl fmt::Display for Distance {
     }
 }
 
-/// Formats a number with at most this many significant digits.
+/// Formats a number with at most the specified number of significant digits.
 fn short(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
@@ -428,9 +429,8 @@ fn products(a: &[f64], b: &[f64]) -> [f64; 3] {
     sums.map(|lanes| lanes.iter().sum())
 }
 
-/// Adds pairs of finite numbers. In most blocks, no difference is larger than the largest
-/// difference so far. A fast first pass counts the differences and detects whether a larger
-/// difference exists.
+/// Adds pairs of finite numbers. In most blocks, no difference exceeds the largest difference so
+/// far. A fast first pass counts the differences and detects whether any difference is larger.
 fn quick_distances(tally: &mut DistanceTally, first: u64, a: &[f64], b: &[f64]) {
     let largest = tally.absolute.map_or(0.0, |found| found.0);
     let relative = tally.relative.map_or(0.0, |found| found.0) * ROUNDING_MARGIN;

@@ -10,7 +10,7 @@ pub enum Elements {
     Bool(Vec<bool>),
     /// Integers, or bits without a numeric meaning.
     Integer(Vec<i128>),
-    /// Floats that F64 can represent exactly.
+    /// Floats, all of which F64 can represent exactly.
     Float(Vec<f64>, Precision),
     /// Pairs of a real and an imaginary part.
     Complex(Vec<(f64, f64)>, Precision),
@@ -18,13 +18,13 @@ pub enum Elements {
     Text(Vec<Vec<u8>>),
 }
 
-/// The precision of a float, which determines how many digits are needed to distinguish it from its
+/// The precision of a float. It determines how many decimal digits distinguish a float from its
 /// neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     Double,
-    /// The precision of F32. This precision also applies to floats of 8 bits or fewer, which are
-    /// shown exactly.
+    /// The precision of F32. It is also used for floats of 8 bits or fewer, which are shown
+    /// exactly.
     Single,
     Half,
     Brain,
@@ -45,8 +45,8 @@ impl Precision {
 }
 
 /// Converts a number to an F32 whose last bit is set if the conversion dropped any bits. The result
-/// can therefore be rounded again to fewer bits. The conversion from F64 in the crate `half` is not
-/// used, because that conversion uses only 20 bits of the mantissa. It treats numbers near the
+/// can therefore be rounded again to fewer bits. The `half` crate's conversion from F64 is not
+/// used, because it uses only 20 bits of the mantissa. It therefore treats numbers near the
 /// midpoint between two floats as the midpoint itself.
 fn to_odd(value: f64) -> f32 {
     #[expect(clippy::cast_possible_truncation, reason = "the cut off part is checked below")]
@@ -183,8 +183,8 @@ fn doubles(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f64>> {
     Some(wide.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
 }
 
-/// Decodes a float with a sign and the specified numbers of exponent and mantissa bits. The dtype
-/// has neither NaN nor infinity.
+/// Decodes a float that has a sign and the specified numbers of exponent and mantissa bits, but
+/// neither NaN nor infinity.
 fn small(code: u8, exponent_bits: u32, mantissa_bits: u32) -> f64 {
     let mantissa = code & ((1 << mantissa_bits) - 1);
     let exponent = i32::from(code >> mantissa_bits & ((1 << exponent_bits) - 1));

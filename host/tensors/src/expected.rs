@@ -22,7 +22,7 @@ struct Document {
     tensors: Tensors,
 }
 
-/// The contents of an expectation file: either `{NAME: {...}}`, or the output of `ferry inspect
+/// The contents of an expectations file: either `{NAME: {...}}`, or the output of `ferry inspect
 /// --json`.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -54,8 +54,8 @@ pub fn read(path: &Path) -> Result<Expected> {
     })
 }
 
-/// Compares a catalog with the expectations. In the differences, A is the expectations and B is the
-/// catalog.
+/// Compares a catalog with the expectations. In the differences, side A is the expectations and
+/// side B is the catalog.
 #[must_use]
 pub fn compare(expected: &Expected, catalog: &Catalog) -> Vec<Difference> {
     let mut differences = Vec::new();

@@ -4,12 +4,12 @@
 //! A gather works in tiles. A tile is a hyper-rectangle that is long in two directions: the
 //! direction in which the source is contiguous, and the direction in which the destination is
 //! contiguous. To transpose a tensor that is larger than memory, ferry therefore reads and writes
-//! long runs, and copies every byte once. (If the gather followed the order of the output, it would
-//! read the source once for each piece of the output. With a temporary file, it would write the
+//! long runs, and copies every byte once. (If the gather wrote the output in order, it would read
+//! the source once for each piece of the output. If it used a temporary file, it would write the
 //! data twice.)
 //!
 //! A temporary file is needed only if a large strided tensor is read in order, to hash or stream
-//! it. Digests of ranges that consist of tiles are computed from the output file.
+//! it. For ranges that are copied in tiles, digests are computed from the output file.
 
 use std::ops::Range;
 use tensorferry_core::context::windows::size;
@@ -30,7 +30,7 @@ pub struct StridedCopy {
     pub from: u64,
     /// Offset of the first run in the destination.
     pub to: u64,
-    /// Number of bytes of a run, which is contiguous on both sides.
+    /// Length in bytes of a run, which is contiguous on both sides.
     pub run: u64,
     /// The dimensions, from the slowest to the fastest dimension of the destination.
     dims: Vec<Dim>,
@@ -38,8 +38,8 @@ pub struct StridedCopy {
 
 impl StridedCopy {
     /// Returns the copy of the part of a block that is inside `region`. The destination contains
-    /// only the region, in the order `order`. Returns `None` if the block and the region do not
-    /// overlap. `width` is the size of an element in bytes.
+    /// only the region, with its elements in the order `order`. Returns `None` if the block and the
+    /// region do not overlap. `width` is the size of an element in bytes.
     #[must_use]
     #[expect(clippy::needless_range_loop, reason = "one index into six slices")]
     pub fn new(block: &Block, region: &Region, order: Order, width: u32) -> Option<Self> {
@@ -65,8 +65,8 @@ impl StridedCopy {
         Some(Self { from: from.cast_unsigned(), to, run: width, dims }.folded())
     }
 
-    /// Merges dimensions that are contiguous on both sides, and merges the fastest dimensions with
-    /// the run if these dimensions are contiguous.
+    /// Merges adjacent dimensions that are contiguous on both sides. If the fastest dimensions are
+    /// contiguous, merges them with the run.
     fn folded(mut self) -> Self {
         let mut dims = std::mem::take(&mut self.dims);
         dims.retain(|dim| dim.len != 1);
@@ -172,8 +172,8 @@ impl StridedCopy {
         CopyTiles { copy: self, lens, counts }
     }
 
-    /// Returns the shape of a tile. The tile is extended evenly along the two directions in which
-    /// runs can be long, and then along the other directions from the fastest to the slowest.
+    /// Returns the shape of a tile. The tile is first extended evenly along the two directions in
+    /// which runs can be long, and then along the other directions, fastest first.
     fn tile_lens(&self, bytes: u64) -> Vec<u64> {
         let mut lens = vec![1_u64; self.dims.len()];
         let fits = |lens: &[u64]| lens.iter().product::<u64>().saturating_mul(self.run) <= bytes;
@@ -198,7 +198,7 @@ impl StridedCopy {
         lens
     }
 
-    /// Returns the dimensions along which the source moves, slowest first.
+    /// Returns the dimensions with a nonzero source stride, slowest first.
     fn source_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.dims.len()).filter(|&d| self.dims[d].from != 0).collect();
         order.sort_by_key(|&d| std::cmp::Reverse(self.dims[d].from.unsigned_abs()));
@@ -206,7 +206,7 @@ impl StridedCopy {
     }
 }
 
-/// The positions of a tile's source bytes in the read buffer.
+/// The layout of a tile's source bytes in the read buffer.
 struct TileLayout {
     /// For each dimension, the distance in bytes from one index to the next.
     strides: Vec<i64>,
@@ -428,8 +428,8 @@ struct Plane {
 }
 
 impl Plane {
-    /// Copies elements of a constant width, so that each element is copied by one load and one
-    /// store.
+    /// Copies elements whose width is a constant, so that each element is copied by one load and
+    /// one store.
     fn copy<const WIDTH: usize>(&self, source: &[u8], output: &mut [u8]) {
         self.each(|from, to| {
             let element: [u8; WIDTH] = source[from..from + WIDTH].try_into().unwrap_or([0; WIDTH]);

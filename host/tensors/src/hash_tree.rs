@@ -3,9 +3,9 @@
 //!
 //! BLAKE3 is a binary tree over chunks of 1 KiB. The value of a subtree depends on its bytes and
 //! their position, and the values of two siblings determine the value of their parent. The values
-//! of adjacent pieces can therefore be merged. Bytes that no piece contained are read at the end.
-//! The smallest subtree here is 16 KiB, or 16 chunks, which is the number of chunks that processors
-//! can hash in parallel.
+//! of adjacent pieces can therefore be merged. Bytes that are not in any piece are read at the end.
+//! The smallest subtree here is 16 KiB, or 16 chunks, because processors can hash 16 chunks in
+//! parallel.
 
 use crate::content::ContentDigest;
 use blake3::Hasher;
@@ -22,14 +22,14 @@ use tensorferry_sdk::{Context, Result};
 
 const BLOCK: u64 = 16 << 10;
 
-/// Minimum number of bytes of a piece. For a shorter piece, too large a share of the hashed bytes
-/// would be additional reads.
+/// Minimum length of a piece, in bytes. For a shorter piece, too large a share of the hashed bytes
+/// would have to be read additionally.
 const MIN_PIECE: usize = 64 << 10;
 
-/// The subtrees of a byte sequence whose hash values are known.
+/// The subtrees with known hash values in a byte sequence.
 pub struct HashTree {
     len: u64,
-    /// Lengths and hash values of the known subtrees, by their start offsets.
+    /// Lengths and hash values of the known subtrees, by start offset.
     known: Mutex<Subtrees>,
 }
 
@@ -45,9 +45,9 @@ impl HashTree {
         self.len
     }
 
-    /// Adds all blocks that begin in a piece. The last of these blocks is completed with bytes from
-    /// `read`. Each block is added with the piece that contains its first byte, so that consecutive
-    /// pieces together add every block.
+    /// Adds all blocks that begin in a piece. The end of the last block may be outside the piece
+    /// and is read with `read`. Each block is added with the piece that contains its first byte, so
+    /// that consecutive pieces together add every block.
     pub fn add_piece(
         &self,
         at: u64,
@@ -119,8 +119,8 @@ impl HashTree {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the hash of all bytes. Missing bytes are read in parallel, and count as checked
-    /// bytes in the session's progress.
+    /// Returns the hash of all bytes. Missing bytes are read in parallel, and are counted as
+    /// checked bytes in the session's progress.
     pub fn finish(
         &self,
         session: &Session,

@@ -24,7 +24,7 @@ pub struct Logical<'a> {
     gathered: Mutex<Vec<(TensorId, Arc<Gathered>)>>,
     /// Whether all work is done in the calling thread. This is necessary if the caller holds a
     /// lock. A thread that waits for parallel work runs other tasks of the thread pool, and these
-    /// tasks may wait for the lock.
+    /// tasks may wait for the same lock.
     in_one_thread: bool,
 }
 
@@ -67,17 +67,16 @@ impl<'a> Logical<'a> {
         })
     }
 
-    /// Passes all bytes of a tensor to `each`, in any order, in pieces of whole elements. Consumers
-    /// that do not depend on the order use this function, because it does not need a gather.
-    /// `buffer` may be reused.
+    /// Passes all bytes of a tensor to `each`, in any order, in pieces of whole elements. Unlike
+    /// reading in order, this function does not need a gather. `buffer` may be reused.
     pub(crate) fn each_piece(
         &self,
         id: TensorId,
         buffer: &mut Vec<u8>,
         mut each: impl FnMut(&[u8]),
     ) -> Result<()> {
-        /// Number of bytes that are passed to `each` at a time. Several runs are collected, because
-        /// a run may be as short as one element.
+        /// Number of bytes that are passed to `each` at a time. Several runs are collected in one
+        /// piece, because a run may be as short as one element.
         const PIECE: usize = 64 << 10;
         let unit = self.dtype_info(self.tensor(id).dtype)?.block_bytes().max(1) as usize;
         buffer.clear();

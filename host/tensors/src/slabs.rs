@@ -1,13 +1,13 @@
-//! A tensor with many tiles is copied in boxes, which are called slabs. A slab contains as many
-//! whole tiles as fit in the memory budget. A slab is extended along the fastest axes of the
-//! destination first, so that the written runs are long. Slabs are also used for tensors whose rows
-//! are split into adjacent pieces, such as weights that are split by columns. The rows are
-//! assembled in the slab and written together. Each slab is created when it is needed, so that
-//! memory does not grow with the number of tiles.
+//! A tensor with many tiles is copied in boxes, called slabs. A slab contains as many whole tiles
+//! as fit in the memory budget. A slab is extended first along the destination's fastest axes, so
+//! that the written runs are long. Slabs are also used for tensors whose rows are split into
+//! adjacent pieces, such as weights that are split by columns. The rows are assembled in the slab
+//! and written together. Each slab is created when it is needed, so that memory does not grow with
+//! the number of tiles.
 //!
 //! Tiles larger than the budget are divided along the slowest axes.
 //!
-//! The digests of tiles are checked when their slab is read, so the plan does not grow with the
+//! The digest of a tile is checked when the tile's slab is read, so the plan does not grow with the
 //! number of tiles.
 
 use crate::cast::CastLosses;
@@ -24,8 +24,8 @@ use tensorferry_sdk::{
 /// tile by tile, and shares its output windows with other small tensors.
 const MIN_TILES: u64 = 64;
 
-/// Maximum number of blocks for which slabs are used in a tensor without a grid, because every slab
-/// visits all blocks.
+/// If a tensor is not stored in a grid, slabs are used only up to this number of blocks, because
+/// every slab visits all blocks.
 const MAX_BLOCKS: u64 = 256;
 
 /// The slabs of a part of a tensor.
@@ -47,7 +47,7 @@ pub struct Slabs<'a> {
     counts: Vec<u64>,
 }
 
-/// The buffers that one thread reuses for its slabs.
+/// The buffers that a thread reuses from slab to slab.
 #[derive(Debug, Default)]
 pub struct SlabBuffers {
     scratch: Scratch,
@@ -59,7 +59,7 @@ pub struct SlabBuffers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestPolicy {
     Checked,
-    /// The digests are not checked, because the caller checks them separately.
+    /// The digests are not checked here, because the caller checks them separately.
     Ignored,
 }
 
@@ -90,8 +90,8 @@ impl<'a> Slabs<'a> {
             let tile = tile.iter().zip(&region.shape).map(|(&tile, &len)| tile.min(len)).collect();
             slab_lens(tile, &region, part.order, most(bytes))
         } else if is_in_short_runs(tensor, &region, part.order, width) {
-            // The size of a slab is limited to the size of a window, so that assembled rows remain
-            // in the cache until they are written.
+            // A slab is at most as large as a window, so that assembled rows remain in the cache
+            // until they are written.
             let end = region.origin.iter().zip(&region.shape).map(|(start, len)| start + len).collect();
             slab_lens(end, &region, part.order, most(bytes.min(WINDOW_BYTES)))
         } else {
@@ -109,8 +109,8 @@ impl<'a> Slabs<'a> {
     }
 
     /// Reads the slab with this number, which must be less than the number of slabs. Passes the
-    /// slab's bytes to `write(offset, bytes)` in runs that are contiguous in the part. Returns the
-    /// counts of values that casts change.
+    /// slab's bytes to `write(offset, bytes)` in runs that are contiguous in the part. Returns how
+    /// many values casts have changed in each way.
     pub fn copy(
         &self,
         number: usize,
@@ -185,7 +185,7 @@ impl<'a> Slabs<'a> {
                 }
             }
         }
-        // If a storage was not read in one piece, the code below checks it.
+        // If the storage was not read in one piece, it is checked below.
         stored.check_digests(&unchecked.into_iter().collect::<Vec<_>>())?;
         Ok(lost)
     }
@@ -196,9 +196,9 @@ impl<'a> Slabs<'a> {
         self.tensor.blocks_of(&self.region).filter_map(|block| self.own_digest(&block, stored))
     }
 
-    /// Returns the storage of a tile, if the storage has a digest and the length of the tile, and
-    /// the whole tile is in one slab. Longer storages are excluded. They may contain many tiles,
-    /// and each tile would have to read the whole storage to check the digest.
+    /// Returns the storage of a tile if the storage has a digest and is exactly as long as the
+    /// tile, and one slab contains the whole tile. Longer storages are excluded. They may contain
+    /// many tiles, and each tile would have to read the whole storage to check the digest.
     fn own_digest(&self, block: &Block, stored: &Stored<'_>) -> Option<StorageId> {
         let is_in_one_slab = (0..self.lens.len()).all(|d| {
             let (start, end) = (block.region.origin[d], block.region.origin[d] + block.region.shape[d]);
@@ -267,7 +267,7 @@ impl<'a> Slabs<'a> {
 }
 
 /// Returns whether the region covers several blocks whose runs are too short to be written one by
-/// one. The blocks must have the order of the destination; blocks in a different order are
+/// one. The elements of these blocks must be in the order of the destination; other blocks are
 /// transposed in tiles.
 fn is_in_short_runs(tensor: &Tensor, region: &Region, order: Order, width: u32) -> bool {
     let bytes = region.shape.iter().product::<u64>() * u64::from(width);
@@ -326,7 +326,7 @@ fn fastest_first(rank: usize, order: Order) -> impl Iterator<Item = usize> {
     (0..rank).map(move |d| if order == Order::C { rank - 1 - d } else { d })
 }
 
-/// Checks the bytes of a storage, which are all in memory, against its digest.
+/// Checks a storage against its digest. All bytes of the storage must be in memory.
 fn check(stored: &Stored<'_>, id: StorageId, bytes: &[u8]) -> Result<()> {
     let Some(expected) = &stored.storage(id)?.digest else { return Ok(()) };
     let mut sum = expected.algorithm.start()?;

@@ -10,7 +10,7 @@ use tensorferry_sdk::{
     Block, ByteOrder, CatalogView, Context, Error, Order, Region, Result, TensorId, element_count,
 };
 
-/// The selected indices of an axis: `len` indices that begin at `start`, at a distance of `step`.
+/// The selected indices of an axis: `len` indices that begin at `start` and are `step` apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AxisSlice {
     /// The first index.
@@ -54,7 +54,8 @@ impl AxisSlice {
     fn within(&self, origin: u64, len: u64) -> (u64, u64) {
         let (start, step) = (i128::from(self.start), i128::from(self.step.unsigned_abs()).max(1));
         let (low, high) = (i128::from(origin), i128::from(origin) + i128::from(len) - 1);
-        // Distances to the ends of the range, measured along the slice.
+        // Distances from the slice's first index to both ends of the range, in the direction of the
+        // slice.
         let (near, far) =
             if self.step > 0 { (low - start, high - start) } else { (start - high, start - low) };
         let first = (-(-near).div_euclid(step)).max(0);

@@ -12,9 +12,10 @@
 //!
 //! The minimum, maximum, mean and deviation are computed from the finite numbers, or from their
 //! magnitudes if the numbers are complex. The minimum and maximum of integers are exact. The
-//! deviation is the population standard deviation, as in `numpy.std`. ferry sums the differences
-//! from one number of each block in F64, and joins blocks by the method of Chan, Golub and LeVeque.
-//! Precision is therefore not lost if the mean is large compared with the deviation.
+//! deviation is the population standard deviation, as in `numpy.std`. For each block, ferry sums
+//! the differences from one of the block's numbers in F64, and then joins the blocks by the method
+//! of Chan, Golub and LeVeque. As a result, precision is not lost if the mean is large compared
+//! with the deviation.
 
 mod bins;
 mod codes;

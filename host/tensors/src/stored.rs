@@ -1,7 +1,7 @@
 //! Stored bytes: the storages of a catalog. A storage can be read at any position, regardless of
-//! its location. Its bytes are checked against the digests that the format stores.
+//! where its bytes are. Its bytes are checked against the digests that the format stores.
 //!
-//! If a reader decodes its own types, such as quantized blocks, a long tensor consists of joined
+//! If a reader decodes its own types, such as quantized blocks, it declares a long tensor as joined
 //! pieces. If a read needs a whole piece, the piece is decoded directly into the buffer. If a read
 //! ends inside a piece, the decoded piece is kept for the next read. Only a few pieces are kept at
 //! a time.
@@ -48,8 +48,8 @@ pub struct DecodedStorages {
     pieces: RecentPieces,
 }
 
-/// Maximum length in bytes of a piece. A piece is an encoded part of a joined storage. Reading the
-/// piece decodes it, and the decoded bytes are kept only for a short time.
+/// Maximum length in bytes of a piece. A piece is an encoded part of a joined storage. A piece is
+/// decoded when it is read, and the decoded bytes are kept only for a short time.
 pub const MAX_PIECE: u64 = 4 << 20;
 
 /// A value that is computed on first use, or the error that occurred. If the computation was
@@ -85,8 +85,8 @@ type Piece = Arc<LazyResult<Vec<u8>>>;
 struct RecentPieces(Mutex<VecDeque<(StorageId, Piece)>>);
 
 impl RecentPieces {
-    /// Returns the piece for a storage. If more than `max` pieces would be kept, drops the oldest
-    /// piece.
+    /// Returns the piece for a storage. Drops the oldest piece if more than `max` pieces would be
+    /// kept.
     fn get(&self, id: StorageId, max: usize) -> Piece {
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, piece)) = recent.iter().find(|(known, _)| *known == id) {
@@ -215,7 +215,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Reads a storage, as [`read`](Self::read) does, and passes the stored bytes to an observer.
-    /// If the storage is a cast, returns the counts of values that change.
+    /// If the storage is a cast, returns how many values changed in each way.
     pub fn read_observed(
         &self,
         id: StorageId,
@@ -403,8 +403,8 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Passes each range of a joined storage that overlaps the buffer to `each`, together with the part
-/// of the buffer for this range. The buffer stands for the bytes that start at `offset`.
+/// Calls `each` for every range of a joined storage that overlaps the buffer, and passes the part
+/// of the buffer for this range. The buffer represents the storage's bytes from `offset` on.
 fn each_range(
     joined: &JoinedRanges,
     offset: u64,

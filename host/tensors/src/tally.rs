@@ -1,7 +1,7 @@
 //! Counts the values that casts change, separately for each tensor. The copy counts the changes in
-//! the bytes that it writes. For some bytes, the copy cannot determine the tensor that contains
-//! them (storages with several views, streamed files). Such tensors are read once more. Each
-//! element of the output is counted once, even if the element is read several times.
+//! the bytes that it writes. In storages with several views and in streamed files, the copy cannot
+//! determine which tensor contains the bytes. The tensors in them are read once more. Each element
+//! of the output is counted once, even if the element is read several times.
 
 use crate::cast::{CastLosses, ReadObserver};
 use crate::copy_plan::{PlannedCopy, plan_copies, tensor_of};
@@ -68,7 +68,7 @@ impl CastTally {
         self.may_lose.contains_key(&tensor)
     }
 
-    /// Adds counts to the counts of a tensor.
+    /// Adds counts to a tensor's counts.
     pub fn add(&self, tensor: TensorId, lost: CastLosses) {
         if self.may_lose(tensor) {
             *self.lock().entry(tensor).or_default() += lost;
@@ -105,7 +105,7 @@ fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: CastLosses)
     let width = tensor.dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
     let why =
         format!("cast from {}: of {} values {}", dtype_chain(dtypes), tensor.bytes / width, lost.describe());
-    // Rounding is expected in a cast, but numbers that are out of range are lost data.
+    // Rounding is expected in a cast, but out-of-range numbers are lost data.
     let severity = if lost.is_out_of_range() { Severity::Lost } else { Severity::Changed };
     Ok(Loss::new(LossKind::Precision, &tensor.name, why).severity(severity).requested_by_user())
 }

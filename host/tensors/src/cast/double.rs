@@ -42,7 +42,7 @@ fn to_odd(value: u64) -> f64 {
     let excess = (u64::BITS - value.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
     let cut = (1 << excess) - 1;
     let odd = u64::from(value & cut != 0) << excess;
-    // At most 53 binary digits remain, so the conversion is exact.
+    // At most 53 significant bits remain, so the conversion is exact.
     ((value & !cut) | odd) as f64
 }
 
@@ -90,7 +90,7 @@ pub(super) fn store(dtype: Dtype) -> Option<Store<f64>> {
     })
 }
 
-/// Uses the processor's conversion instruction, which rounds to nearest even.
+/// Uses the processor's conversion instruction, which rounds to nearest, ties to even.
 fn single(values: &[f64], bytes: &mut [u8], lost: &mut CastLosses) {
     let (mut infinite, mut zero, mut changed) = (0_u64, 0_u64, 0_u64);
     for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {

@@ -13,8 +13,8 @@ pub(super) enum Overflow {
     Nan,
 }
 
-/// A float of 8 or 16 bits, which consists of a sign, an exponent and a mantissa, from the highest
-/// to the lowest bits.
+/// An 8-bit or 16-bit float. From the highest to the lowest bits, it consists of a sign, an
+/// exponent and a mantissa.
 pub(super) trait SmallFloat {
     const BITS: u32;
     const MANTISSA: u32;
@@ -30,7 +30,7 @@ pub(super) trait SmallFloat {
     const ONE_ZERO: bool = Self::NAN == Self::SIGN;
     /// The mask of the NaN bits that are copied from the payload of the original NaN.
     const PAYLOAD: u32 = if Self::BITS > 8 { (1 << (Self::MANTISSA - 1)) - 1 } else { 0 };
-    /// The bits of the result for a number that is too large.
+    /// The bits of the result if a number is too large.
     const BEYOND: u32 = match Self::OVERFLOW {
         Overflow::Infinity => Self::MAX + 1,
         Overflow::Largest => Self::MAX,
@@ -67,7 +67,7 @@ small! {
     E4m3B11Fnuz: 8 bits, 3 of mantissa, bias 11, at most 0x7f, then Nan, NaN 0x80;
 }
 
-/// Evaluates to the instance of the function `$f` for a dtype of small floats.
+/// Evaluates to the instance of the function `$f` for a small-float dtype.
 macro_rules! small_float {
     ($dtype:expr, $f:ident) => {
         Some(match $dtype {
@@ -114,8 +114,8 @@ macro_rules! rounding {
             let normal = magnitude.wrapping_add(to_bias).wrapping_add(below_half).wrapping_add(odd) >> shift;
             let cut = magnitude & ((1 << shift) - 1) != 0;
 
-            // Adding a number whose last place equals the last place of the small float's
-            // subnormals makes the processor round to that place.
+            // Adding a number whose last place is that of the small float's subnormals makes the
+            // processor round to that place.
             let least_normal = ((1 + $bias - F::BIAS) as $bits) << $mantissa;
             let place = (($bias + 1 + shift as i32 - F::BIAS) as $bits) << $mantissa;
             let (size, place) = (<$float>::from_bits(magnitude), <$float>::from_bits(place));
@@ -182,7 +182,7 @@ pub(super) fn to_double<F: SmallFloat>(code: u32) -> f64 {
     if negative { -value } else { value }
 }
 
-/// Counts the changed values of a block of numbers in the counters that apply to the small float.
+/// Adds a block's changed values to the counters that apply to the small float.
 fn count<F: SmallFloat>(lost: &mut CastLosses, beyond: u64, zero: u64, rounded: u64) {
     lost.zero += zero;
     lost.rounded += rounded;
@@ -202,8 +202,8 @@ pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
         lost.nan += u64::from(!size.is_nan());
         return NAN;
     }
-    // The exponent of the result. The result's exponent is one more than the number's exponent if
-    // the number is at least 1.5 times its power of two.
+    // The exponent of the result. It is one more than the number's exponent if the number's
+    // mantissa is at least 1.5.
     let bits = size.to_bits().saturating_add(1 << 51);
     let exponent = i32::try_from(bits >> 52).unwrap_or(i32::MAX) - 1023;
     let Ok(code) = u8::try_from(exponent.max(-127) + 127) else {

@@ -17,7 +17,7 @@ impl CastChain {
 
     /// Copies one tile of a copy from [`rescaled`](Self::rescaled). `read_lying` reads bytes of the
     /// underlying storage. `write` receives an offset and cast bytes, in which each group of
-    /// `swap_unit` bytes is reversed. Returns the counts of values that change.
+    /// `swap_unit` bytes is reversed. Returns how many values changed in each way.
     pub fn copy_tile(
         &self,
         tile: &Tile<'_>,

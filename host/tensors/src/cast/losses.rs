@@ -1,4 +1,4 @@
-//! Counts of the values that a cast has changed, by the kind of change. Each value is counted once.
+//! Counts of the values that a cast has changed, by kind of change. Each value is counted once.
 
 use std::ops::AddAssign;
 
@@ -6,9 +6,9 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CastLosses {
     pub infinite: u64,
-    /// Numbers that became NaN because they are too large for a dtype without infinity.
+    /// Numbers that became NaN because they were too large for a dtype without infinity.
     pub nan: u64,
-    /// Numbers that are out of range of a dtype without infinity. In casts to integers, NaN also
+    /// Numbers that were out of range for a dtype without infinity. In casts to integers, NaN also
     /// counts.
     pub range: u64,
     pub zero: u64,

@@ -15,11 +15,11 @@ pub(super) enum NumberSet {
     Float(FloatRange),
 }
 
-/// The numbers of a float dtype: the multiples of 2^`min` below 2^`beyond` that have at most
-/// `digits` binary digits.
+/// The numbers of a float dtype: the multiples of 2^`min` below 2^`beyond` whose significands have
+/// at most `digits` bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FloatRange {
-    /// Number of binary digits of the significand, including the implied digit.
+    /// Number of bits in the significand, including the implicit bit.
     digits: i32,
     /// The exponent of the smallest nonzero number.
     min: i32,
@@ -78,7 +78,7 @@ impl NumberSet {
     }
 
     /// Returns whether the set `other` contains every number of this set, including infinities and
-    /// NaN. The sign of zero does not count.
+    /// NaN. The sign of zero is ignored.
     pub(super) fn fits(self, other: Self) -> bool {
         match (self, other) {
             (Self::Bool, Self::Float(to)) => to.zero,

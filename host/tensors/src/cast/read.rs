@@ -64,7 +64,7 @@ impl CastChain {
         self.start + byte / self.to_width * self.from_width
     }
 
-    /// Casts contiguous little-endian numbers, and returns the counts of numbers that change.
+    /// Casts contiguous little-endian numbers, and returns how many numbers changed in each way.
     pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
         match &*self.casts {
             [cast] => cast.run(from, to),
@@ -86,8 +86,8 @@ impl CastChain {
     }
 
     /// Fills `buffer` with bytes of the cast storage that start at `offset`. `read_lying` reads
-    /// bytes of the underlying storage. Returns the counts of changed numbers, among the numbers
-    /// that the `observer` owns.
+    /// bytes of the underlying storage. Returns the counts of changed numbers. Only numbers that
+    /// the `observer` owns are counted.
     pub fn read(
         &self,
         mut read_lying: impl FnMut(u64, &mut [u8]) -> Result<()>,
@@ -130,14 +130,15 @@ impl CastChain {
         Ok(lost)
     }
 
-    /// Returns the indices of a piece's numbers whose first byte is in the range `bytes` of the
-    /// cast storage.
+    /// Returns the indices of those numbers in a piece whose first byte is in the range `bytes` of
+    /// the cast storage.
     fn owned(&self, piece: &Range<u64>, bytes: &Range<u64>) -> Range<usize> {
         let within = |byte: u64| byte.div_ceil(self.to_width).clamp(piece.start, piece.end) - piece.start;
         size(within(bytes.start))..size(within(bytes.end))
     }
 
-    /// Casts a piece, and returns the losses only for the numbers in the range `owned`.
+    /// Casts a piece, and returns the counts of changed numbers. Only numbers in the range `owned`
+    /// are counted.
     fn cast_owned(&self, stored: &[u8], to: &mut [u8], owned: &Range<usize>) -> CastLosses {
         let count = stored.len() / size(self.from_width);
         let mut part = |numbers: Range<usize>| {

@@ -37,10 +37,10 @@ pub(super) fn store(dtype: Dtype) -> Option<Store<f32>> {
 }
 
 /// Converts numbers to BF16. The rare cases are infinities, NaN, the largest numbers, and numbers
-/// that BF16 rounds to zero. Blocks without rare cases are converted three times as fast as other
-/// blocks.
+/// that BF16 rounds to zero. Blocks that contain no rare cases are converted three times as fast as
+/// other blocks.
 fn brain(values: &[f32], bytes: &mut [u8], lost: &mut CastLosses) {
-    /// Numbers whose magnitude has at least these bits round to infinity.
+    /// If the bits of a number's magnitude are at least this value, the number rounds to infinity.
     const BEYOND: u32 = 0x7f7f_8000;
     let (mut is_rare, mut exact) = (false, 0_u32);
     for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {

@@ -10,8 +10,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Builds the table. `cast` returns the bytes of the result for a value, and the counts of what
-    /// that value loses.
+    /// Builds the table. For each value, `cast` returns the bytes of the result and the counts of
+    /// changes.
     pub(super) fn new(cast: impl Fn(u8) -> (Vec<u8>, CastLosses)) -> Self {
         let (mut all, mut lost) = (Vec::new(), [CastLosses::default(); 256]);
         for (value, lost) in (0..=u8::MAX).zip(&mut lost) {
@@ -22,7 +22,7 @@ impl Table {
         Self { cast: all, lost }
     }
 
-    /// Casts values. If `counts` is set, returns the counts of values that change.
+    /// Casts values. If `counts` is set, returns how many values changed in each way.
     pub(super) fn cast(&self, from: &[u8], to: &mut [u8], counts: bool) -> CastLosses {
         match self.cast.len() / 256 {
             1 => self.look_up::<1>(from, to),

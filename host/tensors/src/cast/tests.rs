@@ -3,7 +3,8 @@
 use super::*;
 use half::{bf16, f16};
 
-/// Casts values. Returns the bits of the results as integers, and the counts of values that change.
+/// Casts values. Returns the bits of the results as integers, and how many values changed in each
+/// way.
 fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> (Vec<u64>, CastLosses) {
     let conversion = Cast::between(from, to).unwrap();
     let width = |dtype: Dtype| dtype.info().unwrap().element_bytes().unwrap() as usize;
@@ -53,8 +54,8 @@ fn halves_are_the_libraries() {
     let (halves, _) = of_f32(&values, Dtype::F16);
     let (brains, _) = of_f32(&values, Dtype::BF16);
     for ((value, half), brain) in values.iter().zip(halves).zip(brains) {
-        // `f16::from_f32_const` rounds in software, and conversions of slices use processor
-        // instructions. Both methods keep the payloads of NaN.
+        // `f16::from_f32_const` rounds in software, and slice conversions use processor
+        // instructions. Both methods keep NaN payloads.
         assert_eq!(u64::from(f16::from_f32_const(*value).to_bits()), half, "{value:e}");
         assert_eq!(u64::from(bf16::from_f32(*value).to_bits()), brain, "{value:e}");
     }

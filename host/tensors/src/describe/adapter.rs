@@ -17,7 +17,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use tensorferry_sdk::{Catalog, Tensor};
 
-/// Name suffixes of a low-rank weight's two halves.
+/// Suffixes of the names of a low-rank weight's two halves.
 const HALVES: [(&str, &str); 6] = [
     (".lora_A.weight", ".lora_B.weight"),
     (".lora_A.default.weight", ".lora_B.default.weight"),
@@ -39,7 +39,7 @@ pub struct Adapter {
     pub base_model: Option<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub ranks: BTreeSet<u64>,
-    /// The LoRA alpha: the rank times the scale of the product of the two halves.
+    /// The LoRA alpha: the rank times the factor by which the product of the two halves is scaled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
     /// The modules that the adapter changes.
@@ -110,7 +110,7 @@ fn rank(a: &[u64], b: &[u64]) -> Option<u64> {
 }
 
 /// Returns the last component of a module's path. Names from kohya's trainers do not contain dots.
-/// For these names, returns the part of the pipeline, such as `lora_unet`.
+/// For such a name, returns the part of the pipeline that it begins with, such as `lora_unet`.
 fn module(path: &str) -> &str {
     let path = path.strip_suffix(".weight").unwrap_or(path);
     match ["lora_unet", "lora_te1", "lora_te2", "lora_te3", "lora_te"]

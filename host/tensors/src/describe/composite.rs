@@ -13,7 +13,7 @@ pub struct Composite {
     pub shape: Vec<u64>,
     /// Total size in bytes of the tensors that the weight consists of.
     pub bytes: u64,
-    /// Number of stored bits per number of the weight.
+    /// Number of stored bits per number in the weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_weight: Option<f64>,
     /// The names of the tensors that the weight consists of.
@@ -43,7 +43,7 @@ impl Composite {
         }
     }
 
-    /// Returns whether the weight has its own bytes, and is not tied to an earlier weight.
+    /// Returns whether the weight has its own bytes, rather than being tied to an earlier weight.
     pub(super) fn is_own(&self, ties: &[TensorId]) -> bool {
         ties.get(self.place.0 as usize).is_none_or(|first| *first == self.place)
     }

@@ -15,7 +15,7 @@ pub struct Count {
     /// Number of stored bits per parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_parameter: Option<f64>,
-    /// Counts of the stored tensors, by the name of the dtype.
+    /// Counts of the stored tensors, by dtype name.
     pub dtypes: BTreeMap<String, DtypeCount>,
 }
 
@@ -31,7 +31,7 @@ pub struct DtypeCount {
 }
 
 impl Count {
-    /// Counts the tensors of a catalog in which some weights consist of several tensors.
+    /// Counts the tensors of a catalog. Some weights in the catalog may consist of several tensors.
     pub(super) fn of(catalog: &Catalog, weights: &[Composite]) -> Self {
         let mut dtypes: BTreeMap<String, DtypeCount> = BTreeMap::new();
         for tensor in catalog.tensors() {
@@ -46,8 +46,8 @@ impl Count {
                 of_dtype.bytes = of_dtype.bytes.saturating_add(tensor.bytes);
             }
         }
-        // The number of parameters to count for each part of a weight. All parameters of a weight
-        // are counted for its first part, and none for its other parts.
+        // The number of parameters to count for each part of a weight. A weight's parameters are
+        // all counted for its first part, and none are counted for its other parts.
         let mut of_weights: HashMap<&str, Option<u64>> = HashMap::new();
         for weight in weights {
             for (number, part) in weight.parts.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! `general.file_type` identifies the mix of types that llama.cpp used to quantize a file.
+//! The metadata key `general.file_type` identifies the mix of types that llama.cpp used to quantize
+//! a file.
 //!
 //! Source: `llama_ftype` in `include/llama.h`, and `llama_model_ftype_name` in
 //! `src/llama-model-loader.cpp`.

@@ -17,7 +17,7 @@ pub(super) fn json(source: &FileSource, name: &str) -> Option<Value> {
 }
 
 /// Returns the class of a model from a transformers or diffusers configuration. If the
-/// configuration does not name a class, returns the model family that it names.
+/// configuration does not name a class, returns the model family from the configuration.
 pub(super) fn architecture(config: &Value) -> Option<String> {
     let class = config.get("architectures").and_then(Value::as_array).and_then(|all| all.first()?.as_str());
     let class = class.or_else(|| text(config, "_class_name"));

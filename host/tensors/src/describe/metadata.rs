@@ -1,5 +1,5 @@
-//! Facts from a catalog's metadata under well-known keys: `general.*` from llama.cpp, `modelspec.*`
-//! from Stability AI, `ss_*` from kohya's trainers.
+//! Reads well-known keys of a catalog's metadata: `general.*` from llama.cpp, `modelspec.*` from
+//! Stability AI, and `ss_*` from kohya's trainers.
 
 use tensorferry_sdk::{Catalog, Value};
 
@@ -18,7 +18,7 @@ impl<'a> Metadata<'a> {
         self.value(key)?.as_text().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// Returns a number, which may be written as text.
+    /// Returns the value of a key as a number. The number may be stored as text.
     pub(super) fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         let value = self.value(key)?;
         value.as_text().map_or_else(|| value.json().parse().ok(), |text| text.parse().ok())

@@ -1,7 +1,7 @@
 //! A single-file diffusion model is a file that contains several models. The prefixes of the tensor
 //! names distinguish these models.
 //!
-//! Source: `CHECKPOINT_KEY_NAMES` in `loaders/single_file_utils.py` of diffusers, and the names in
+//! Source: `CHECKPOINT_KEY_NAMES` in diffusers' `loaders/single_file_utils.py`, and the names in
 //! ComfyUI's files.
 
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct FileModel {
     pub parameters: u64,
 }
 
-/// The possible models in a file, as pairs of tensor name prefix and role. Longer prefixes are
+/// The possible models in a file, each as a tensor name prefix and a role. Longer prefixes come
 /// first.
 const ROLES: [(&str, &str); 12] = [
     ("model.diffusion_model.", "diffusion model"),

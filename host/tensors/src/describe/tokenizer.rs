@@ -1,5 +1,5 @@
-//! Tokenizers. A tokenizer is in a folder without a model, as on the Hugging Face Hub, or in the
-//! metadata of a file.
+//! Tokenizers. A tokenizer is stored in a folder without a model, as on the Hugging Face Hub, or in
+//! a file's metadata.
 
 use super::folder::text;
 use super::metadata::Metadata;
@@ -24,10 +24,11 @@ const FILES: [&str; 9] = [
 /// Maximum length in bytes of a tokenizer file. The largest vocabularies take 40 MiB.
 const MAX_BYTES: u64 = 128 << 20;
 
-/// A tokenizer, which splits text into a model's input numbers.
+/// A tokenizer, which converts text to the token numbers that a model accepts.
 #[derive(Debug, Serialize)]
 pub struct Tokenizer {
-    /// The tokenizer's algorithm: `BPE`, `Unigram`, `WordPiece`, or the name in the metadata.
+    /// The tokenizer's algorithm: `BPE`, `Unigram`, `WordPiece`, or the name that the metadata
+    /// contains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The name of the tokenizer's class in a library.

@@ -78,8 +78,8 @@ proptest! {
         tile in 1_usize..400,
     ) {
         let rank = shape.len();
-        // The strides correspond to a random order of the dimensions. Some have gaps, some are
-        // negative, and some are zero.
+        // The strides correspond to a random order of the dimensions. Some strides leave gaps, some
+        // are negative, and some are zero.
         let mut order: Vec<usize> = (0..rank).collect();
         let mut seed = permutation;
         for i in (1..rank).rev() { order.swap(i, (seed % (i as u64 + 1)) as usize); seed /= 7; }
@@ -146,7 +146,7 @@ fn a_view_that_was_cut_is_one_gather_again() {
     let whole = Region::whole(&[100, 50]);
     let turned = Block { region: whole.clone(), storage: StorageId(0), offset: 0, strides: vec![1, 100] };
     assert_eq!(StridedCopy::joined(rows), [StridedCopy::new(&turned, &whole, Order::C, 4).unwrap()]);
-    // A tensor of three dimensions, whose blocks may be in any order.
+    // A three-dimensional tensor whose blocks may be in any order.
     let mut planes: Vec<_> =
         (0..12).map(|row| copy(&block(row * 5, 5, row / 4 * 4 + row % 4 * 60, 12), 60)).collect();
     planes.reverse();

@@ -18,7 +18,8 @@ struct Lie {
     order: Order,
     edges: Edges,
     byte_order: ByteOrder,
-    /// One of every `absent` tiles is missing and filled with 7; 0 means that no tile is missing.
+    /// One of every `absent` tiles is missing, and its elements are 7; 0 means that no tile is
+    /// missing.
     absent: u64,
     /// The number of the tile that has a wrong digest.
     wrong: Option<u64>,
@@ -80,7 +81,7 @@ fn tile_region(shape: &[u64], tile: &[u64], mut number: u64) -> Region {
     region
 }
 
-/// Returns the indices of a box, in the order of its elements.
+/// Returns the indices of all elements in a box, in order.
 fn each_index(shape: &[u64], order: Order) -> Vec<Vec<u64>> {
     let dims: Vec<usize> = fastest_first(shape.len(), order).collect();
     (0..shape.iter().product())
@@ -241,8 +242,8 @@ fn few_tiles_are_planned_one_by_one() {
     assert!(Slabs::of(&many, &part, 100).unwrap().is_none());
 }
 
-/// Returns a U32 tensor of 600 rows. Each element's value is its position. The tensor consists of
-/// blocks with these numbers of columns.
+/// Returns a U32 tensor of 600 rows in which each element's value is its position. The tensor
+/// consists of blocks with the specified numbers of columns.
 fn columns(widths: &[u64], is_turned: bool) -> Catalog {
     let (source, limits) = (MemorySource::file("x", []), Limits::default());
     let mut builder = CatalogBuilder::new("made", &source, &limits);
@@ -289,8 +290,8 @@ fn what_is_not_in_short_runs_is_no_slab() {
     let part = TensorPart::whole(tensorferry_sdk::TensorId(0));
     let is_taken = |catalog: Catalog| Slabs::of(&catalog, &part, 1 << 20).unwrap().is_some();
     assert!(is_taken(columns(&[500, 500], false)));
-    // Slabs are not used for a single block, a transposed block, less than a window, or runs that
-    // are long enough.
+    // Slabs are not used for a single block, a transposed block, less than a window of bytes, or
+    // runs that are already long enough.
     assert!(!is_taken(columns(&[1000], false)));
     assert!(!is_taken(columns(&[500, 500], true)));
     assert!(!is_taken(columns(&[200, 200], false)));

@@ -1,7 +1,7 @@
 //! The bins of a histogram: 64 equal bins from the minimum to the maximum. Numbers are counted as
 //! in `numpy.histogram(x[isfinite(x)], bins=64)`, with the same edges, the same arithmetic, and the
-//! same corrections for numbers on an edge. F32 numbers are counted in F32, as in numpy. All other
-//! floats are counted as F64, whereas numpy computes the edges of F16 in F16.
+//! same corrections for numbers on an edge. F32 numbers are compared with F32 edges, as in numpy.
+//! All other floats are compared with F64 edges, whereas numpy computes the edges for F16 in F16.
 
 use super::floats::BLOCK;
 use super::histogram::{BINS, Histogram};
@@ -66,8 +66,8 @@ const EDGE_INDICES: [f64; BINS + 1] = {
 };
 
 impl Bins {
-    /// Returns the bins for numbers with this range. If there are no numbers, the range is 0 to 1.
-    /// Returns `None` if 64 bins cannot be distinguished.
+    /// Returns the bins for numbers in this range. If there are no numbers, the bins cover the
+    /// range from 0 to 1. Returns `None` if 64 bins cannot be distinguished.
     pub(super) fn of(kind: ElementLoop, found: &Numbers) -> Option<Self> {
         let (min, max) = (found.min.unwrap_or(Number::Float(0.0)), found.max.unwrap_or(Number::Float(1.0)));
         if let ElementLoop::Singles(_, 4, _) = kind {

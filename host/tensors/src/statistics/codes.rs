@@ -1,5 +1,5 @@
-//! Statistics for dtypes of up to eight bits. All statistics are computed from the number of
-//! occurrences of each code, and codes are counted in the same way for all of these dtypes.
+//! Statistics for dtypes of up to eight bits. For all of these dtypes, the occurrences of each code
+//! are counted, and all statistics are computed from these counts.
 
 use super::moments::Moments;
 use super::partial::{Number, PartialStatistics};
@@ -7,7 +7,7 @@ use crate::cast::{Cast, is_float};
 use std::sync::OnceLock;
 use tensorferry_sdk::Dtype;
 
-/// The packing of codes in bytes.
+/// How codes are packed in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BitPacking {
     /// One code per byte.
@@ -33,7 +33,7 @@ pub(super) struct CodeTable {
 /// dtype is a float.
 type CodeRow = (Dtype, BitPacking, fn(u8) -> f64, Option<f64>);
 
-/// Dtypes that casts do not support, including dtypes whose codes share bytes.
+/// Dtypes that casts do not support. They include the dtypes in which several codes share a byte.
 const UNCASTABLE: [CodeRow; 12] = [
     (Dtype::F6_E2M3, BitPacking::Six, |code| small(code, 6, 3, 1), Some(1.0)),
     (Dtype::F6_E3M2, BitPacking::Six, |code| small(code, 6, 2, 3), Some(0.25)),
@@ -63,13 +63,13 @@ const BYTES: [(Dtype, Option<f64>); 9] = [
     (Dtype::F8_E8M0, Some(0.0)),
 ];
 
-/// Decodes an integer of `bits` bits, including the sign.
+/// Decodes a signed integer of `bits` bits.
 fn signed(code: u8, bits: u32) -> f64 {
     let unused = 8 - bits;
     f64::from((code << unused).cast_signed() >> unused)
 }
 
-/// Decodes a float of `bits` bits. The float's dtype has neither infinities nor NaN.
+/// Decodes a `bits`-bit float of a dtype that has neither infinities nor NaN.
 fn small(code: u8, bits: u32, mantissa: u32, bias: i32) -> f64 {
     let fraction = f64::from(code & ((1 << mantissa) - 1)) / f64::from(1 << mantissa);
     let exponent = i32::from((code & ((1 << (bits - 1)) - 1)) >> mantissa);

@@ -1,6 +1,6 @@
 //! Statistics of complex numbers. The statistics are computed from the magnitudes, which equal the
-//! results of `numpy.abs` after a conversion to F64. A number with a NaN part counts as NaN. Any
-//! other number with an infinite part counts as an infinity.
+//! results of `numpy.abs` for the numbers as complex F64. A number counts as NaN if one of its
+//! parts is NaN, and otherwise as infinite if one of its parts is infinite.
 
 use super::floats::{BLOCK, FloatFacts, by_number};
 use super::partial::PartialStatistics;

@@ -11,7 +11,7 @@ use super::partial::{Number, PartialStatistics};
 /// Number of floats in a block.
 pub(super) const BLOCK: usize = 1024;
 
-/// The numbers of a float dtype that determine which numbers are special.
+/// The limits beyond which the numbers of a float dtype are special.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FloatFacts {
     /// The smallest normal number.

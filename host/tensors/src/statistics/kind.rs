@@ -1,5 +1,5 @@
-//! The loop that reads the numbers of a dtype, or the reason why statistics are not available for
-//! the dtype.
+//! The loop that computes the statistics for a dtype, or the reason why statistics are not
+//! available.
 
 use super::codes::CodeTable;
 use super::floats::{BLOCK, FloatFacts, doubles, singles};
@@ -28,7 +28,7 @@ pub(super) enum ElementLoop {
 }
 
 const HALF: FloatFacts = FloatFacts { least_normal: 6.103_515_625e-5, largest: 65504.0 };
-/// The largest BF16 consists of the upper half of `f32::MAX`.
+/// The bits of the largest BF16 are the upper half of the bits of `f32::MAX`.
 const BRAIN: FloatFacts =
     FloatFacts { least_normal: SINGLE.least_normal, largest: f32::from_bits(0x7f7f_0000) as f64 };
 const SINGLE: FloatFacts = FloatFacts { least_normal: f32::MIN_POSITIVE as f64, largest: f32::MAX as f64 };

@@ -4,9 +4,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moments {
     count: u64,
-    /// One of the numbers, or a number close to the numbers. The mean is stored as a difference
-    /// from this base. If the means were stored as F64, rounding could hide the difference between
-    /// two large means that are close together.
+    /// One of the numbers, or a value close to them. The mean is stored as a difference from this
+    /// base. If the mean itself were stored as F64, rounding could hide the difference between two
+    /// large means that are close together.
     base: f64,
     beyond: f64,
     squares: f64,
@@ -14,8 +14,8 @@ pub struct Moments {
 
 impl Moments {
     /// Computes the moments of `count` numbers. `sum` adds up the numbers' differences from `base`,
-    /// and `squares` adds up the squared differences. `base` must be one of the numbers. The result
-    /// of the subtraction is then at least `squares / count`.
+    /// and `squares` adds up the squared differences. `base` must be one of the numbers, so that
+    /// the result of the subtraction is at least `squares / count`.
     pub fn of_differences(count: u64, base: f64, sum: f64, squares: f64) -> Self {
         if count == 0 {
             return Self::default();
@@ -24,7 +24,7 @@ impl Moments {
         Self { count, base, beyond, squares: (squares - sum * beyond).max(0.0) }
     }
 
-    /// Computes the moments of numbers. Each number is passed with its number of occurrences.
+    /// Computes the moments of numbers, each of which is passed with its number of occurrences.
     pub(crate) fn of_counted(numbers: impl Iterator<Item = (f64, u64)> + Clone) -> Self {
         let count: u64 = numbers.clone().map(|(_, times)| times).sum();
         if count == 0 {

@@ -55,7 +55,7 @@ pub struct Numbers {
     pub subnormals: u64,
     /// Number of floats whose magnitude equals the largest number of their dtype.
     pub saturated: u64,
-    /// Number of indices of the first dimension whose elements are all zero, if requested.
+    /// Number of indices in the first dimension at which all elements are zero, if requested.
     pub zero_rows: Option<u64>,
     /// The histogram, if a histogram was requested and its bins can be distinguished.
     pub histogram: Option<Box<Histogram>>,

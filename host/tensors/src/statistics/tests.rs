@@ -139,7 +139,7 @@ fn what_is_special_in_floats_is_counted() {
         f32::MIN,
         3.0,
     ];
-    // The test uses only these special numbers first, and then the same numbers within a block of
+    // The test first uses only these special numbers, and then the same numbers within a block of
     // ordinary numbers.
     for others in [0, 1011, 4096] {
         let bytes: Vec<u8> = values
@@ -299,7 +299,7 @@ fn bins_hold_their_lower_edge_and_the_last_one_both() {
     let mut one = [0; BINS];
     one[32] = 3;
     assert_eq!(histogram(Dtype::F32, &[2.5_f32; 3].map(f32::to_le_bytes).concat()), Some(one));
-    // If the edges are not distinct, the histogram is `None`, whereas numpy raises an error.
+    // If the edges are not distinct, the histogram is `None`. In this case, numpy raises an error.
     assert_eq!(histogram(Dtype::F32, &[1e20_f32; 2].map(f32::to_le_bytes).concat()), None);
     assert_eq!(histogram(Dtype::F64, &[]), Some([0; BINS]));
 }

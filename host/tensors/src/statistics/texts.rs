@@ -34,11 +34,11 @@ impl Texts {
     }
 }
 
-/// The statistics of string lengths, which are computed from bytes that arrive in pieces.
+/// Computes the statistics of string lengths from bytes that arrive in pieces.
 #[derive(Default)]
 pub(super) struct LengthCollector {
     pub(super) found: Texts,
-    /// The bytes of a string's length, while the length has not arrived completely.
+    /// The bytes of a string's length that have arrived so far, if the length is still incomplete.
     length: Vec<u8>,
     /// Number of bytes of the current string that have not arrived yet.
     left: u64,
@@ -61,7 +61,7 @@ impl LengthCollector {
         }
     }
 
-    /// Returns whether the last string is complete.
+    /// Returns whether the bytes so far end with a complete string.
     pub(super) fn is_whole(&self) -> bool {
         self.left == 0 && self.length.is_empty()
     }

@@ -127,8 +127,8 @@ fn is_whole(logical: &Logical<'_>, id: TensorId) -> bool {
 
 /// The windows of some tensors. Each window contains whole elements of one tensor.
 struct Windows {
-    /// For each tensor: the number of windows before its first window, its size in bytes, and its
-    /// window size in bytes.
+    /// For each tensor, three values: the number of windows before the tensor's first window, the
+    /// tensor's size in bytes, and the size of its windows in bytes.
     tensors: Vec<(u64, u64, u64)>,
     count: u64,
     bytes: u64,
@@ -185,8 +185,8 @@ fn string_statistics(logical: &Logical<'_>, id: TensorId) -> Result<Statistics> 
     Ok(Statistics::Texts(lengths.found))
 }
 
-/// Returns the number of indices of a tensor's first dimension at which all elements are zero, or
-/// `None` for a dtype whose elements share bytes.
+/// Returns the number of indices in a tensor's first dimension at which all elements are zero.
+/// Returns `None` for a dtype whose elements share bytes.
 pub fn rows_of_zeros(logical: &Logical<'_>, id: TensorId) -> Result<Option<u64>> {
     let tensor = logical.tensor(id);
     let Some(rows) = tensor.shape.first().copied().filter(|rows| *rows > 0) else { return Ok(None) };
@@ -211,7 +211,8 @@ pub fn rows_of_zeros(logical: &Logical<'_>, id: TensorId) -> Result<Option<u64>>
     Ok(Some(of_zeros))
 }
 
-/// Returns whether all elements are zero. Ignores the sign of a float, which is in the last byte.
+/// Returns whether all elements are zero. Ignores the sign bit of floats, which is in the last
+/// byte.
 fn are_zeros(bytes: &[u8], width: usize, is_signed: bool) -> bool {
     if !is_signed {
         return bytes.iter().all(|byte| *byte == 0);
