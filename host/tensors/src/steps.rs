@@ -4,16 +4,16 @@
 //! Steps do not move data. A tensor consists of blocks that refer to storages, so a step only
 //! changes the positions from which the elements are read. A chain of ten steps therefore needs
 //! only one pass over the data. A [`Spec`](spec::Spec) is a step as written by the user, and a
-//! [`Signature`](signature::Signature) describes the argument and keys of a step. Each step is in a
-//! separate file in this folder.
+//! [`Signature`](signature::Signature) describes the argument and keys of a step. This folder
+//! contains one file per step.
 //!
 //! The result of a step depends only on the catalog and the model's files. A step also updates the
-//! tree of non-tensor state, in which tensors have positions: see [`tree`].
+//! tree of non-tensor state, which refers to the tensors: see [`tree`].
 //!
 //! A tensor keeps its attributes if a step does not change its dimensions. Steps that change
 //! dimensions (transpose, permute, reshape, split, unstack, concat, stack) drop the attributes and
-//! report a loss. The reason is that attributes may contain a value for each axis, such as the axis
-//! spacing.
+//! report a loss. The reason is that an attribute may contain a value for each axis, such as the
+//! spacing along that axis.
 
 pub mod adapt;
 pub mod cast;

@@ -79,9 +79,9 @@ fn without_numbers(dtype: Dtype, info: &DtypeInfo) -> String {
     let name = info.name();
     match dtype {
         Dtype::QI8 | Dtype::QU8 | Dtype::QI16 | Dtype::QU16 | Dtype::QI32 | Dtype::QU4X2 | Dtype::QU2X4 => {
-            format!("{name} holds codes whose values are not known")
+            format!("{name} consists of codes with unknown values")
         }
-        _ if dtype.info().is_some() => format!("{name} holds bits without a numeric meaning"),
+        _ if dtype.info().is_some() => format!("{name} consists of bits without a numeric meaning"),
         _ => format!("{name} is specific to its format, whose reader does not decode it to numbers"),
     }
 }

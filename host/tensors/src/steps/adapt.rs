@@ -18,9 +18,9 @@ pub struct AdaptedCatalog {
     pub losses: Vec<Loss>,
     /// Notes from the steps.
     pub notes: Vec<String>,
-    /// The dtype of the dequantized weights, if no quantized weights are left.
+    /// The dtype of the dequantized weights, if no quantized weights remain.
     pub dequantized: Option<Dtype>,
-    /// The tensors that are codes of quantized weights.
+    /// The tensors that contain codes of quantized weights.
     pub codes: StoredCodes,
 }
 
@@ -65,8 +65,8 @@ pub fn select(
     }
     if keeps(Capabilities::METADATA) && !keeps(Capabilities::VALUES) {
         let declared = value_types::fold(&mut catalog);
-        // Values that the input stored as text with declared types are unchanged and are not
-        // reported as lost.
+        // Values that the input already stored as text with declared types are unchanged, and are
+        // not reported as lost.
         lost.extend(declared.filter(|_| !had_types));
     }
     let (catalog, mut unheld) = catalog.reduced_to(target.capabilities);

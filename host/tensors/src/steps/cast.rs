@@ -102,8 +102,8 @@ impl TensorStep for CastStep {
             }
         }
         effects.touched += casts.len() + are_there;
-        // Without selector keys, only floats are cast, and users expect tensors of other dtypes to
-        // remain unchanged. In this case, a note is added only if nothing is cast.
+        // If the step has no selector keys, it casts only floats, and users expect tensors of other
+        // dtypes to remain unchanged. In this case, a note is added only if nothing is cast.
         if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
             let count = left.len();
             let why = self.skip_reason(&catalog, first);
@@ -160,7 +160,7 @@ impl CastStep {
 
     /// Returns the reason why a selected tensor is not cast.
     fn skip_reason(&self, catalog: &Catalog, tensor: &Tensor) -> String {
-        let dtype = catalog.dtype_info(tensor.dtype).map_or("of its own dtype", |info| info.name());
+        let dtype = catalog.dtype_info(tensor.dtype).map_or("of a format-specific dtype", |info| info.name());
         let step = format!("cannot be cast; --step {} converts it to floats", self.dequantize());
         let why = match self.only {
             _ if tensor.dtype.info().is_none() => &*step,
@@ -172,7 +172,7 @@ impl CastStep {
     }
 }
 
-/// Returns a loss for each tensor whose tie the step has removed.
+/// Returns a loss for each tensor that is no longer tied after the step.
 fn alias_losses(before: &Catalog, after: &Catalog) -> Vec<Loss> {
     let (ties, still) = (before.ties(), after.ties());
     let mut losses = Vec::new();

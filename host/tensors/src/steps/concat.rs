@@ -52,8 +52,8 @@ enum Sizes {
 #[derive(Debug)]
 struct Concat {
     pattern: NamePattern,
-    /// If parts are numbered, the index of the regular expression's group that matches the number
-    /// of a part.
+    /// The index of the regular expression's group that matches a part's number, if parts are
+    /// numbered.
     index: Option<usize>,
     with: Vec<Template>,
     to: Template,
@@ -209,7 +209,7 @@ impl Concat {
         }
         match &self.sizes {
             Sizes::Listed(sizes) if sizes.len() != parts.len() => {
-                Err(Error::usage("the number of parts differs from that in sizes=")
+                Err(Error::usage("the number of parts differs from the number of lengths in sizes=")
                     .tensor(&first.name)
                     .found(parts.len()))
             }

@@ -1,9 +1,9 @@
 //! The step `dequantize` converts quantized weights to floats.
 //!
-//! If a format has its own quantized types, its reader decodes them. The host first requests this
-//! through the reader's option `dequantize`. The step handles weights that consist of several plain
-//! tensors, which MLX and the quantization libraries around transformers save. Most methods are in
-//! separate files.
+//! If a format has its own quantized types, the reader of the format decodes them if the host sets
+//! the reader's option `dequantize`. The step then handles the weights that consist of several
+//! plain tensors, as saved by MLX and by the quantization libraries for transformers. Most methods
+//! are in separate files.
 //!
 //! | File | Contents |
 //! |---|---|
@@ -18,7 +18,7 @@
 //! The step itself does not compute values. It replaces a weight with a storage that refers to the
 //! parts of the weight. The copy reads the parts that it needs, and computes the values. Values are
 //! computed in F32 with one rounding per operation, and then rounded to the requested dtype. The
-//! original libraries compute in F16 or BF16, so their results differ slightly.
+//! original libraries compute in F16 or BF16, so their results are slightly different.
 
 mod codes;
 mod computed;
@@ -79,8 +79,8 @@ method if possible. Weights of other methods are an error.",
 /// input's tensors.
 const ALLOWED_EARLIER_STEPS: [&str; 4] = ["select", "drop", "set_metadata", "drop_metadata"];
 
-/// The metadata entry of a safetensors file in which torchao lists the names of the original
-/// tensors.
+/// The key of the metadata entry in which torchao lists the names of the original tensors in a
+/// safetensors file.
 const TORCHAO_NAMES: &str = "tensor_names";
 
 /// The name of the option that requests dequantization from readers with their own quantized types.
@@ -112,9 +112,9 @@ fn dtype(field: &super::spec::Field) -> Result<Dtype> {
 }
 
 /// Returns the dtype to which the steps of a conversion dequantize weights. The host passes this
-/// dtype to the readers. Returns `None` if no step is `dequantize`. An inner `None` stands for the
-/// dtype in the configuration. Returns an error if a step before `dequantize` changes names or
-/// shapes, or if there are two `dequantize` steps.
+/// dtype to the readers. Returns `None` if no step is `dequantize`. `Some(None)` stands for the
+/// dtype in the model's configuration. Returns an error if a step before `dequantize` changes names
+/// or shapes, or if there are two `dequantize` steps.
 pub fn requested_dtype<'a>(steps: impl Iterator<Item = &'a Spec>) -> Result<Option<Option<Dtype>>> {
     let mut requested = None;
     let mut before: Option<&Spec> = None;
@@ -161,7 +161,7 @@ impl Dequantize {
         let to = self.to.or_else(|| config.dtype()).unwrap_or(Dtype::F32);
         if model.is_some_and(|model| model.input.codes_are_numbers) {
             return Err(Error::usage(
-                "the option -i codes=numbers and the step dequantize contradict each other",
+                "the option -i codes=numbers and the step dequantize cannot be combined",
             )
             .hint("pass only one of them"));
         }
@@ -221,7 +221,7 @@ struct DequantizedWeight {
     shape: Vec<u64>,
     is_turned: bool,
     bytes: u64,
-    /// Locations of the parts of the weight. Weights with the same parts are tied.
+    /// The locations of the weight's parts. Weights with the same parts are tied.
     extents: Vec<layers::Extent>,
     computed: Arc<Dequantized>,
 }
@@ -291,7 +291,8 @@ fn plain_names(catalog: &Catalog) -> HashMap<String, String> {
     names.into_iter().flat_map(stored).collect()
 }
 
-/// Returns the dimensions of a weight in the model, and the description of its data in a storage.
+/// Returns the dimensions of a weight in the model, and the block that describes the weight's
+/// elements in a storage.
 fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Data) {
     if !is_turned {
         return (shape, Data::Whole { storage, offset: 0 });
@@ -305,8 +306,8 @@ fn placed(shape: Vec<u64>, is_turned: bool, storage: StorageId) -> (Vec<u64>, Da
     (turned, Data::Blocks(vec![block]))
 }
 
-/// Returns whether the reader has dequantized weights. A reader reports dequantization as lost
-/// precision.
+/// Returns whether the reader has dequantized weights. In this case, the reader has reported a loss
+/// of precision.
 fn was_dequantized(catalog: &Catalog) -> bool {
     catalog.losses().iter().any(|loss| {
         loss.kind == LossKind::Precision
@@ -327,7 +328,7 @@ fn note_packed(catalog: &Catalog, effects: &mut Effects) {
     let (count, names): (u64, Vec<&str>) = (names.values().sum(), names.into_keys().collect());
     effects.touched += 1;
     effects.notes.push(format!(
-        "{count} tensors of {} stay packed: only the reader of their own format can dequantize them, so convert to that format first",
+        "{count} tensors of {} remain packed: only the reader for their format can dequantize them, so convert to that format first",
         names.join(", ")
     ));
 }
@@ -341,7 +342,7 @@ fn drops_parts(catalog: &Catalog, model: &ModelFacts<'_>) -> bool {
 
 /// Returns the error for a method that is not supported.
 fn unsupported_method(method: &str) -> Error {
-    Error::unsupported(format!("dequantize does not know how weights of {method} are packed"))
+    Error::unsupported(format!("dequantize does not support the packing of {method} weights"))
         .hint("convert without this step to copy the weights unchanged")
 }
 

@@ -1,5 +1,5 @@
-//! Facts about weights from a model folder's JSON files: the weights' dtype, and how the weights
-//! were quantized.
+//! Reads information on weights from the JSON files in a model's folder: the weights' dtype, and
+//! how the weights were quantized.
 
 use crate::cast::dtype_called;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use tensorferry_sdk::{Dtype, Entry, Error, Result, ShardName, ShardTag, Source};
 
 /// The name of the model's configuration file.
 pub(crate) const CONFIG: &str = "config.json";
-/// The names of files that contain only quantization settings, next to the configuration. All or
+/// The names of files next to the configuration that contain only quantization settings. At least
 /// some releases of `AutoGPTQ`, `AutoAWQ`, and `ModelOpt` write these files. The files are not
 /// copied if the weights are dequantized.
 pub const OF_QUANTIZATION: [&str; 3] = ["quantize_config.json", "quant_config.json", "hf_quant_config.json"];
@@ -26,8 +26,7 @@ pub struct ModelConfig {
     config: Option<Value>,
     /// One of the files in [`OF_QUANTIZATION`]: its name and its contents.
     beside: Option<(&'static str, Value)>,
-    /// If the input is a single shard of a model, the tensors that the index next to the shard
-    /// names.
+    /// If the input is a single shard of a model, the tensor names in the index next to the shard.
     indexed: HashSet<String>,
 }
 
@@ -60,7 +59,7 @@ impl ModelConfig {
         Ok(Self { config, beside, indexed })
     }
 
-    /// Returns whether the index next to a shard names this tensor. The tensor may be in a
+    /// Returns whether the index next to a shard contains this tensor. The tensor may be in a
     /// different shard.
     #[must_use]
     pub(crate) fn is_indexed(&self, tensor: &str) -> bool {
@@ -73,8 +72,8 @@ impl ModelConfig {
         let config = self.config.as_ref();
         let of_key = |key: &str| config?.get(key).or_else(|| config?.get("text_config")?.get(key));
         let object = |key: &str| of_key(key).filter(|facts| facts.is_object());
-        // MLX writes the first two keys, without the name of a method. The other libraries write
-        // the name of their method.
+        // MLX writes the first two keys, without a method name. The other libraries write the name
+        // of their method.
         let named = object(KEYS[0]).filter(|facts| facts.get("quant_method").is_some());
         named
             .or_else(|| object(KEYS[1]))

@@ -1,4 +1,4 @@
-//! Facts about a model that a step may use in addition to the catalog.
+//! Information on a model that a step may use in addition to the catalog.
 
 use super::model_config::ModelConfig;
 use tensorferry_core::context::session::Session;

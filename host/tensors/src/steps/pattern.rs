@@ -3,8 +3,8 @@
 //! `split:\.qkv\.,to=.q.,to=.k.,to=.v.`.
 //!
 //! Templates have the syntax of the `regex` crate: `$1`, `${1}` and `$name` refer to groups, and
-//! `$$` is a dollar sign. Unlike in `regex`, a reference to a missing group is an error and not an
-//! empty string. The template `$1_x` refers to a group named `1_x`.
+//! `$$` is a dollar sign. Unlike in `regex`, a reference to a missing group is an error, not an
+//! empty string. As in `regex`, the template `$1_x` refers to a group named `1_x`.
 
 use super::regexes;
 use super::selector::{Selection, Selector};
@@ -19,8 +19,8 @@ use tensorferry_sdk::{Catalog, Error, Result, Tensor};
 pub(super) const BESIDE: Key =
     Key::optional("beside", "TEMPLATE", "only if a tensor with this other name exists");
 
-/// The name of the regular expression's group that matches a part's number, and of the template
-/// variable for this number.
+/// The name of both the regular expression's group that matches a part's number and the template
+/// variable for that number.
 pub(super) const INDEX: &str = "i";
 
 /// The replacement for a match.
@@ -59,7 +59,7 @@ impl Template {
                 }
             };
             if name.is_empty() {
-                return Err(field.error("expected a group's number or name after $; a dollar itself is $$"));
+                return Err(field.error("expected a group number or name after $; write $$ for a dollar sign"));
             }
             let number = name.parse().ok().filter(|&number: &usize| number < regex.captures_len());
             let named = || regex.capture_names().position(|group| group == Some(name));
@@ -147,7 +147,7 @@ impl NamePattern {
     }
 }
 
-/// The tensors of a catalog to which a pattern applies.
+/// The tensors to which a pattern applies in a catalog.
 pub(super) struct Matches<'a> {
     pattern: &'a NamePattern,
     selected: Selection<'a>,

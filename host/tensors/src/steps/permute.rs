@@ -64,7 +64,7 @@ fn order(field: &Field) -> Result<DimensionOrder> {
             }
             let place = |letter: &char| before.iter().position(|other| other == letter);
             let axes: Option<Vec<usize>> = after.iter().map(place).collect();
-            axes.ok_or_else(|| wrong("a letter after the arrow is not before it"))?
+            axes.ok_or_else(|| wrong("a letter after the arrow does not appear before it"))?
         }
         None => {
             field.numbers()?.into_iter().map(|axis| usize::try_from(axis).unwrap_or(usize::MAX)).collect()
@@ -82,7 +82,7 @@ impl Permute {
     fn axes(&self, tensor: &Tensor) -> Result<Vec<usize>> {
         let rank = tensor.shape.len();
         let wrong = |expected: String| {
-            Error::usage("wrong number of dimensions: pass rank= to select tensors by it")
+            Error::usage("wrong number of dimensions: pass rank= to select tensors by their number of dimensions")
                 .tensor(&tensor.name)
                 .expected(expected)
                 .found(format!("shape {:?}", tensor.shape))

@@ -1,5 +1,5 @@
-//! Builds a catalog from the tensors of a step, and updates the tree of non-tensor state. Each
-//! tensor refers to the old tensor that it replaces.
+//! Builds a catalog from the tensors that a step produces, and updates the tree of non-tensor
+//! state. Each tensor refers to the old tensor that it replaces.
 
 use super::tensor_step::Effects;
 use super::tree::{self, Change};
@@ -7,8 +7,8 @@ use tensorferry_sdk::{Catalog, Limits, Result, Tensor, TensorId, Tree};
 
 /// A tensor in the result of a step.
 pub(super) struct StepTensor {
-    /// The old tensor that this tensor replaces; `None` for a new tensor, or for a tensor that
-    /// contains only a part of an old tensor.
+    /// The old tensor that this tensor replaces; `None` for a new tensor, or for only a part of an
+    /// old tensor.
     pub(super) old: Option<TensorId>,
     pub(super) tensor: Tensor,
 }
@@ -33,7 +33,7 @@ pub(super) fn rebuild(catalog: Catalog, tensors: Vec<StepTensor>, effects: &mut 
     let has_new_names = tensors.iter().any(|new| {
         new.old.is_none_or(|old| catalog.tensor(old).is_none_or(|old| old.name != new.tensor.name))
     });
-    // New keys in the tree are tensor names with dots, and keys with dots do not follow the
+    // New keys in the tree are whole tensor names. They contain dots, which does not follow the
     // conventions of the original format.
     let catalog = if tree.is_some() && has_new_names { catalog.without_origin() } else { catalog };
     catalog.with_tensors(tensors.into_iter().map(|new| new.tensor).collect(), tree, &limits)

@@ -1,4 +1,4 @@
-//! Parses regular expressions from users. An error contains the position in the expression.
+//! Parses regular expressions from users. Syntax errors contain the position in the expression.
 
 use super::spec::Field;
 use regex::{Regex, RegexBuilder};

@@ -1,7 +1,7 @@
-//! Describes a block of a tensor after the tensor is reshaped. Reshaping does not change the order
-//! of the elements. Adjacent dimensions that have the same number of elements in both shapes form a
-//! group, and groups are processed one by one. If the elements of a group are not evenly spaced in
-//! their storage, the block becomes several blocks.
+//! Describes a tensor's block in the tensor's new shape after reshaping, which does not change the
+//! order of the elements. Adjacent dimensions that have the same number of elements in both shapes
+//! form a group, and groups are processed one by one. If the elements of a group are not evenly
+//! spaced in their storage, the block becomes several blocks.
 
 use super::view::bytes;
 use std::ops::Range;
@@ -11,9 +11,9 @@ use tensorferry_sdk::{Block, DtypeInfo, Error, Region, Result, row_major_strides
 /// separate read in the copy.
 const MAX_BLOCKS: usize = 1 << 16;
 
-/// A part of a block, described in the new dimensions that have been processed so far. This type
-/// contains the origin, shape and strides in these dimensions, and the offset of the part's first
-/// element from the block's first element.
+/// A part of a block, described in the new dimensions that have been processed so far. It contains
+/// the origin, shape and strides in these dimensions, and the offset of the part's first element
+/// from the block's first element.
 #[derive(Clone, Default)]
 struct PartialBlock {
     origin: Vec<u64>,
@@ -23,7 +23,7 @@ struct PartialBlock {
 }
 
 impl PartialBlock {
-    /// Returns this part with the dimensions of one more group, in which the part covers a
+    /// Returns this part extended by the dimensions of another group, in which the part covers a
     /// rectangle.
     fn with(&self, Rectangle { region, start }: Rectangle, run: &Run) -> Self {
         let mut partial = self.clone();
@@ -76,7 +76,7 @@ pub(super) fn reshaped(
 
 fn too_many() -> Error {
     Error::unsupported(format!(
-        "in this shape, the tensor's order in its storage needs more than {MAX_BLOCKS} pieces: \
+        "in this shape, the tensor would consist of more than {MAX_BLOCKS} pieces of its storage: \
          convert the tensor first, then reshape the result"
     ))
 }
@@ -120,7 +120,7 @@ struct Run {
     stride: i64,
 }
 
-/// Describes the extent of a block in a group of dimensions by as few runs as possible.
+/// Describes a block's extent in a group of dimensions with as few runs as possible.
 fn runs(block: &Block, old: &[u64], dims: Range<usize>) -> Result<Vec<Run>> {
     let Region { origin, shape } = &block.region;
     let mut run = Run { start: 0, len: 1, first: 0, stride: 1 };
@@ -159,8 +159,8 @@ fn runs(block: &Block, old: &[u64], dims: Range<usize>) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// A hyper-rectangle in a shape whose elements are consecutive in row-major order, and the position
-/// of its first element.
+/// A hyper-rectangle in a shape, and the position of its first element. Its elements are
+/// consecutive in row-major order.
 struct Rectangle {
     region: Region,
     start: u64,

@@ -47,7 +47,7 @@ impl TensorStep for Rename {
     }
 }
 
-/// Checks that no two old names have the same new name.
+/// Checks that no two tensors have the same new name.
 pub(super) fn check_collisions<'a>(names: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
     let mut by_new: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (old, new) in names {

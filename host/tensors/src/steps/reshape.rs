@@ -2,8 +2,8 @@
 //! elements.
 //!
 //! If the elements are stored in order, the tensor needs no additional blocks after reshaping.
-//! Otherwise, it may need several blocks in the new dimensions. For example, if a transposed matrix
-//! becomes a vector, it needs one block per row.
+//! Otherwise, it may need several blocks. For example, a transposed matrix that becomes a vector
+//! needs one block per row.
 
 use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::regroup::reshaped;
@@ -105,7 +105,7 @@ impl Reshape {
         if let Some(place) = self.to.iter().position(|len| *len == LenSpec::Rest) {
             let rest = elements.checked_div(known).filter(|rest| rest.checked_mul(known) == Some(elements));
             shape[place] = rest.ok_or_else(|| {
-                wrong("the number of elements does not fit the given dimensions".to_owned())
+                wrong("the number of elements does not match the given dimensions".to_owned())
             })?;
         } else if known != elements {
             return Err(wrong(format!("the tensor has {elements} elements, but {shape:?} has {known}")));

@@ -25,7 +25,7 @@ pub(super) struct Selector {
 
 impl Selector {
     /// Returns the selector for the keys of a spec. Without keys, the selector selects all tensors.
-    /// `more` contains an additional glob, which has the same effect as a value of `where=`.
+    /// `more` may contain an additional glob, which has the same effect as a value of `where=`.
     pub(super) fn of(spec: &CheckedSpec<'_>, more: Option<&Field>) -> Result<Self> {
         let globs: Vec<&Field> = spec.all("where").chain(more).collect();
         let regexes: Vec<&Field> = spec.all("where_re").collect();

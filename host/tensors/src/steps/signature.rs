@@ -42,13 +42,13 @@ pub struct Key {
     pub name: &'static str,
     /// The placeholder for the value in the help.
     pub value: &'static str,
-    /// The number of times that the key may be specified.
+    /// How often the key may be specified.
     pub count: Occurrence,
     /// The help text, in one line.
     pub help: &'static str,
 }
 
-/// The number of times that a key may be specified.
+/// How often a key may be specified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occurrence {
     /// Exactly once.
@@ -112,7 +112,7 @@ impl Signature {
 pub struct CheckedSpec<'a>(&'a Spec);
 
 impl<'a> CheckedSpec<'a> {
-    /// Checks a spec against a signature. Unknown, missing or repeated keys are usage errors, and
+    /// Checks a spec against a signature. An unknown, missing or repeated key is a usage error, and
     /// so is a missing or unexpected argument.
     pub fn new(spec: &'a Spec, signature: &Signature) -> Result<Self> {
         match (signature.argument, &spec.argument) {

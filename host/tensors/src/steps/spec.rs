@@ -38,7 +38,7 @@ pub struct Spec {
 pub struct Field {
     /// The value, without quotes.
     pub text: String,
-    /// The column at which the field begins, counted from 1; `None` for a value from a table.
+    /// The 1-based column at which the field begins; `None` for a value from a table.
     pub column: Option<usize>,
 }
 
@@ -216,7 +216,7 @@ impl<'de> Visitor<'de> for SpecVisitor {
                 ("step", [name]) if spec.name.is_empty() => spec.name.clone_from(name),
                 ("arg", [text]) if spec.argument.is_none() => spec.argument = Some(Field::new(text)),
                 ("step" | "arg", _) => {
-                    return Err(A::Error::custom(format!("{key:?} must be a single text")));
+                    return Err(A::Error::custom(format!("{key:?} must be a single string")));
                 }
                 _ => spec.options.extend(values.into_iter().map(|value| (key.clone(), Field::new(value)))),
             }
@@ -230,7 +230,7 @@ impl<'de> Visitor<'de> for SpecVisitor {
 
 /// A value in a table of a manifest.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a text, a number, a boolean, or a list of them")]
+#[serde(untagged, expecting = "expected a string, a number, a boolean, or a list of these")]
 enum SpecValue {
     Text(String),
     Truth(bool),
@@ -241,7 +241,7 @@ enum SpecValue {
 
 /// One value or a list of values in a table.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a text, a number, a boolean, or a list of them")]
+#[serde(untagged, expecting = "expected a string, a number, a boolean, or a list of these")]
 enum SpecValues {
     One(SpecValue),
     List(Vec<SpecValue>),

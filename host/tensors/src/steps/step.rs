@@ -43,7 +43,7 @@ impl<A> Step<A> {
         Step { spec: self.spec, recipe: self.recipe, action: action(self.action) }
     }
 
-    /// Returns whether the two steps are from the same use of a recipe.
+    /// Returns whether both steps come from the same use of a recipe.
     #[must_use]
     pub(crate) fn is_of_one_recipe(&self, other: &Self) -> bool {
         matches!((&self.recipe, &other.recipe), (Some(one), Some(same)) if Arc::ptr_eq(one, same))

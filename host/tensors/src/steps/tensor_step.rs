@@ -11,7 +11,7 @@ pub trait TensorStep: fmt::Debug + Send + Sync {
     /// be applied to this catalog, and an unsupported error if a dtype does not allow the step.
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog>;
 
-    /// Returns the word for the items that the step changes, such as tensors.
+    /// Returns the word for the kind of item that the step changes, such as "tensor".
     fn is_about(&self) -> &'static str {
         "tensor"
     }
@@ -24,9 +24,9 @@ pub trait TensorStep: fmt::Debug + Send + Sync {
 }
 
 impl Effects {
-    /// Reports the attributes of a tensor as lost. A step calls this function if it changes the
-    /// tensor's axes, or splits or joins the tensor. Attributes such as a spacing for each axis may
-    /// no longer apply.
+    /// Reports a tensor's attributes as lost. A step calls this function if it changes the tensor's
+    /// axes, splits the tensor, or joins it with others. Attributes such as the spacing along each
+    /// axis may then no longer apply.
     pub(super) fn leave_attributes(&mut self, tensor: &Tensor) {
         let why = "a step changed the tensor's dimensions, so that its attributes may no longer apply";
         let lose = |key: &String| {
@@ -47,7 +47,7 @@ pub struct Effects {
     pub notes: Vec<String>,
     /// Number of tensors or metadata entries to which the steps applied.
     pub touched: usize,
-    /// The dtype of the dequantized weights, if no quantized weights are left.
+    /// The dtype of the dequantized weights, if no quantized weights remain.
     pub dequantized: Option<Dtype>,
 }
 

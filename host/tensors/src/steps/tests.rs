@@ -13,7 +13,7 @@ use tensorferry_sdk::{
     Node, NodeId, NodeKind, Order, Result, Severity, Storage, StorageLocation, TensorId, Tiles, Value,
 };
 
-/// Returns a catalog with the content that `fill` adds.
+/// Returns a catalog to which `fill` has added content.
 fn build(fill: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Catalog {
     let source = MemorySource::file("x", Vec::new());
     let limits = Limits::default();
@@ -215,8 +215,8 @@ fn fused_weights_are_split_and_joined() {
     assert_eq!(parts.tensors().len(), 7);
     assert_eq!(values(&parts, "l.k.weight"), (vec![2, 2], (17..21).collect()));
     let back = ran(parts, &[r"concat:\.q\.,with=.k.,with=.v.,to=.qkv.,sizes=8x2x2"]);
-    // The tensors have the same values and consist of one block again, so that tied tensors remain
-    // tied.
+    // The tensors have the original values and consist of one block again, so that tied tensors
+    // remain tied.
     assert_eq!(back.tensors(), fused().tensors());
     for (spec, said) in [
         (r"split:\.qkv\.,to=.q.,to=.k.,sizes=8x2", "do not add up to the whole"),
@@ -375,7 +375,7 @@ fn a_hundred_thousand_tensors_go_through_ten_steps() {
     };
     let (few, many) = (time(10_000), time(100_000));
     // With ten times as many tensors, a step should take ten times as long. If the time were
-    // quadratic, the step would take a hundred times as long.
+    // quadratic, it would take a hundred times as long.
     assert!(many < few * 40, "{few:?}, {many:?}");
 }
 
@@ -385,8 +385,8 @@ fn shapes() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<u64>)> {
     proptest::collection::vec(prop_oneof![Just(1_u64), Just(2), Just(3), Just(4)], 1..5).prop_flat_map(
         |shape| {
             let axes: Vec<usize> = (0..shape.len()).collect();
-            // The factors of the number of elements. Multiplying these factors in a different
-            // grouping results in the second shape.
+            // The factors of the number of elements. Grouping these factors differently and
+            // multiplying each group results in the second shape.
             let factors: Vec<u64> =
                 shape.iter().flat_map(|len| if *len == 4 { vec![2, 2] } else { vec![*len] }).collect();
             let cuts = proptest::collection::vec(any::<bool>(), factors.len());

@@ -1,6 +1,6 @@
 //! The step `tie` gives a tensor a second name, and `untie` creates a separate tensor for each
 //! name. Tensors of the same dtype and shape are tied if they use the same bytes of a storage.
-//! `tie` therefore creates a second view of a storage, and `untie` replaces a view with a view of a
+//! `tie` therefore creates a second view of a storage. `untie` replaces a view with a view of a
 //! different storage that contains the same bytes.
 
 use super::pattern::{BESIDE, NamePattern, Template};

@@ -10,13 +10,13 @@
 //! - A tensor that a step adds is placed in the same way.
 //! - If a mapping contained only tensors, and all of them move to other mappings, the mapping is
 //!   removed from its parent.
-//! - Marks of a single tensor (the mark as a parameter, or attributes set on the tensor) move with
-//!   the tensor.
-//! - An object that consists of several tensors (such as a sparse tensor) is removed if one of them
-//!   is removed or renamed. The object's other tensors move to the mappings that their names
-//!   determine.
+//! - Marks on a single tensor (the parameter mark, or attributes set on the tensor) move with the
+//!   tensor.
+//! - An object that consists of several tensors (such as a sparse tensor) is removed if one of
+//!   these tensors is removed or renamed. The object's other tensors move to the mappings that
+//!   their names determine.
 //!
-//! State that is removed in this way is reported as lost. A tree without tensors does not change.
+//! State that an update removes is reported as lost. A tree without tensors does not change.
 
 mod mappings;
 
@@ -49,7 +49,7 @@ pub fn follow(
 ) -> Result<(Tree, Vec<Loss>)> {
     let Some(root) = tree.root() else { return Ok((Tree::default(), Vec::new())) };
     let Some(mappings) = MappingIndex::of(tree, root) else {
-        let why = "its root is not a mapping and cannot hold new names: the tensors become a flat list";
+        let why = "its root is not a mapping and cannot contain new names: the tensors become a flat list";
         let loss = Loss::new(LossKind::State, "the tree of non-tensor state", why);
         return Ok((Tree::default(), vec![loss]));
     };
@@ -76,8 +76,8 @@ struct OldTree<'a> {
     /// For each node, whether it is a mapping from which all tensors have moved to other mappings.
     empty: Vec<bool>,
     kept: Vec<bool>,
-    /// For each kept node, whether it is the mark of a tensor, or a part of such a mark that
-    /// contains the tensor.
+    /// For each kept node, whether it is a mark on a tensor, or a part of such a mark that contains
+    /// the tensor.
     marks: Vec<bool>,
 }
 
@@ -169,9 +169,9 @@ impl<'a> OldTree<'a> {
         key_of(self.node(id))
     }
 
-    /// Returns the tensor of a value that contains a single tensor, with or without marks. A tensor
-    /// among an object's arguments counts only if its name is the object's path, which `place`
-    /// returns.
+    /// Returns the tensor of a value that contains a single tensor, with or without marks. If the
+    /// tensor is an argument of an object, it counts only if its name is the object's path, which
+    /// `place` returns.
     fn leaf(&self, value: NodeId, place: impl FnOnce() -> String) -> Option<&'a Node> {
         if !self.holds_one(value) || self.is_container(value) {
             return None;
@@ -191,7 +191,7 @@ impl<'a> OldTree<'a> {
         let step = match node.kind {
             NodeKind::MAP => 2,
             NodeKind::LIST | NodeKind::TUPLE => 1,
-            // This step is larger than the number of children of any node, so that there are no
+            // This step size exceeds the number of children of any node, so that there are no
             // entries.
             _ => usize::MAX,
         };
@@ -246,7 +246,7 @@ impl<'a> OldTree<'a> {
         })
     }
 
-    /// Finds the mappings that become empty because all of their tensors move to other mappings.
+    /// Finds the mappings that become empty because all their tensors move to other mappings.
     fn leave_empty(&mut self, root: NodeId, added: &[(TensorId, &str)]) {
         let named = self.changes.iter().zip(self.names).filter_map(|(change, old)| match change {
             Change::Removed => None,
@@ -401,9 +401,9 @@ impl<'a> OldTree<'a> {
         Ok(tree)
     }
 
-    /// Adds a tensor with its marks to the new tree. This function is used for mappings that may
-    /// precede the marks in the list of nodes. `done` contains the nodes that were already added in
-    /// this way, so that common parts of marks are added only once.
+    /// Adds a tensor with its marks to the new tree. This function is used because a mapping may
+    /// precede the marks in the list of nodes. `done` contains the nodes that this function has
+    /// already added, so that parts shared by several marks are added only once.
     fn add_mark(
         &self,
         mark: NodeId,

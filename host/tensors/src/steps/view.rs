@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use tensorferry_sdk::{Block, Catalog, DtypeInfo, Error, Result, StorageId, Tensor};
 
-/// Returns the layout of a tensor's dtype, or an error if its elements vary in length, like
-/// strings.
+/// Returns the layout of a tensor's dtype, or an error if its elements vary in length, as strings
+/// do.
 pub(super) fn info_of(catalog: &Catalog, tensor: &Tensor) -> Result<DtypeInfo> {
     match catalog.dtype_info(tensor.dtype).filter(|info| !info.is_variable()) {
         Some(info) => Ok(info.clone()),
@@ -26,8 +26,8 @@ pub(super) fn axis_of(axis: Option<i64>, rank: usize, tensor: &Tensor) -> Result
     })
 }
 
-/// Returns the number of bytes that `elements` elements take, or `None` if the elements do not fill
-/// whole blocks of the dtype.
+/// Returns the number of bytes that `elements` elements occupy, or `None` if they do not fill whole
+/// blocks of the dtype.
 pub(super) fn bytes(info: &DtypeInfo, elements: i128) -> Option<i128> {
     let (per_block, block) = (i128::from(info.block_elements()), i128::from(info.block_bytes()));
     (elements % per_block == 0).then(|| elements / per_block * block)
@@ -77,8 +77,8 @@ pub(super) fn without_axis(mut block: Block, axis: usize) -> Block {
     block
 }
 
-/// Merges neighboring blocks along a dimension if they are contiguous in their storage. As a
-/// result, a block that is split and joined again is restored.
+/// Merges blocks that are adjacent along a dimension if they are contiguous in their storage. As a
+/// result, splitting a block and joining its parts restores the block.
 pub(super) fn merge(mut blocks: Vec<Block>, axis: usize, info: &DtypeInfo) -> Vec<Block> {
     blocks.sort_by_key(|block| block.region.origin[axis]);
     let mut merged: Vec<Block> = Vec::with_capacity(blocks.len());

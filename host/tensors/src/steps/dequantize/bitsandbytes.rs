@@ -10,7 +10,7 @@
 //! 8 bits  L.weight I8 [out, in], L.SCB F32 [out], L.weight_format U8: 0
 //!         (code * SCB) * f32(1 / 127)
 //! ```
-//! Source: `bitsandbytes/functional.py` of bitsandbytes 0.50 (`QuantState`, `dequantize_4bit`,
+//! Source: `bitsandbytes/functional.py` from bitsandbytes 0.50 (`QuantState`, `dequantize_4bit`,
 //! `int8_vectorwise_dequant`).
 
 use super::codes::CodePacking;
@@ -23,7 +23,7 @@ use tensorferry_sdk::{Dtype, Error, Result, element_count};
 
 pub(super) const STATE: &str = ".quant_state.bitsandbytes__";
 const MAX_STATE: u64 = 64 << 10;
-/// The constant that bitsandbytes uses for 1 / 127.
+/// The approximation of 1 / 127 that bitsandbytes uses.
 const ONE_127TH: f32 = 0.007_874_016;
 
 /// Returns all weights of a model.
@@ -47,10 +47,10 @@ fn four_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
     let state = layer.needed(&format!("{name}{STATE}{}", kind.unwrap_or("nf4")))?;
     let text = layer.bytes(state, MAX_STATE)?;
     let facts: Value = serde_json::from_slice(&text).map_err(|error| {
-        Error::malformed(format!("the state of a quantized weight is not JSON: {error}")).tensor(&state.name)
+        Error::malformed(format!("the quantization state of a weight is not JSON: {error}")).tensor(&state.name)
     })?;
     let wrong = |expected: &str| {
-        Error::malformed("the state of a quantized weight does not match it")
+        Error::malformed("the quantization state of a weight does not match the weight")
             .tensor(&state.name)
             .expected(expected)
             .found(&facts)
@@ -58,7 +58,7 @@ fn four_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
     let dims = facts.get("shape").and_then(Value::as_array);
     let shape: Option<Vec<u64>> = dims.and_then(|dims| dims.iter().map(Value::as_u64).collect());
     let shape = shape.ok_or_else(|| wrong("a shape"))?;
-    let count = element_count(&shape).map_err(|_| wrong("a shape whose product fits 64 bits"))?;
+    let count = element_count(&shape).map_err(|_| wrong("a shape whose product fits in 64 bits"))?;
     let width = codes.dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
     let bytes = count.div_ceil(2);
     if count == 0 || codes.bytes < bytes || codes.bytes - bytes >= width {
@@ -84,7 +84,7 @@ fn four_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
             return Err(shaped(nested, format!("{} numbers", blocks.div_ceil(of_block))));
         }
         let map = layer.needed(&format!("{name}.nested_quant_map"))?;
-        #[expect(clippy::cast_possible_truncation, reason = "an F32, written in decimals")]
+        #[expect(clippy::cast_possible_truncation, reason = "an F32 in decimal notation")]
         let offset = offset as f32;
         Scales::Nested {
             indices: layer.extent(absmax)?,

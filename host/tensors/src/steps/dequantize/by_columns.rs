@@ -1,5 +1,5 @@
 //! Weights from GPTQ and AWQ. Their packed words are ordered by columns (`[in, out]`), whereas the
-//! dequantized weight is `[out, in]`.
+//! dequantized weight has the shape `[out, in]`.
 //!
 //! ```text
 //! GPTQ  qweight I32 [in * bits / 32, out]   a stream of bits down each column, the low ones first
@@ -7,8 +7,8 @@
 //! both  qzeros  I32 [groups, out * bits / 32], scales F16 [groups, out]
 //!       W[out, in] = (q - z) * scale of the input's group
 //! ```
-//! Sources: `GPTQModel`'s `qlinear/torch.py` (`gptq` stores zero points minus one, `gptq_v2`
-//! unchanged) and `AutoAWQ`'s `utils/packing_utils.py`.
+//! Sources: `GPTQModel`'s `qlinear/torch.py` (`gptq` stores each zero point minus one, and
+//! `gptq_v2` stores it unchanged) and `AutoAWQ`'s `utils/packing_utils.py`.
 
 use super::computed::{Method, Weight};
 use super::layers::{Extent, Layer, Layers, matrix, shaped};
@@ -20,7 +20,7 @@ use tensorferry_sdk::{Dtype, Error, ReadStorage, Result};
 
 /// For each of the eight columns in an AWQ word, the position of the column's code.
 const AWQ_PLACES: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
-/// Maximum number of inputs per layer for which each input's group is kept in memory.
+/// Maximum number of inputs in a layer whose inputs' group indices are kept in memory.
 const MAX_INPUTS: u64 = 1 << 20;
 
 /// The order of the codes in packed words.
@@ -197,7 +197,7 @@ impl WordRectangle {
 }
 
 impl ColumnPackedWeight {
-    /// Returns the scales and zero points of some outputs for some groups. The values for one
+    /// Returns the scales and zero points for some outputs and some groups. The values for one
     /// output are consecutive.
     fn scales_and_zeros(
         &self,

@@ -1,5 +1,5 @@
-//! Codes are the numbers of a weight before they are scaled. They are stored in contiguous rows of
-//! bytes, 4-bit floats, or integers of a few bits.
+//! Codes are a weight's numbers before scaling. They are stored in contiguous rows of bytes, 4-bit
+//! floats, or integers of a few bits.
 
 use super::computed::{look_up, table};
 use tensorferry_sdk::Dtype;
@@ -53,7 +53,7 @@ impl CodePacking {
         }
     }
 
-    /// Returns the number of bytes that the first `columns` codes of a row take.
+    /// Returns the number of bytes that the first `columns` codes of a row occupy.
     pub(super) fn bytes(&self, columns: u64) -> Option<u64> {
         match self {
             Self::InWords(_) => columns.div_ceil(32 / self.bits()).checked_mul(4),
@@ -102,9 +102,9 @@ fn nibbles(bytes: &[u8], first: usize, values: &mut [f32], both: impl Fn(u8) -> 
     }
 }
 
-/// Decodes integers of at most 8 bits. Each integer spans at most two bytes. The last `unused` bits
-/// of each word are unused. The first word begins at a byte boundary, at the start of a row.
-/// `first` must be less than the number of bits in a word.
+/// Decodes integers of at most 8 bits. Each integer spans at most two bytes. Each word ends with
+/// `unused` unused bits. The first word begins at a byte boundary, at the start of a row. `first`
+/// must be less than the number of bits in a word.
 fn stream(bytes: &[u8], first: usize, bits: u32, unused: u32, values: &mut [f32]) {
     let mask = (1_u16 << bits) - 1;
     let mut at = first;

@@ -9,7 +9,7 @@
 //!                                 code * (scale / global): the global scale is a divisor
 //! mxfp4-pack-quantized            L.weight_packed U8 of E2M1, L.weight_scale U8: 2^(s - 127)
 //! ```
-//! Source: `compressed_tensors/compressors` of compressed-tensors 0.20.
+//! Source: `compressed_tensors/compressors` in compressed-tensors 0.20.
 
 use super::codes::CodePacking;
 use super::computed::Weight;
@@ -55,14 +55,14 @@ pub(super) fn weights<'a>(
 }
 
 fn packs_otherwise(format: &str) -> Error {
-    Error::unsupported("a format of compressed-tensors with an unsupported packing")
+    Error::unsupported("a compressed-tensors format with an unsupported packing")
         .expected(
             "pack-quantized, int-quantized, naive-quantized, float-quantized, nvfp4-pack-quantized or mxfp4-pack-quantized",
         )
         .found(format)
 }
 
-/// A group of layers in the configuration, with the settings for their weights.
+/// A group of layers in the configuration, and the settings for the weights of these layers.
 struct Group<'a> {
     format: &'a str,
     weights: &'a Value,
@@ -178,7 +178,7 @@ fn of_bytes<'a>(
     bytes(layer, start, tensor, scale, group.block())
 }
 
-/// Returns a weight of one-byte codes, with scales and optional zero points.
+/// Returns a weight that consists of one-byte codes, scales, and optional zero points.
 pub(super) fn bytes<'a>(
     mut layer: Layer<'a>,
     start: &str,
@@ -190,7 +190,7 @@ pub(super) fn bytes<'a>(
     let zeros = layer.part(&of("weight_zero_point"));
     if layer.part(&of("weight_g_idx")).is_some() {
         return Err(
-            Error::unsupported("columns with their own groups, in one-byte codes").tensor(&tensor.name)
+            Error::unsupported("one-byte codes with a separate group for each column").tensor(&tensor.name)
         );
     }
     let Some(zeros) = zeros else { return float8::floats(layer, tensor, Some(scale), block) };
@@ -271,9 +271,9 @@ fn integers<'a>(
     Ok(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) })
 }
 
-/// Returns a packed weight of a model without a configuration. The number of bits per code is
-/// determined from `weight_shape` and the length of the rows. Returns `None` if this number cannot
-/// be determined.
+/// Returns a packed weight of a model without a configuration. Computes the number of bits per code
+/// from `weight_shape` and the length of the rows. Returns `None` if the number of bits is
+/// ambiguous.
 pub(super) fn packed_by_names<'a>(
     layers: &'a Layers<'a>,
     start: &str,
@@ -339,7 +339,7 @@ fn column_groups(
     groups: u64,
     group: u64,
 ) -> Result<Option<Arc<Vec<u32>>>> {
-    /// Maximum number of columns for which the group of each column is kept in memory.
+    /// Maximum number of columns in a weight whose columns' group indices are kept in memory.
     const MAX_COLUMNS: u64 = 1 << 20;
     if indices.shape != [columns] || columns > MAX_COLUMNS {
         return Err(shaped(indices, format!("[{columns}], at most {MAX_COLUMNS}")));

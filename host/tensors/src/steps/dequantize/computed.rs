@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use tensorferry_core::context::windows::size;
 use tensorferry_sdk::{Compute, Dtype, Error, ReadStorage, Result, StorageId};
 
-/// Maximum number of values to compute at a time. This number of F32 values roughly fits in the L2
-/// cache. The number is large enough that methods that read columns still read long runs.
+/// Maximum number of values to compute at a time. About this many F32 values fit in the L2 cache.
+/// The number is large enough that methods that read columns still read long runs.
 const MAX_READ_BYTES: u64 = 256 << 10;
 
 /// A method that computes a weight's values from its parts.
@@ -37,7 +37,7 @@ pub(super) struct Weight<'a> {
     pub(super) layer: Layer<'a>,
     /// The dimensions of the weight, in the order in which the method computes the values.
     pub(super) shape: Vec<u64>,
-    /// Whether the model's parameter has the last two dimensions in the opposite order.
+    /// Whether the last two dimensions of the model's parameter are in the opposite order.
     pub(super) is_turned: bool,
     pub(super) method: Box<dyn Method>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Dequantized {
 }
 
 impl Dequantized {
-    /// Returns a storage for the weight that computes its values in the dtype `to`.
+    /// Returns a storage that computes the weight's values in the dtype `to`.
     pub(super) fn new(name: &str, to: Dtype, method: Box<dyn Method>) -> Result<Self> {
         let columns = method.columns();
         let width = if to == Dtype::F32 { 4 } else { 2 };
@@ -145,7 +145,8 @@ pub(super) enum Floats {
 }
 
 impl Floats {
-    /// Returns the conversion for a dtype of scales, 8-bit integers, or 8-bit floats.
+    /// Returns the conversion for 8-bit integers, 8-bit floats, or another dtype that scales may
+    /// have.
     pub(super) fn of(dtype: Dtype) -> Option<Self> {
         match dtype {
             Dtype::F32 => load_singles(dtype).map(|load| Self::Wide(load, 4)),

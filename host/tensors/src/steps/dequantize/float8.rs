@@ -65,7 +65,7 @@ pub(super) fn weights<'a>(
 pub(super) fn check_other_parts(layers: &Layers<'_>, name: &str) -> Result<()> {
     let start = name.rfind('.').map_or("", |dot| &name[..=dot]);
     for (end, what) in
-        [("pre_quant_scale", "whose inputs are scaled as well"), ("weight_offset", "with an offset")]
+        [("pre_quant_scale", "whose inputs are also scaled"), ("weight_offset", "with an offset")]
     {
         let other = format!("{start}{end}");
         if layers.get(&other).is_some() {
@@ -75,7 +75,7 @@ pub(super) fn check_other_parts(layers: &Layers<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Suffixes of the names of scales, tensors for the layer's input, and markers.
+/// Name suffixes of scales, of tensors for the layer's input, and of markers.
 const SCALE_ENDS: [&str; 8] =
     ["scale", "_scale_inv", "scales", "_scale_2", "scale_weight", "scale_input", "qscale_act", "scaled_fp8"];
 
@@ -89,7 +89,7 @@ fn scale_of(layers: &Layers<'_>, name: &str) -> Option<String> {
     names.into_iter().find(|name| layers.get(name).is_some())
 }
 
-/// Returns the error for a weight without a scale. The error suggests the scale 1 only if no other
+/// Returns the error for a weight without a scale. The error suggests a scale of 1 only if no other
 /// tensor could be the scale.
 pub(super) fn lacks_scale(layers: &Layers<'_>, name: &str) -> Error {
     let module = name.strip_suffix("weight").unwrap_or(name);
@@ -122,7 +122,7 @@ pub(super) fn floats<'a>(
     let codes = CodePacking::of_bytes(tensor.dtype)
         .ok_or_else(|| Error::unsupported("bytes that are not numbers"))?;
     let grid = match scale {
-        // A vector counts as a matrix with one row, and must have a single scale.
+        // A vector is treated as a matrix with one row, and must have a single scale.
         Some(scale) if tensor.shape.len() > 1 => ScaleGrid::of(&tensor.shape, scale, block)?,
         Some(scale) if scale.shape.iter().product::<u64>() != 1 => return Err(shaped(scale, "one number")),
         _ => ScaleGrid::whole(rows, columns),

@@ -1,4 +1,4 @@
-//! The tensors of a catalog by name, which are used to find the parts of a weight.
+//! Finds the tensors that a weight consists of by their names.
 
 use crate::cast::load_singles;
 use crate::steps::model_config::ModelConfig;
@@ -11,12 +11,12 @@ use tensorferry_sdk::{ByteOrder, Catalog, Data, Dtype, Error, Result, StorageId,
 pub(super) struct Layers<'a> {
     catalog: &'a Catalog,
     by_name: HashMap<&'a str, TensorId>,
-    /// Access to the bytes of the tensors, if the bytes are available.
+    /// The source of the tensors' bytes, if the bytes are available.
     stored: Option<Stored<'a>>,
     config: Option<&'a ModelConfig>,
 }
 
-/// The location of a tensor's contiguous bytes.
+/// The location of a tensor's bytes, which are contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Extent {
     pub(super) storage: StorageId,
@@ -75,8 +75,8 @@ impl<'a> Layers<'a> {
         self.get(name).is_none() && self.config.is_some_and(|config| config.is_indexed(name))
     }
 
-    /// Finds the names that end with this suffix, and returns them without the suffix. Each result
-    /// is the name of a layer.
+    /// Finds the tensor names that end with this suffix, and returns them without the suffix. Each
+    /// result is the name of a layer.
     pub(super) fn ending(&self, suffix: &str) -> Vec<&'a str> {
         self.names().filter_map(|name| name.strip_suffix(suffix)).collect()
     }
@@ -183,7 +183,7 @@ impl<'a> Layer<'a> {
 
 /// Returns the error for a part whose shape does not match the shapes of the other parts.
 pub(super) fn shaped(tensor: &Tensor, expected: impl std::fmt::Display) -> Error {
-    Error::malformed("a part of a quantized weight has a shape that does not fit the others")
+    Error::malformed("a part of a quantized weight has a shape that does not match the other parts")
         .tensor(&tensor.name)
         .expected(expected)
         .found(format!("{:?}", tensor.shape))

@@ -7,9 +7,9 @@
 //! nvfp4          L.scales U8: E4M3              E2M1 times the scale
 //! ```
 //! The key `quantization` in `config.json` contains `group_size`, `bits` and `mode`. It also
-//! contains the settings of single layers, with the layers' paths as keys. A layer does not inherit
-//! the general settings: missing settings have the default of the layer's mode. Source:
-//! `mlx/ops.cpp` of MLX 0.32 (`affine_dequantize`, `fp_dequantize`).
+//! contains the settings of single layers, with the layers' paths as keys. A layer with its own
+//! settings does not inherit the general settings: a missing setting has the default value for the
+//! layer's mode. Source: `mlx/ops.cpp` of MLX 0.32 (`affine_dequantize`, `fp_dequantize`).
 
 use super::codes::{CodePacking, E2M1};
 use super::computed::Weight;
@@ -86,7 +86,7 @@ fn weight<'a>(layers: &'a Layers<'a>, start: &str, facts: &Value) -> Result<Weig
             (codes, Scales::Powers(of_floats(Dtype::U8)?), Formula::Scale)
         }
         other => {
-            return Err(Error::unsupported("dequantize does not support this mode of MLX")
+            return Err(Error::unsupported("dequantize does not support this MLX mode")
                 .tensor(&name)
                 .expected("affine, mxfp4, nvfp4 or mxfp8")
                 .found(other));

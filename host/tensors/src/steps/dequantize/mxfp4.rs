@@ -5,7 +5,7 @@
 //! X_scales U8 [experts, out, in / 32]       2^(s - 127)
 //! X        [experts, in, out]               code * scale, turned
 //! ```
-//! Source: `integrations/mxfp4.py` of transformers (`convert_moe_packed_tensors`).
+//! Source: `integrations/mxfp4.py` in transformers (`convert_moe_packed_tensors`).
 
 use super::codes::{CodePacking, E2M1};
 use super::computed::Weight;

@@ -1,10 +1,10 @@
 //! Finds quantized weights by the names of their tensors if no configuration describes the weights.
-//! Examples are files that were copied out of their folder, single-file models, and shards.
+//! Examples are files copied out of their folder, single-file models, and shards.
 //!
-//! Codes and their scales are recognized only if both names of a pair exist. As a result, the
-//! `scale` of a LayerNorm is not mistaken for a quantization scale, and an integer counter is not
-//! mistaken for codes. Some pairs of names determine the method. Other pairs only show that a
-//! tensor contains codes.
+//! Codes and their scales are recognized only if tensors with both names of a pair exist. As a
+//! result, the `scale` of a LayerNorm is not mistaken for a quantization scale, and an integer
+//! counter is not mistaken for codes. Some pairs of names determine the method. Other pairs only
+//! show that a tensor contains codes.
 
 use super::bitsandbytes::{self, STATE};
 use super::codes::CodePacking;
@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{CODES_OF, Catalog, Dtype, Error, Result, Tensor, TensorId, element_count};
 
 /// A pair of name suffixes: one for codes, and one for a sibling tensor such as the codes' scale.
-/// The full names have the same prefix.
+/// The full names begin with the same prefix.
 struct NamePair {
     codes: &'static str,
     sibling: &'static str,
@@ -46,10 +46,10 @@ enum PairMeaning {
     Nvfp4,
     /// Packed codes from compressed-tensors.
     Packed,
-    /// The tensors of a weight class in torchao or quanto: the suffix of the weight's name, and the
+    /// The tensors of a torchao or quanto weight class: the suffix of the weight's name, and the
     /// suffix of the zero points.
     Parts { weight: &'static str, zeros: &'static str },
-    /// A method with this name. The tensor names do not determine the number of bits or the order
+    /// A method with this name. The tensor names determine neither the number of bits nor the order
     /// of the codes.
     Unknown(&'static str),
 }
@@ -68,7 +68,7 @@ const PAIRS: [NamePair; 53] = [
     pair(".weight", ".scale_weight", Dtypes::Bytes, PairMeaning::Scaled),
     pair(".weight", ".qscale_weight", Dtypes::Bytes, PairMeaning::Scaled),
     pair(".weight", ".scale", Dtypes::Narrow, PairMeaning::Scaled),
-    pair(".weight", ".scale", Dtypes::Any, PairMeaning::Unknown("a method with one scale tensor")),
+    pair(".weight", ".scale", Dtypes::Any, PairMeaning::Unknown("a method with a single scale tensor")),
     pair(".weight", ".weights_scaling_factor", Dtypes::Any, PairMeaning::Unknown("TensorRT-LLM")),
     pair(".weight", ".scales", Dtypes::Any, PairMeaning::Unknown("MLX")),
     pair("", "_scales", Dtypes::Any, PairMeaning::Unknown("a method with tensors of scales")),
@@ -132,9 +132,9 @@ const MARKER: &str = "scaled_fp8";
 pub(super) const COMFY_METADATA: &str = "_quantization_metadata";
 const COMFY_TENSOR: &str = "comfy_quant";
 
-/// The description of the method if codes are recognized only by the scales in their module.
+/// The description of the method for codes that are recognized only by the scales in their module.
 const UNKNOWN_METHOD: &str = "a method that its names do not determine";
-/// Maximum number of words in a scale's name, after its module's name.
+/// Maximum number of words in a scale's name, without the name of its module.
 const MAX_SCALE_WORDS: usize = 6;
 
 /// The quantized weights and codes that were recognized by the names of a model's tensors.
@@ -148,7 +148,7 @@ pub(super) struct NamedWeights<'a> {
     pub(super) methods: BTreeSet<&'static str>,
 }
 
-/// Codes without known rules for converting them to numbers.
+/// Codes for which the rules for converting them to numbers are unknown.
 #[derive(Debug, Clone)]
 pub(super) struct UnknownCodes<'a> {
     pub(super) name: &'a str,
@@ -193,9 +193,9 @@ impl Dtypes {
 }
 
 impl UnknownCodes<'_> {
-    /// Returns the error for a step or a writer that needs to know the method.
+    /// Returns the error for a step or a writer that must know the method.
     pub(super) fn error(&self) -> Error {
-        Error::unsupported("it is not known how this weight was quantized")
+        Error::unsupported("the quantization method of this weight is unknown")
             .tensor(self.name)
             .hint(
                 "put a config.json with quantization_config or quantization next to the file, or pass \
@@ -208,7 +208,7 @@ impl UnknownCodes<'_> {
     }
 }
 
-/// Finds the weights of a model whose tensors are not already parts of other weights.
+/// Finds the model's weights whose tensors are not already parts of other weights.
 pub(super) fn named<'a>(
     layers: &'a Layers<'a>,
     taken: &HashSet<TensorId>,
@@ -304,7 +304,7 @@ pub(super) fn named<'a>(
     Ok(named)
 }
 
-/// Returns the tensors that the reader of the input marked as codes.
+/// Returns the tensors that the input's reader marked as codes.
 fn described<'a>(layers: &'a Layers<'a>) -> impl Iterator<Item = UnknownCodes<'a>> {
     layers.catalog().tensors().iter().filter_map(|tensor| {
         let by = tensor.attributes.get(CODES_OF)?.as_text().unwrap_or_default();
@@ -333,8 +333,8 @@ pub(super) fn codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>> {
     found
 }
 
-/// Adds the codes whose names use slashes as separators, or end in TensorFlow's `:0`. Slashes are
-/// replaced with dots before the names are compared with the known pairs.
+/// Adds the codes whose names use slashes as separators, or end with TensorFlow's suffix `:0`.
+/// Slashes are replaced with dots before the names are compared with the known pairs.
 fn add_slash_separated<'a>(layers: &'a Layers<'a>, found: &mut Vec<UnknownCodes<'a>>) {
     if !layers.names().any(|name| name.contains('/') || name.ends_with(":0")) {
         return;
@@ -398,15 +398,15 @@ pub(super) fn possible_codes<'a>(layers: &'a Layers<'a>) -> Vec<UnknownCodes<'a>
     tensors.map(codes).collect()
 }
 
-/// Finds the pair of names that matches a tensor. Returns the pair, the common prefix, and the name
-/// of the sibling tensor.
+/// Finds the pair of suffixes that matches a tensor. Returns the pair, the common prefix of both
+/// names, and the name of the sibling tensor.
 fn pair_of<'t, 'a>(
     get: &dyn Fn(&str) -> Option<&'a Tensor>,
     name: &'t str,
     dtype: Dtype,
 ) -> Option<(&'static NamePair, &'t str, String)> {
     PAIRS.iter().filter(|pair| pair.dtypes.has(dtype)).find_map(|pair| {
-        // If the name does not have a prefix, the tensor may be the weight itself.
+        // If the name has no prefix, the tensor may be the weight itself.
         let start = match name.strip_suffix(pair.codes) {
             Some(start) => start,
             None if Some(name) == pair.codes.strip_prefix('.') => "",
@@ -422,8 +422,8 @@ fn pair_of<'t, 'a>(
 }
 
 /// Words that the names of a weight's scales may contain, in addition to the words of the weight's
-/// own name. One of the first three words is required. The words exclude `logit_scale` and
-/// `input_scale`, which are not scales of a weight.
+/// own name. One of the first three words is required. Names with other words, such as
+/// `logit_scale` and `input_scale`, are not names of a weight's scales.
 const OF_SCALES: [&str; 21] = [
     "scale",
     "scales",
@@ -448,7 +448,7 @@ const OF_SCALES: [&str; 21] = [
     "int8",
 ];
 
-/// Returns a map from each module to the tensors in it whose names may be names of scales.
+/// Returns a map from each module to those of its tensors whose names may be names of scales.
 fn named_scales<'n>(names: impl Iterator<Item = &'n str>) -> HashMap<&'n str, Vec<&'n str>> {
     let mut scales: HashMap<&str, Vec<&str>> = HashMap::new();
     for name in names.filter(|name| name.contains("scal")) {
@@ -539,7 +539,8 @@ fn scaled<'a>(
 const FLOATS: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
 
 /// Returns a weight of a torchao or quanto class whose tensors are saved separately: `(codes -
-/// zeros) * scale`. The names of these torchao classes rule out 4-bit codes that share a byte.
+/// zeros) * scale`. Weights with the tensor names of these torchao classes never contain 4-bit
+/// codes that share a byte.
 fn parts<'a>(
     layers: &'a Layers<'a>,
     start: &str,
@@ -557,8 +558,8 @@ fn parts<'a>(
     let is_float = float8::DTYPES.contains(&tensor.dtype);
     let [rows, columns] = *tensor.shape else { return Ok(None) };
     let Some(scale) = layers.get(sibling) else { return Ok(None) };
-    // With zero points, scales for rows could not be distinguished from scales for groups along the
-    // other dimension.
+    // If there are zero points, scales for rows cannot be distinguished from scales for groups
+    // along the other dimension.
     if layers.get(zeros).is_some() && zeros.ends_with("_shift") {
         return Ok(None);
     }
@@ -574,7 +575,7 @@ fn parts<'a>(
     layer.needed(sibling)?;
     for end in ["act_quant_scale", "act_pre_scale", "act_scale", "act_zero_point"] {
         if layers.get(&format!("{}{end}", &sibling[..sibling.len() - "scale".len()])).is_some() {
-            return Err(Error::unsupported("a weight whose inputs are scaled as well").tensor(start));
+            return Err(Error::unsupported("a weight whose inputs are also scaled").tensor(start));
         }
     }
     let Ok(grid) = ScaleGrid::of(&tensor.shape, scale, None) else { return Ok(None) };
@@ -603,7 +604,7 @@ fn parts<'a>(
     Ok(Some(Weight { layer, shape: vec![rows, columns], is_turned: false, method: Box::new(method) }))
 }
 
-/// Returns the FP8 weights without a scale in a file whose other FP8 weights have a scale.
+/// Returns the FP8 weights without a scale in a file in which other FP8 weights have a scale.
 fn without_scales<'a>(
     layers: &'a Layers<'a>,
     taken: &HashSet<TensorId>,
@@ -679,7 +680,7 @@ impl ComfyLayers {
         if KNOWN.contains(&format) && is_harmless {
             return Ok(());
         }
-        Err(Error::unsupported("dequantize does not support this format of ComfyUI")
+        Err(Error::unsupported("dequantize does not support this ComfyUI format")
             .tensor(module.trim_end_matches('.'))
             .expected(KNOWN.join(", "))
             .found(declared))

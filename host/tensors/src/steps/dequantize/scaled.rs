@@ -1,7 +1,7 @@
 //! Weights that consist of rows of codes and a grid of scales. A scale applies to the whole tensor,
 //! to a row, to a block, or to a group within a row. The methods with such weights are
-//! bitsandbytes, compressed-tensors, FP8, FP4 and MLX. Weights from GPTQ and AWQ are ordered by
-//! columns instead.
+//! bitsandbytes, compressed-tensors, FP8, FP4 and MLX. GPTQ and AWQ weights, in contrast, are
+//! ordered by columns.
 
 use super::codes::CodePacking;
 use super::computed::Method;
@@ -23,11 +23,11 @@ pub(super) struct Scaled {
     pub(super) grid: ScaleGrid,
     pub(super) scales: Scales,
     pub(super) formula: Formula,
-    /// For each column in a row, the index of its group, if a group's columns are not consecutive.
+    /// The group index of each column in a row, if a group's columns are not consecutive.
     pub(super) groups_of: Option<Arc<Vec<u32>>>,
 }
 
-/// The grid of scales, which determines the scale that applies to a value.
+/// The grid of scales. It determines which scale applies to a value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScaleGrid {
     /// Number of rows that share a row of scales.
@@ -35,7 +35,7 @@ pub(super) struct ScaleGrid {
     /// Number of columns that share a scale.
     pub(super) block_columns: u64,
     /// Number of rows in a matrix. If the tensor contains several experts, each expert is a matrix,
-    /// and its blocks begin at its first row.
+    /// and the blocks of an expert begin at its first row.
     pub(super) matrix_rows: u64,
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Scales {
         indices: Extent,
         /// The value of each index.
         map: Vec<f32>,
-        /// A scale for each block of indices.
+        /// The scale of each block of indices.
         scales: Extent,
         /// Number of indices per block.
         block: u64,
@@ -81,8 +81,8 @@ pub(super) enum Formula {
     Subtract(f32),
     /// `(code - zero) * scale`, with one zero point per scale
     SubtractEach(Extent),
-    /// `(code - zero) * scale`, with one zero point for each row and group of columns, of this many
-    /// bits, packed down the rows
+    /// `(code - zero) * scale`, with one zero point for each row and column group. The zero points
+    /// have this many bits and are packed along the rows.
     SubtractPacked(Extent, u32),
 }
 
@@ -144,7 +144,7 @@ impl ScaleGrid {
         })
     }
 
-    /// Returns the number of scales in a row of the grid.
+    /// Returns the number of scales per grid row.
     fn per_row(&self, columns: u64) -> u64 {
         columns.div_ceil(self.block_columns)
     }
@@ -156,10 +156,10 @@ impl ScaleGrid {
     }
 }
 
-/// Guesses the block size of a grid of scales if the configuration does not specify the size. If a
-/// size of 128 x 128 matches the number of scales, as in nearly all models, this size is the
-/// result. Otherwise, the result consists of the only powers of two that match the number of
-/// scales.
+/// Guesses the block size of a grid of scales if the configuration does not specify the size. If
+/// 128 x 128 matches the number of scales, as in nearly all models, the result is 128 x 128.
+/// Otherwise, a side of the block is the whole dimension if that dimension has a single scale, and
+/// the only matching power of two if not.
 fn block_of(dims: [u64; 2], counts: [u64; 2]) -> Option<[u64; 2]> {
     let fits = |block: u64| [0, 1].iter().all(|&axis: &usize| dims[axis].div_ceil(block) == counts[axis]);
     if fits(128) {
@@ -223,7 +223,7 @@ impl Scales {
     }
 }
 
-/// Returns two to the power of a byte minus 127; 255 is NaN, as in the OCP's E8M0.
+/// Returns two to the power of (byte - 127). The byte 255 is NaN, as in the OCP's E8M0.
 fn power(byte: u8) -> f32 {
     match byte {
         // The result is half of the smallest normal number, which is subnormal.
@@ -245,8 +245,7 @@ impl Method for Scaled {
         // If several rows are requested, all of their columns are requested.
         let first = self.codes.start(columns.start);
         let start = rows.start * self.row_bytes + first / 32 * 4;
-        // The requested columns may end inside a word. In that case, some codes of the word are not
-        // needed.
+        // If the requested columns end inside a word, some codes of the word are not needed.
         let needed = self.codes.bytes(columns.end).unwrap_or(self.row_bytes).min(self.row_bytes);
         let end = (rows.end - 1) * self.row_bytes + needed;
         let bytes = self.at.read(read, start, end - start)?;

@@ -10,13 +10,13 @@ use tensorferry_sdk::{Error, Result};
 /// The scheme with which a model's weights were quantized.
 #[derive(Debug, Clone)]
 pub(super) enum Scheme {
-    /// bitsandbytes: 4-bit codes with a scale per block of the whole tensor, or 8-bit codes with a
-    /// scale per row.
+    /// bitsandbytes: 4-bit codes with a scale per block, where blocks continue across rows, or
+    /// 8-bit codes with a scale per row.
     Bitsandbytes,
     Gptq(Packings),
     /// AWQ, version `gemm`.
     Awq(Packings),
-    /// compressed-tensors, with the configuration of this method.
+    /// compressed-tensors, with its configuration.
     CompressedTensors(Value),
     /// 8-bit floats with scales per block, row, or tensor.
     Fp8 {
@@ -27,7 +27,7 @@ pub(super) enum Scheme {
     Mxfp4,
     /// NVIDIA's `ModelOpt`: `FP8` or `NVFP4`.
     Modelopt,
-    /// MLX, with the configuration of this method.
+    /// MLX, with its configuration.
     Mlx(Value),
     /// An unsupported method with this name.
     Uncovered(String),
@@ -38,13 +38,14 @@ pub(super) enum Scheme {
 pub(super) struct WordPacking {
     /// Number of bits per integer.
     pub(super) bits: u32,
-    /// Number of integers that share a scale; `None` if a whole column shares a scale.
+    /// Number of integers that share a scale; `None` if all integers in a column share one scale.
     pub(super) group: Option<u64>,
     /// The number that is added to stored zero points.
     pub(super) zero_offset: u32,
 }
 
-/// Names of unsupported methods in `quant_method`. The tensors of such models are copied unchanged.
+/// Names of unsupported methods in the configuration's `quant_method`. The tensors of such models
+/// are copied unchanged.
 const UNCOVERED: [&str; 15] = [
     "hqq", "aqlm", "vptq", "spqr", "eetq", "quip", "quip#", "quanto", "torchao", "bitnet", "exl2", "exl3",
     "higgs", "fp_quant", "sinq",
@@ -80,8 +81,8 @@ impl Scheme {
         }
     }
 
-    /// Returns a description of the settings for all weights, such as the number of bits and the
-    /// group size.
+    /// Returns a description of the general settings, such as the number of bits and the group
+    /// size.
     #[must_use]
     pub(super) fn variant(&self) -> Option<String> {
         let of_bits = |bits: u64, group: Option<u64>| match group {
@@ -118,7 +119,7 @@ const BY_KEYS: [(&[&str], &str); 6] = [
 /// Files that describe quantization without naming the method.
 const BY_FILES: [(&str, &str); 3] =
     [("quantize_config.json", "gptq"), ("quant_config.json", "awq"), ("hf_quant_config.json", "modelopt")];
-/// The keys of MLX configurations, which do not name a method.
+/// The keys of MLX's settings, which do not name a method.
 const OF_MLX: [&str; 3] = ["group_size", "bits", "mode"];
 
 impl QuantizationSettings<'_> {

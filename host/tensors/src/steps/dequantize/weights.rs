@@ -1,6 +1,6 @@
 //! Quantized weights. Each weight consists of several tensors: codes, scales, zero points. The step
-//! `dequantize` computes these weights, and descriptions of a model count them. Operations that
-//! need numbers refuse the codes.
+//! `dequantize` computes these weights, and a model description counts them. Operations that need
+//! numbers reject the codes.
 //!
 //! Codes are recognized by the location of their bytes, so codes are still recognized after other
 //! steps rename or split them.
@@ -33,9 +33,9 @@ pub struct QuantizedModel {
     pub method: String,
     /// The number of bits and the group size, or the variant of the method.
     pub variant: Option<String>,
-    /// The weights for which the quantization is understood.
+    /// The weights whose quantization method is supported.
     pub weights: Vec<QuantizedWeight>,
-    /// The reason why some or all of the weights cannot be dequantized.
+    /// The reason why some or all weights cannot be dequantized.
     pub problem: Option<Error>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct FoundWeights<'a> {
     /// The common names of the methods with which the weights were quantized.
     pub(super) method: String,
     pub(super) weights: Vec<Weight<'a>>,
-    /// Codes that neither a configuration nor tensor names explain.
+    /// Codes whose method is determined neither by a configuration nor by tensor names.
     pub(super) unknown: Vec<UnknownCodes<'a>>,
 }
 
@@ -129,7 +129,7 @@ pub fn quantized(catalog: &Catalog, model: &ModelFacts<'_>) -> Option<QuantizedM
     }
     let problem = problem.or_else(|| match (&scheme, &*found.unknown) {
         (Some(Scheme::Uncovered(_)), _) => {
-            Some(Error::unsupported("dequantize does not know how these are packed"))
+            Some(Error::unsupported("dequantize does not support the packing of these weights"))
         }
         (_, [first, ..]) => Some(first.error()),
         _ => None,
@@ -172,8 +172,8 @@ const SCALES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 /// split them.
 #[derive(Debug, Default)]
 pub struct StoredCodes {
-    /// A map whose keys are the storage of a tensor and the start of the tensor in that storage.
-    /// The values are the end of the tensor, and whether the tensor contains scales.
+    /// A map from the storage and start offset of each tensor to the tensor's end offset, and
+    /// whether the tensor contains scales.
     stored: BTreeMap<(StorageId, u64), (u64, bool)>,
     /// The common name of the quantization method.
     method: String,
@@ -237,8 +237,8 @@ impl StoredCodes {
         &self.method
     }
 
-    /// Returns the error for an operation that needs numbers but finds codes. `step` names the step
-    /// that computes the numbers. The hint contains `step` after the word "use".
+    /// Returns the error for an operation that needs numbers but finds codes. `step` describes the
+    /// step that computes the numbers, in words that fit after "use" in the hint.
     #[must_use]
     pub fn error(&self, tensor: &Tensor, step: &str) -> Error {
         let dtype = tensor.dtype.info().map_or("", |info| info.name());

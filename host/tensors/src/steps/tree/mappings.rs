@@ -15,7 +15,7 @@ impl MappingIndex {
     /// Returns the mappings of a tree, or `None` if the root of the tree is not a mapping.
     pub(super) fn of(tree: &Tree, root: NodeId) -> Option<Self> {
         let node = |id: NodeId| &tree.nodes()[id.0 as usize];
-        // Returns the value of a node without the nodes that set attributes on it.
+        // Skips the nodes that set attributes, and returns the node on which they are set.
         let value = |mut id: NodeId| {
             while node(id).kind == NodeKind::ATTRIBUTED {
                 id = node(id).children[0];
