@@ -10,15 +10,15 @@ use tensorferry_sdk::{arrow_array, arrow_schema};
 /// A function that returns the size in bytes of a batch's rows.
 pub(crate) type Measure = fn(&RecordBatch) -> u64;
 
-/// Returns the size in bytes of a batch's rows. For a sliced array, only the values of the slice
-/// count, not the whole buffers of the array.
+/// Returns the size in bytes of a batch's rows. For a sliced array, counts only the slice's values,
+/// not the array's whole buffers.
 #[must_use]
 pub(crate) fn batch_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, false)).sum()
 }
 
-/// Returns the size in bytes of a batch's rows for a format that writes text. In memory, many rows
-/// may share one value, but text repeats the value for each row.
+/// Returns the size in bytes of a batch's rows for a text format. In memory, several rows may share
+/// one value, but text repeats the value for each row.
 #[must_use]
 pub(crate) fn repeated_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|column| array_bytes(column, true)).sum()
@@ -56,8 +56,8 @@ fn array_bytes(array: &dyn Array, repeats: bool) -> u64 {
                 let keys = dictionary.normalized_keys();
                 keys.into_iter().map(|key| value_bytes(values, key)).fold(0, u64::saturating_add)
             } else {
-                // Counts at most as many values of the dictionary as there are rows, because the
-                // rows cannot refer to more.
+                // Counts at most one dictionary value per row, because the rows cannot refer to
+                // more values.
                 let (of, shown) = (values.len().max(1) as u64, len.min(values.len() as u64));
                 let bytes = u128::from(array_bytes(values, repeats)) * u128::from(shown) / u128::from(of);
                 u64::try_from(bytes).unwrap_or(u64::MAX)

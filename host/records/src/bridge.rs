@@ -12,15 +12,16 @@
 //! | strings, bytes | STR; with `strings=bytes`, lists of bytes |
 //!
 //! Lists have one length if the schema fixes the length, or if all lists have the same length,
-//! which must not be 0. Equal lengths are known only after all records are read. If a value in a
-//! list is missing, the column's lists become values and row splits, whatever their length. If the
-//! target format supports metadata, a metadata entry ([`column_metadata::KEY`]) stores the name,
-//! type and lists of each column. A conversion back to records uses this entry.
+//! which must not be 0. Equal lengths are known only after all records are read. If any value in a
+//! list is missing, the column's lists become values and row splits, regardless of their lengths.
+//! If the target format supports metadata, a metadata entry ([`column_metadata::KEY`]) stores the
+//! name, type and lists of each column. If the tensors are converted back to records, ferry uses
+//! this entry.
 //!
 //! To convert records to tensors, the records are read once into unnamed files (`spool.rs`). A
-//! catalog describes these files like any other input, and the rest of the conversion handles
-//! tensors. To convert tensors to records, the tensors are read in windows of rows, which form a
-//! flow of batches.
+//! catalog describes these files like any other tensor input, and the rest of the conversion
+//! handles only tensors. To convert tensors to records, the tensors are read in windows of rows,
+//! and each window becomes a batch of a flow.
 
 pub mod column_metadata;
 pub mod column_names;

@@ -1,5 +1,5 @@
 //! Casts columns to other types. This module casts text and numbers, including numbers in lists.
-//! All other casts use the crate arrow-cast, which is large because it supports every pair of
+//! All other casts use the crate arrow-cast. This crate is large because it supports every pair of
 //! types, and is therefore compiled without optimization.
 
 use crate::lists::lists;
@@ -23,8 +23,8 @@ use tensorferry_sdk::{arrow_array, arrow_schema};
 /// 2^63.
 const BEYOND_I64: f64 = 9_223_372_036_854_775_808.0;
 
-/// Casts the values of `array` to a different type. A value that does not fit is an error if
-/// `strict` is set, and becomes null otherwise.
+/// Casts the values of `array` to a different type. If a value does not fit, returns an error if
+/// `strict` is set; otherwise, the value becomes null.
 pub fn cast(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     if let Some(texts) = time_texts(array, to, strict) {
         return cast(&texts?, to, strict);
@@ -40,7 +40,7 @@ pub fn fraction(array: &ArrayRef, to: &DataType) -> Option<String> {
     if let (Some((begins, items)), Some(to)) = (lists(array), item_type(to)) {
         let within = |from: usize, until: usize| fraction(&items.slice(from, until - from), to);
         return match begins.as_slice() {
-            // Values inside null lists do not count.
+            // Values inside null lists are ignored.
             rows if array.null_count() > 0 => rows
                 .windows(2)
                 .enumerate()
@@ -155,7 +155,7 @@ fn lists_of_numbers(array: &ArrayRef, to: &DataType, item: &DataType) -> Option<
     data.into_builder().data_type(to.clone()).child_data(vec![items.to_data()]).build().ok().map(make_array)
 }
 
-/// Numbers that were widened to a type that represents each of them exactly.
+/// Numbers that were widened to a type that represents all of them exactly.
 enum Wide {
     Integers(Vec<i64>),
     Floats(Vec<f64>),
@@ -214,7 +214,7 @@ impl Wide {
 }
 
 fn whole(value: f64) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "the fraction is cut off, and the rest fits")]
+    #[expect(clippy::cast_possible_truncation, reason = "the fraction is dropped, and the rest fits")]
     (-BEYOND_I64..BEYOND_I64).contains(&value).then_some(value as i64)
 }
 

@@ -11,7 +11,7 @@ use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
-/// Maximum number of bytes of a binary value that a cell shows.
+/// Maximum number of bytes that a cell shows of a binary value.
 const PREVIEW: usize = 8;
 
 /// A column of a table.
@@ -26,8 +26,7 @@ pub struct CellColumn {
     pub cells: Vec<Option<String>>,
 }
 
-/// Returns the values of all rows of a flow as cells. Each cell has about `most` characters at
-/// most.
+/// Returns the values in all rows of a flow as cells. A cell has at most about `most` characters.
 pub fn cells(flow: &mut dyn Flow, most: usize, session: &Session) -> Result<Vec<CellColumn>> {
     let column = |field: &arrow_schema::FieldRef| CellColumn {
         name: field.name().clone(),
@@ -73,8 +72,8 @@ fn cell(array: &dyn Array, row: usize, most: usize) -> String {
     text
 }
 
-/// Appends a value to `text`, and stops when the text has about `most` characters. The value must
-/// not be null.
+/// Appends a value to `text`, and stops when `text` has about `most` characters. The value must not
+/// be null.
 fn push(array: &dyn Array, row: usize, most: usize, text: &mut String) {
     match array.data_type() {
         DataType::Null => text.push_str("null"),

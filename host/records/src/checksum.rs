@@ -1,9 +1,9 @@
 //! A checksum of the rows of a flow. The checksum is used to compare an output that was read back
-//! with the rows that were sent to the writer. The checksum does not depend on the division of the
-//! rows into batches and files.
+//! with the rows that were sent to the writer. It does not depend on how the rows are divided into
+//! batches and files.
 //!
 //! The checksum of a row covers the values of its columns, [flattened](super::encoding) and cast to
-//! the type that was read back. A null has the same encoding as a value of a missing column.
+//! the type that was read back. A null has the same encoding as a value in a missing column.
 
 use super::encoding::{RowEncoder, is_bytes, is_text};
 use super::flow::Flow;
@@ -31,9 +31,9 @@ pub(crate) type ComparedTypes = BTreeMap<String, DataType>;
 
 /// Returns the types in which the columns of `sent` are compared with the columns of `found`, and
 /// the names of the columns that cannot be compared. A column cannot be compared if it is read back
-/// as a type with a different meaning, or if `losses` report that its values are changed. A column
-/// that is only in `sent` is compared with nulls: either the column consists of nulls, or its
-/// values are missing from the output.
+/// as a type with a different meaning, or if `losses` reports that its values have changed. A
+/// column that is only in `sent` is compared with nulls: either the column consists of nulls, or
+/// its values are missing from the output.
 #[must_use]
 pub(crate) fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (ComparedTypes, Vec<String>) {
     let (mut compared, mut left_out) = (ComparedTypes::new(), Vec::new());
@@ -62,10 +62,10 @@ fn changes(loss: &Loss, sent: &DataType, found: &DataType) -> bool {
         || (depth(sent) > depth(found) && is_text(leaf_type(found)))
 }
 
-/// Returns the type in which sent values are compared with the values that are read back. Normally,
-/// this type is the type that is read back. The exceptions are:
+/// Returns the type in which sent values are compared with the values that are read back. This is
+/// the type that is read back, with these exceptions:
 /// - Floats that are read back in a wider type are compared in the original type. Such floats were
-///   written as text, and the digits of the text distinguish only values of the original type.
+///   written as text, which contains only enough digits to distinguish values of the original type.
 /// - Numbers that are read back as text are compared as numbers.
 /// - Bytes that are read back as text are not compared, because the reader cannot detect the
 ///   encoding in which they were written.
@@ -81,8 +81,8 @@ fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
     if is_bytes(from) && is_text(to) && !is_bytes(to) {
         return None;
     }
-    // If lists of only nulls are read back at a different nesting depth, the nulls may stand for
-    // missing lists.
+    // If lists that contain only nulls are read back at a different nesting depth, the nulls may
+    // stand for missing lists.
     if *to == DataType::Null && depth(&found) > 0 && depth(&found) != depth(&sent) {
         return None;
     }
@@ -113,7 +113,7 @@ fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
     }
 }
 
-/// Returns whether the values of a column have a binary type, so that they may not be text.
+/// Returns whether a column has a binary type, whose values may not be text.
 pub(crate) fn is_of_bytes(data_type: &DataType) -> bool {
     is_bytes(leaf_type(data_type))
 }
@@ -123,8 +123,8 @@ pub(super) fn can_be_cast(from: &DataType, to: &DataType) -> bool {
     from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to)
 }
 
-/// Returns one column of a batch, with its values as JSON text. If `nulls` is set, nulls also
-/// become text.
+/// Returns one column of a batch with its values as JSON text. If `nulls` is set, nulls also become
+/// text.
 pub fn as_json(batch: &RecordBatch, name: &str, nulls: bool) -> Result<RecordBatch> {
     let Ok(place) = batch.schema_ref().index_of(name) else {
         return Err(Error::plugin("a column is missing from the rows").column(name));

@@ -1,5 +1,4 @@
-//! Conversions that read or write records: the functions of this crate that `tensorferry-convert`
-//! calls.
+//! Conversions that read or write records: this crate's functions that `tensorferry-convert` calls.
 
 pub mod compare;
 pub mod convert;

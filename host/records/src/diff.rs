@@ -2,11 +2,11 @@
 //! Values are compared row by row, and the two flows may have different formats.
 //!
 //! Values of different types can be equal. For example, a 32-bit integer equals a 64-bit integer of
-//! the same value. Text equals the number or time that it denotes, and a list of one value equals
-//! that value. If the two sides have a different number of list levels, the lists are flattened
-//! (see [`encoding`](super::encoding)). Two values are compared in the type of one of the two
-//! sides. A value that this type cannot represent counts as different. A null equals a value of a
-//! missing column.
+//! the same value. Text equals the number or time that it represents, and a list of one value
+//! equals that value. If the number of list levels differs between the two sides, the lists are
+//! flattened (see [`encoding`](super::encoding)). Two values are compared in the type of one of the
+//! two sides. A value that this type cannot represent counts as different. A null equals a value in
+//! a missing column.
 
 use super::cast::cast;
 use super::checksum::can_be_cast;
@@ -22,7 +22,7 @@ use tensorferry_convert::comparison::{ColumnDifference, ColumnDifferenceKind, Re
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-/// Maximum number of characters of a value in a report.
+/// Maximum number of characters that a report shows of a value.
 const MAX_SHOWN: usize = 60;
 
 /// Compares the records of two flows in order.
@@ -63,8 +63,8 @@ struct PendingRows {
 }
 
 impl PendingRows {
-    /// Pulls a batch if no rows are left. Returns the number of available rows, which is 0 at the
-    /// end.
+    /// Pulls the next batch if no rows are left. Returns the number of available rows, which is 0
+    /// at the end.
     fn fill(&mut self, flow: &mut dyn Flow) -> Result<usize> {
         if self.batch.is_none() {
             self.batch = flow.next()?;
@@ -175,7 +175,7 @@ fn compared_type(a: &DataType, b: &DataType) -> Option<DataType> {
     can_be_cast(from, to).then(|| to.clone())
 }
 
-/// Returns the rows in which two columns differ.
+/// Returns the rows in which the two columns differ.
 fn differing(a: &ArrayRef, b: &ArrayRef, compared: &DataType) -> Result<Vec<usize>, ArrowError> {
     let (a, b) = (&plain::compared_column(a)?, &plain::compared_column(b)?);
     let nested = depth(a.data_type()) == depth(b.data_type());

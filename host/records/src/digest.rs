@@ -1,5 +1,5 @@
-//! The digests of rows in receipts. Each column of each output file has one digest over its rows in
-//! order. The digest depends only on the values, not on the batches.
+//! The digests of rows in receipts. Each column of each output file has one digest, which covers
+//! the column's rows in order. The digest depends only on the values, not on the batches.
 //!
 //! ```text
 //! column = BLAKE3("tensorferry column 1\n"
@@ -99,7 +99,7 @@ pub(crate) struct FileRows {
     pub columns: Vec<ContentDigest>,
 }
 
-/// A hasher of rows while they are written or read.
+/// Hashes rows while they are written or read.
 #[derive(Debug)]
 pub struct RowHasher {
     columns: Vec<HashedColumn>,
@@ -125,8 +125,8 @@ impl RowHasher {
         self.files.push((0, self.columns.iter().map(begin).collect()));
     }
 
-    /// Adds rows to a file. If the batch lacks a column, the column counts as missing in all of
-    /// these rows.
+    /// Adds rows to a file. If the batch lacks a column, the column's values are treated as missing
+    /// in all of these rows.
     pub(crate) fn add(&mut self, file: usize, batch: &RecordBatch) -> Result<()> {
         let Some((rows, hashers)) = self.files.get_mut(file) else {
             return Err(Error::plugin(format!("no file {file}")));
@@ -233,8 +233,8 @@ mod tests {
         assert_eq!(of(&small), of(&wide));
         let other: ArrayRef = Arc::new(Int64Array::from(vec![Some(-1), None, Some(8)]));
         assert_ne!(of(&small), of(&other));
-        // A value has the same digest as a list of one value, and a missing column has the same
-        // digest as a column of nulls.
+        // A value has the same digest as a list that contains only this value, and a missing column
+        // has the same digest as a column of nulls.
         let lists = [Some(vec![Some(-1)]), None, Some(vec![Some(7)])];
         let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
         assert_eq!(of(&small), of(&lists));

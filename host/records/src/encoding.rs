@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A format may read a column back as a different type. For example, TFRecord returns 64-bit
-//! integers in place of 32-bit integers, and a value in place of a list of one value. Rows can
+//! integers instead of 32-bit integers, and a single value instead of a list of one value. Rows can
 //! therefore also be encoded in flat form: for each row, the values inside all nested lists are
 //! cast to one type and joined. A cast may change a value. An exact encoding marks a changed value,
 //! so that it differs from every other value.
@@ -47,8 +47,8 @@ pub(super) struct RowEncoder {
 }
 
 impl RowEncoder {
-    /// Encodes a column in flat form, with its values cast to `leaf`. A value that does not fit is
-    /// an error if `strict` is set, and becomes null otherwise.
+    /// Encodes a column in flat form, with its values cast to `leaf`. If a value does not fit,
+    /// returns an error if `strict` is set; otherwise, the value becomes null.
     pub(super) fn flat(column: &ArrayRef, leaf: &DataType, strict: bool) -> Result<Self, ArrowError> {
         let column = &compared_column(column)?;
         let (values, begins) = flat(column);
@@ -115,7 +115,7 @@ enum ValueBytes {
     /// Values of a union: each value's type ID and its index among the values of that type, and the
     /// values of each type.
     Unions(Vec<(i8, usize)>, BTreeMap<i8, Encoded>),
-    /// Values of the null type. All values are null.
+    /// Values of the null type, which are all null.
     Nothing,
 }
 
@@ -201,8 +201,8 @@ impl Encoded {
         }
     }
 
-    /// Returns a mask of the values that differ from those of `other`, among the first `len`
-    /// values.
+    /// Compares the first `len` values with those of `other`, and returns a mask of the values that
+    /// differ.
     fn differing(&self, other: &Self, len: usize) -> BooleanBuffer {
         let (mut one, mut two) = (Vec::new(), Vec::new());
         BooleanBuffer::collect_bool(len, |place| {
@@ -257,7 +257,7 @@ fn is_list(data_type: &DataType) -> bool {
 /// stored as bytes.
 fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRef, ArrowError> {
     let leaf = match leaf {
-        // UTC represents the same times as any zone. Text contains its offset from UTC, and
+        // UTC can represent the times of every zone. Text contains its own UTC offset, and
         // arrow-cast does not support zone names.
         DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
         leaf => leaf,
@@ -278,9 +278,9 @@ fn cast_leaf(values: &ArrayRef, leaf: &DataType, strict: bool) -> Result<ArrayRe
     }
 }
 
-/// Returns a mask of the values that a cast changes. A value counts as changed if a cast back does
-/// not restore the value. Text never counts as changed, because a value can be written as text in
-/// several ways.
+/// Returns a mask of the values that a cast changes. A value counts as changed if casting it back
+/// does not restore the original value. Text never counts as changed, because a value can be
+/// written as text in several ways.
 fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<BooleanBuffer>, ArrowError> {
     let from = &in_known_zones(values.data_type());
     if is_text(from) || from.is_nested() || from.is_null() || from == cast_values.data_type() {
@@ -296,8 +296,8 @@ fn changed_by_cast(values: &ArrayRef, cast_values: &ArrayRef) -> Result<Option<B
     Ok(Some(&changed & &values.differing(&Encoded::of(&digits)?, cast_values.len())))
 }
 
-/// Returns the bytes of fixed-width values in memory, which are little-endian on every machine that
-/// ferry supports.
+/// Returns the bytes of fixed-width values as they are in memory. They are little-endian on every
+/// machine that ferry supports.
 fn fixed(array: &ArrayRef) -> ValueBytes {
     let width = array.data_type().primitive_width().unwrap_or(0);
     let data = array.to_data();

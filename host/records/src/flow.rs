@@ -1,6 +1,6 @@
 //! A flow is a sequence of batches with one schema, which a consumer pulls one by one. The readers
-//! behind a flow run ahead on separate threads, and the memory budget limits how far. A step
-//! converts a flow to a new flow.
+//! of a flow run ahead of the consumer on separate threads, and the memory budget limits how far
+//! ahead they run. A step converts a flow to a new flow.
 
 use super::progress::{self, SplitProgress};
 use super::rows::Rows;
@@ -50,7 +50,7 @@ impl<F: FnMut() -> Result<Option<RecordBatch>> + Send> Flow for FlowFn<F> {
     }
 }
 
-/// Starts threads that end before the lifetime `'a` ends.
+/// Starts threads that must end before the lifetime `'a` ends.
 pub trait Threads<'a>: Sync {
     fn spawn(&'a self, task: Box<dyn FnOnce() + Send + 'a>);
 }
@@ -72,8 +72,7 @@ pub fn batches() -> records::Batches {
 pub struct ReadSelection {
     /// The fields to read, as in a [`ScanRequest`]; `None` for all fields.
     pub columns: Option<Vec<FieldPath>>,
-    /// Conditions that are true for every row that is needed. A reader may leave out all other
-    /// rows.
+    /// Conditions that are true for every needed row. A reader may leave out all other rows.
     pub(crate) predicate: Vec<Comparison>,
 }
 
@@ -120,8 +119,8 @@ pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>
 
 type Batches = Receiver<Result<RecordBatch>>;
 
-/// Returns the rows of some of an input's splits, in this order. Reading starts when the first
-/// batch is pulled. The readers run ahead on as many threads as the session has.
+/// Returns the rows of the specified splits of an input, in this order. Reading starts when the
+/// first batch is pulled. The readers run ahead on as many threads as the session has.
 pub fn read<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
@@ -160,9 +159,9 @@ pub fn read<'a>(
     })
 }
 
-/// Starts the reader threads. Under a lock, each thread takes the next split and sends the receiver
-/// of the split's batches. The receivers therefore arrive in the order of the splits. A thread that
-/// is too far ahead waits.
+/// Starts the reader threads. Under a lock, each thread takes the next split and sends a receiver
+/// for the split's batches. The receivers therefore arrive in the order of the splits. A thread
+/// that is too far ahead of the consumer waits.
 fn start<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
@@ -219,7 +218,7 @@ fn pull(
     let stream = match rows.set.scan(split, &scan) {
         Ok(stream) => stream,
         Err(error) => {
-            // If the receiver has been dropped, nothing needs the error.
+            // If the receiver has been dropped, the error is not needed.
             let _ = send.send(Err(rows.place(error)));
             return;
         }
@@ -240,7 +239,7 @@ fn pull(
     // The scan omits the rows before `first_row` and after `limit`, so `found` does not include
     // these rows.
     if let Some(expected) = expected.filter(|&expected| expected != found) {
-        let error = Error::plugin("the number of rows of a split differs from what its reader declared");
+        let error = Error::plugin("the number of rows in a split differs from the number that its reader declared");
         let _ = send.send(Err(rows.place(error.expected(expected).found(found))));
     }
 }

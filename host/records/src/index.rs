@@ -1,4 +1,4 @@
-//! Writes the index of an input of records. The index is a file next to the input that contains the
+//! Writes the index of a record input. The index is a file next to the input that contains the
 //! positions of the records. The format's reader checks every record's framing and returns the
 //! record's position. If writing fails, no partial index is left behind.
 
@@ -13,8 +13,8 @@ use tensorferry_publish::stage::{Destination, DestinationKind, FileKind, Stage, 
 use tensorferry_sdk::records::IndexTotals;
 use tensorferry_sdk::{ByteSink, Capabilities, Entry, Error, FileId, Purpose, Result, Source};
 
-/// Creates the index of a source in the file `output`, which must not exist. Some formats do not
-/// have an index.
+/// Creates the index of a source in the file `output`, which must not exist. Returns an error for
+/// formats without an index.
 pub fn index(
     source: &FileSource,
     format: &RegisteredFormat,
@@ -66,8 +66,8 @@ fn destination(output: &Path) -> Result<Destination> {
     Ok(Destination { folder, kind: DestinationKind::Beside { name } })
 }
 
-/// A source that reports progress. The source counts bytes as they are read, because sequential
-/// reading reads each byte once.
+/// A source that reports progress. The bytes are counted as they are read, because a sequential
+/// reader reads each byte once.
 struct CountedSource<'a> {
     source: &'a FileSource,
     session: &'a Session,

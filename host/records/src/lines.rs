@@ -1,6 +1,5 @@
-//! Writes records as lines of JSON. If the input's format defines a JSON form for its records, the
-//! module uses that form. Otherwise each record is a plain object, as in a conversion to JSON
-//! lines.
+//! Writes records as lines of JSON. If the input's format defines a JSON form for its records, that
+//! form is used. Otherwise, each record becomes a plain object, as in a conversion to JSON lines.
 
 use super::flow::{Flow, batches};
 use super::rows::Rows;
@@ -15,7 +14,7 @@ use tensorferry_sdk::records::{ScanRequest, from_stream};
 use tensorferry_sdk::{ByteSink, Context, Error, Result, arrow_array};
 
 /// Writes at most `limit` records in order, one per line. Returns the number of records written. If
-/// the input contains an error, the batches before the error are written.
+/// the input contains an error, the batches before the error are still written.
 pub fn write_lines(
     rows: &Rows<'_>,
     limit: Option<u64>,

@@ -54,7 +54,7 @@ fn items_of_fixed(lists: &FixedSizeListArray, len: usize) -> ArrayRef {
     let items = lists.values();
     let Some(nulls) = lists.nulls().filter(|nulls| nulls.null_count() > 0) else { return items.clone() };
     let is_missing = BooleanBuffer::collect_bool(items.len(), |item| nulls.is_null(item / len));
-    // Creating an array with these nulls fails only for unions and runs, which do not have a null
+    // An array with these nulls can be created except for unions and runs, which do not have a null
     // mask.
     arrow_select::nullif::nullif(items, &BooleanArray::new(is_missing, None))
         .unwrap_or_else(|_| items.clone())
@@ -84,7 +84,7 @@ mod tests {
         let field = Arc::new(Field::new_list_field(DataType::Int32, true));
         let nulls = Some(NullBuffer::from(vec![true, false]));
         let array: ArrayRef = Arc::new(FixedSizeListArray::new(field, 2, items, nulls));
-        let (begins, items) = lists(&array).expect("the array holds lists");
+        let (begins, items) = lists(&array).expect("the array contains lists");
         assert_eq!(begins, [0, 2, 4]);
         assert_eq!(items.as_primitive(), &Int32Array::from(vec![Some(1), Some(2), None, None]));
     }

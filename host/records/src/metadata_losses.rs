@@ -7,7 +7,7 @@ use tensorferry_sdk::{Capabilities, Loss, LossKind};
 /// Maximum number of losses that are listed one by one. Any further losses are only counted.
 const MAX_LISTED: usize = 200;
 
-/// Prefixes of metadata entries that only describe the layout of rows in a file: ferry's own
+/// Key prefixes of metadata entries that only describe the layout of rows in a file: ferry's own
 /// entries, Parquet's field numbers, and Arrow's types.
 const LAYOUT_PREFIXES: [&str; 3] = ["ferry.", "PARQUET:", "ARROW:"];
 

@@ -9,8 +9,8 @@ use arrow_schema::DataType;
 use tensorferry_sdk::records::value_text::ValueTexts;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Returns the meaning of a column's number as text. Returns `None` for a plain number, and for a
-/// time that has no text form.
+/// Returns the value that a number in a column represents, as text. Returns `None` for a plain
+/// number, and for a time that has no text form.
 #[must_use]
 pub fn number_text(data_type: &DataType, number: i128) -> Option<String> {
     let data_type = in_known_zones(leaf_type(data_type));

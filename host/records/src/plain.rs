@@ -37,7 +37,7 @@ pub(crate) fn plain_field(field: &FieldRef, dictionary: OfDictionary<'_>) -> Fie
 /// Returns the type in which a column's values are compared. The type does not contain runs or
 /// dictionaries.
 pub(super) fn compared(data_type: &DataType) -> DataType {
-    // Views can be compared without conversion.
+    // Views can be compared without a conversion.
     match data_type {
         DataType::Utf8View | DataType::BinaryView => data_type.clone(),
         other => plain_type(other, &|_, values| values),

@@ -1,6 +1,6 @@
-//! The progress of reading rows, in bytes of their files. After each batch of a split, the progress
-//! grows by the number of bytes that all splits have read from the source since the last batch. A
-//! split never counts more bytes than its size.
+//! The progress of reading rows, measured in bytes of their files. After each batch of a split, the
+//! progress grows by the number of bytes that all splits have read from the source since the last
+//! batch. A split never adds more bytes than its size.
 
 use super::rows::Rows;
 use tensorferry_core::context::session::Session;
@@ -30,8 +30,8 @@ impl<'a> SplitProgress<'a> {
         self.count(self.rows.source.take_read());
     }
 
-    /// Counts the remaining bytes of the split. These bytes are in unused columns, or were counted
-    /// for a different split.
+    /// Counts the remaining bytes of the split, which are in unused columns or were counted for a
+    /// different split.
     pub(super) fn end(mut self) {
         self.count(u64::MAX);
     }

@@ -1,5 +1,5 @@
-//! An opened input of records: its files, its schema, and the splits that the format's reader can
-//! read separately.
+//! An open record input: its files, its schema, and the splits that the format's reader can read
+//! separately.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Rows<'a> {
     pub set: Arc<dyn RecordSet>,
     /// The losses that were found when the input was opened.
     pub opened: Vec<Loss>,
-    /// The reader of the input; `None` if a different owner keeps the reader.
+    /// The reader of the input; `None` if a different owner keeps it open.
     pub reader: Option<Box<dyn RecordReader>>,
 }
 
@@ -45,7 +45,7 @@ pub fn open<'a>(
     Ok(Rows { source, format, set: set.into(), opened, reader: Some(reader) })
 }
 
-/// Returns an input that a different owner has opened and keeps open.
+/// Creates an input from a reader that a different owner has opened and keeps open.
 #[must_use]
 pub fn shared<'a>(
     source: Arc<FileSource>,
@@ -69,8 +69,8 @@ pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose
     }
 }
 
-/// Returns the error for a refused schema. If the schema may be based on a guess, the error reports
-/// that the guess was wrong.
+/// Returns the error for a rejected schema. If the schema may be based on a guess, the error
+/// reports that the guess was wrong.
 #[must_use]
 pub fn refusal(error: Error, purpose: Purpose) -> Error {
     if purpose.has(Purpose::ONCE) && error.kind() == ErrorKind::Usage {
@@ -120,7 +120,7 @@ impl Rows<'_> {
         Err(error.file(self.source.entry_path().display().to_string()))
     }
 
-    /// Returns the losses that were found when the input was opened, and losses for the records
+    /// Returns the losses that were found when the input was opened, and a loss for the records
     /// that the streams have skipped so far.
     pub fn losses(&self) -> Result<Vec<Loss>> {
         let mut losses = self.opened.clone();
@@ -158,7 +158,7 @@ mod tests {
             (Error::wrong_guess("another kind"), 2),
             (refusal(Error::usage("no such column"), Purpose::ONCE), 2),
             (refusal(Error::usage("no such column"), Purpose::FLAT), 1),
-            (Error::usage("the output is there already"), 1),
+            (Error::usage("the output already exists"), 1),
             (Error::unsupported("no place for these columns"), 2),
             (Error::malformed("a checksum is wrong"), 1),
             (Error::limit("a record is too long"), 1),

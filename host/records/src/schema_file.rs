@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The shape is `[]` for a single value. Otherwise it contains a number for each fixed dimension,
-//! and `null` for each dimension of variable length. Formats store other data for their files in
-//! the metadata of the schema and its fields, under keys that start with `ferry.`.
+//! and `null` for each dimension of variable length. Formats keep other information on their files
+//! in the metadata of the schema and its fields, under keys that start with `ferry.`.
 
 use arrow_schema::{DataType, Field, Metadata, Schema};
 use serde_json::{Map, Value, json};

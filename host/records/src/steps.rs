@@ -1,7 +1,7 @@
 //! Steps on records have the same names and meanings as the operations of tf.data
 //! (<https://www.tensorflow.org/api_docs/python/tf/data/Dataset>). Each step converts a flow to a
-//! new flow, and is in a separate file. A chain of steps is pulled batch by batch, regardless of
-//! the number of threads.
+//! new flow, and is implemented in a separate file. A chain of steps is pulled batch by batch,
+//! regardless of the number of threads.
 //!
 //! The output depends only on the input, the steps and their seeds.
 
@@ -50,7 +50,7 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
         Ok(upstream.clone())
     }
 
-    /// Returns whether the step reads the files of an input itself, so that no step can precede it.
+    /// Returns whether the step itself reads an input's files, so that no step can precede it.
     fn is_first(&self) -> bool {
         false
     }
@@ -61,8 +61,8 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
         rows
     }
 
-    /// Returns whether each output row depends only on one input row. If so, converting files one
-    /// by one gives the same rows as converting them together.
+    /// Returns whether each output row depends on only one input row. If so, converting files one
+    /// by one results in the same rows as converting them together.
     fn is_row_wise(&self) -> bool {
         false
     }
@@ -90,7 +90,7 @@ pub struct Upstream<'a> {
     before: &'a [Step<RecordAction>],
     /// All steps of the chain, including the current step and the steps after it.
     all: &'a [Step<RecordAction>],
-    /// Number of times that a later `repeat` step has already gone through all records.
+    /// Number of times that a later `repeat` step has already read all records.
     epoch: u64,
     session: &'a Session,
 }
@@ -126,8 +126,8 @@ impl Origin<'_> {
             return Ok(());
         };
         let why = match self {
-            _ if place > 0 => "reads files in turns, so it must be the first step",
-            Self::Other(_) => "reads files in turns, but these records are made of tensors",
+            _ if place > 0 => "reads several files in turn, so it must be the first step",
+            Self::Other(_) => "reads several files in turn, but these records are created from tensors",
             Self::Rows(_) => return Ok(()),
         };
         Err(Error::usage(why).context(step))

@@ -1,6 +1,6 @@
-//! A survey describes all rows of an input. It reports the number of rows. For each column, it
-//! reports the number of nulls, the number of values per row, and the range of the values. A survey
-//! decodes every record.
+//! A survey describes all rows of an input. It reports the number of rows and, for each column, the
+//! number of nulls, the number of values per row, and the range of the values. A survey decodes
+//! every record.
 
 pub mod distinct;
 pub mod value_statistics;
@@ -41,14 +41,14 @@ pub struct ColumnSurvey {
     pub field: FieldRef,
     /// Number of rows in which the column is null.
     pub missing: u64,
-    /// The distribution of the number of values in a row, for rows that are not null. A row of a
-    /// column without lists always has one value.
+    /// The distribution of the number of values in a non-null row. Without lists, a row always has
+    /// one value.
     pub lengths: LengthStatistics,
     /// The distribution of the lengths in bytes, for strings and binary values.
     pub sizes: LengthStatistics,
     /// The range of the values, if the values are numbers.
     pub range: ValueRange,
-    /// The results of a close look at the values, if the caller requested a close look.
+    /// Detailed statistics of the values, if the caller requested them.
     pub detail: Option<ValueStatistics>,
 }
 
@@ -61,8 +61,8 @@ pub struct LengthStatistics {
     pub max: u64,
     /// Sum of the lengths.
     pub total: u64,
-    /// The histogram. For each bound (0, 1, 2, 4, 8, ...), the number of lengths that are at most
-    /// this bound and above the previous bound.
+    /// The histogram: for each bound (0, 1, 2, 4, 8, ...), the number of lengths that are at most
+    /// this bound but above the previous bound.
     pub up_to: BTreeMap<u64, u64>,
 }
 
@@ -293,8 +293,8 @@ impl ColumnSurvey {
     }
 }
 
-/// Returns the distribution of the lengths of rows, which are given by their offsets. Null rows are
-/// excluded.
+/// Returns the distribution of row lengths, which are computed from the rows' offsets. Null rows
+/// are excluded.
 fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> LengthStatistics {
     let len = |pair: &[O]| -> u64 {
         let [start, end] = [pair[0], pair[1]].map(|at| at.try_into().unwrap_or(0));
@@ -324,8 +324,7 @@ fn range_of_values<N: RangedValue>(values: &[N]) -> ValueRange {
     let Some(&first) = values.iter().find(|value| !value.is_nan()) else {
         return ValueRange { nan: values.len() as u64, ..ValueRange::default() };
     };
-    // The loop uses eight independent lanes, so that a comparison does not wait for the previous
-    // comparison.
+    // The loop uses eight independent lanes, so that no comparison waits for the previous one.
     let (mut low, mut high, mut nan) = ([first; 8], [first; 8], 0);
     // The counts of NaN, one per lane, cannot overflow in a chunk of this size.
     for values in values.chunks(1 << 20) {
@@ -387,8 +386,8 @@ macro_rules! floats {
 
 floats!(f32, f64, half::f16);
 
-// No range is computed for these types, because they are wider than any number that is shown, or
-// consist of several numbers.
+// No range is computed for these types, because their values are wider than the numbers that ferry
+// displays, or consist of several numbers.
 impl RangedValue for arrow_buffer::i256 {}
 impl RangedValue for arrow_buffer::IntervalDayTime {}
 impl RangedValue for arrow_buffer::IntervalMonthDayNano {}

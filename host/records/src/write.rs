@@ -1,7 +1,7 @@
 //! Writes records. A flow's batches are collected into pieces. The writer encodes the pieces on
 //! many threads, and the encoded pieces are written to the staged files in order. If all previous
-//! pieces are complete, the bytes of a piece are written to the file immediately. Otherwise, they
-//! wait in memory.
+//! pieces are complete, a piece's bytes are written to the file immediately. Otherwise, they wait
+//! in memory.
 
 mod pieces;
 
@@ -23,11 +23,11 @@ use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Severity
 /// Maximum number of reasons for lost records that are reported separately.
 const MAX_LOST_REASONS: usize = 16;
 
-/// Maximum number of lost records that a report names for each reason.
+/// Maximum number of lost records that a report lists for each reason.
 const MAX_LOST_NAMED: usize = 5;
 
-/// Minimum number of bytes that are written at a time. The number is small enough that the bytes
-/// are still in the cache, and large enough that writes are rare.
+/// Minimum number of bytes that are written at a time. This number is small enough for the bytes to
+/// still be in the cache, and large enough for writes to be rare.
 const MIN_WRITE_BYTES: usize = 128 << 10;
 
 /// Size in bytes of an encoder's stack. Format libraries process types recursively. If the Parquet
@@ -38,15 +38,15 @@ const ENCODER_STACK: usize = 16 << 20;
 /// Prefix for the temporary names of files that get their final names at the end.
 const ROLLING: &str = ".rolling-";
 
-/// The result of writing an output of records.
+/// The result of writing a record output.
 #[derive(Debug, Default)]
 pub struct RecordsWritten {
     /// Number of rows.
     pub records: u64,
     /// The files that contain rows, with their current names in the stage.
     pub files: Vec<WrittenFile>,
-    /// The length of each file that the plan writes after the files that contain rows, such as an
-    /// index.
+    /// The length of each additional file, such as an index, that the plan writes after the files
+    /// that contain rows.
     pub sealed: Vec<u64>,
     /// The losses of values, as reported by the writer.
     pub losses: Vec<Loss>,
@@ -55,9 +55,9 @@ pub struct RecordsWritten {
 }
 
 /// Writes all rows of a flow. `rows` is the number of rows, if it is known. If the files are named
-/// in advance, each file receives an equal share of a known number of rows. If the number is
-/// unknown, the files receive pieces in turn. `measure` returns the size of rows in bytes. `hasher`
-/// receives every row together with the index of its file.
+/// in advance, each file receives an equal share of the rows, or, if the number of rows is unknown,
+/// the files receive pieces in turn. `measure` returns the size of rows in bytes. `hasher` receives
+/// every row together with the index of its file.
 pub fn write(
     flow: &mut dyn Flow,
     plan: &dyn RecordPlan,
@@ -144,7 +144,7 @@ fn seal(
     plan.sealed().iter().enumerate().map(write).collect()
 }
 
-/// Returns the bytes that `push` writes, or an error if the session is canceled.
+/// Returns the bytes that `push` writes, or an error if the session has been canceled.
 fn collected(session: &Session, push: impl FnOnce(&mut dyn ByteSink) -> Result<()>) -> Result<Vec<u8>> {
     struct CollectingSink<'a>(Vec<u8>, &'a Session);
 
@@ -180,8 +180,8 @@ fn max_piece_bytes(plan: &dyn RecordPlan, session: &Session) -> Result<Option<u6
 }
 
 /// Returns the number of pieces that are encoded at the same time. Half of the memory budget is for
-/// reading. In the other half, each piece takes space twice (as rows and as encoded bytes), and one
-/// more piece is being collected.
+/// reading. In the other half, each piece takes space twice (as rows and as encoded bytes), and an
+/// additional piece is being collected.
 fn encoders(piece: u64, session: &Session) -> usize {
     let fit = (session.memory / 2 / piece).saturating_sub(1) / 2;
     usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, session.threads)
@@ -242,8 +242,8 @@ struct PieceWriter<'a> {
 struct WriterState {
     next: u64,
     files: Vec<FileState>,
-    /// For each kind of loss in each column, the number of pieces that report it, and the first
-    /// such loss.
+    /// For each kind of loss in each column, the number of pieces that report such a loss, and the
+    /// first such loss.
     losses: BTreeMap<(LossKind, String), (u64, Loss)>,
     /// For each file, the number of rows that the writer reported as lost.
     lost_rows: Vec<u64>,
@@ -264,7 +264,7 @@ struct FileState {
 }
 
 impl FileState {
-    /// Returns whether the file has too little room for one more piece of this length.
+    /// Returns whether the file has too little room for another piece of this length.
     fn is_full_for(&self, len: u64, roll: Roll) -> bool {
         match roll {
             _ if self.pieces.is_empty() => false,
@@ -407,8 +407,8 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// Returns the temporary name of a rolled file whose final name is not known yet. Objects in a
-    /// store cannot be renamed. If an object's final name does not depend on the number of files,
-    /// the object has its final name from the start.
+    /// store cannot be renamed. An object therefore has its final name from the start, if this name
+    /// does not depend on the number of files.
     fn rolling_name(&self, number: usize) -> String {
         if self.stage.is_remote()
             && let [Ok(one), Ok(other)] = [1, 2].map(|more| self.plan.name(number, number + more))
@@ -504,7 +504,7 @@ impl<'a> PieceWriter<'a> {
     }
 
     /// Returns the position of a piece in its file, if all previous pieces are complete. In rolled
-    /// files, the position depends on the length of the piece and is not known yet.
+    /// files, the position depends on the piece's length and is not known yet.
     fn position_of(&self, place: u64, file: usize) -> Option<PiecePosition> {
         let state = self.state();
         if state.next != place || self.roll.is_some() {
@@ -553,8 +553,8 @@ impl<'a> PieceWriter<'a> {
                     self.roll_on(state)?;
                 }
                 let last = state.files.len() - 1;
-                // The rows of rolled files are hashed now, because the file of these rows was not
-                // known earlier.
+                // Rows in rolled files are hashed now, because the file of a row was not known
+                // earlier.
                 self.hash(last, &batches)?;
                 last
             }
@@ -591,8 +591,8 @@ impl EncodedPiece {
         self.len > most && rows_of(&self.batches) > 1
     }
 
-    /// Returns the number of rows in a part of about a quarter of `most` bytes. Because the parts
-    /// are small, files become almost `most` bytes long.
+    /// Returns the number of rows that take about a quarter of `most` bytes. Because the parts are
+    /// small, files become almost `most` bytes long.
     fn rows_of_part(&self, most: u64) -> usize {
         let rows = rows_of(&self.batches);
         let parts = (u128::from(self.len) * 4).div_ceil(u128::from(most)).clamp(2, u128::from(rows.max(2)));
@@ -600,8 +600,8 @@ impl EncodedPiece {
     }
 }
 
-/// Returns whether a writer's loss is about a row that is missing from the output. Such a loss does
-/// not name a column.
+/// Returns whether a loss reported by a writer describes a row that is missing from the output.
+/// Such a loss does not name a column.
 fn is_of_row(loss: &Loss, batches: &[RecordBatch]) -> bool {
     let is_column = |batch: &RecordBatch| batch.schema_ref().column_with_name(&loss.what).is_some();
     loss.kind == LossKind::Record && loss.severity == Severity::Lost && !batches.iter().any(is_column)
@@ -620,7 +620,7 @@ struct PieceOutput<'a, 'w> {
     begin: Option<PiecePosition>,
     /// Number of bytes of the piece that have been written.
     written: u64,
-    /// The bytes of the piece that follow the written bytes.
+    /// The piece's remaining bytes, which have not been written yet.
     waiting: &'a mut Vec<u8>,
 }
 

@@ -1,12 +1,12 @@
-//! Time zones with names. To show local times in such a zone, ferry would need the time zone
-//! database, which it does not include.
+//! Named time zones. To show local times in such a zone, ferry would need the time zone database,
+//! which it does not include.
 
 use arrow_array::timezone::Tz;
 use arrow_schema::{DataType, FieldRef};
 use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
 
-/// Returns the type with UTC in place of named time zones.
+/// Returns the type with named time zones replaced by UTC.
 pub(super) fn in_known_zones(data_type: &DataType) -> DataType {
     let of = |field: &FieldRef| {
         let known = in_known_zones(field.data_type());

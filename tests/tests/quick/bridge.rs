@@ -81,7 +81,7 @@ fn steps_stand_on_both_sides() {
     ferry
         .try_convert(&path, &lines, &["--step", "tensors:column"])
         .expect(2)
-        .says(&["if both sides are records"]);
+        .says(&["if both the input and the output contain records"]);
     let other = ferry.at("never.npz.safetensors");
     ferry
         .try_convert(&tensors, &other, &["--step", "records:row"])

@@ -26,7 +26,7 @@ const MAX_TYPE_BYTES: usize = 128;
 /// The information about a schema that the metadata entry stores.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ColumnsMetadata {
-    /// The hints of the schema itself, rather than of a column.
+    /// The hints for the whole schema, as opposed to the hints for a single column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     pub columns: Vec<ColumnMetadata>,
@@ -73,7 +73,7 @@ impl ColumnsMetadata {
 }
 
 impl ColumnMetadata {
-    /// Returns the type of the values inside all lists, if Arrow has a type of this name.
+    /// Returns the type of the values inside all lists, if Arrow has a type with this name.
     #[must_use]
     pub(crate) fn leaf(&self) -> Option<DataType> {
         // The text is from a file, and Arrow's parser recurses once for each level of nesting.
@@ -81,7 +81,7 @@ impl ColumnMetadata {
     }
 }
 
-/// Returns the metadata entries that contain hints of ferry's readers.
+/// Returns the metadata entries that contain hints from ferry's readers.
 #[must_use]
 pub fn hints(metadata: &Metadata) -> BTreeMap<String, String> {
     let own = metadata.iter().filter(|(key, _)| key.starts_with(OWN));

@@ -66,7 +66,7 @@ pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
     if twice.is_empty() {
         return Ok(columns);
     }
-    Err(Error::usage("two columns made of tensors have the same name")
+    Err(Error::usage("two columns that are created from tensors have the same name")
         .hint("rename one of the tensors with --step rename")
         .found(twice.into_iter().collect::<Vec<_>>().join(", ")))
 }
@@ -81,7 +81,7 @@ struct TensorsByName<'a> {
 }
 
 impl TensorsByName<'_> {
-    /// Returns whether a tensor can contain row splits, judging by its dtype and shape.
+    /// Returns whether a tensor's dtype and shape are those of row splits.
     fn splits(&self, place: usize) -> bool {
         let tensor = &self.tensors[place];
         matches!(tensor.dtype, Dtype::I64 | Dtype::I32) && matches!(tensor.shape[..], [places] if places > 0)
@@ -95,12 +95,12 @@ impl TensorsByName<'_> {
         (tensor.dtype == Dtype::BOOL && tensor.shape == [rows]).then_some(place)
     }
 
-    /// Returns the column with this name if its tensors are values and row splits.
+    /// Returns the column with this name, if tensors with its values and row splits exist.
     fn ragged(&self, name: &str) -> Option<ColumnTensors> {
         let mut lists = Vec::new();
         let mut part = name.to_owned();
         let mut all = None;
-        // This loop ends, because each iteration needs an existing tensor with a longer name.
+        // This loop ends because each iteration requires an existing tensor with a longer name.
         while let Some(&splits) =
             self.places.get(format!("{part}{SPLITS}").as_str()).filter(|&&splits| self.splits(splits))
         {

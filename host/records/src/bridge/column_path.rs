@@ -1,6 +1,6 @@
-//! The path of a column starts at a field of a schema and leads through lists and structs to values
-//! of one type. Each field of a struct becomes a column. For a list of structs, each field becomes
-//! a column of lists.
+//! The path of a column leads from a field of a schema through lists and structs to values of one
+//! type. Each field of a struct becomes a column. For a list of structs, each field becomes a
+//! column of lists.
 
 use super::value_types;
 use arrow_schema::{DataType, Schema};
@@ -44,7 +44,7 @@ pub(super) enum Hop {
     FixedBytes(u64),
 }
 
-/// Returns the columns of a schema, and losses for the fields that no tensor can represent.
+/// Returns a schema's columns, and losses for the fields that no tensor can represent.
 pub(super) fn column_paths(schema: &Schema, splits_strings: bool) -> (Vec<ColumnPath>, Vec<Loss>) {
     let mut found = SchemaColumns { paths: Vec::new(), losses: Vec::new(), splits_strings };
     for (place, field) in schema.fields().iter().enumerate() {
@@ -113,7 +113,7 @@ impl SchemaColumns {
                 None => self.lose(
                     LossKind::Tensor,
                     name,
-                    format!("no tensor can hold values of {}", type_text(data_type)),
+                    format!("no tensor can represent values of type {}", type_text(data_type)),
                 ),
             },
         }

@@ -38,7 +38,7 @@ struct ListLevel<'a> {
 }
 
 /// The number of elements, and a spool that marks which elements are present. The spool is created
-/// at the first missing element.
+/// when the first missing element is added.
 #[derive(Default)]
 struct Validity<'a> {
     places: u64,
@@ -80,8 +80,8 @@ impl ListLevel<'_> {
     }
 
     /// Returns the length of the lists if the lists can become a dimension of a tensor. Lists of
-    /// length 0 cannot become a dimension, because a tensor without elements would not show the
-    /// structure of the lists.
+    /// length 0 cannot become a dimension, because a tensor without elements does not preserve the
+    /// nesting of the lists.
     fn dimension(&self) -> Option<u64> {
         self.fixed.or(self.same.filter(|_| !self.differ)).filter(|&len| len > 0)
     }
@@ -190,7 +190,8 @@ impl<'a> ColumnSpooler<'a> {
         }
     }
 
-    /// Calls `each` for each run of consecutive present rows or consecutive missing rows, in order.
+    /// Calls `each` for every run of consecutive rows that are all present or all missing, in
+    /// order.
     fn each_run(
         &mut self,
         nulls: Option<&NullBuffer>,
@@ -222,7 +223,7 @@ impl<'a> ColumnSpooler<'a> {
         Ok(())
     }
 
-    /// Adds the zeros that stand for the values of missing lists of a fixed length.
+    /// For missing lists of a fixed length, adds zeros in place of the values.
     fn push_zeros(&mut self, level: usize, times: u64) -> Result<()> {
         let Some(lists) = self.levels.get_mut(level) else {
             self.valid.push(None, usize::try_from(times).unwrap_or(usize::MAX), self.spools)?;
@@ -291,7 +292,7 @@ impl<'a> ColumnSpooler<'a> {
         let ragged = levels.len() - dimensions.len();
         let mut tensors = Vec::new();
         let mut name = path.name.clone();
-        // The validity that applies to the next tensor to be named.
+        // The validity mask that belongs to the tensor that is named next.
         let mut missing = Some(valid);
         for (place, mut level) in levels.into_iter().enumerate() {
             if place > ragged {
@@ -346,7 +347,7 @@ fn is_null(nulls: Option<&NullBuffer>, row: usize) -> bool {
 }
 
 fn unsupported(error: &arrow_schema::ArrowError) -> Error {
-    Error::unsupported(format!("no tensor can hold these values: {error}"))
+    Error::unsupported(format!("no tensor can represent these values: {error}"))
 }
 
 fn unexpected(array: &ArrayRef) -> Error {

@@ -1,7 +1,7 @@
 //! The steps that convert records to tensors or tensors to records. This conversion is called the
-//! crossing. Steps before the crossing apply to the input's side, and steps after the crossing
-//! apply to the output's side. If the user does not specify the crossing, it is placed after the
-//! leading steps that apply to the input's side.
+//! crossing. Steps before the crossing apply to the input's kind of data, and steps after it apply
+//! to the output's kind. If the user does not specify the crossing, it follows the leading steps
+//! that apply to the input's kind.
 
 use tensorferry_sdk::Result;
 use tensorferry_tensors::steps::StepKind;

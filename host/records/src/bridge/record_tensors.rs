@@ -1,5 +1,5 @@
-//! Converts records that contain one tensor each back to tensors. The step `records:tensor` creates
-//! such records.
+//! Converts records to tensors if each record contains one tensor. The step `records:tensor`
+//! creates such records.
 
 use super::spool::{Spooled, SpooledTensor, Spools};
 use super::tensor_records::{DATA, DTYPE, NAME, SHAPE};
@@ -72,7 +72,8 @@ impl TensorColumns {
         }
         let item = std::sync::Arc::new(arrow_schema::Field::new_list_field(DataType::Int64, true));
         let shapes = match batch.column_by_name(SHAPE).map(|shapes| shapes.data_type().clone()) {
-            // A format may read the shape of a one-dimensional tensor back as a single number.
+            // After a round trip through some formats, the shape of a one-dimensional tensor is a
+            // single number.
             Some(one) if one.is_integer() => as_type(batch, SHAPE, &DataType::Int64)?,
             _ => as_type(batch, SHAPE, &DataType::List(item))?,
         };
@@ -106,7 +107,7 @@ impl TensorColumns {
             let expected = dtype.info().map_or(Ok(0), |info| info.bytes_of(elements));
             let expected = expected.map_err(|error| error.tensor(&name))?;
             if expected != data.len() as u64 {
-                let error = Error::malformed("the length of the data does not match dtype and shape");
+                let error = Error::malformed("the length of the data does not match the dtype and shape");
                 return Err(error.column(DATA).tensor(name).expected(expected).found(data.len()));
             }
         }
@@ -115,7 +116,7 @@ impl TensorColumns {
     }
 
     /// Returns the shape of the tensor in a row. A missing shape counts as the shape of a scalar,
-    /// because a format may read an empty list back as a missing list.
+    /// because some formats do not distinguish an empty list from a missing list.
     fn shape(&self, row: usize) -> Option<Vec<u64>> {
         if self.shapes.is_null(row) {
             return Some(Vec::new());
@@ -131,10 +132,10 @@ impl TensorColumns {
 
 fn as_type(batch: &RecordBatch, name: &'static str, to: &DataType) -> Result<ArrayRef> {
     let column = batch.column_by_name(name).ok_or_else(|| {
-        Error::usage("records of tensors need the columns name, dtype, shape and data").column(name)
+        Error::usage("records that contain tensors need the columns name, dtype, shape and data").column(name)
     })?;
     cast(column, to, true).map_err(|_| {
-        Error::usage("the column has the wrong type for records of tensors")
+        Error::usage("the column has the wrong type for records that contain tensors")
             .column(name)
             .expected(to)
             .found(column.data_type())

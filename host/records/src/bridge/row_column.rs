@@ -29,12 +29,12 @@ pub(super) enum RowList {
     Ragged {
         /// The tensor with the row splits.
         splits: usize,
-        /// Total number of elements in the lists, which are values or inner lists.
+        /// Total number of elements in all lists. The elements are values or inner lists.
         inner: u64,
         /// The tensor that marks which lists are present.
         valid: Option<usize>,
     },
-    /// Lists of equal length, which are a dimension of the tensor.
+    /// Lists of equal length, which correspond to a dimension of the tensor.
     Dimension {
         len: u64,
         /// Whether the Arrow type fixes the length.
@@ -75,12 +75,12 @@ impl RowColumn {
                 true => "add --step cast:f32 before records:row, or use --step records:tensor",
                 false => "use --step records:tensor",
             };
-            Error::unsupported(format!("record columns cannot hold {name}")).tensor(&tensor.name).hint(hint)
+            Error::unsupported(format!("record columns cannot contain {name} values")).tensor(&tensor.name).hint(hint)
         })?;
         let known = kept.and_then(|kept| Some((kept, kept.leaf()?)));
         let mut values = RowValues::of(found.values, tensor.dtype, leaf.clone(), valid);
         match known {
-            // The innermost lists are the bytes of strings.
+            // Each innermost list contains the bytes of a string.
             Some((kept, text)) if tensor.dtype == Dtype::U8 && lists.len() == kept.shape.len() + 1 => {
                 let joined = match (lists.last(), &text) {
                     (Some(&RowList::Ragged { splits, inner, valid: texts }), _)
@@ -140,8 +140,8 @@ impl RowColumn {
         of_lists.flatten().chain(self.values.tensors()).collect()
     }
 
-    /// Returns the tensors that contain the ends of lists or strings, each with the total number of
-    /// values or bytes.
+    /// Returns the tensors that contain the end positions of lists or strings, each with the total
+    /// number of values or bytes.
     pub(super) fn splits(&self) -> impl Iterator<Item = (usize, u64)> {
         let of_lists = self.lists.iter().filter_map(|list| match list {
             RowList::Ragged { splits, inner, .. } => Some((*splits, *inner)),
@@ -196,7 +196,7 @@ impl RowColumn {
                 } else {
                     let len = usize::try_from(*len).unwrap_or(usize::MAX);
                     let offsets = OffsetBuffer::try_from_repeated_length(len, count)
-                        .map_err(|_| Error::limit("a batch has more than 2^31 values in its lists"))?;
+                        .map_err(|_| Error::limit("the lists in a batch contain more than 2^31 values"))?;
                     Arc::new(ListArray::try_new(item(&values), offsets, values, nulls).map_err(wrong)?)
                 }
             }

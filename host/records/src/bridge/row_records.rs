@@ -1,5 +1,5 @@
-//! Converts each row of the tensors to a record. All tensors have the same leading dimension, which
-//! is the number of rows.
+//! Converts each row of the tensors to a record. All tensors must have the same leading dimension,
+//! which is the number of rows.
 
 use super::column_metadata::ColumnsMetadata;
 use super::column_names::{self, ColumnTensors};
@@ -17,12 +17,12 @@ use tensorferry_tensors::logical::Logical;
 
 /// Maximum number of different leading dimensions that an error message lists.
 const MAX_LISTED: usize = 8;
-/// Limits for lists without values: the number of such lists in one row, and the number of rows
-/// that contain only such lists.
+/// Limits for lists without values: the maximum number of such lists in one row, and the maximum
+/// number of rows that contain only such lists.
 const MAX_EMPTY_LISTS: u64 = 256;
 const MAX_EMPTY_ROWS: u64 = 1 << 20;
 
-/// Tensors whose rows are records.
+/// Tensors whose rows become records.
 pub(crate) struct RowRecords<'a> {
     windows: TensorWindows<'a>,
     columns: Vec<RowColumn>,
@@ -80,7 +80,7 @@ impl<'a> RowRecords<'a> {
         }
         let most = self.windows.most_held();
         match bytes(fits)? {
-            held if held > most => Err(Error::limit("a row of all tensors is too large for memory")
+            held if held > most => Err(Error::limit("one row of all tensors together is too large for memory")
                 .hint("raise --memory, or use --step records:tensor")
                 .record(begin)
                 .expected(format!("at most {most} bytes"))
@@ -110,11 +110,12 @@ fn check_rows(found: &[ColumnTensors], tensors: &[Tensor]) -> Result<u64> {
     }
     Err(Error::usage("the tensors do not share a leading dimension, so their rows cannot be records")
         .found(listed.join("; "))
-        .hint("use --step records:tensor to make a record of each tensor"))
+        .hint("use --step records:tensor to convert each tensor to a record"))
 }
 
 /// Checks tensors without elements, which have a dimension of length 0. Such a tensor takes no
-/// space in a file, however many rows it declares, but each row or list takes space in a batch.
+/// space in a file, regardless of how many rows it declares, but each row or list takes space in a
+/// batch.
 fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result<()> {
     let mut has_values = false;
     for column in found {

@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, arrow_array, arrow_schema, element_count};
 
-/// Number of bytes of strings that are read at a time.
+/// Number of bytes that are read at a time from a tensor of strings.
 const WINDOW: u64 = 64 << 10;
 
 pub(super) struct RowValues {
@@ -28,8 +28,8 @@ pub(super) enum ValueLayout {
     Numbers(Dtype, u64),
     /// Elements of the dtype STR.
     Strings,
-    /// Contiguous bytes of strings: the tensor with the ends of the strings, and the total number
-    /// of bytes.
+    /// Contiguous bytes of strings: the tensor that contains the end of each string, and the total
+    /// number of bytes.
     Bytes(usize, u64),
     /// Strings that all have this length in bytes.
     FixedBytes(i32),
@@ -64,7 +64,7 @@ impl RowValues {
         }
     }
 
-    /// Returns every tensor that these values read.
+    /// Returns every tensor from which these values are read.
     pub(super) fn tensors(&self) -> impl Iterator<Item = usize> {
         [Some(self.tensor), self.valid, self.splits().map(|(splits, _)| splits)].into_iter().flatten()
     }
@@ -126,7 +126,7 @@ impl RowValues {
 
     fn cast(&self, values: &ArrayRef) -> Result<ArrayRef> {
         cast(values, &self.data_type, true)
-            .map_err(|error| Error::unsupported(format!("the values do not fit the column's type: {error}")))
+            .map_err(|error| Error::unsupported(format!("the values do not match the column's type: {error}")))
     }
 
     fn strings(
@@ -169,7 +169,7 @@ struct StringReader<'a> {
     tensor: usize,
     cursor: Cursor,
     windows: &'a TensorWindows<'a>,
-    /// An offset in the tensor, and the bytes that start there.
+    /// An offset in the tensor, and the bytes from that offset on.
     window: (u64, Vec<u8>),
 }
 
@@ -212,7 +212,7 @@ impl<'a> StringReader<'a> {
 pub(super) fn offsets(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
     let first = ends.first().copied().unwrap_or(0);
     let offset = |&end: &u64| {
-        i32::try_from(end - first).map_err(|_| Error::limit("a batch has more than 2^31 values in its lists"))
+        i32::try_from(end - first).map_err(|_| Error::limit("the lists in a batch contain more than 2^31 values"))
     };
     let offsets: Vec<i32> = ends.iter().map(offset).collect::<Result<_>>()?;
     Ok(OffsetBuffer::new(offsets.into()))

@@ -1,5 +1,5 @@
-//! A spool receives the bytes of one tensor in small parts. Many spools can receive bytes in turn.
-//! When a spool ends, its bytes are contiguous in an unnamed file.
+//! A spool receives the bytes of one tensor in small parts, and several spools can receive bytes
+//! alternately. When a spool ends, its bytes are contiguous in an unnamed file.
 //!
 //! A table may have any number of columns, but a program may open only a limited number of files.
 //! The first spools that outgrow their buffers each get a separate file. The other spools append
@@ -26,14 +26,12 @@ pub(super) struct Spools<'a> {
 
 #[derive(Default)]
 struct SpoolFiles {
-    /// Files that contain the bytes of ended spools.
+    /// The files that contain the bytes of spools that have ended.
     ended: Vec<File>,
-    /// The common file for spools that do not have a separate file: its index in `ended`, and its
-    /// length.
+    /// The common file for spools without a separate file: its index in `ended`, and its length.
     common: Option<(usize, u64)>,
-    /// The log for spools that do not have a separate file, and the length of the log. The log
-    /// contains full buffers. Each buffer follows the log position of the same spool's previous
-    /// buffer.
+    /// The log for spools without a separate file, and its length. The log contains full buffers.
+    /// In the log, each buffer is preceded by the log position of the same spool's previous buffer.
     log: Option<(File, u64)>,
 }
 
@@ -45,8 +43,8 @@ pub(super) struct Spool<'a> {
     len: u64,
 }
 
-/// The location of the bytes that a spool has moved out of its buffer. These bytes are `times` full
-/// buffers.
+/// The location of the bytes that a spool has moved out of its buffer. These bytes consist of
+/// `times` full buffers.
 enum SpoolPlace {
     /// In the spool's separate file.
     Own { file: usize, times: u64 },
@@ -54,7 +52,7 @@ enum SpoolPlace {
     Logged { last: u64, times: u64 },
 }
 
-/// The location of the bytes of an ended spool.
+/// The location of the bytes of a spool that has ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spooled {
     pub(super) file: usize,
@@ -72,8 +70,8 @@ pub(super) struct SpooledTensor {
 }
 
 impl<'a> Spools<'a> {
-    /// Creates a set for at most `count` spools, whose buffers share an eighth of the session's
-    /// memory.
+    /// Creates a set for at most `count` spools. Their buffers together use an eighth of the
+    /// session's memory budget.
     pub(super) fn new(spill: &'a Spill, count: usize, session: &Session) -> Self {
         let share = session.memory / 8 / (count.max(1) as u64);
         let buffer = usize::try_from(share).unwrap_or(usize::MAX).clamp(4 << 10, 1 << 20);

@@ -18,7 +18,7 @@ pub const SHAPE: &str = "shape";
 /// Name of the column that contains the tensors' bytes.
 pub const DATA: &str = "data";
 
-/// Tensors. Each tensor becomes one record.
+/// Tensors, each of which becomes one record.
 pub(crate) struct TensorRecords<'a> {
     logical: &'a Logical<'a>,
     schema: SchemaRef,

@@ -37,7 +37,7 @@ pub struct RecordsAsTensors<'a> {
     pub tensor_of: TensorOf,
     /// Whether the target format can store metadata.
     pub keeps_metadata: bool,
-    /// The function that creates temporary files.
+    /// Creates temporary files.
     pub spill: &'a Spill,
     /// Whether an input without records is allowed.
     pub may_be_empty: bool,
@@ -142,8 +142,8 @@ fn kept(schema: &SchemaRef, paths: &[ColumnPath]) -> ColumnsMetadata {
             data_type: path.leaf.to_string(),
             nullable: field.is_nullable(),
             shape: path.shape(),
-            // The entry stores all metadata of the column, because tensors have no other location
-            // for this metadata. A conversion back to records restores the metadata.
+            // The entry stores all of the column's metadata, because tensors cannot store it
+            // anywhere else. Converting the tensors back to records restores the metadata.
             metadata: field.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         }
     };
@@ -163,8 +163,8 @@ fn check_names(tensors: &[SpooledTensor]) -> Result<()> {
         .found(names.join(", ")))
 }
 
-/// Checks that no tensor of a column has a name that denotes a part of another column. Such a
-/// tensor would be read back as that part. `owners` contains the column of each tensor.
+/// Checks that no column's tensor has a name that denotes a part of another column. Such a tensor
+/// would be read back as that part. `owners` contains the column of each tensor.
 fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
     let owned: BTreeMap<&str, usize> =
         tensors.iter().map(|tensor| &*tensor.name).zip(owners.iter().copied()).collect();
@@ -186,8 +186,8 @@ fn check_parts(tensors: &[SpooledTensor], owners: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Creates the catalog of spooled tensors. `source` becomes the owner of the files that contain
-/// these tensors.
+/// Creates the catalog of spooled tensors. `source` takes ownership of the files that contain these
+/// tensors.
 fn catalog(
     spooled: SpooledCatalog,
     source: &FileSource,

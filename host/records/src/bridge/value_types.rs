@@ -8,7 +8,7 @@ use tensorferry_sdk::{Dtype, arrow_schema};
 #[must_use]
 pub(super) fn dtype(leaf: &DataType) -> Option<Dtype> {
     Some(match leaf {
-        // A column of nulls becomes false values that are all marked as missing.
+        // For a column of nulls, the tensor contains false values that are all marked as missing.
         DataType::Boolean | DataType::Null => Dtype::BOOL,
         DataType::Int8 => Dtype::I8,
         DataType::Int16 => Dtype::I16,

@@ -40,8 +40,8 @@ pub fn convert(
         written.commit()
     };
     let purpose = context.purpose(format);
-    // Steps that are not row-wise may leave rows unread. In that case, a guess about the input
-    // could not be checked, so the reader must not guess.
+    // Steps that are not row-wise may leave rows unread. A guess about the input could then not be
+    // checked, so the reader must not guess.
     if request.dry_run || !steps.iter().all(|step| step.action.is_row_wise()) {
         return read(purpose);
     }

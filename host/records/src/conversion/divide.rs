@@ -1,5 +1,5 @@
-//! Divides the steps of a conversion between records and tensors. Steps before the crossing apply
-//! to the input's side, and steps after the crossing apply to the output's side.
+//! Divides the steps of a conversion between records and tensors at the crossing. Steps before the
+//! crossing apply to the input's kind of data, and steps after it apply to the output's kind.
 
 use super::steps::{crossing, on_records, record_step};
 use crate::bridge::crossing::{Crossing, RecordOf, TensorOf};
@@ -59,7 +59,7 @@ pub(crate) fn to_records(steps: Vec<AnyStep>) -> Result<CrossingSteps<RecordOf>>
 const SECOND_CROSSING: &str = "only one step can convert between records and tensors";
 
 /// Returns the steps before the crossing, the crossing itself if it exists, and the steps after the
-/// crossing. Without a crossing, the leading steps that apply to the input's side count as the
+/// crossing. Without a crossing, the leading steps that apply to the input's kind of data are the
 /// steps before it.
 fn divide(
     mut steps: Vec<AnyStep>,

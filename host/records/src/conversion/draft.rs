@@ -20,17 +20,18 @@ pub(crate) struct WrittenRecords<'a> {
     pub format: &'a RegisteredFormat,
     /// The files of the input.
     pub source: &'a FileSource,
-    /// Additional input files that the input options name.
+    /// Additional input files that are specified by input options.
     pub additional: &'a [Arc<FileSource>],
     /// The output's files that contain rows.
     pub files: &'a [String],
-    /// The number of rows that are missing from each of `files`, according to the writer's losses.
+    /// The number of rows that are missing from each file in `files`, according to the writer's
+    /// losses.
     pub(crate) lost_rows: &'a [u64],
     /// The output's other files, such as its index.
     pub sealed: &'a [String],
     /// The columns that were written.
     pub schema: &'a Schema,
-    /// The row hasher, which has a digest of each column of each file.
+    /// The row hasher, which contains a digest of each column in each file.
     pub hasher: Option<&'a RowHasher>,
 }
 

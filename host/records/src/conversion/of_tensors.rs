@@ -34,8 +34,8 @@ pub fn convert(
     let part = &context.part;
     let of_reader = steps::of_format(model.input.catalog.steps())?;
     let facts = context.facts(&model, &divided.tensors)?;
-    // A format that can store attributes of tensors cannot store them when the tensors are written
-    // as rows.
+    // Even a format that can store the attributes of tensors cannot store them when the tensors are
+    // written as rows.
     let mut of_rows = Description::clone(&target.format.description);
     of_rows.capabilities = Capabilities(of_rows.capabilities.0 & !Capabilities::ATTRIBUTES.0);
     let AdaptedCatalog { catalog, mut losses, notes, codes, .. } =
@@ -89,14 +89,14 @@ pub fn convert(
 fn only(mut models: Vec<InputModel<'_>>) -> Result<InputModel<'_>> {
     match (models.pop(), models.last()) {
         (Some(model), None) => Ok(model),
-        (Some(model), Some(other)) => Err(Error::usage("the input holds more than one model")
+        (Some(model), Some(other)) => Err(Error::usage("the input contains more than one model")
             .found(format!("one in {:?}, one in {:?}", other.folder, model.folder))
             .hint("pass the folder of one model")),
         (None, _) => Err(Error::plugin("the input holds no model")),
     }
 }
 
-/// Returns notes for tied tensors, which become separate columns or records without a reference to
+/// Returns notes on tied tensors, which become separate columns or records that do not refer to
 /// each other.
 fn of_ties(logical: &Logical<'_>) -> Vec<Loss> {
     let tied = |id: TensorId| {

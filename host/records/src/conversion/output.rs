@@ -1,4 +1,4 @@
-//! An output of records: its planned files, and the records that are written to these files.
+//! A record output: its planned files, and the records that are written to these files.
 
 use crate::batch_bytes::{Measure, batch_bytes, repeated_bytes};
 use crate::checksum::{ComparedTypes, RowsChecksum, as_json, checksum, compared_types, is_of_bytes};
@@ -34,8 +34,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, arrow_schema,
 };
 
-/// Plans an output of records and writes the records to a stage. `bytes` is the length of the
-/// input.
+/// Plans a record output and writes the records to a stage. `bytes` is the length of the input.
 pub(crate) fn write_records<'a>(
     context: &'a ConversionContext<'a>,
     reading: &ReadContext<'_>,
@@ -57,7 +56,7 @@ pub(crate) fn write_records<'a>(
 pub(crate) enum WrittenOutput<'a> {
     /// The result of a dry run.
     Foreseen(Report),
-    /// An output that is ready to become visible, and every file that was read.
+    /// An output that is ready to be published, and every file that was read.
     Staged(StagedOutput<'a>, Vec<(PathBuf, FileIdentity)>),
 }
 
@@ -79,7 +78,7 @@ struct RecordOutput<'a> {
     input: &'a RecordInput<'a>,
     bytes: u64,
     schema: SchemaRef,
-    /// The plan, which is dropped before the writer that created it.
+    /// The plan. It is dropped before the writer that created it.
     plan: Box<dyn RecordPlan>,
     /// The names of the files that contain rows. Rolled files get their final names after they are
     /// written. Until then, this list contains the name of one rolled file.
@@ -112,7 +111,7 @@ impl<'a> RecordOutput<'a> {
             .map_err(refused)?;
         planned_losses.extend(unsupported_metadata(&schema, target.format.description.capabilities));
         if reading.purpose().has(Purpose::ONCE) && input.count().is_none() && plan.files().len() > 1 {
-            return Err(Error::wrong_guess("dividing rows evenly over files needs their count"));
+            return Err(Error::wrong_guess("the number of rows must be known to divide them evenly over files"));
         }
         let columns = hashed(&schema).into_iter().flatten().collect();
         let hasher = asked.receipt.map(|_| RowHasher::new(columns, plan.files().len()));
@@ -153,7 +152,7 @@ impl<'a> RecordOutput<'a> {
         let mut names = &*self.names;
         if self.is_named_late() {
             let note =
-                "the number of files depends on the rows; it is in each name and known only at the end";
+                "the number of files depends on the rows; each file name contains this number, which is known only at the end";
             report.notes.push(note.to_owned());
             names = &[];
         }
@@ -259,9 +258,9 @@ impl<'a> RecordOutput<'a> {
         Ok(left_out)
     }
 
-    /// Compares the non-null values of each column if the writer has left rows out and reported
-    /// them. Returns the columns without nulls. The missing rows contain values of these columns,
-    /// so the columns cannot be compared.
+    /// If the writer has omitted rows and reported them, compares only the non-null values of each
+    /// column. Returns the columns without nulls: these columns have values in the missing rows,
+    /// and therefore cannot be compared.
     fn compare_present(
         &self,
         back: &RecordInput<'_>,
@@ -294,7 +293,7 @@ impl<'a> RecordOutput<'a> {
     fn is_its_json(&self, back: &RecordInput<'_>, name: &str, ordered: bool) -> bool {
         let compared = ComparedTypes::from([(name.to_owned(), DataType::LargeBinary)]);
         let Ok(found) = back.flow(|flow| checksum(flow, &compared, ordered)) else { return false };
-        // A format without nulls may write a null as the text `null`.
+        // A format that does not support nulls may write a null as the text `null`.
         [true, false].into_iter().any(|nulls| {
             let sent = self.input.flow(|flow| {
                 let field = Field::new(name, DataType::LargeBinary, true);
@@ -353,7 +352,7 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn write(&mut self, stage: &dyn Staging, report: &mut Report) -> Result<Vec<u64>> {
         let (plan, session, count) = (&*self.plan, self.context.session, self.input.count());
-        // A format that stores metadata of columns also stores their types, including dictionary
+        // A format that stores column metadata also stores column types, including dictionary
         // types.
         let keeps_types = self.context.target.format.description.capabilities.has(Capabilities::METADATA);
         let measure: Measure = if keeps_types { batch_bytes } else { repeated_bytes };
@@ -381,13 +380,13 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn verify(&self, stage: &dyn Staging, report: &mut Report) -> Result<()> {
         let sent = self.input.schema()?;
-        // The input's losses are first in the list. These losses are skipped, because values that
-        // the reader could not represent were never sent to the writer.
+        // The input's losses come first in the list. They are skipped, because values that the
+        // reader could not represent were never sent to the writer.
         let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
         let description = &self.context.target.format.description;
         let told = options::text_options(description, &self.context.request.output.options);
-        // If the output has no header, the columns would be read back with different names, so a
-        // schema provides the names.
+        // If the output has no header, a schema provides the column names. Otherwise, the columns
+        // would be read back with different names.
         let mut left_out = if options::has_header(&told) {
             self.compare_back(stage, &sent, &told, losses)?
         } else {

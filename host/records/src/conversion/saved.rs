@@ -74,7 +74,7 @@ impl FlowSource for SingleUseStream {
         let mut rest: Option<RecordBatch> = None;
         Ok(from_fn(self.schema.clone(), move || {
             loop {
-                // A stream may yield a batch of any size, so large batches are divided.
+                // A stream may return batches of any size, so large batches are divided.
                 if let Some(batch) = rest.take().filter(|batch| batch.num_rows() > 0) {
                     let now = batch.num_rows().min(BATCH_ROWS);
                     rest = Some(batch.slice(now, batch.num_rows() - now));
@@ -102,7 +102,7 @@ impl SingleUseStream {
     }
 }
 
-/// Returns the error of a failed stream. A stream from the Arrow C interface provides only a
+/// Returns the error of a failed stream. For a failed stream, the Arrow C interface provides only a
 /// message. The failure does not mean that a file is malformed.
 fn failed(error: ArrowError) -> Error {
     match error {
@@ -112,16 +112,16 @@ fn failed(error: ArrowError) -> Error {
 }
 
 /// Returns a schema in which each column has the type that files use. Views and runs are replaced,
-/// because they are only in-memory representations. A dictionary is kept, because it may be part of
-/// the column's meaning, as for categories.
+/// because they are only in-memory representations. A dictionary type is kept, because it may be
+/// part of the column's meaning, for example for categories.
 fn plain_schema(schema: &Schema) -> SchemaRef {
     let fields: Vec<FieldRef> =
         schema.fields().iter().map(|field| plain_field(field, &kept_dictionary)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Returns the dictionary type to write. Writers without support for dictionaries expand it, and
-/// report values that they cannot store.
+/// Returns the dictionary type to write. Writers that do not support dictionaries expand the
+/// values, and report values that they cannot store.
 fn kept_dictionary(keys: &DataType, values: DataType) -> DataType {
     if is_scalar(&values) { DataType::Dictionary(wide_enough(keys), Box::new(values)) } else { values }
 }

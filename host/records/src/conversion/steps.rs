@@ -9,7 +9,7 @@ use tensorferry_tensors::steps::spec::Spec;
 use tensorferry_tensors::steps::{Step, StepKind};
 
 const ON_TENSORS: &str = "needs tensors, but the input holds records";
-const BOTH_RECORDS: &str = "does not apply if both sides are records";
+const BOTH_RECORDS: &str = "does not apply if both the input and the output contain records";
 
 /// The steps on records, and the steps that convert between records and tensors.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ fn action<A>(kinds: &[StepKind<A>], spec: &Spec) -> Option<Result<A>> {
     kinds.iter().find_map(|kind| kind.action(spec))
 }
 
-/// Creates the action of a step. The caller has already checked that a step of this name exists.
+/// Creates a step's action. The caller has already checked that a step with this name exists.
 fn made<A>(kinds: &[StepKind<A>], step: AnyStep) -> Result<Step<A>> {
     let none = || Err(Error::plugin(format!("no step {:?}", step.spec.name)));
     let action = action(kinds, &step.spec).unwrap_or_else(none)?;
@@ -61,7 +61,7 @@ pub fn check_row_wise(step: AnyStep) -> Result<()> {
     Err(Error::usage(why).context(step))
 }
 
-/// Returns the step, if the step works on records. `on_tensors` is the error message for a step on
+/// Returns the step if it applies to records. `on_tensors` is the error message for a step on
 /// tensors. `crossing` is the error message for a step that converts between tensors and records.
 pub(super) fn record_step(step: AnyStep, on_tensors: &str, crossing: &str) -> Result<Step<RecordAction>> {
     match step.action {

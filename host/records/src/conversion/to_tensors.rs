@@ -1,4 +1,4 @@
-//! Reads inputs of records as tensors.
+//! Reads record inputs as tensors.
 
 use crate::bridge::crossing::TensorOf;
 use crate::bridge::{self, RecordsAsTensors};
@@ -17,7 +17,7 @@ use tensorferry_core::read::source::FileSource;
 use tensorferry_sdk::{Capabilities, Result, Side};
 use tensorferry_tensors::steps::{Step, TensorAction};
 
-/// Reads an input of records as a model whose tensors are created from the records.
+/// Reads a record input as a model whose tensors are created from the records.
 pub(super) fn as_model<'a>(
     context: &ConversionContext<'a>,
     format: &RegisteredFormat,
@@ -27,7 +27,7 @@ pub(super) fn as_model<'a>(
     let (request, target) = (context.request, &context.target);
     let description = &target.format.description;
     check_sides(request, &format.description, description)?;
-    // This check reports wrong writer options early. The writer also checks its options, but only
+    // This check reports invalid writer options early. The writer also checks its options, but only
     // after all records have been read.
     options::check(description, Side::Writer, &request.output.options)?;
     let reading = context.reading(context.purpose(format));
@@ -43,7 +43,7 @@ pub(super) fn as_model<'a>(
     Ok((InputModel { folder: String::new(), input, context: reading }, tensors))
 }
 
-/// Reads an input of records as tensors for inspection.
+/// Reads a record input as tensors for inspection.
 pub(super) fn as_tensors(
     source: &FileSource,
     format: &RegisteredFormat,

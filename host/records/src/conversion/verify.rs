@@ -37,7 +37,7 @@ pub(super) fn rows(
         }
         match renamed {
             Some(other) => checked.left_out.push(format!(
-                "column {:?}: the receipt has no digest of it, because {other:?} was written under a different name",
+                "column {:?}: the receipt has no digest for it, because {other:?} was written under a different name",
                 field.name()
             )),
             None => {
@@ -102,8 +102,8 @@ fn renamed<'a>(records: &'a RecordsRecord, losses: &'a [LossRecord<'_>]) -> impl
     records.columns.iter().map(|column| column.name.as_str()).filter(move |name| is_name(name))
 }
 
-/// Returns whether a loss is about lost records rather than about a column. Older receipts do not
-/// count lost records per file, and record such records only as losses.
+/// Returns whether a loss describes lost records rather than a column. Older receipts do not count
+/// lost records per file, and report them only as losses.
 fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
     losses.iter().any(|loss| {
         loss.kind == LossKind::Record.word()
@@ -114,7 +114,7 @@ fn loses_rows(records: &RecordsRecord, losses: &[LossRecord<'_>]) -> bool {
 
 /// Returns the settings for hashing a column in its original type. Returns `None` if columns of
 /// this type are not hashed, or if the type that is read back cannot be hashed as the original
-/// type. A column that is missing from the output counts as a column of missing values.
+/// type. A column that is missing from the output is treated as a column of missing values.
 fn compared(column: &ColumnRecord, schema: &Schema) -> Option<HashedColumn> {
     let hashed = HashedColumn::new(&column.name, &column.word)?;
     let found = schema.field_with_name(&column.name);

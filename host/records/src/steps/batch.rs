@@ -51,7 +51,7 @@ impl RecordStep for Batch {
         let list = |field: &Arc<Field>| {
             let item = Arc::new(Field::new("item", field.data_type().clone(), field.is_nullable()));
             let data_type = if self.drops_remainder {
-                // The function `batch` has checked that the length fits.
+                // The function `batch` has checked that the length fits in the type.
                 DataType::FixedSizeList(item, i32::try_from(self.rows).unwrap_or(i32::MAX))
             } else {
                 DataType::List(item)

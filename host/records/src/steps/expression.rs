@@ -31,7 +31,7 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// Maximum nesting of parentheses and `not`.
 const MAX_NESTED: usize = 64;
-/// Maximum length of a number's text at which a float always represents the number exactly.
+/// Maximum length of a number's text for which a float always represents the number exactly.
 const MAX_EXACT_CHARACTERS: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -61,8 +61,8 @@ pub struct Literal {
     text: String,
     /// The float that is nearest to the number.
     float: f64,
-    /// The digits of the number as one integer, and the number of digits after the decimal point;
-    /// `None` if the digits do not fit in a decimal.
+    /// All digits as one integer, and how many digits follow the decimal point; `None` if the
+    /// digits do not fit in a decimal.
     decimal: Option<(i256, i8)>,
 }
 
@@ -72,8 +72,8 @@ impl Literal {
         Some(Self { text: text.to_owned(), float, decimal: decimal(text) })
     }
 
-    /// Returns the number in the form in which it is compared with values of type `other`. If these
-    /// values are integers or decimals, the form is a decimal. Otherwise, it is a float.
+    /// Converts the number to the form in which it is compared with values of type `other`: a
+    /// decimal if these values are integers or decimals, and a float otherwise.
     fn as_operand(&self, other: &DataType) -> Result<ArrayRef> {
         let is_exact = other.is_integer() || other.is_decimal();
         match self.decimal {
@@ -97,7 +97,7 @@ fn inexact(number: &str) -> Error {
     error.found(number)
 }
 
-/// Returns the digits of a number as an integer, and the number of digits after the decimal point.
+/// Returns all digits of a number as one integer, and how many of them follow the decimal point.
 fn decimal(text: &str) -> Option<(i256, i8)> {
     let (number, exponent) = match text.split_once(['e', 'E']) {
         Some((number, exponent)) => (number, exponent.parse::<i64>().ok()?),
@@ -219,8 +219,8 @@ impl Expression {
     }
 }
 
-/// Returns a column and a list of values, if each part of an `or` tests whether this column equals
-/// one of the values.
+/// If each part of an `or` tests whether one column equals a value, returns the column and the
+/// values.
 fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     let mut column = None;
     let mut values = Vec::new();
@@ -235,8 +235,8 @@ fn one_of(parts: &[Expression]) -> Option<(&str, Vec<&Operand>)> {
     Some((column?, values))
 }
 
-/// Joins conditions with `or` or `and`. `decisive` is true for `or` and false for `and`. If one
-/// part has the value `decisive`, so does the result. Otherwise, the result is unknown if one part
+/// Joins conditions with `or` or `and`. `decisive` is true for `or` and false for `and`. If any
+/// part has the value `decisive`, so does the result. Otherwise, the result is unknown if any part
 /// is unknown.
 fn join(parts: &[Expression], batch: &RecordBatch, decisive: bool) -> Result<BooleanArray> {
     let mut parts = parts.iter().map(|part| part.values(batch));
@@ -268,7 +268,7 @@ fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef> {
 }
 
 impl Operator {
-    /// Returns the operator that has the same meaning if the operands are exchanged.
+    /// Returns the operator with the same meaning when the operands are exchanged.
     fn reversed(self) -> Self {
         match self {
             Self::Equal | Self::Unequal => self,
@@ -309,7 +309,7 @@ impl Operand {
 
     /// Returns the literal in the form that readers accept in comparisons. Returns `None` if
     /// readers would compare the literal with values of this type differently than the expression
-    /// does. Readers do not support decimals, and treat numbers with a fraction as floats.
+    /// does. Readers do not support decimal literals, and treat numbers with a fraction as floats.
     fn pushed(&self, data_type: &DataType) -> Option<ComparedValue> {
         Some(match self {
             Self::Integer(_) | Self::Float(_) if data_type.is_decimal() => return None,
@@ -394,7 +394,7 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
             (a, b)
         }
         (None, Some(b)) => (a.values(batch, Some(b.0.data_type()))?, b),
-        (None, None) => return Err(Error::usage("the comparison uses no column")),
+        (None, None) => return Err(Error::usage("the comparison does not contain a column")),
     };
     let common = common_type(a.data_type(), b.data_type())?;
     // For decimals, the cast is strict: a value that does not fit is an error and does not become
@@ -414,7 +414,7 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
     let truths = BooleanBuffer::collect_bool(batch.num_rows(), |row| {
         is_true(order(place(row, a_is_one), place(row, b_is_one)))
     });
-    // Only columns can contain nulls, because a literal in the expression is never null.
+    // Only columns can contain nulls. A literal in the expression is never null.
     let nulls = |array: &ArrayRef, is_one: bool| if is_one { None } else { array.logical_nulls() };
     Ok(BooleanArray::new(
         truths,
@@ -436,7 +436,7 @@ fn order(a: &ArrayRef, b: &ArrayRef) -> Result<Order> {
 }
 
 /// Returns the type in which the two sides are compared. Integers and decimals are compared
-/// exactly, other numbers as F64, and text bytewise. Readers compare as
+/// exactly, other numbers as F64, and text by its bytes. Readers compare as
 /// [`tensorferry_sdk::records::Comparison`] defines, and do not receive comparisons with decimals.
 fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
     if a == b && !a.is_nested() && !a.is_floating() {
@@ -496,10 +496,10 @@ impl fmt::Display for Token {
     }
 }
 
-/// Misspelled operators, each with the operator that users mean.
+/// Misspelled operators, each with the operator that the user probably meant.
 const MISSPELLED_OPERATORS: [(&str, &str); 2] = [("=>", ">="), ("=<", "<=")];
 
-/// Operators and parentheses. Longer operators precede their prefixes.
+/// Operators and parentheses. Longer operators precede operators that are prefixes of them.
 const SIGNS: [&str; 10] = ["<=", ">=", "!=", "==", "<>", "=", "<", ">", "(", ")"];
 
 fn tokens(text: &str) -> Result<Vec<Token>> {
@@ -723,7 +723,7 @@ mod tests {
         for (text, said) in [
             ("", "expected a column or a value, found the end"),
             ("n =", "found the end"),
-            ("1 = 1", "uses no column"),
+            ("1 = 1", "does not contain a column"),
             ("m = 1", "no such column"),
             ("n = 'x'", "cannot be compared"),
             ("n", "expected a comparison"),

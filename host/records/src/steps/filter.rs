@@ -49,8 +49,8 @@ impl RecordStep for Filter {
     }
 
     fn schema(&self, upstream: &SchemaRef) -> Result<SchemaRef> {
-        // Evaluating the expression for an empty batch reports values that cannot be compared
-        // before the first record is read.
+        // The expression is first evaluated for an empty batch, so that incomparable types are
+        // reported before any record is read.
         self.expression.evaluate(&RecordBatch::new_empty(upstream.clone()))?;
         Ok(upstream.clone())
     }

@@ -16,10 +16,10 @@ pub(super) fn gather(
     if let [(batch, rows)] = runs {
         return Ok(batches[*batch].slice(rows.start, rows.len()));
     }
-    // The crate arrow-select is used if schemas differ and for some types. The crate reports
-    // differing schemas and merges dictionaries. It also copies the bytes of views, so that the
-    // bytes of omitted rows are released. The crate is slower because it is compiled without
-    // optimization, but these cases are rare.
+    // For some types, and if schemas differ, the crate arrow-select is used. It reports differing
+    // schemas and merges dictionaries. It also copies the bytes of views, so that the bytes of
+    // omitted rows are released. It is slower because it is compiled without optimization, but
+    // these cases are rare.
     let is_shared = |data_type: &DataType| {
         use DataType::{BinaryView, Dictionary, RunEndEncoded, Union, Utf8View};
         matches!(data_type, Dictionary(..) | RunEndEncoded(..) | Union(..) | Utf8View | BinaryView)

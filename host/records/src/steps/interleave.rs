@@ -1,4 +1,4 @@
-//! The step `interleave` reads a few rows of each of several files in turn, like
+//! The step `interleave` reads several files in turn, a few rows at a time, like
 //! `tf.data.Dataset.interleave` over a dataset of files. When a file ends, a new file takes its
 //! position in the cycle.
 
@@ -37,8 +37,8 @@ pub(super) fn interleave(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     if cycle == 0 || block == 0 {
         return Err(field.error("cycle and block_length must be at least 1"));
     }
-    // No more files than this are ever open at the same time. The limit prevents a large allocation
-    // for a huge `cycle`.
+    // The number of open files never exceeds this value. The limit prevents a large allocation for
+    // a huge `cycle`.
     Ok(Box::new(Interleave { cycle: cycle.min(1 << 16), block }))
 }
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     /// Returns the order in which rows from files of these lengths are read. A row is represented
-    /// by its file's number times 10 plus its own number.
+    /// by the number of its file times 10, plus the number of the row in that file.
     fn order(lens: &[i64], cycle: usize, block: usize, rows_at_once: usize) -> Vec<i64> {
         let read = |splits: Vec<usize>| {
             let first = 10 * i64::try_from(splits[0]).unwrap();

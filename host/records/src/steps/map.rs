@@ -206,11 +206,11 @@ impl Map {
     }
 }
 
-/// Casts values. A cast may lose precision only if it converts floats to narrower floats; any other
-/// loss is an error.
+/// Casts values. Only casts from floats to narrower floats may lose precision; any other loss is an
+/// error.
 fn cast_exactly(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if let Some(fraction) = fraction(column, to) {
-        let error = Error::unsupported("the cast would cut off a fraction");
+        let error = Error::unsupported("the cast would drop a fraction");
         return Err(error.expected(format!("whole numbers, for {}", type_text(to))).found(fraction));
     }
     cast(column, to, true).map_err(|e| Error::unsupported(format!("the value cannot be cast: {e}")))
@@ -229,7 +229,7 @@ fn check_names(fields: &Fields) -> Result<()> {
     Ok(())
 }
 
-/// Returns the type `data_type` with the type of the values inside all lists replaced by `to`.
+/// Returns `data_type` with the type inside all lists replaced by `to`.
 fn with_leaf(data_type: &DataType, to: &DataType) -> DataType {
     let item = |field: &Field| Arc::new(field.clone().with_data_type(with_leaf(field.data_type(), to)));
     match data_type {

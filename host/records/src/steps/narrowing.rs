@@ -1,7 +1,7 @@
 //! Narrowing determines the rows and columns that a reader can leave out because no step needs
-//! them. All steps are still applied to the remaining rows, with one exception. If the reader has
-//! already applied a window or dropped columns, the step does not apply the window or drop the
-//! columns again.
+//! them. All steps are still applied to the remaining rows, with one exception: a window that the
+//! reader has already applied is not applied again, and columns that the reader has dropped are not
+//! dropped again.
 
 use super::expression::Expression;
 use super::{RecordAction, Upstream};
@@ -43,7 +43,7 @@ pub(super) struct Narrowing {
     predicate: Vec<Comparison>,
     skip: u64,
     take: Option<u64>,
-    /// Number of leading steps that include all windows that the reader applies.
+    /// Number of leading steps among which are all windows that the reader applies.
     windows: usize,
     /// The index of the step that drops columns, if the reader drops them.
     dropped: Option<usize>,
@@ -96,14 +96,14 @@ impl Narrowing {
         }
         if let Some((place, gone)) = dropped {
             if filtered.iter().any(|path| path.first().is_some_and(|column| gone.contains(column))) {
-                // A filter needs some of the dropped columns, so the reader must read these columns
-                // and the step must drop them.
+                // If a filter needs some of the dropped columns, the reader must read these
+                // columns, and the step must drop them.
                 return narrowing;
             }
             narrowing.dropped = Some(place);
         }
-        // Columns that a filter needs are always read. If a whole column is read, its fields need
-        // no separate entries.
+        // Columns that a filter needs are always read. If a whole column is read, its fields do not
+        // need separate entries.
         narrowing.columns = kept.map(|kept| shortest(kept.into_iter().chain(filtered).collect()));
         narrowing
     }
@@ -163,7 +163,7 @@ fn ranges(
             }
             let most = left.map(|left| skip.saturating_add(left));
             let rest = std::iter::once(split).chain(splits.map(|(split, _)| split));
-            // The returned window also applies to rows of splits that are already selected, so
+            // The returned window also covers the rows of splits that were already selected, so
             // these rows are added to its length.
             let before: u64 = ranges.iter().map(|range: &SplitRows| range.limit.unwrap_or(0)).sum();
             ranges.extend(rest.map(|split| SplitRows { split, first_row: 0, limit: most }));

@@ -41,7 +41,8 @@ impl RecordStep for Repeat {
                     is_empty = false;
                     return Ok(Some(batch));
                 }
-                // The output of an empty input is also empty, so the loop would never end.
+                // If the input is empty, repeating it never yields a record, so the loop would
+                // never end.
                 if is_empty {
                     break;
                 }

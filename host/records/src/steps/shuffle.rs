@@ -137,7 +137,7 @@ impl Shuffled<'_> {
         }
     }
 
-    /// Returns a random number below `len`. All numbers have the same probability (Lemire's
+    /// Returns a random number below `len`. All numbers are equally likely (Lemire's method:
     /// multiplication with rejection).
     fn random_below(&mut self, len: usize) -> usize {
         let len = len as u64;

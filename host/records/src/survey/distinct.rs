@@ -131,7 +131,7 @@ fn tau(mut x: f64) -> f64 {
 }
 
 /// Mixes the bits of a number, so that every bit of the result depends on all bits of the number.
-/// These are the last steps of MurmurHash3.
+/// The operations are the last steps of MurmurHash3.
 pub fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let number = (number ^ number >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -155,7 +155,7 @@ mod tests {
             parts.into_iter().for_each(|part| all.merge(part));
             let (found, expected) = (all.count() as f64, count as f64);
             assert_eq!(all.is_exact(), count <= MAX_EXACT as u64);
-            // The tolerance is three standard errors.
+            // The allowed error is three standard errors.
             let near =
                 if all.is_exact() { found == expected } else { (found / expected - 1.0).abs() < 0.0244 };
             assert!(near, "{count}: {found}");

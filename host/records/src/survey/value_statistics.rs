@@ -13,7 +13,7 @@ use tensorferry_tensors::statistics::Moments;
 #[derive(Debug, Clone, Default)]
 pub struct ValueStatistics {
     /// The distinct values; `None` for a type whose values are not compared. Positive and negative
-    /// zero count as one value, and so do all NaN values.
+    /// zero count as one value, and all NaN values count as one value.
     pub distinct: Option<Distinct>,
     /// The moments of the finite numbers.
     pub(super) moments: Moments,
@@ -99,7 +99,7 @@ impl ValueStatistics {
 }
 
 fn hash(bytes: &[u8]) -> u64 {
-    // The keys of this hasher are fixed, so the same input always has the same estimate.
+    // This hasher's keys are fixed, so that the estimate for the same input is always the same.
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()

@@ -20,8 +20,8 @@ pub(super) enum FileDistribution {
     Rows { files: usize, rows: u64 },
     /// The files receive pieces in turn.
     Turns { files: usize },
-    /// A new file begins after this many rows, or when the writer begins a file. A piece ends at
-    /// every position where a file may end.
+    /// A new file begins after this many rows, or when the writer begins one. A piece ends at every
+    /// position at which a file may end.
     Rolled(u64),
 }
 
@@ -40,7 +40,7 @@ impl FileDistribution {
 pub(super) struct PieceCollector {
     run: FileDistribution,
     group: Group,
-    /// Whether the group's size in bytes is a strict limit for pieces of more than one row.
+    /// Whether the size of a group in bytes is a strict limit for pieces of more than one row.
     is_exact: bool,
     measure: Measure,
     /// The index of the current piece's target file, if files are named in advance.
@@ -81,8 +81,8 @@ impl PieceCollector {
         }
     }
 
-    /// Returns the number of a batch's first rows that still fit in the current piece, and the size
-    /// of these rows in bytes. Returns 0 rows if the piece should end before this batch.
+    /// Returns how many of a batch's first rows still fit in the current piece, and their size in
+    /// bytes. Returns 0 rows if the piece should end before this batch.
     pub(super) fn room(&self, batch: &RecordBatch) -> (usize, u64) {
         let in_file = usize::try_from(self.rows_of_file() - self.rows_in_file).unwrap_or(usize::MAX);
         let rows = (self.group.rows - self.rows).min(in_file).max(1).min(batch.num_rows());
@@ -173,7 +173,8 @@ mod tests {
     use arrow_array::{ArrayRef, StringArray};
     use std::sync::Arc;
 
-    /// Returns a batch of rows with one string each. `lengths` contains the lengths of the strings.
+    /// Returns a batch of rows, each of which contains one string. `lengths` contains the lengths
+    /// of the strings.
     fn texts(lengths: impl IntoIterator<Item = usize>) -> RecordBatch {
         let texts = StringArray::from_iter_values(lengths.into_iter().map(|len| "x".repeat(len)));
         RecordBatch::try_from_iter([("text", Arc::new(texts) as ArrayRef)]).unwrap()
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!(pieces(&even, 1044, false), [10; 10]);
         // A row that is too long becomes a separate piece.
         assert_eq!(pieces(&[texts([10, 5000, 10, 5000])], 100, true), [1, 1, 1, 1]);
-        // Short rows are first, so the first piece contains more rows.
+        // Short rows come first, so the first piece contains more rows.
         let uneven = [texts((0..20).map(|row| if row < 10 { 1 } else { 500 }))];
         assert_eq!(pieces(&uneven, 1100, true), [12, 2, 2, 2, 2]);
         // Small batches are not divided if the limit is not strict.

@@ -1,4 +1,4 @@
-//! Tests the order of pieces, files that roll, and pieces that are longer than a file.
+//! Tests the order of pieces, rolled files, and pieces that are longer than a file.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_publish::stage::{Destination, DestinationKind, Stage};
 use tensorferry_sdk::{ErrorKind, LossSink};
 
-/// A plan with two files. The encoding of a piece consists of its numbers. Each number is repeated,
-/// and its value determines how often. The writer returns the count of numbers as the piece's note.
+/// A plan with two files. The encoding of a piece consists of its numbers, each of which is
+/// repeated as often as its value determines. The writer returns the count of numbers as the
+/// piece's note.
 struct Repeated([String; 2]);
 
 /// Returns the encoding of one number of a piece.
@@ -40,7 +41,7 @@ impl RecordPlan for Repeated {
     ) -> Result<Vec<u8>> {
         let mut count = 0;
         for &number in batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int32Type>().values()) {
-            // Some pieces take longer, so that the next pieces wait for them.
+            // Some pieces take longer to encode, so that the next pieces must wait for them.
             std::thread::sleep(std::time::Duration::from_millis(u64::from(number % 11 == 0)));
             if number == 999 {
                 return Err(Error::unsupported("999"));
@@ -143,7 +144,7 @@ impl RecordPlan for Rolling {
     }
 }
 
-/// A plan that cancels its session and then writes without end, because it does not check the
+/// A plan that cancels its session and then writes endlessly, because it does not check the
 /// session.
 struct Endless([String; 1], Arc<AtomicBool>);
 

@@ -64,7 +64,7 @@ fn lists_of_one_length_are_a_dimension() {
     let even = ListArray::from_iter_primitive::<Int64Type, _, _>((0..3).map(|n| Some([Some(n), Some(7)])));
     let values = le([0_i64, 7, 1, 7, 2, 7].map(i64::to_le_bytes));
     assert_eq!(tensors(&even, false), [tensor("x", &[3, 2], values.clone())]);
-    // If one of the values is missing, the lists do not become a dimension.
+    // If any value is missing, the lists do not become a dimension.
     let rows = [vec![Some(0), Some(7)], vec![Some(1), None], vec![Some(2), Some(7)]];
     let holes = ListArray::from_iter_primitive::<Int64Type, _, _>(rows.map(Some));
     let mut without = values;
