@@ -6,7 +6,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     use prost::Message;
 
     const ROOT: &str = "proto";
-    /// The `.proto` files that no other file imports. The compiler adds the imported files.
+    /// The `.proto` files that no other file imports. The compiler also compiles the files that
+    /// they import.
     const FILES: [&str; 6] = [
         "tensorflow/core/example/example.proto",
         "tensorflow/core/protobuf/fingerprint.proto",

@@ -4,15 +4,15 @@
 //! `proto/` have the same paths as in TensorFlow, but contain only the messages and fields that
 //! ferry reads. The build compiles these files.
 //!
-//! Decoding drops unknown fields, because prost does not keep them. A program that copies a message
+//! Decoding drops unknown fields, because prost does not keep them. To copy a message, a program
 //! must therefore copy its bytes instead of decoding and encoding it. Fields of enumeration types
-//! contain plain numbers. `DataType::try_from` converts a number to a dtype, or fails if the number
-//! is unknown.
+//! contain plain numbers. `DataType::try_from` converts a number to a dtype, and fails if the
+//! number is unknown.
 //!
 //! This crate does not validate values. Lengths and offsets are signed, and the product of a shape
 //! may exceed 64 bits.
 //!
-//! The module [`wire`] reads messages without copying them. Some messages are as long as a file. A
+//! The module [`wire`] reads messages without copying them. Some messages take up a whole file. A
 //! program that needs only [`wire`] can disable the `messages` feature.
 #![forbid(unsafe_code)]
 
@@ -26,8 +26,8 @@ mod messages {
     include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
 
     /// The descriptors of all messages, as a serialized `google.protobuf.FileDescriptorSet`.
-    /// Programs that read the text form need the descriptors, because the text form contains names
-    /// instead of numbers.
+    /// Programs that read protobuf's text format need the descriptors, because the text format
+    /// contains names instead of numbers.
     pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 }
 

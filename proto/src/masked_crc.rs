@@ -1,7 +1,7 @@
 //! Masked checksums. TensorFlow rotates each CRC-32C and adds a constant before storing it, because
-//! the CRC of data that contains its own CRC is a poor checksum.
+//! the CRC of data that contains CRCs is a poor checksum.
 //!
-//! Source: `Mask` and `Unmask` of tensorflow/core/lib/hash/crc32c.h.
+//! Source: `Mask` and `Unmask` in tensorflow/core/lib/hash/crc32c.h.
 
 const MASK_DELTA: u32 = 0xa282_ead8;
 
@@ -34,7 +34,7 @@ mod tests {
     fn no_bytes_have_the_masked_checksum_that_tensorflow_writes() {
         assert_eq!(mask(crc32c::crc32c(b"")), 0xa282_ead8);
         // TensorFlow wrote a TFRecord frame that contains "abc". The expected values are this
-        // frame's checksums of "abc" and of its length.
+        // frame's checksums for "abc" and for the length of "abc".
         assert_eq!(mask(crc32c::crc32c(b"abc")).to_le_bytes(), [0x6e, 0x57, 0xf1, 0x21]);
         assert_eq!(mask(crc32c::crc32c(&3_u64.to_le_bytes())).to_le_bytes(), [0xb0, 0x99, 0x49, 0x0e]);
     }

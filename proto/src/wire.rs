@@ -11,12 +11,12 @@
 //! ```
 //!
 //! [`Fields`] iterates over the fields of a message in memory. To read a message that is only
-//! partly in memory, use the functions that take tags and numbers from the front of a slice. A
+//! partly in memory, use the functions that remove tags and numbers from the front of a slice. A
 //! nested message is the content of a field. The caller must limit the nesting depth.
 //!
-//! Source: <https://protobuf.dev/programming-guides/encoding/>. `Fields` follows protobuf's own
-//! readers in two cases. `Fields` treats a field with an unexpected wire type as an unknown field.
-//! `Fields` also drops the bits of a varint's tenth byte that exceed 64 bits.
+//! Source: <https://protobuf.dev/programming-guides/encoding/>. `Fields` handles two cases in the
+//! same way as protobuf's own readers: it treats a field with an unexpected wire type as an unknown
+//! field, and it drops the bits of a varint's tenth byte that exceed 64 bits.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 pub enum WireError {
     /// A length or a number extends past the end of the input.
     Truncated,
-    /// A varint has more than ten bytes, or encodes more bits than the reader accepts.
+    /// A varint is longer than ten bytes, or encodes more bits than the reader accepts.
     Varint,
     /// A tag has an invalid number or wire type.
     Tag(u64),
@@ -92,11 +92,11 @@ impl<'a> Fields<'a> {
     /// Returns the number and the value of the next field, or `None` at the end.
     #[expect(
         clippy::should_implement_trait,
-        reason = "an iterator cannot express that an error ends the iteration"
+        reason = "the type of an iterator does not express that an error ends the iteration"
     )]
     #[expect(
         clippy::inline_always,
-        reason = "a call would pass the field through memory, which takes twice the time"
+        reason = "a call would pass the field through memory and take twice the time"
     )]
     #[inline(always)]
     pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireError> {
@@ -119,8 +119,8 @@ impl<'a> Fields<'a> {
 }
 
 /// Returns the first field and the bytes after it. This function and the other non-inlined
-/// functions receive the slice by value and return the rest. Callers of these functions can
-/// therefore keep the slice in registers.
+/// functions receive the slice by value and return the rest. This lets their callers keep the slice
+/// in registers.
 #[inline(never)]
 fn field(mut bytes: &[u8]) -> Result<(u32, Value<'_>, &[u8]), WireError> {
     let (number, wire_type) = take_tag(&mut bytes, take_varint)?;
@@ -244,14 +244,14 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
         }
         let count = ends.count_ones() as usize;
         place = from + BLOCK - ends.leading_zeros() as usize;
-        // Decode eight varints per iteration, because the end of a loop with a fixed count is
-        // easier to predict.
+        // Decode eight varints per iteration, because the processor predicts the end of a loop with
+        // a fixed count better.
         for group in short.as_chunks_mut::<8>().0.iter_mut().take(count.div_ceil(8)) {
             start %= BLOCK;
             for value in group {
                 *value = short_varint(block[start..].first_chunk().copied().unwrap_or_default());
                 // After the last varint, `start` is an arbitrary position. The value read at this
-                // position is dropped.
+                // position is discarded.
                 start = (ends | 1 << (BLOCK - 1)).trailing_zeros() as usize + 1;
                 ends &= ends.wrapping_sub(1);
             }
@@ -267,7 +267,7 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
 fn ends(block: &[u8; PADDED]) -> u64 {
     let words = block[..BLOCK].as_chunks().0.iter().enumerate();
     let goes_on = words.fold(0, |bits, (index, word)| {
-        // The highest byte of the product contains the high bits of all bytes.
+        // The highest byte of the product contains the high bit of each byte.
         let word = (u64::from_le_bytes(*word) & HIGH_BITS).wrapping_mul(0x0002_0408_1020_4081);
         bits | word >> 56 << (8 * index)
     });
@@ -312,8 +312,8 @@ fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), W
         }
     }
     let mut left = bytes.len() - place;
-    // If fewer than eight bytes remain, they are in the lower bytes of the word. No byte above
-    // these bytes ends a varint.
+    // If fewer than eight bytes remain, they are in the lower bytes of the word, and none of the
+    // bytes above them ends a varint.
     let mut word = match bytes.last_chunk::<8>() {
         Some(last) if left > 0 => shift_in_ones(u64::from_le_bytes(*last), 64 - 8 * left),
         _ => bytes[place..].iter().rev().fold(u64::MAX, |word, &byte| word << 8 | u64::from(byte)),

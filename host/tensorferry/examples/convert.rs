@@ -1,4 +1,4 @@
-//! Converts a model with the plugins of a folder, and prints the progress: `cargo run --example
+//! Converts a model with the plugins in a folder, and prints the progress: `cargo run --example
 //! convert -- target/release model.pt model.safetensors cast:bf16`
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Links a format into the program, without a plugin. The format reads text files with one number
-//! per line as tensors. Run this example with `cargo run --example linked_format -- numbers.txt`.
+//! Links a format into the program, without a plugin. The format reads a text file with one number
+//! per line as a tensor. Run this example with `cargo run --example linked_format -- numbers.txt`.
 
 use tensorferry::{Dtype, Error, Registry, Result};
 use tensorferry_sdk::{
@@ -28,7 +28,7 @@ impl TensorReader for Numbers {
     ) -> Result<Box<dyn TensorDecoder>> {
         let path = source.entry().name();
         let file = source.open(path)?;
-        // `read_vec` refuses a file longer than the limit for headers.
+        // `read_vec` rejects a file that is longer than the limit for headers.
         let text = source.read_vec(file, 0, source.len(file), context.limits())?;
         let text = String::from_utf8(text).map_err(|_| Error::malformed("not UTF-8").file(path))?;
         let numbers = text.lines().map(|line| {

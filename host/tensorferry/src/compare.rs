@@ -1,4 +1,4 @@
-//! Comparison of two inputs, which reports the tensors or records that differ.
+//! Compares two inputs, and reports the tensors or records that differ.
 
 use crate::{RECORDS, Registry};
 use tensorferry_convert::compare::compare;
@@ -14,8 +14,8 @@ impl Registry {
     /// Compares two inputs, which may have different formats.
     ///
     /// # Errors
-    /// Returns an error if an option, part or step fits neither input, or if an input is malformed
-    /// or cannot be read.
+    /// Returns an error if an option, part or step applies to neither input, or if an input is
+    /// malformed or cannot be read.
     pub fn compare(&self, request: &CompareRequest<'_>) -> Result<ComparisonResult> {
         compare(request, self.as_ref(), self.session(), RECORDS)
     }

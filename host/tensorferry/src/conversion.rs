@@ -11,7 +11,7 @@ use tensorferry_tensors::content::Algorithm;
 
 impl Registry {
     /// Prepares a conversion of `input` to `output`; call [`Conversion::run`] to run it.
-    #[must_use = "nothing happens until `run` is called"]
+    #[must_use = "the conversion does not start until `run` is called"]
     pub fn convert(&self, input: impl AsRef<Path>, output: impl AsRef<Path>) -> Conversion<'_> {
         let input = InputRequest { path: input.as_ref().to_owned(), ..InputRequest::default() };
         let output = OutputRequest { path: output.as_ref().to_owned(), ..OutputRequest::default() };
@@ -34,7 +34,7 @@ impl Registry {
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-#[must_use = "nothing happens until `run` is called"]
+#[must_use = "the conversion does not start until `run` is called"]
 pub struct Conversion<'a> {
     registry: &'a Registry,
     request: Request,
@@ -47,19 +47,19 @@ impl Conversion<'_> {
         self
     }
 
-    /// Writes the format with this ID instead of the format that the output's name implies.
+    /// Writes the format with this ID instead of the format implied by the output's name.
     pub fn to(mut self, format: impl Into<String>) -> Self {
         self.request.output.format = Some(format.into());
         self
     }
 
-    /// Adds an option of the input's format; `ferry formats` lists them.
+    /// Adds an option of the input's format; `ferry formats` lists the options.
     pub fn input_option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.request.input.options.push((key.into(), value.into()));
         self
     }
 
-    /// Adds an option of the output's format; `ferry formats` lists them.
+    /// Adds an option of the output's format; `ferry formats` lists the options.
     pub fn output_option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.request.output.options.push((key.into(), value.into()));
         self
@@ -67,7 +67,7 @@ impl Conversion<'_> {
 
     /// Converts only this branch of the input: a path such as `model.encoder`, or `.` for the whole
     /// input. By default, if the output format cannot store a tree, ferry converts only the model
-    /// of a checkpoint with optimizer state.
+    /// from a checkpoint with optimizer state.
     pub fn part(mut self, part: &str) -> Self {
         self.request.input.part = Part::parse(part);
         self
@@ -95,15 +95,15 @@ impl Conversion<'_> {
     }
 
     /// Sets whether the conversion fails on the first data loss or unrequested change of
-    /// representation. Losses of an [allowed](Self::allow) kind do not count.
+    /// representation. Losses of an [allowed](Self::allow) kind are ignored.
     pub fn strict(mut self, strict: bool) -> Self {
         self.request.losses.strict = strict;
         self
     }
 
     /// Copies only those files next to the weights that match one of these globs. By default, all
-    /// files of a folder are copied, and no file next to an input that is a file. An empty list
-    /// copies none.
+    /// files in an input folder are copied, and no files next to an input file are copied. If the
+    /// list is empty, no files are copied.
     pub fn companions(mut self, globs: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.request.input.companions = Some(globs.into_iter().map(Into::into).collect());
         self

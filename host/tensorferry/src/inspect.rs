@@ -22,8 +22,8 @@ impl Registry {
         record_files::find(path.as_ref(), choice, self.as_ref(), self.session())
     }
 
-    /// Opens an input and describes the part that `look` selects. For an input of records,
-    /// describes the tensors that a conversion of the records would create.
+    /// Opens an input and describes the part that `look` selects. For a record input, describes the
+    /// tensors that a conversion of the records would create.
     ///
     /// # Errors
     /// Returns an error for any reason that [`find`](Self::find) lists.
@@ -31,7 +31,7 @@ impl Registry {
         inspect(path.as_ref(), look, self.as_ref(), self.session(), RECORDS)
     }
 
-    /// Inspects an input that [`find`](Self::find) returned.
+    /// Inspects an input that was returned by [`find`](Self::find).
     ///
     /// # Errors
     /// Returns an error if the input is malformed or cannot be read.
@@ -39,8 +39,8 @@ impl Registry {
         inspect_found(found, look, self.session(), RECORDS)
     }
 
-    /// Inspects the models in the subfolders of a folder that is not a model itself. Returns the
-    /// name of each subfolder with its model.
+    /// Inspects the models in the subfolders of a folder that is not itself a model. Returns each
+    /// subfolder's name and model.
     ///
     /// # Errors
     /// Returns an error if one of the models is malformed or cannot be read.

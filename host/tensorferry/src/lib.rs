@@ -34,10 +34,10 @@
 //! # Global state
 //!
 //! The library searches for and loads plugins only if the program requests it. It does not change
-//! signals, limits, the allocator or the global thread pool of the process. A [`Session`] owns the
+//! the process's signal handlers, limits, allocator or global thread pool. A [`Session`] owns the
 //! threads, the memory budget, the limits for hostile input and the cancel token. The library reads
 //! only two kinds of environment variables: the system's folder for temporary files and, if a URL
-//! is opened, the [settings for URLs](remote). Opened inputs are owned values: `Send`, `Sync` and
+//! is opened, the [settings for URLs](remote). Open inputs are owned values: `Send`, `Sync` and
 //! `'static`.
 //!
 //! # Features
@@ -116,7 +116,7 @@ const RECORDS: &dyn tensorferry_convert::record_support::RecordSupport =
 const RECORDS: &dyn tensorferry_convert::record_support::RecordSupport =
     &tensorferry_convert::record_support::NoRecords;
 
-/// Checks at compile time that public values can be sent to any thread and own their data.
+/// Checks at compile time that public values own their data and can be sent to any thread.
 const _: () = {
     const fn is_owned<T: Send + Sync + 'static>() {}
     const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}

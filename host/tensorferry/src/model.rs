@@ -1,4 +1,4 @@
-//! Opened inputs, their tensors, and the tensors' bytes.
+//! Open inputs, their tensors, and the tensors' bytes.
 
 mod regions;
 mod slices;
@@ -54,8 +54,8 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Creates default options. The format is detected, and a checkpoint with optimizer state is
-    /// opened as its model.
+    /// Creates default options. The format is detected, and only the model from a checkpoint with
+    /// optimizer state is opened.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -67,7 +67,7 @@ impl OpenOptions {
         Self { from: Some(format.into()), ..self }
     }
 
-    /// Adds an input option of the format; `ferry formats` lists them.
+    /// Adds an input option of the format; `ferry formats` lists the options.
     #[must_use]
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.push((key.into(), value.into()));
@@ -75,7 +75,7 @@ impl OpenOptions {
     }
 
     /// Opens only this branch of the input: a path such as `model.encoder`, or `.` for the whole
-    /// input. By default, only the model of a checkpoint with optimizer state is opened.
+    /// input. By default, only the model from a checkpoint with optimizer state is opened.
     #[must_use]
     pub fn part(self, part: &str) -> Self {
         Self { part: Part::parse(part), ..self }
@@ -88,7 +88,7 @@ impl OpenOptions {
     }
 
     /// Sets whether opening fails if data would be lost. Losses of an [allowed](Self::allow) kind
-    /// do not count.
+    /// are ignored.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.losses.strict = strict;
@@ -123,7 +123,7 @@ impl OpenOptions {
 }
 
 impl Registry {
-    /// Opens a file, folder or URL and reads its headers. The bytes of tensors are read later, on
+    /// Opens a file, folder or URL and reads the headers. The bytes of tensors are read later, on
     /// request.
     ///
     /// # Errors
@@ -148,8 +148,8 @@ impl Registry {
     }
 }
 
-/// An opened input. Clones are cheap. The input remains open until all clones and all of its
-/// tensors are dropped.
+/// An open input. Clones are cheap. The input remains open until all clones and all of its tensors
+/// are dropped.
 ///
 /// ```no_run
 /// # fn main() -> tensorferry::Result<()> {
@@ -169,16 +169,16 @@ pub struct Model {
 
 struct OpenedModel {
     input: TensorInput,
-    /// Input options that were passed to the reader.
+    /// The input options that were passed to the reader.
     options: Vec<(String, String)>,
     part: Part,
     catalog: Catalog,
     losses: Vec<Loss>,
     decoded: Arc<DecodedStorages>,
     by_name: BTreeMap<String, TensorId>,
-    /// For each tensor, the first of its tied tensors. Computed on first use.
+    /// For each tensor, the first tensor to which it is tied. Computed on first use.
     ties: OnceLock<Vec<TensorId>>,
-    /// The storages that have been compared with their checksums; `None` if the comparison is
+    /// The storages that have been compared with their checksums; `None` if this comparison is
     /// disabled.
     compared: Option<Mutex<HashSet<StorageId>>>,
 }
@@ -212,7 +212,7 @@ impl Model {
         self.opened.input.source.take_read()
     }
 
-    /// Returns the format that the input was read as.
+    /// Returns the format in which the input was read.
     #[must_use]
     pub fn format(&self) -> &RegisteredFormat {
         &self.opened.input.format
@@ -245,7 +245,7 @@ impl Model {
         self.opened.catalog.metadata()
     }
 
-    /// Returns the losses: content of the input that is not part of this model.
+    /// Returns the losses: the input's content that is not part of this model.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.opened.losses
@@ -258,8 +258,8 @@ impl Model {
         &self.opened.catalog
     }
 
-    /// Computes summary statistics of all tensors, or only of tensors whose names match one of the
-    /// globs. Quantized tensors are dequantized first.
+    /// Computes summary statistics for all tensors, or only for tensors whose names match one of
+    /// the globs. Quantized tensors are dequantized first.
     ///
     /// # Errors
     /// Returns an error if a glob is invalid or matches no name, or if the input cannot be read.
@@ -277,8 +277,8 @@ impl Model {
         self.opened.input.source.check_unchanged()
     }
 
-    /// Returns this model with a different session, whose threads, memory and cancel token reads
-    /// then use. With a separate session, a program can cancel a single call.
+    /// Returns this model with a different session. Reads then use that session's threads, memory
+    /// and cancel token. With a separate session, a program can cancel a single call.
     #[must_use]
     pub fn with_session(&self, session: Arc<Session>) -> Self {
         Self { opened: self.opened.clone(), session }
@@ -299,8 +299,8 @@ impl Model {
         Logical::new(Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone()))
     }
 
-    /// Runs `read`. If a file of the input has changed afterwards, returns an error, because the
-    /// bytes that `read` returned may be wrong.
+    /// Runs `read`. If a file of the input has changed by the time `read` returns, returns an error,
+    /// because the bytes that were read may be wrong.
     fn checked<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
         let source = &self.opened.input.source;
         let done = read().map_err(|error| source.attribute_error(error))?;
@@ -337,7 +337,7 @@ pub struct Tensor {
 
 impl Tensor {
     fn facts(&self) -> &sdk::Tensor {
-        // The index is in bounds, because IDs are created from the length of the catalog.
+        // The index is in bounds, because all IDs are below the length of the catalog.
         &self.model.opened.catalog.tensors()[self.id.0 as usize]
     }
 
@@ -358,7 +358,7 @@ impl Tensor {
         self.facts().dtype
     }
 
-    /// Returns the name of the dtype, such as `F32` or `BF16`. Dtypes that the format defines also
+    /// Returns the name of the dtype, such as `F32` or `BF16`. Dtypes that a format defines also
     /// have names.
     #[must_use]
     pub fn dtype_name(&self) -> &str {
@@ -386,8 +386,8 @@ impl Tensor {
     /// Returns the tensor's bytes in row-major, little-endian order. Each string is stored as its
     /// length (a little-endian `u64`), followed by its bytes.
     ///
-    /// The first read compares the bytes with the checksums that are stored in the input. Mappings,
-    /// and reads of [rows](Self::read_rows) and regions, do not compare checksums.
+    /// The first read compares the bytes with the checksums that are stored in the input. Checksums
+    /// are not compared by mappings or by reads of [rows](Self::read_rows) and regions.
     ///
     /// # Errors
     /// Returns an error if a checksum does not match, if the input cannot be read, or if there is
@@ -409,7 +409,7 @@ impl Tensor {
         self.model.with_bytes(|logical| self.model.read_whole(logical, self.id, buffer))
     }
 
-    /// Returns the bytes of a range of rows. Rows are the indices of the first dimension. The bytes
+    /// Returns the bytes of a range of rows. A row is an index of the first dimension. The bytes
     /// have the same layout as the result of [`read`](Self::read).
     ///
     /// # Errors
@@ -470,7 +470,7 @@ impl Tensor {
     /// mapping. The first write to a page copies the page.
     ///
     /// # Safety
-    /// The requirements are those of [`map`](Self::map).
+    /// The safety conditions of [`map`](Self::map) apply.
     ///
     /// # Errors
     /// Returns an error for any reason that [`map`](Self::map) lists.
@@ -504,7 +504,7 @@ impl Tensor {
         map(&file, start + offset, facts.bytes).map_err(|error| error.tensor(&facts.name))
     }
 
-    /// Returns the start and the end of the rows within the tensor's bytes.
+    /// Returns the positions within the tensor's bytes at which the rows start and end.
     fn byte_range(&self, rows: &Range<u64>) -> Result<(u64, u64)> {
         let shape = self.shape();
         let Some((&count, row)) = shape.split_first() else {

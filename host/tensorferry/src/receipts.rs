@@ -9,12 +9,12 @@ use tensorferry_convert::receipts::verify::verify_all;
 use tensorferry_sdk::Result;
 
 impl Registry {
-    /// Compares outputs with their receipts, several outputs in parallel. Calls `each` with the
-    /// verdicts, in the order of the receipts.
+    /// Compares outputs with their receipts in parallel. Calls `each` with each verdict, in the
+    /// order of the receipts.
     ///
     /// # Errors
-    /// Returns an error if the session is canceled or if `each` returns an error. A problem with an
-    /// output is part of its verdict.
+    /// Returns an error if the session is canceled or if `each` returns an error. Problems with an
+    /// output are reported in its verdict.
     pub fn verify(
         &self,
         receipts: &[PathBuf],

@@ -1,4 +1,4 @@
-//! The formats that a program can use, and the session that uses them.
+//! The formats that a program can use, and the session in which it uses them.
 
 use crate::remote::opening_urls;
 use crate::{RegisteredFormat, Session};
@@ -9,7 +9,7 @@ use tensorferry_sdk::{Format, Result, Side};
 
 /// The formats that a program can use: formats linked into the program, and formats from the plugin
 /// libraries that it loads. A registry searches for and opens libraries only if the program
-/// requests it. Clones share the libraries.
+/// requests it. Clones share the loaded libraries.
 ///
 /// ```
 /// use tensorferry::Registry;
@@ -38,13 +38,13 @@ impl Registry {
         self
     }
 
-    /// Adds several formats, for example the result of `formats()` of a format's crate.
+    /// Adds several formats, for example the result of `formats()` in a format's crate.
     #[must_use]
     pub fn with_all(self, formats: impl IntoIterator<Item = Box<dyn Format>>) -> Self {
         formats.into_iter().fold(self, Self::with)
     }
 
-    /// Loads the formats of the libraries that a search finds. A library that cannot be used does
+    /// Loads the formats from all libraries that a search finds. A library that cannot be used does
     /// not end the search: [`libraries`](Self::libraries) returns the reason, and
     /// [`notes`](Self::notes) returns the folders that were skipped.
     ///
@@ -89,8 +89,8 @@ impl Registry {
     }
 
     /// Returns this registry with a different session, which owns threads, memory, limits and a
-    /// cancel token. With the feature `remote`, a session without a `remote` gets one for HTTP
-    /// servers, object stores and the Hugging Face Hub.
+    /// cancel token. With the feature `remote`, a session whose `remote` is not set gets a `remote`
+    /// for HTTP servers, object stores and the Hugging Face Hub.
     #[must_use]
     pub fn with_session(self, session: impl Into<Arc<Session>>) -> Self {
         Self { session: opening_urls(session.into()), ..self }
@@ -121,8 +121,8 @@ impl Registry {
         self.formats.formats()
     }
 
-    /// Returns notes for users about the search for libraries: skipped folders and duplicate format
-    /// IDs.
+    /// Returns notes for users from the search for libraries, such as skipped folders and duplicate
+    /// format IDs.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         self.formats.notes()
@@ -131,8 +131,8 @@ impl Registry {
     /// Checks that at least one format is available.
     ///
     /// # Errors
-    /// Returns an I/O error if no format is available. The error names the searched folders and the
-    /// refused libraries.
+    /// Returns an I/O error if no format is available. The error lists the searched folders and the
+    /// rejected libraries.
     pub fn check_any(&self) -> Result<()> {
         self.formats.check_any()
     }
@@ -153,8 +153,8 @@ impl Default for Registry {
     }
 }
 
-/// Gives access to the formats for programs that also use the lower-level crates, which have no
-/// stability guarantee.
+/// Returns the formats for programs that also use the lower-level crates, which have no stability
+/// guarantee.
 impl AsRef<Formats> for Registry {
     fn as_ref(&self) -> &Formats {
         &self.formats

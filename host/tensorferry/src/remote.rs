@@ -18,15 +18,15 @@ use tensorferry_sdk::Result;
 /// settings file, and command-line arguments override them.
 const VARIABLE: &str = "FERRY_STORE";
 
-/// The user's settings file, within the configuration folder: one setting per line, and `#` starts
-/// a comment line.
+/// Path of the user's settings file, relative to the configuration folder. The file contains one
+/// setting per line, and `#` starts a comment line.
 #[cfg(feature = "remote")]
 const FILE: &str = "ferry/stores";
 
 /// Creates the [`Remote`] that opens URLs for a session. The settings come from the user's settings
 /// file, the environment, and `settings` (each `KEY=VALUE`). Later values take precedence.
-/// Prefetching uses up to half of the session's memory. When the session is canceled, transfers
-/// also end.
+/// Prefetching uses up to half of the session's memory. Canceling the session also ends all
+/// transfers.
 ///
 /// # Errors
 /// Returns an error if a setting does not exist or has an invalid value, or if the settings file
@@ -44,7 +44,7 @@ fn open(settings: &[String], memory: u64, cancelled: Arc<AtomicBool>) -> Result<
     Ok(Arc::new(tensorferry_remote::Remotes::cancelled_by(settings, memory / 2, is_cancelled)))
 }
 
-/// Enables URLs in a session that is not shared yet and whose `remote` is not set.
+/// Enables URLs in a session that has not been shared and whose `remote` is not set.
 #[cfg_attr(not(feature = "remote"), expect(unused_mut, reason = "only the feature `remote` changes it"))]
 pub(crate) fn opening_urls(mut session: Arc<Session>) -> Arc<Session> {
     #[cfg(feature = "remote")]
@@ -54,7 +54,7 @@ pub(crate) fn opening_urls(mut session: Arc<Session>) -> Arc<Session> {
     session
 }
 
-/// Returns a [`Remote`] that refuses every URL, because the program was built without remote
+/// Returns a [`Remote`] that rejects every URL, because the program was built without remote
 /// access.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ fn of_file() -> Result<Vec<String>> {
         |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
     let path = folder.map(|folder| folder.join(FILE));
-    // A service may have no permission to enter its home folder. In that case, there are no
+    // A service may not have permission to access its home folder. In that case, there are no
     // settings.
     let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { return Ok(Vec::new()) };
     match std::fs::read_to_string(&path) {
@@ -91,7 +91,7 @@ fn with_variable(settings: &[String]) -> Vec<String> {
 }
 
 /// Returns the name and value of the environment variable that passes settings to a child process.
-/// The value contains `settings` and the settings that this process received through the same
+/// The value contains `settings` and the settings that this process itself received through the
 /// variable.
 #[must_use]
 pub fn variable(settings: &[String]) -> (&'static str, String) {

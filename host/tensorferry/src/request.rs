@@ -13,7 +13,7 @@ use tensorferry_sdk::Result;
 
 impl Registry {
     /// Runs the conversion that `request` describes. `watch` receives the total number of bytes
-    /// before the first byte is copied. `watch` can stop the conversion before the output becomes
+    /// before the first byte is copied, and can stop the conversion before the output becomes
     /// visible.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Records: readers of batches, displays as cells or JSON lines, surveys and indexes.
+//! Records: reading batches, showing them as cells or JSON lines, surveys and indexes.
 
 use crate::steps;
 pub use tensorferry_records::cells::{CellColumn, cells};
@@ -18,14 +18,14 @@ use tensorferry_tensors::steps::Step;
 /// Parses steps on records.
 ///
 /// # Errors
-/// Returns an error for any reason that [`steps::parse`] lists, if a step works on tensors, or if a step
-/// would never end.
+/// Returns an error for any reason that [`steps::parse`] lists, if a step applies to tensors, or if
+/// a step would never end.
 pub fn steps_on_records(texts: &[String]) -> Result<Vec<Step<RecordAction>>> {
     tensorferry_records::conversion::on_records(steps::parse(texts)?)
 }
 
-/// Checks that applying a step to each file of a dataset gives the same result as applying it to
-/// the whole dataset.
+/// Checks that applying a step to each file of a dataset has the same result as applying it to the
+/// whole dataset.
 ///
 /// # Errors
 /// Returns an error for any reason that [`steps::parse`] lists, or if the step depends on other records.

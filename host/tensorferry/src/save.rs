@@ -1,4 +1,4 @@
-//! Writes tensors from memory or from opened inputs.
+//! Writes tensors from memory or from open inputs.
 
 #[cfg(feature = "arrow-60")]
 mod records;
@@ -32,15 +32,15 @@ pub struct NewTensor {
 #[derive(Debug, Clone)]
 enum Content {
     Bytes(SharedBytes),
-    /// The content of an earlier tensor, which has this name.
+    /// The content of the earlier tensor with this name.
     Of(String),
-    /// A tensor of an opened input, which is read while the output is written.
+    /// A tensor of an open input, which is read while the output is written.
     Opened(Tensor),
 }
 
 impl NewTensor {
     /// Creates a tensor from bytes in row-major, little-endian order. The number of bytes must
-    /// match the dtype and shape. A vector is moved, and a slice is copied.
+    /// match the dtype and shape. Vectors are moved, and slices are copied.
     pub fn new(
         name: impl Into<String>,
         dtype: Dtype,
@@ -60,9 +60,9 @@ impl NewTensor {
         Self { name: name.into(), dtype, shape: shape.into(), content: Content::Bytes(bytes) }
     }
 
-    /// Creates a tensor that shares its bytes with the tensor `first`. The tensor `first` must come
-    /// earlier and have the same dtype and shape. The bytes are written only once if the format
-    /// supports shared bytes.
+    /// Creates a tensor that shares its bytes with the tensor `first`, which must come earlier and
+    /// have the same dtype and shape. The bytes are written only once if the format supports shared
+    /// bytes.
     pub fn tied(
         name: impl Into<String>,
         dtype: Dtype,
@@ -72,7 +72,7 @@ impl NewTensor {
         Self { name: name.into(), dtype, shape: shape.into(), content: Content::Of(first.into()) }
     }
 
-    /// Creates a tensor from a tensor of an opened input. The bytes are read window by window while
+    /// Creates a tensor from a tensor of an open input. The bytes are read window by window while
     /// the output is written. Tensors that are tied in the input remain tied if the format supports
     /// ties.
     pub fn opened(name: impl Into<String>, tensor: &Tensor) -> Self {
@@ -105,8 +105,8 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    /// Creates default options. The output's name implies the format, and an existing output is not
-    /// replaced.
+    /// Creates default options. The output's name determines the format, and an existing output is
+    /// not replaced.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -118,7 +118,7 @@ impl SaveOptions {
         Self { to: Some(format.into()), ..self }
     }
 
-    /// Adds an output option of the format; `ferry formats` lists them.
+    /// Adds an output option of the format; `ferry formats` lists the options.
     #[must_use]
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.push((key.into(), value.into()));
@@ -132,9 +132,9 @@ impl SaveOptions {
         self
     }
 
-    /// Also writes a model's metadata and its non-tensor state. Where the state refers to a tensor,
-    /// it refers to the output's tensor with the same name. The report lists content that the
-    /// format cannot store as losses.
+    /// Also writes a model's metadata and its non-tensor state. References to tensors in the state
+    /// become references to the output's tensors with the same names. The report lists content that
+    /// the format cannot store as losses.
     #[must_use]
     pub fn state_of(self, model: &Model) -> Self {
         Self { state_of: Some(model.clone()), ..self }
@@ -167,13 +167,13 @@ impl SaveOptions {
 }
 
 impl Registry {
-    /// Writes tensors to a file or folder, in the format that the output's name implies. The output
+    /// Writes tensors to a file or folder, in the format implied by the output's name. The output
     /// is complete or absent.
     ///
     /// # Errors
     /// Returns an error if the output's name does not imply a format, if the output exists, or if
-    /// writing fails. Also returns an error if two tensors have the same name, or if the bytes of a
-    /// tensor do not fit its dtype and shape.
+    /// writing fails. Also returns an error if two tensors have the same name, or if the number of
+    /// a tensor's bytes does not match its dtype and shape.
     pub fn save(
         &self,
         path: impl AsRef<Path>,
@@ -213,7 +213,7 @@ impl Registry {
                 }
                 Content::Of(first) => {
                     let none =
-                        || Error::usage("no earlier tensor has the name of the tied tensor").found(&first);
+                        || Error::usage("no earlier tensor has the name that the tied tensor refers to").found(&first);
                     *known.get(&first).ok_or_else(|| none().tensor(&name))?
                 }
                 Content::Opened(tensor) => {
@@ -227,7 +227,7 @@ impl Registry {
             };
             check_len(dtype, &shape, len).map_err(|error| error.tensor(&name))?;
             if known.insert(name.clone(), (storage, len)).is_some() {
-                return Err(Error::usage("two tensors have this name").tensor(name));
+                return Err(Error::usage("two tensors have the same name").tensor(name));
             }
             let id = catalog.tensor(&name, dtype, &shape, storage, 0)?;
             for (key, value) in attributes {
@@ -285,8 +285,8 @@ fn add_state(
     nodes.get(root.0 as usize).map_or(Ok(()), |&root| catalog.root(root))
 }
 
-/// A tensor of an opened input as an encoded storage. The storage's handle is the tensor's index in
-/// the list of all tensors of opened inputs.
+/// Represents a tensor of an open input as an encoded storage. The storage's handle is the tensor's
+/// index in the list of all tensors from open inputs.
 struct OpenedTensor(Tensor);
 
 impl OpenedTensor {
@@ -317,11 +317,11 @@ impl EncodedStorage for OpenedTensor {
 /// Checks the length of a tensor's bytes. Tensors of strings are checked when they are read,
 /// because each string contains its length.
 fn check_len(dtype: Dtype, shape: &[u64], len: u64) -> Result<()> {
-    let info = dtype.info().ok_or_else(|| Error::usage("the dtype belongs to a single format"))?;
+    let info = dtype.info().ok_or_else(|| Error::usage("the dtype is specific to one format"))?;
     let expected = if info.is_variable() { len } else { info.bytes_of(element_count(shape)?)? };
     if len == expected {
         return Ok(());
     }
-    let problem = Error::usage("the number of bytes does not fit the dtype and shape");
+    let problem = Error::usage("the number of bytes does not match the dtype and shape");
     Err(problem.expected(format!("{expected} bytes")).found(format!("{len} bytes")))
 }

@@ -1,4 +1,4 @@
-//! Records of an input as streams of Arrow batches, which any Arrow library can read.
+//! Returns an input's records as streams of Arrow batches, which any Arrow library can read.
 
 mod ahead;
 mod c_stream;
@@ -29,7 +29,7 @@ use tensorferry_sdk::records::{BatchStream, Batches, RecordReader, RecordSet, Sp
 use tensorferry_sdk::{Context, Error, Loss, Purpose, Result, arrow_array, arrow_schema};
 use tensorferry_tensors::steps::Step;
 
-/// Checks at compile time that a scan can be sent to any thread and owns its data.
+/// Checks at compile time that a scan owns its data and can be sent to any thread.
 const _: () = {
     const fn is_owned<T: Send + Sync + 'static>() {}
     is_owned::<Scan>();
@@ -60,8 +60,8 @@ impl Registry {
         Ok(Scan::of(rows, takes_schema, self))
     }
 
-    /// Opens some of the files of an input that was opened by [`scan_with`](Self::scan_with). Pass
-    /// the `options` of that call, with the format that the call detected.
+    /// Opens some of the files of an input that [`scan_with`](Self::scan_with) has opened. Pass the
+    /// `options` of that call, and set their format to the format that the call detected.
     ///
     /// # Errors
     /// Returns an error for any reason that [`scan_with`](Self::scan_with) lists.
@@ -75,7 +75,7 @@ impl Registry {
     }
 }
 
-/// An opened input of records. Clones are cheap. Streams keep the input open.
+/// An open record input. Clones are cheap. Streams keep the input open.
 ///
 /// ```no_run
 /// # fn main() -> tensorferry::Result<()> {
@@ -94,8 +94,8 @@ pub struct Scan {
     schema: SchemaRef,
 }
 
-/// An opened input of records. Rust drops fields in the order of their declaration, so the record
-/// set is dropped before the reader that created it.
+/// An open record input. Rust drops fields in the order of their declaration, so the record set is
+/// dropped before the reader that created it.
 struct OpenedScan {
     set: Arc<dyn RecordSet>,
     /// Losses that were found when the input was opened.
@@ -132,7 +132,7 @@ impl Scan {
         Self { opened, steps: Arc::default(), schema }
     }
 
-    /// Returns the format that the input is read as.
+    /// Returns the format in which the input is read.
     #[must_use]
     pub fn format(&self) -> &RegisteredFormat {
         &self.opened.format
@@ -142,8 +142,8 @@ impl Scan {
     /// `map:select,columns=id` or `take:10`. All steps must be passed in one call.
     ///
     /// # Errors
-    /// Returns an error if a step does not exist, does not fit the columns or would never end, or
-    /// if the scan already has steps.
+    /// Returns an error if a step does not exist, does not apply to the columns or would never end,
+    /// or if the scan already has steps.
     pub fn steps(&self, steps: impl IntoIterator<Item = impl Into<String>>) -> Result<Self> {
         let texts: Vec<String> = steps.into_iter().map(Into::into).collect();
         if texts.is_empty() {
@@ -171,14 +171,14 @@ impl Scan {
     }
 
     /// Returns the number of splits. A split is a range of records that a separate stream can read
-    /// in parallel with other splits. A scan with steps has one split.
+    /// in parallel with other splits. A scan with steps has only one split.
     #[must_use]
     pub fn splits(&self) -> usize {
         if self.steps.is_empty() { self.opened.set.splits().len() } else { 1 }
     }
 
-    /// Returns the file ranges in which the input is read. Steps do not affect these ranges. File
-    /// names are relative to [`folder`](Self::folder).
+    /// Returns the ranges of the input's files that are read as units. Steps do not affect these
+    /// ranges. File names are relative to [`folder`](Self::folder).
     #[must_use]
     pub fn stretches(&self) -> &[Split] {
         self.opened.set.splits()
@@ -190,21 +190,21 @@ impl Scan {
         self.opened.source.folder()
     }
 
-    /// Returns whether the steps process each record independently of other records. If so, the
-    /// steps can be applied to ranges of records separately.
+    /// Returns whether the steps process each record independently. If so, the steps can be applied
+    /// to ranges of records separately.
     #[must_use]
     pub fn is_row_wise(&self) -> bool {
         self.steps.iter().all(|step| step.action.is_row_wise())
     }
 
-    /// Returns the schema before the steps, as the content of a schema file. Returns `None` if the
-    /// reader has no option for a schema file.
+    /// Returns the schema before the steps as the content of a schema file, or `None` if the reader
+    /// has no option for a schema file.
     #[must_use]
     pub fn schema_file(&self) -> Option<serde_json::Value> {
         self.opened.takes_schema.then(|| schema_file(&self.opened.set.schema()))
     }
 
-    /// Returns a scan that reads only these [stretches](Self::stretches) and has the same steps.
+    /// Returns a scan with the same steps that reads only these [stretches](Self::stretches).
     ///
     /// # Errors
     /// Returns an error if the range is out of bounds, or if the steps depend on other records.
@@ -232,7 +232,7 @@ impl Scan {
         })
     }
 
-    /// Returns the losses found so far: content of the input that the batches cannot represent.
+    /// Returns the losses found so far: the input's content that the batches cannot represent.
     ///
     /// # Errors
     /// Returns an error if the reader cannot list its losses.
@@ -251,7 +251,7 @@ impl Scan {
     }
 
     /// Returns the records of these splits in order, as a C data stream. Each batch is read by the
-    /// thread that requests it. Splits out of range are empty.
+    /// thread that requests it. Splits that do not exist are empty.
     #[must_use]
     pub fn stream_of(&self, splits: Range<usize>) -> c_stream::ArrowArrayStream {
         c_stream::ArrowArrayStream::new(self.reader(splits))

@@ -1,4 +1,4 @@
-//! Steps of conversions: the signatures of the steps, and the parser for values of `--step`.
+//! Conversion steps: their signatures, and the parser for values of `--step`.
 
 use crate::RECORDS;
 pub use tensorferry_convert::steps::recipe;
@@ -26,7 +26,7 @@ pub fn parse(texts: &[String]) -> Result<Vec<AnyStep>> {
 /// Parses steps on tensors.
 ///
 /// # Errors
-/// Returns an error for any reason that [`parse`] lists, or if a step works on records.
+/// Returns an error for any reason that [`parse`] lists, or if a step applies to records.
 pub fn on_tensors(texts: &[String]) -> Result<Vec<Step<TensorAction>>> {
     steps::on_tensors(parse(texts)?)
 }

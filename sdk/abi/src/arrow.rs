@@ -1,7 +1,8 @@
 //! The structures of the Arrow C data interface and the Arrow C stream interface. Rows cross the
-//! boundary in these structures. Arrow defines their layout, which is public and does not change
+//! boundary in these structures. Arrow defines their layout, which is public and never changes
 //! (<https://arrow.apache.org/docs/format/CDataInterface.html>, `CStreamInterface.html`). Every
-//! Arrow library supports them, and a plugin without rows needs no Arrow library.
+//! Arrow library supports these structures, and a plugin without rows does not need an Arrow
+//! library.
 //!
 //! A structure is passed as a pointer. The receiver moves the structure out, as the interface
 //! allows, and then owns it. Dropping the structure calls its `release` function.
@@ -95,7 +96,7 @@ impl ArrowSchema {
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
-    /// Returns a released structure, in the state that remains after a move.
+    /// Returns a released structure, which is the state after a move.
     #[must_use]
     pub fn released() -> Self {
         // SAFETY: all zeros are a valid value: a released structure.
@@ -116,7 +117,7 @@ impl ArrowArrayStream {
         unsafe { std::ptr::replace(place.cast(), Self::released()) }
     }
 
-    /// Returns a released structure, in the state that remains after a move.
+    /// Returns a released structure, which is the state after a move.
     #[must_use]
     pub fn released() -> Self {
         // SAFETY: all zeros are a valid value: a released structure.

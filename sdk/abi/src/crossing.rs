@@ -21,7 +21,7 @@ pub trait Argument: Copy {
     /// Converts a received argument on the called side.
     ///
     /// # Safety
-    /// The value from the other side follows the crate's rules, and is valid for `'a`.
+    /// The value from the other side must follow the crate's rules, and must be valid for `'a`.
     unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure>;
 }
 
@@ -39,7 +39,7 @@ pub trait Answer: Sized {
     /// Converts a received result on the calling side.
     ///
     /// # Safety
-    /// The value from the other side follows the crate's rules, and is valid for `'s`.
+    /// The value from the other side must follow the crate's rules, and must be valid for `'s`.
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure>;
 }
 
@@ -123,7 +123,7 @@ pub trait Answers: Sized {
     /// Writes the results on the called side.
     ///
     /// # Safety
-    /// The pointers are valid for writes.
+    /// The pointers must be valid for writes.
     unsafe fn write(places: Self::Places, safe: Self::Safe<'_>);
 
     /// Converts the received results on the calling side.

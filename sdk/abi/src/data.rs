@@ -1,5 +1,5 @@
-//! Strings and slices in the form in which they cross the boundary: a pointer and a length that are
-//! valid until the call returns.
+//! Strings and slices as they cross the boundary: a pointer and a length, which are valid until the
+//! call returns.
 
 use crate::crossing::{Argument, Plain};
 use crate::failure::Failure;
@@ -101,7 +101,7 @@ pub struct Text {
 
 impl Text {
     /// Returns the string, with invalid UTF-8 replaced. Error messages are read with this function,
-    /// so that a message with invalid UTF-8 is not lost.
+    /// so that a message that contains invalid UTF-8 is not lost.
     ///
     /// # Safety
     /// The safety conditions of [`Argument::raise`] apply.

@@ -34,7 +34,8 @@ pub struct ErrorSinkTable {
     pub extension: Option<
         unsafe extern "C" fn(this: *mut c_void, id: Text, out: *mut *const c_void, err: ErrorSink) -> i32,
     >,
-    /// Sets the message, before any details. The status is the return value of the call.
+    /// Sets the message. This function is called before any detail is added. The status is the
+    /// return value of the failed call.
     pub message: Option<unsafe extern "C" fn(this: *mut c_void, message: Text) -> i32>,
     /// Adds a detail. The name of a detail is `file`, `tensor`, `offset`, `expected`, `found` or
     /// another word.
@@ -44,7 +45,7 @@ pub struct ErrorSinkTable {
 // SAFETY: the structure is `repr(C)` and begins with its size. The other fields are numbers and
 // nullable pointers, so all zeros are a valid value.
 unsafe impl Grows for ErrorSinkTable {
-    /// Length in revision 1.0, which excludes later additions.
+    /// Length in revision 1.0, without later additions.
     const LEAST: usize = std::mem::offset_of!(Self, detail) + size_of::<usize>();
 }
 
@@ -74,7 +75,7 @@ fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
         .unwrap_or("without a message")
         .to_owned();
     // The destructor of the payload may also panic. The payload of that second panic is leaked,
-    // because its destructor could panic again.
+    // because its destructor could also panic.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(again);
     }
@@ -86,7 +87,7 @@ fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
 /// Runs a closure and converts a panic to a failure that names the entry point.
 ///
 /// # Errors
-/// Returns the failure of `run`, or the failure that describes its panic.
+/// Returns the failure of `run`, or a failure that describes its panic.
 pub fn caught<T>(entry: &str, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panicked(entry, payload)))
 }
@@ -95,7 +96,7 @@ pub fn caught<T>(entry: &str, run: impl FnOnce() -> Result<T, Failure>) -> Resul
 /// status.
 ///
 /// # Safety
-/// `err` follows the crate's rules.
+/// `err` must follow the crate's rules.
 pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Result<(), Failure>) -> Code {
     let Err(failure) = caught(entry, run) else { return DONE };
     // SAFETY: the caller upholds this function's safety contract.
@@ -104,7 +105,7 @@ pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Re
 }
 
 /// # Safety
-/// `err` follows the crate's rules.
+/// `err` must follow the crate's rules.
 unsafe fn tell(err: ErrorSink, failure: &Failure) {
     // SAFETY: the caller upholds this function's safety contract.
     let Ok(table) = (unsafe { adopt(err.table) }) else { return };
@@ -153,7 +154,7 @@ unsafe extern "C" fn told_detail(this: *mut c_void, name: Text, value: Text) -> 
     DONE
 }
 
-/// Returns the message for a call that failed without a reason.
+/// Returns the message for a call that failed without giving a reason.
 fn unsaid(code: Code) -> String {
     if (class::MALFORMED..=class::GUESS).contains(&(code >> 16)) {
         return "a call failed and gave no reason".to_owned();

@@ -15,7 +15,8 @@ pub(crate) struct ObjectFacts {
     pub(crate) docs: &'static [&'static str],
     pub(crate) slots: &'static [SlotFacts],
     pub(crate) size: usize,
-    /// Returns the words that this side copies from such a structure of the other side.
+    /// Returns the words that this side copies when it receives such a structure from the other
+    /// side.
     #[cfg(test)]
     pub(crate) adopted: fn(&[u64]) -> Result<Vec<u64>, crate::failure::Failure>,
 }

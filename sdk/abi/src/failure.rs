@@ -21,7 +21,7 @@ pub mod class {
     pub const TRANSIENT: i32 = 5;
     /// The plugin has a bug.
     pub const PLUGIN: i32 = 6;
-    /// The user passed options or names that are not valid.
+    /// The user passed invalid options or names.
     pub const USAGE: i32 = 7;
     /// The output differs from the input.
     pub const VERIFICATION: i32 = 8;
@@ -31,7 +31,7 @@ pub mod class {
     pub const GUESS: i32 = 10;
 }
 
-/// The detail of `UNSUPPORTED` that means that the other side does not offer the slot.
+/// The detail of `UNSUPPORTED` if the other side does not offer the slot.
 const MISSING: i32 = 1;
 
 /// A side of the boundary.
@@ -70,7 +70,7 @@ impl Failure {
         self.code >> 16
     }
 
-    /// Creates the failure for a violation of the crate's rules by the other side.
+    /// Creates the failure for the other side's violation of the crate's rules.
     #[must_use]
     pub fn contract(what: &str) -> Self {
         Self::new(class::PLUGIN, format!("the boundary's rules are broken: {what}"))

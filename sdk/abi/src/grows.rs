@@ -13,7 +13,7 @@ pub unsafe trait Grows: Copy {
     const LEAST: usize;
 }
 
-/// The reason why a structure of the other side cannot be used.
+/// The reason why a structure from the other side cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfit {
     Nowhere,
@@ -24,8 +24,8 @@ pub(crate) enum Unfit {
 /// Copies the fields that the other side's structure contains, and sets all other fields to zero.
 ///
 /// # Safety
-/// `structure` must be null or misaligned, or point to a structure of this kind with the length
-/// that its `size` declares.
+/// `structure` must be null, be misaligned, or point to a structure of this kind that is as long as
+/// its `size` declares.
 pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     if structure.is_null() || !structure.is_aligned() {
         return Err(Unfit::Nowhere);
@@ -40,7 +40,7 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     let size = size - size % align_of::<S>();
     let mut own = MaybeUninit::<S>::zeroed();
     // SAFETY: both structures are at least as long as the copied part, and zeros are a valid value
-    // of the rest.
+    // for the remaining fields.
     unsafe {
         std::ptr::copy_nonoverlapping(
             structure.cast::<u8>(),
@@ -71,8 +71,8 @@ pub(crate) unsafe fn adopt_as<S: Grows>(what: &str, structure: *const S) -> Resu
     })
 }
 
-/// Returns the words that `adopt` copies from a structure that consists of the given words. The
-/// first word is the size of the structure.
+/// Returns the words that `adopt` copies from a structure that consists of `words`. The first word
+/// is the size of the structure.
 #[cfg(test)]
 pub(crate) fn adopted<S: Grows>(words: &[u64]) -> Result<Vec<u64>, Failure> {
     // SAFETY: the tests pass at least as many words as the first word declares. Any word is a valid

@@ -13,8 +13,8 @@
 //! 2. Every call returns a status. 0 means success. Any other value is an error, and its high 16
 //!    bits are a class ([`class`]). The details of the error are passed to the last argument of the
 //!    call, an [`ErrorSink`]. Results are written through pointers, but only on success. If the
-//!    user has canceled the run, any read or push may fail with [`class::CANCELLED`]. Return this
-//!    status to your own caller.
+//!    user has canceled the run, any read or push may fail with [`class::CANCELLED`]. The code that
+//!    receives this status returns it to its own caller.
 //! 3. An argument that is an object, string or slice is borrowed until the call returns. The
 //!    receiver owns objects that are declared as [`Given`] and all objects that are results, and
 //!    calls their `drop` once. A returned string or slice remains valid and unchanged for as long
@@ -22,23 +22,23 @@
 //! 4. Many threads may call a `shared` object at the same time. A `sink` is called only by the
 //!    thread that received it, during the call. An object must not be dropped before the objects
 //!    that it created. Libraries are never unloaded.
-//! 5. Text is UTF-8 and not terminated. A [`Flag`] is 0 or 1. A set of values that may grow is
+//! 5. Text is UTF-8 without a terminator. A [`Flag`] is 0 or 1. A set of values that may grow is
 //!    represented by numbers, never by an `enum`. A number that a side does not know is
-//!    unsupported, never a default. A request with several facts is a structure that begins with
-//!    its size and grows as a table does. Facts that an older side did not send are zero.
+//!    unsupported, never a default. A request with several fields is a structure that begins with
+//!    its size and grows as a table does. Fields that an older side did not send are zero.
 //! 6. No panic, exception or jump crosses the boundary.
 //! 7. Dtypes cross by their properties. The number of a dtype is valid only in one catalog.
 //!
 //! # The twin
-//! A library in Rust also exports a root module of `abi_stable` ([`twin`]), whose layout names the
-//! same tables. A library with different tables is therefore refused, whatever its manifest
-//! declares. The error names the path to the first difference.
+//! A library in Rust also exports an `abi_stable` root module ([`twin`]), whose layout describes
+//! the same tables. A library with different tables is therefore rejected, regardless of what its
+//! manifest declares. The error contains the path to the first difference.
 //!
 //! # Additions
-//! A library registers objects by their kind, a string. Today the only kind is `format`; a host
-//! refuses an unknown kind and reports it. Purposes and capabilities are bits, and unknown bits have
-//! no effect. All unsafe code of the boundary is in this crate. `revision-1.0.txt` is a dump of the
-//! frozen declarations, and `sdk/tests/frozen.rs` compares every line of it with the source.
+//! A library registers objects by their kind, a string. At present, the only kind is `format`; a
+//! host rejects and reports an unknown kind. Purposes and capabilities are bits, and unknown bits
+//! have no effect. All unsafe code of the boundary is in this crate. `revision-1.0.txt` is a dump
+//! of the frozen declarations, and `sdk/tests/frozen.rs` compares every line of it with the source.
 
 mod arrow;
 mod boundary;

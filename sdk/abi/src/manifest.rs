@@ -12,15 +12,16 @@ use std::sync::{Mutex, PoisonError};
 pub const MANIFEST_SYMBOL: &str = "FERRY_PLUGIN";
 
 /// The name of the symbol that libraries export if they were built for a preview of the boundary,
-/// before revision 1.0. The preview had no stability promise.
+/// before revision 1.0. The preview had no stability guarantee.
 pub const PREVIEW_SYMBOL: &str = "FERRY_PLUGIN_MANIFEST";
 
-/// The revision of the boundary. The first number is the major revision, and a different major
-/// revision is refused. The second number is the minor revision, which counts additions.
+/// The revision of the boundary. The first number is the major revision, and a library with a
+/// different major revision is rejected. The second number is the minor revision, which counts
+/// additions.
 pub const REVISION: (u32, u32) =
     (number(env!("CARGO_PKG_VERSION_MAJOR")), number(env!("CARGO_PKG_VERSION_MINOR")));
 
-/// The flag of a library that exports a twin ([`crate::twin`]).
+/// The flag that marks a library that exports a twin ([`crate::twin`]).
 pub const HAS_TWIN: u32 = 1;
 
 /// Name of the object kind for formats.
@@ -75,8 +76,8 @@ impl Manifest {
     /// manifest, which contain the magic and the size.
     ///
     /// # Errors
-    /// Returns an error if the symbol is not a manifest. The error is meant for the author of the
-    /// library.
+    /// Returns an error if the symbol is not a manifest. The error is intended for the author of
+    /// the library.
     pub unsafe fn read(symbol: *const Self) -> Result<Self, String> {
         // SAFETY: the caller upholds this function's safety contract.
         let is_marked = symbol.is_aligned() && unsafe { (&raw const (*symbol).magic).read() } == MAGIC;
@@ -160,7 +161,7 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
 /// Each line has a level as in `Context.log`.
 ///
 /// # Safety
-/// `init` follows the crate's rules.
+/// `init` must follow the crate's rules.
 ///
 /// # Errors
 /// Returns the failure that `init` reported.
@@ -190,8 +191,8 @@ pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u3
                 let message = format!("this ferry does not accept {kind:?} from a plugin, only formats");
                 return Err(Failure::new(class::UNSUPPORTED, message));
             }
-            // SAFETY: the library follows the rules, so the object is of the kind that the library
-            // names.
+            // SAFETY: the library follows the rules, so the object is of the declared kind, which
+            // is `FORMAT`.
             self.0.push(unsafe { typed(object) }?);
             Ok(())
         }
@@ -206,8 +207,8 @@ pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u3
     Ok((offered.0, program.0.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Returns the formats of a library that is linked into this program, in the form that a host
-/// receives. This function is meant for tests.
+/// Returns the formats of a library that is linked into this program, as a host would receive them.
+/// This function is intended for tests.
 ///
 /// # Errors
 /// Returns the failure that the library reported.
@@ -220,7 +221,8 @@ pub fn offered_by<L: Library>() -> Result<Vec<Owned<FormatTable>>, Failure> {
 /// separately.
 fn untyped<T: Table>(object: Owned<T>) -> Result<Owned<ObjectTable>, Failure> {
     let (table, this) = T::halves(object.into_object());
-    // SAFETY: every table begins with these slots, and ownership of the object is transferred.
+    // SAFETY: every table begins with the slots of `ObjectTable`, and ownership of the object is
+    // transferred.
     unsafe { Owned::raise(ObjectTable::object(table.cast(), this)) }
 }
 

@@ -1,4 +1,4 @@
-//! Objects that cross the boundary, borrowed or owned. An object consists of a function table and a
+//! Borrowed and owned objects that cross the boundary. An object consists of a function table and a
 //! pointer to the object's data.
 
 use crate::crossing::{Answer, Argument};
@@ -35,10 +35,10 @@ pub unsafe trait Table: Grows + 'static {
 /// A table whose objects many threads may call at the same time.
 ///
 /// # Safety
-/// The rules of the crate must allow calls from many threads.
+/// The crate's rules must allow calls from many threads at the same time.
 pub unsafe trait Shared: Table {}
 
-/// A type of this side that can be passed to the other side as an object with the table `T`.
+/// A type on this side whose values can be passed to the other side as objects with the table `T`.
 ///
 /// # Safety
 /// The functions of both tables must accept a pointer to a value of this type. The functions of
@@ -50,7 +50,7 @@ pub unsafe trait Lend<T: Table> {
     const OWNED: &'static T;
 }
 
-/// A reference to an object of the other side, with the slots that both sides support.
+/// A reference to an object on the other side, with the slots that both sides support.
 pub struct Handle<T> {
     pub(crate) table: T,
     pub(crate) this: *mut c_void,
@@ -122,8 +122,8 @@ impl<T: Table> std::ops::Deref for Borrowed<'_, T> {
     }
 }
 
-/// An owned object. The object is dropped once: by [`close`](Self::close), or when this value is
-/// dropped.
+/// An owned object. The object is dropped only once: by [`close`](Self::close), or when this value
+/// is dropped.
 pub struct Owned<T: Table> {
     handle: Handle<T>,
     object: T::Object,
@@ -136,7 +136,7 @@ unsafe impl<T: Shared> Send for Owned<T> {}
 unsafe impl<T: Shared> Sync for Owned<T> {}
 
 impl<T: Table> Owned<T> {
-    /// Creates an object from a value of this side and transfers it to the other side.
+    /// Creates an object from a value on this side and transfers the object to the other side.
     #[must_use]
     pub fn give<V: Lend<T> + 'static>(value: V) -> Self {
         let this = Box::into_raw(Box::new(value)).cast();
@@ -166,7 +166,7 @@ impl<T: Table> Owned<T> {
             return Ok(());
         }
         let Some(drop) = self.handle.table.drop_slot() else { return Ok(()) };
-        // SAFETY: the object is owned, was not dropped before, and is not used again.
+        // SAFETY: the object is owned, has not been dropped, and is not used again.
         call(T::OWNER, |err| unsafe { drop(self.handle.this, err) })
     }
 }
@@ -191,7 +191,7 @@ impl<T: Table> std::ops::Deref for Owned<T> {
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Given<O>(pub(crate) O);
 
-/// An object type that has a table.
+/// An object type with a table.
 pub trait ObjectOf: Copy + 'static {
     /// Table type of the object.
     type Table: Table<Object = Self>;

@@ -1,4 +1,4 @@
-//! Tests every structure that can grow, at each size that an older or newer side may declare. The
+//! Tests every structure that can grow, with each size that an older or newer side may declare. The
 //! host and the plugins copy each other's structures in the same way, so each test covers both
 //! sides.
 #![expect(clippy::unwrap_used, reason = "tests")]
@@ -8,7 +8,8 @@ use crate::header::{OBJECTS, REQUESTS};
 use std::collections::BTreeMap;
 
 const WORD: usize = size_of::<u64>();
-/// A word that neither side ever writes. Where the word appears, it was copied from the other side.
+/// A word that the copying side never writes by itself. If the word appears in a copy, it was
+/// copied from the other side.
 const SET: u64 = 0x5555_5555_5555_5555;
 
 /// Returns the size in bytes of each structure in the golden libraries. The sizes are computed from

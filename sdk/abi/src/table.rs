@@ -1,7 +1,7 @@
-//! Macros that expand the declarations of the boundary. Each declaration expands to a table, its
-//! twin for `abi_stable`, and an object type. Each declaration also expands to a trait for
-//! implementations, the functions that call the trait, methods for callers, and the facts for the C
-//! header.
+//! Macros that expand the declarations of the boundary. Each declaration expands to a table, the
+//! table's twin for `abi_stable`, and an object type. It also expands to a trait for
+//! implementations, the functions that call the trait, methods for callers, and the descriptions
+//! for the C header.
 
 use crate::data::Text;
 use crate::error_sink::ErrorSink;
@@ -48,7 +48,7 @@ macro_rules! object {
         pub struct $Table {
             /// Length of this table in bytes.
             pub size: usize,
-            /// Destroys the object. May be null if the object needs no cleanup.
+            /// Destroys the object. May be null if the object does not need cleanup.
             pub drop: Option<unsafe extern "C" fn(this: *mut c_void, err: ErrorSink) -> i32>,
             /// Returns the table of an extension of this object, or null. Reserved for later
             /// revisions.
@@ -128,7 +128,7 @@ macro_rules! object {
         });
 
         const _: () = {
-            /// The functions of the tables for a value of this side.
+            /// The table functions for a value on this side.
             struct Lent<T>(std::marker::PhantomData<T>);
 
             impl<T: $Calls> Lent<T> {
@@ -158,7 +158,7 @@ macro_rules! object {
                 unsafe extern "C" fn free(this: *mut c_void, err: ErrorSink) -> i32 {
                     let run = || {
                         // SAFETY: `Owned::give` created the value in a `Box`, and the owner drops
-                        // it only once.
+                        // the value only once.
                         drop(unsafe { Box::from_raw(this.cast::<T>()) });
                         Ok(())
                     };
@@ -317,14 +317,14 @@ macro_rules! request {
         unsafe impl Grows for $Raw {
             const LEAST: usize = {
                 let ends = [$( std::mem::offset_of!($Raw, $first) + size_of::<$first_type>() ),*];
-                // The end of the structure includes its padding, because the `size` field includes
-                // the padding too.
+                // The end of the structure includes its padding, because the value of the `size`
+                // field also includes the padding.
                 ends[ends.len() - 1].next_multiple_of(align_of::<$Raw>())
             };
         }
 
-        // A field must not be added in the former padding of a structure: this side would read it
-        // although an older side never set it.
+        // A new field must not be placed in a structure's former padding. Otherwise, this side
+        // would read it although an older side never set it.
         const _: () = {
             let offsets = [$( std::mem::offset_of!($Raw, $field) ),*];
             let mut added = <[&str]>::len(&[$(stringify!($first)),*]);

@@ -1,5 +1,5 @@
-//! The twin describes the tables of the boundary to `abi_stable`. The twin is never called, and
-//! only its layout is compared.
+//! The twin describes the tables of the boundary to `abi_stable`. The tables of the twin are never
+//! called; only their layout is compared.
 
 use crate::boundary::{Format, Host, Registrar};
 use crate::error_sink::ErrorSink;
@@ -47,15 +47,16 @@ extern "C" fn root_module<L: Library>() -> RootModuleResult {
 /// Returns the header that a library must export as `_1as_0lib_1header_0root_bmodule_bloader`.
 #[must_use]
 pub const fn twin<L: Library>() -> LibHeader {
-    // SAFETY: `root_module` returns an erased `TwinRef`, as its type parameter and this one state.
+    // SAFETY: `root_module` returns a type-erased `TwinRef`, and `TwinRef` is the type parameter of
+    // this call.
     unsafe { LibHeader::from_constructor::<TwinRef>(root_module::<L>, CheckTypeLayout::Yes) }
 }
 
-/// Compares a library's twin with the tables of this side, and returns the `init` of the library.
-/// Either side may be older than the other.
+/// Compares a library's twin with this side's tables, and returns the library's `init`. Either side
+/// may be older than the other.
 ///
 /// # Errors
-/// Returns the first difference between the twins, and the path to the difference.
+/// Returns the first difference between the layouts, and the path to that difference.
 pub fn check(header: &'static LibHeader) -> Result<Init, String> {
     let theirs = header.layout().ok_or("the library has no layout information")?;
     check_both_ways(<TwinRef as StableAbi>::LAYOUT, theirs)?;
@@ -68,9 +69,9 @@ pub fn check(header: &'static LibHeader) -> Result<Init, String> {
 /// implementation that may have additional fields. If the plugin is older than this host, it has
 /// fewer fields, so it acts as the interface.
 fn check_both_ways(ours: &'static TypeLayout, theirs: &'static TypeLayout) -> Result<(), String> {
-    // Each check uses fresh globals. The process-wide globals remember the fields of libraries
-    // loaded before. As a result, they would reject a plugin of this revision after an older
-    // plugin.
+    // Each check uses fresh globals. The process-wide globals remember the fields of all libraries
+    // that have been loaded. After an older plugin, they would therefore reject a plugin of this
+    // revision.
     let check = |interface, plugin| {
         check_layout_compatibility_with_globals(interface, plugin, &CheckingGlobals::new())
     };

@@ -72,9 +72,10 @@ fn table(letters: &Letters) -> (SourceTable, *mut c_void) {
     (unsafe { *table }, this)
 }
 
-/// Receives an object as if it came from the other side.
+/// Receives an object as if it had come from the other side.
 fn arrives(table: *const SourceTable, this: *mut c_void) -> Result<Borrowed<'static, SourceTable>, Failure> {
-    // SAFETY: the tables live long enough. The tests break other rules intentionally.
+    // SAFETY: the tables live long enough. The tests intentionally break only rules that the
+    // receiving side checks.
     unsafe { <Source as Argument>::raise(SourceTable::object(table, this)) }
 }
 

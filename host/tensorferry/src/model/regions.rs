@@ -6,21 +6,20 @@ use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Data, Error, Order, Region, Result, TensorPart, element_count};
 
 impl Tensor {
-    /// Returns the length of a region in bytes. `origin` and `shape` are in elements and have one
-    /// number for each dimension.
+    /// Returns the length of a region in bytes. `origin` and `shape` contain one number of elements
+    /// for each dimension.
     ///
     /// # Errors
     /// Returns an error if the region is not inside the tensor, or if the tensor contains strings.
-    /// Also returns an error if the dtype is packed and the region's elements do not fill whole
-    /// bytes.
+    /// Also returns an error if a packed dtype's elements in the region do not fill whole bytes.
     pub fn region_len(&self, origin: &[u64], shape: &[u64]) -> Result<u64> {
         self.check_region(origin, shape)?;
         let len = self.dtype_info()?.bytes_of(element_count(shape)?);
         len.map_err(|error| error.tensor(self.name()))
     }
 
-    /// Fills `buffer` with a hyper-rectangle of the tensor in row-major, little-endian order. All
-    /// threads of the session take part in the read.
+    /// Fills `buffer` with a hyper-rectangle of the tensor in row-major, little-endian order. The
+    /// region is read by all threads of the session.
     ///
     /// # Errors
     /// Returns an error for any reason that [`region_len`](Self::region_len) lists, or if elements
@@ -92,7 +91,7 @@ impl Model {
         let parts: Vec<_> = parts.into_iter().collect();
         for (tensor, buffer) in &parts {
             if !Arc::ptr_eq(&tensor.model.opened, &self.opened) {
-                return Err(Error::usage("the tensor belongs to a different model").tensor(tensor.name()));
+                return Err(Error::usage("the tensor is from a different model").tensor(tensor.name()));
             }
             tensor.check_len(buffer.len(), tensor.byte_len())?;
         }

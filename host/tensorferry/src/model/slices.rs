@@ -7,12 +7,12 @@ use tensorferry_sdk::{CatalogView, Context, Dtype, Error, Result, element_count}
 use tensorferry_tensors::elements::{Elements, bits, decode, texts, unpacked};
 use tensorferry_tensors::slice::{AxisSlice, read_slice};
 
-/// Minimum memory, in bytes, that one decoded element takes.
+/// Minimum number of bytes that a decoded element takes in memory.
 const ELEMENT: u64 = 32;
 
 impl Tensor {
     /// Fills `buffer` with the elements at the selected indices of each axis, in row-major,
-    /// little-endian order. All threads of the session take part in the read.
+    /// little-endian order. The elements are read by all threads of the session.
     ///
     /// # Errors
     /// Returns an error if the tensor contains strings or elements that are not whole bytes, or if
@@ -43,8 +43,8 @@ impl Tensor {
     ///
     /// # Errors
     /// Returns an error if the dtype is a format's own block dtype, which has no individual values.
-    /// Also returns an error if the values do not fit in the session's memory budget, or if the
-    /// input cannot be read.
+    /// Also returns an error if the values exceed the session's memory budget, or if the input
+    /// cannot be read.
     pub fn elements(&self, axes: &[AxisSlice]) -> Result<Elements> {
         let shape: Vec<u64> = axes.iter().map(|axis| axis.len).collect();
         let count = element_count(&shape)?;
@@ -74,8 +74,8 @@ impl Tensor {
         decode(dtype, &bytes).ok_or_else(unsupported)
     }
 
-    /// Returns the codes of packed elements, one byte each. For each row of the last axis, reads
-    /// the bytes from the first to the last selected element.
+    /// Returns the codes of packed elements, one code per byte. For each row of the last axis,
+    /// reads the bytes from the first to the last selected element.
     fn codes(&self, axes: &[AxisSlice], bits: u32, count: usize) -> Result<Vec<u8>> {
         let mut codes = Vec::with_capacity(count);
         let Some((last, outer)) = axes.split_last() else { return Ok(codes) };

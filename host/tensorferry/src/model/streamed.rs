@@ -15,7 +15,7 @@ impl Tensor {
         (Arc::as_ptr(opened) as usize, first.unwrap_or(self.id))
     }
 
-    /// Returns this tensor with a different session, which then reads the tensor.
+    /// Returns this tensor with a different session, in which the tensor is then read.
     pub(crate) fn with_session(&self, session: &Arc<Session>) -> Self {
         Self { model: self.model.with_session(session.clone()), id: self.id }
     }

@@ -30,8 +30,8 @@ impl Model {
             }
             _ => read_side_by_side(logical, id, 0, buffer)?,
         }
-        // A storage is read again to compute its checksum if the tensor covers only a part of it,
-        // or if its byte order differs.
+        // If the tensor covers only a part of a storage, or the storage's byte order differs, the
+        // storage is read again to compute its checksum.
         if !to_compare.is_empty() {
             stored.check_digests(&to_compare)?;
             self.has_compared(to_compare);
@@ -39,8 +39,8 @@ impl Model {
         Ok(())
     }
 
-    /// Compares the storages behind a tensor with their checksums, unless the storages have been
-    /// compared before. All work is done in the calling thread.
+    /// Compares the storages behind a tensor with their checksums, unless this has already been
+    /// done. All work is done in the calling thread.
     pub(super) fn compare(&self, logical: &Logical<'_>, id: TensorId) -> Result<()> {
         for storage in self.not_compared(logical, id)? {
             logical.stored().check_digests(&[storage])?;
@@ -50,7 +50,7 @@ impl Model {
     }
 
     /// Returns the storages behind a tensor that have a checksum and have not been compared yet.
-    /// Encoded storages are not included, because they are compared when they are decoded.
+    /// Excludes encoded storages, because they are compared when they are decoded.
     fn not_compared(&self, logical: &Logical<'_>, id: TensorId) -> Result<Vec<StorageId>> {
         let Some(compared) = &self.opened.compared else { return Ok(Vec::new()) };
         let has_digest = |id: &StorageId| {
@@ -74,8 +74,8 @@ impl Model {
         }
     }
 
-    /// Returns whether the tensor covers its whole storage, whose bytes need no change of byte
-    /// order.
+    /// Returns whether the tensor covers its whole storage, and the storage's byte order does not
+    /// have to change.
     fn fills_as_it_lies(&self, storage: StorageId, buffer: &[u8], id: TensorId) -> bool {
         let catalog = &self.opened.catalog;
         let info = catalog.dtype_info(catalog.tensors()[id.0 as usize].dtype);

@@ -1,4 +1,4 @@
-//! Reads the records of a scan ahead. A separate thread pulls the records through the steps, and
+//! Reads ahead the records of a scan. A separate thread pulls the records through the steps, and
 //! puts the batches into a short queue.
 
 use super::{OpenedScan, Scan};
@@ -12,7 +12,7 @@ use tensorferry_sdk::records::BatchStream;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema, records};
 use tensorferry_tensors::steps::Step;
 
-/// Maximum number of batches in the queue after the steps. The readers have separate queues.
+/// Maximum number of batches in the queue after the steps. The readers have queues of their own.
 const WAITING: usize = 2;
 
 /// Returns the schema after the steps, without reading any record.
@@ -24,7 +24,7 @@ pub(super) fn schema(opened: &OpenedScan, on_records: &[Step<RecordAction>]) -> 
 
 /// Returns all records of a scan after its steps. Reading starts when the first batch is requested.
 pub(super) fn batches(scan: Scan) -> BatchStream {
-    // The ID of the process in which the reading thread runs, and the receiver of that thread's
+    // The ID of the process in which the reading thread runs, and the receiver for that thread's
     // batches.
     let mut running = None;
     records::batches(scan.schema.clone(), move || {
@@ -67,7 +67,7 @@ fn read(scan: &Scan, send: &SyncSender<Result<RecordBatch>>) {
         Ok(Err(error)) => error,
         Err(_) => Error::plugin("the reader of the records panicked"),
     };
-    // If the receiver has been dropped, sending fails, and nothing needs the error.
+    // If the receiver has been dropped, sending fails, but the error is not needed.
     let _ = send.send(Err(failed));
 }
 

@@ -10,9 +10,9 @@ use tensorferry_sdk::arrow_array;
 /// (<https://arrow.apache.org/docs/format/CStreamInterface.html>): a schema, then arrays until one
 /// is marked as released.
 ///
-/// There are two ways to pass the stream to a different library. Write it to the address that the
-/// library expects ([`std::ptr::write`]), or pass a pointer from which the library moves the
-/// contents. A stream that was not moved is released on drop.
+/// There are two ways to pass the stream to a different library: write it to the address that the
+/// library provides ([`std::ptr::write`]), or pass a pointer from which the library moves the
+/// contents. A stream that has not been moved is released on drop.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowArrayStream {
@@ -20,7 +20,8 @@ pub struct ArrowArrayStream {
     pub get_schema: Option<unsafe extern "C" fn(*mut Self, *mut c_void) -> c_int>,
     /// Fills the `struct ArrowArray` to which the second argument points. Returns 0 or an `errno`.
     pub get_next: Option<unsafe extern "C" fn(*mut Self, *mut c_void) -> c_int>,
-    /// Returns the last error as a C string that is valid until the next call, or null.
+    /// Returns the last error as a C string that is valid until the next call, or null if there is
+    /// no error.
     pub get_last_error: Option<unsafe extern "C" fn(*mut Self) -> *const c_char>,
     /// Releases the stream and sets this field to null.
     pub release: Option<unsafe extern "C" fn(*mut Self)>,

@@ -1,4 +1,4 @@
-//! A record set that contains a range of the splits of a different record set.
+//! A record set that contains a range of a different record set's splits.
 
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) struct Narrowed {
 }
 
 impl Narrowed {
-    /// Creates a record set of `splits`, which start at index `first` of `set`.
+    /// Creates a record set from `splits`, which start at index `first` in `set`.
     pub(super) fn new(set: Arc<dyn RecordSet>, first: usize, splits: Vec<Split>) -> Self {
         Self { set, first, splits }
     }
@@ -29,7 +29,7 @@ impl Narrowed {
     }
 }
 
-#[deny(clippy::missing_trait_methods, reason = "every method must be forwarded or answered here")]
+#[deny(clippy::missing_trait_methods, reason = "every method must be forwarded or implemented here")]
 impl RecordSet for Narrowed {
     fn schema(&self) -> SchemaRef {
         self.set.schema()
