@@ -239,7 +239,8 @@ fn pull(
     // The scan omits the rows before `first_row` and after `limit`, so `found` does not include
     // these rows.
     if let Some(expected) = expected.filter(|&expected| expected != found) {
-        let error = Error::plugin("the number of rows in a split differs from the number that its reader declared");
+        let error =
+            Error::plugin("the number of rows in a split differs from the number that its reader declared");
         let _ = send.send(Err(rows.place(error.expected(expected).found(found))));
     }
 }

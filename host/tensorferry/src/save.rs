@@ -212,8 +212,10 @@ impl Registry {
                     (catalog.storage(Storage::shared(bytes))?, len)
                 }
                 Content::Of(first) => {
-                    let none =
-                        || Error::usage("no earlier tensor has the name that the tied tensor refers to").found(&first);
+                    let none = || {
+                        Error::usage("no earlier tensor has the name that the tied tensor refers to")
+                            .found(&first)
+                    };
                     *known.get(&first).ok_or_else(|| none().tensor(&name))?
                 }
                 Content::Opened(tensor) => {

@@ -1,10 +1,10 @@
 //! Declares everything that crosses the boundary: each kind of object with its functions, and each
 //! request with its fields.
 //!
-//! The SDK's traits of the same names define the meaning of each call. This file defines the
-//! numbers that the calls and requests use. Declarations that are part of the golden libraries of
-//! revision 1.0 never change. Additions go at the end, after `then`. Each added field of a request
-//! starts at a multiple of eight bytes.
+//! The SDK's traits with the same names define the meaning of each call. This file defines the
+//! numbers that the calls and requests use. Declarations that the golden libraries of revision 1.0
+//! contain never change. Additions are placed at the end, after `then`. Each added field of a
+//! request starts at a multiple of eight bytes.
 #![allow(clippy::len_without_is_empty, reason = "accessors of `len`, which the derive of the twin makes")]
 
 use crate::arrow::{ArrowArrayStream, ArrowSchema, Moved};
@@ -30,8 +30,8 @@ object! {
 }
 
 object! {
-    /// An object whose kind is passed separately as text. The table of this object contains only
-    /// the slots that every table begins with.
+    /// An object whose kind is passed separately as text. The object's table contains only the
+    /// slots with which every table begins.
     shared Object: ObjectTable, ObjectTableRef, ObjectCalls, Plugin {}
 }
 
@@ -59,7 +59,8 @@ object! {
         /// Reports the progress of a long call: it has processed `done` of the input's `total`
         /// bytes.
         progress(done: u64, total: u64);
-        /// Returns the purpose of the result, as bits of the SDK's `Purpose`. Ignore unknown bits.
+        /// Returns the purpose for which the input is read, as bits of the SDK's `Purpose`.
+        /// Ignore unknown bits.
         purpose() -> (purpose: u32);
         /// Returns the number of threads that a call may use.
         threads() -> (threads: u32);
@@ -88,7 +89,7 @@ object! {
         open(name: Text) -> (file: u32);
         /// Returns whether the input contains a file with this name.
         exists(name: Text) -> (exists: Flag);
-        /// Lists the names of all files that begin with `prefix`, in sorted order. Folders are not
+        /// Lists the files whose names begin with `prefix`, in sorted order. Folders are not
         /// listed.
         list(prefix: Text, names: NameSink);
         /// Lists the folders inside a folder, in sorted order.
@@ -131,7 +132,7 @@ object! {
 }
 
 request! {
-    /// Content that is lost or changed, because the receiving side cannot represent it.
+    /// Content that is lost or changed because the receiving side cannot represent it.
     LossAt: Loss, LossRef, LossFacts {
         /// The kind of the loss, as the text form of the SDK's `LossKind`.
         kind: Text,
@@ -157,7 +158,7 @@ object! {
 request! {
     /// An option of a format.
     OptionAt: FormatOption, FormatOptionRef, OptionFacts {
-        /// The side that has the option: 0 the reader, 1 the writer.
+        /// The side to which the option belongs: 0 the reader, 1 the writer.
         side: u32,
         /// Key of the option.
         key: Text,
@@ -177,14 +178,14 @@ request! {
 request! {
     /// The name and the capabilities of a format.
     IdentityAt: Identity, IdentityRef, IdentityFacts {
-        /// The id for `--from` and `--to`, made of lowercase letters, digits and dashes.
+        /// The id for `--from` and `--to`, which consists of lowercase letters, digits and dashes.
         id: Text,
         /// The display name of the format.
         title: Text,
         /// The capabilities of the format, as bits of the SDK's `Capabilities`.
         capabilities: u64,
-        /// A number that increases whenever the same input and options would produce different
-        /// bytes.
+        /// A number that increases whenever the bytes that the same input and options produce
+        /// change.
         output_revision: u32,
     }
 }
@@ -196,8 +197,8 @@ request! {
         offset: u64,
         /// The expected bytes at that offset.
         bytes: Bytes,
-        /// The bits of each byte to compare. The mask is as long as `bytes`, or empty to compare
-        /// all bits.
+        /// A mask of the bits to compare in each byte. The mask is as long as `bytes`, or empty to
+        /// compare all bits.
         mask: Bytes,
         /// Whether `offset` is counted from the end of the file.
         from_end: Flag,
@@ -325,12 +326,12 @@ object! {
     sink CatalogSink: CatalogSinkTable, CatalogSinkTableRef, CatalogSinkCalls, Host {
         /// Adds a storage, which contains the bytes of tensors.
         storage(storage: StorageAt) -> (id: u32);
-        /// Declares a dtype, before the first tensor of that dtype.
+        /// Declares a dtype. Call this function before you add the first tensor of that dtype.
         dtype(dtype: DtypeAt) -> (id: u32);
         /// Adds a tensor.
         tensor(tensor: TensorAt) -> (id: u32);
-        /// Adds a node of a value, after adding its children with this function. The value must not
-        /// contain tensors.
+        /// Adds a node of a value. Add the node's children first. The value must not contain
+        /// tensors.
         value(node: NodeAt) -> (id: u32);
         /// Adds a metadata entry: a key, and the number that `value` returned for its value.
         metadata(key: Text, value: u32);
@@ -343,10 +344,10 @@ object! {
         root(node: u32);
         /// Reports content of the input that the catalog does not contain.
         loss(loss: LossAt);
-        /// Sets the original format of a converted input, if it is different from the format of
-        /// this reader.
+        /// Sets the original format of a converted input, if it differs from this reader's format.
         origin(format: Text);
-        /// Adds a function or class that the input asks its reader to call. ferry does not call it.
+        /// Reports a function or class that the input asks its reader to call. ferry does not call
+        /// it.
         global(name: Text);
     } then {
         /// Adds a step in the syntax of `--step`. When the input is converted, the step is applied
@@ -377,7 +378,7 @@ object! {
 }
 
 request! {
-    /// A whole tensor or a region of it, and the requested order of its elements and bytes.
+    /// A tensor or a region of a tensor, and the requested order of the elements and bytes.
     RegionAt: TensorRegion, TensorRegionRef, RegionFacts {
         /// The tensor.
         tensor: u32,
@@ -414,7 +415,7 @@ object! {
         attributes(tensor: u32, entries: ValueSink);
         /// Returns a node of the tree.
         node(id: u32, node: NodeSink);
-        /// Returns the name of the format that the tensors were read from.
+        /// Returns the name of the format from which the tensors were read.
         origin(name: NameSink);
         /// Fills the whole buffer with bytes of a tensor in row-major, little-endian form, starting
         /// at `offset`.
@@ -440,7 +441,7 @@ request! {
 }
 
 request! {
-    /// A tensor or a region of it, to be written to a file.
+    /// A tensor or a region of a tensor, to be written to a file.
     PartAt: TensorPart, TensorPartRef, PartFacts {
         /// The output file.
         file: u32,
@@ -542,17 +543,19 @@ object! {
         deferred(file: u32, len: u64) -> (id: u32);
         /// Requests a digest that `seal` can use.
         digest(digest: DigestAt) -> (id: u32);
-        /// Declares that the output stores `tensor` as `of`, a tensor that is tied to it.
+        /// Declares that the output stores `tensor` only as `of`, a tensor to which it is tied.
         alias(tensor: u32, of: u32);
         /// Omits a tensor from the output, for the reason `why`.
         omit(tensor: u32, why: Text);
         /// Reports content that the output will not contain.
         loss(loss: LossAt);
-        /// Declares the name of a tensor in the output, if its name there is different.
+        /// Declares a tensor's name in the output, if that name differs from the name in the
+        /// catalog.
         written_as(tensor: u32, name: Text);
         /// Declares that the writer's literal bytes contain a tensor.
         held_in_bytes(tensor: u32);
-        /// Declares a pattern for files of an earlier output that this output replaces.
+        /// Declares a pattern for the names of files from an earlier output, which this output
+        /// replaces.
         supersedes(pattern: Text, role: u32);
     }
 }
@@ -629,7 +632,7 @@ object! {
 }
 
 object! {
-    /// The plan of an output of tensors.
+    /// The plan of a tensor output.
     shared TensorPlan: TensorPlanTable, TensorPlanTableRef, TensorPlanCalls, Plugin {
         /// Writes the bytes of a streamed file to `output`, in order.
         stream(file: u32, catalog: CatalogView, output: ByteSink, context: Context);
@@ -644,7 +647,7 @@ object! {
 object! {
     /// A reader of rows, which opens inputs.
     shared RecordReader: RecordReaderTable, RecordReaderTableRef, RecordReaderCalls, Plugin {
-        /// Opens an input. The record set keeps the source.
+        /// Opens an input. The record set takes ownership of the source.
         open(source: Given<Source>, losses: LossSink, context: Context) -> (set: Given<RecordSet>);
         /// Writes an index of the input, and returns the numbers of records and bytes that the
         /// index covers.
@@ -653,7 +656,7 @@ object! {
 }
 
 request! {
-    /// A part of an input of rows that can be read independently.
+    /// A part of a row input. The part can be read independently.
     SplitAt: Split, SplitRef, SplitFacts {
         /// The name of the file that contains the split.
         file: Text,
@@ -732,17 +735,17 @@ object! {
 }
 
 object! {
-    /// An opened input of rows.
+    /// An open row input.
     shared RecordSet: RecordSetTable, RecordSetTableRef, RecordSetCalls, Plugin {
         /// Returns the schema of the columns.
         schema() -> (schema: ArrowSchema);
         /// Lists the splits, in order.
         splits(splits: SplitSink);
-        /// Returns a stream of rows and the ticket of the stream. If the stream reports an error,
+        /// Returns a stream of rows and a ticket for the stream. If the stream reports an error,
         /// `fault` returns the full error for the ticket.
         scan(scan: ScanAt, predicate: Predicate) -> (stream: ArrowArrayStream, ticket: u64);
-        /// Fails with the error of the stream that has this ticket. The error is returned only
-        /// once.
+        /// Fails with the error of the stream to which this ticket belongs. The error is returned
+        /// only once.
         fault(ticket: u64);
         /// Writes up to `most` records of a split as JSON lines. Sets `written` to `UINT64_MAX` if
         /// the format does not define its own JSON form.
@@ -755,7 +758,7 @@ object! {
 }
 
 request! {
-    /// A request for an output of rows.
+    /// A request for a row output.
     OutputAt: RecordOutput, RecordOutputRef, OutputFacts {
         /// The number of rows, or `UINT64_MAX` if it is unknown.
         rows: u64,
@@ -787,7 +790,7 @@ object! {
 }
 
 object! {
-    /// The finished files of an output of rows, in order.
+    /// The finished files of a row output, in order.
     shared WrittenFiles: WrittenFilesTable, WrittenFilesTableRef, WrittenFilesCalls, Host {
         /// Returns the number of files.
         count() -> (count: u64);
@@ -799,7 +802,7 @@ object! {
 }
 
 object! {
-    /// The plan of an output of rows.
+    /// The plan of a row output.
     shared RecordPlan: RecordPlanTable, RecordPlanTableRef, RecordPlanCalls, Plugin {
         /// Lists the names of the files. The list is empty if the plan starts new files as needed.
         files(names: NameSink);
@@ -810,7 +813,8 @@ object! {
         /// Returns the name of a file if the plan starts new files as needed. The host calls this
         /// function when the number of files is known.
         name(file: u32, count: u32, name: NameSink);
-        /// Lists patterns for files of an earlier output that this output replaces.
+        /// Lists patterns for the names of files from an earlier output, which this output
+        /// replaces.
         supersedes(patterns: NameSink);
         /// Returns the number of rows and bytes that are encoded together.
         group() -> (rows: u64, bytes: u64);

@@ -12,7 +12,8 @@
  *   FERRY_CANCELLED, the user has canceled the run: return that status.
  * - Arguments are borrowed until the call returns, including objects, strings and slices. The receiver owns the
  *   objects that a call returns, and those that are passed to FerryRegistrar.add and FerryRecordReader.open. It calls
- *   their drop once. Returned strings and slices remain valid for as long as the called object exists.
+ *   the drop of each such object once. Returned strings and slices remain valid for as long as the called object
+ *   exists.
  * - An object is dropped after the objects that it created: a set after its streams, a reader after its set.
  * - Many threads call formats, readers, writers, decoders, plans and sets at the same time. Only the thread that
  *   received a sink may call it. Libraries are never unloaded.
@@ -70,7 +71,7 @@ extern "C" {
 #define FERRY_LIST 8       /* the children are the elements */
 #define FERRY_TUPLE 9      /* the children are the elements */
 #define FERRY_SET 10       /* the children are the elements */
-#define FERRY_MAP 11       /* alternating keys and values; values may only have the kinds up to here and FERRY_NUMBERS */
+#define FERRY_MAP 11       /* alternating keys and values; values may only have the kinds 1 to 11 and FERRY_NUMBERS */
 #define FERRY_TENSOR 12    /* the id of a tensor: a uint32_t, little-endian */
 #define FERRY_OBJECT 13    /* the parts of an object whose class only the format understands */
 #define FERRY_ATTRIBUTED 14 /* a value, followed by the attributes of the value */

@@ -75,7 +75,9 @@ impl RowColumn {
                 true => "add --step cast:f32 before records:row, or use --step records:tensor",
                 false => "use --step records:tensor",
             };
-            Error::unsupported(format!("record columns cannot contain {name} values")).tensor(&tensor.name).hint(hint)
+            Error::unsupported(format!("record columns cannot contain {name} values"))
+                .tensor(&tensor.name)
+                .hint(hint)
         })?;
         let known = kept.and_then(|kept| Some((kept, kept.leaf()?)));
         let mut values = RowValues::of(found.values, tensor.dtype, leaf.clone(), valid);

@@ -80,11 +80,13 @@ impl<'a> RowRecords<'a> {
         }
         let most = self.windows.most_held();
         match bytes(fits)? {
-            held if held > most => Err(Error::limit("one row of all tensors together is too large for memory")
-                .hint("raise --memory, or use --step records:tensor")
-                .record(begin)
-                .expected(format!("at most {most} bytes"))
-                .found(held)),
+            held if held > most => {
+                Err(Error::limit("one row of all tensors together is too large for memory")
+                    .hint("raise --memory, or use --step records:tensor")
+                    .record(begin)
+                    .expected(format!("at most {most} bytes"))
+                    .found(held))
+            }
             _ => Ok(fits),
         }
     }

@@ -125,8 +125,9 @@ impl RowValues {
     }
 
     fn cast(&self, values: &ArrayRef) -> Result<ArrayRef> {
-        cast(values, &self.data_type, true)
-            .map_err(|error| Error::unsupported(format!("the values do not match the column's type: {error}")))
+        cast(values, &self.data_type, true).map_err(|error| {
+            Error::unsupported(format!("the values do not match the column's type: {error}"))
+        })
     }
 
     fn strings(
@@ -212,7 +213,8 @@ impl<'a> StringReader<'a> {
 pub(super) fn offsets(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
     let first = ends.first().copied().unwrap_or(0);
     let offset = |&end: &u64| {
-        i32::try_from(end - first).map_err(|_| Error::limit("the lists in a batch contain more than 2^31 values"))
+        i32::try_from(end - first)
+            .map_err(|_| Error::limit("the lists in a batch contain more than 2^31 values"))
     };
     let offsets: Vec<i32> = ends.iter().map(offset).collect::<Result<_>>()?;
     Ok(OffsetBuffer::new(offsets.into()))

@@ -111,7 +111,9 @@ impl<'a> RecordOutput<'a> {
             .map_err(refused)?;
         planned_losses.extend(unsupported_metadata(&schema, target.format.description.capabilities));
         if reading.purpose().has(Purpose::ONCE) && input.count().is_none() && plan.files().len() > 1 {
-            return Err(Error::wrong_guess("the number of rows must be known to divide them evenly over files"));
+            return Err(Error::wrong_guess(
+                "the number of rows must be known to divide them evenly over files",
+            ));
         }
         let columns = hashed(&schema).into_iter().flatten().collect();
         let hasher = asked.receipt.map(|_| RowHasher::new(columns, plan.files().len()));
@@ -151,8 +153,8 @@ impl<'a> RecordOutput<'a> {
     fn foresee(&self, mut report: Report) -> Report {
         let mut names = &*self.names;
         if self.is_named_late() {
-            let note =
-                "the number of files depends on the rows; each file name contains this number, which is known only at the end";
+            let note = "the number of files depends on the rows; each file name contains this number, \
+                        which is known only at the end";
             report.notes.push(note.to_owned());
             names = &[];
         }

@@ -37,7 +37,7 @@ pub(super) fn rows(
         }
         match renamed {
             Some(other) => checked.left_out.push(format!(
-                "column {:?}: the receipt has no digest for it, because {other:?} was written under a different name",
+                "column {:?}: the receipt has no digest of it, because {other:?} was written under a different name",
                 field.name()
             )),
             None => {

@@ -59,7 +59,9 @@ impl Template {
                 }
             };
             if name.is_empty() {
-                return Err(field.error("expected a group number or name after $; write $$ for a dollar sign"));
+                return Err(
+                    field.error("expected a group number or name after $; write $$ for a dollar sign")
+                );
             }
             let number = name.parse().ok().filter(|&number: &usize| number < regex.captures_len());
             let named = || regex.capture_names().position(|group| group == Some(name));

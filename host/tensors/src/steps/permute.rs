@@ -82,10 +82,12 @@ impl Permute {
     fn axes(&self, tensor: &Tensor) -> Result<Vec<usize>> {
         let rank = tensor.shape.len();
         let wrong = |expected: String| {
-            Error::usage("wrong number of dimensions: pass rank= to select tensors by their number of dimensions")
-                .tensor(&tensor.name)
-                .expected(expected)
-                .found(format!("shape {:?}", tensor.shape))
+            Error::usage(
+                "wrong number of dimensions: pass rank= to select tensors by their number of dimensions",
+            )
+            .tensor(&tensor.name)
+            .expected(expected)
+            .found(format!("shape {:?}", tensor.shape))
         };
         match &self.order {
             DimensionOrder::LastTwo if rank < 2 => Err(wrong("2 or more".to_owned())),

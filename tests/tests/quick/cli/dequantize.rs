@@ -117,7 +117,7 @@ fn what_it_does_not_know_is_refused_by_name() {
         drop(config.as_object_mut().unwrap().remove("quantization_config"));
     });
     let run = ferry.try_convert(&model, &ferry.at("out.safetensors"), &["--step", "dequantize"]);
-    run.expect(3).says(&["it is not known how", "config.json"]);
+    run.expect(3).says(&["quantization method of this weight is unknown", "config.json"]);
 }
 
 #[test]

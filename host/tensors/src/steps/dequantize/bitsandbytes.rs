@@ -47,7 +47,8 @@ fn four_bits<'a>(layers: &'a Layers<'a>, name: &str) -> Result<Weight<'a>> {
     let state = layer.needed(&format!("{name}{STATE}{}", kind.unwrap_or("nf4")))?;
     let text = layer.bytes(state, MAX_STATE)?;
     let facts: Value = serde_json::from_slice(&text).map_err(|error| {
-        Error::malformed(format!("the quantization state of a weight is not JSON: {error}")).tensor(&state.name)
+        Error::malformed(format!("the quantization state of a weight is not JSON: {error}"))
+            .tensor(&state.name)
     })?;
     let wrong = |expected: &str| {
         Error::malformed("the quantization state of a weight does not match the weight")
