@@ -12,7 +12,8 @@
  *   FERRY_CANCELLED, the user has canceled the run: return that status.
  * - Arguments are borrowed until the call returns, including objects, strings and slices. The receiver owns the
  *   objects that a call returns, and those that are passed to FerryRegistrar.add and FerryRecordReader.open. It calls
- *   their drop once. Returned strings and slices remain valid for as long as the called object exists.
+ *   the drop of each such object once. Returned strings and slices remain valid for as long as the called object
+ *   exists.
  * - An object is dropped after the objects that it created: a set after its streams, a reader after its set.
  * - Many threads call formats, readers, writers, decoders, plans and sets at the same time. Only the thread that
  *   received a sink may call it. Libraries are never unloaded.
@@ -70,7 +71,7 @@ extern "C" {
 #define FERRY_LIST 8       /* the children are the elements */
 #define FERRY_TUPLE 9      /* the children are the elements */
 #define FERRY_SET 10       /* the children are the elements */
-#define FERRY_MAP 11       /* alternating keys and values; values may only have the kinds up to here and FERRY_NUMBERS */
+#define FERRY_MAP 11       /* alternating keys and values; values may only have the kinds 1 to 11 and FERRY_NUMBERS */
 #define FERRY_TENSOR 12    /* the id of a tensor: a uint32_t, little-endian */
 #define FERRY_OBJECT 13    /* the parts of an object whose class only the format understands */
 #define FERRY_ATTRIBUTED 14 /* a value, followed by the attributes of the value */
@@ -178,7 +179,7 @@ typedef struct { const FerryWrittenFilesTable *table; void *self; } FerryWritten
 typedef struct FerryRecordPlanTable FerryRecordPlanTable;
 typedef struct { const FerryRecordPlanTable *table; void *self; } FerryRecordPlan;
 
-/* Content that is lost or changed, because the receiving side cannot represent it. */
+/* Content that is lost or changed because the receiving side cannot represent it. */
 typedef struct {
   size_t size;
   /* The kind of the loss, as the text form of the SDK's `LossKind`. */
@@ -196,7 +197,7 @@ typedef struct {
 /* An option of a format. */
 typedef struct {
   size_t size;
-  /* The side that has the option: 0 the reader, 1 the writer. */
+  /* The side to which the option belongs: 0 the reader, 1 the writer. */
   uint32_t side;
   /* Key of the option. */
   FerryText key;
@@ -215,14 +216,14 @@ typedef struct {
 /* The name and the capabilities of a format. */
 typedef struct {
   size_t size;
-  /* The id for `--from` and `--to`, made of lowercase letters, digits and dashes. */
+  /* The id for `--from` and `--to`, which consists of lowercase letters, digits and dashes. */
   FerryText id;
   /* The display name of the format. */
   FerryText title;
   /* The capabilities of the format, as bits of the SDK's `Capabilities`. */
   uint64_t capabilities;
-  /* A number that increases whenever the same input and options would produce different
-   * bytes. */
+  /* A number that increases whenever the bytes that the same input and options produce
+   * change. */
   uint32_t output_revision;
 } FerryIdentity;
 
@@ -233,8 +234,8 @@ typedef struct {
   uint64_t offset;
   /* The expected bytes at that offset. */
   FerryBytes bytes;
-  /* The bits of each byte to compare. The mask is as long as `bytes`, or empty to compare
-   * all bits. */
+  /* A mask of the bits to compare in each byte. The mask is as long as `bytes`, or empty to
+   * compare all bits. */
   FerryBytes mask;
   /* Whether `offset` is counted from the end of the file. */
   uint8_t from_end;
@@ -332,7 +333,7 @@ typedef struct {
   FerryIds children;
 } FerryNode;
 
-/* A whole tensor or a region of it, and the requested order of its elements and bytes. */
+/* A tensor or a region of a tensor, and the requested order of the elements and bytes. */
 typedef struct {
   size_t size;
   /* The tensor. */
@@ -361,7 +362,7 @@ typedef struct {
   FerryIds tensors;
 } FerryOutputFile;
 
-/* A tensor or a region of it, to be written to a file. */
+/* A tensor or a region of a tensor, to be written to a file. */
 typedef struct {
   size_t size;
   /* The output file. */
@@ -436,7 +437,7 @@ typedef struct {
   uint32_t algorithm;
 } FerryDigestRequest;
 
-/* A part of an input of rows that can be read independently. */
+/* A part of a row input. The part can be read independently. */
 typedef struct {
   size_t size;
   /* The name of the file that contains the split. */
@@ -482,7 +483,7 @@ typedef struct {
   uint64_t bytes;
 } FerryScan;
 
-/* A request for an output of rows. */
+/* A request for a row output. */
 typedef struct {
   size_t size;
   /* The number of rows, or `UINT64_MAX` if it is unknown. */
@@ -503,8 +504,8 @@ struct FerryHostTable {
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
 };
 
-/* An object whose kind is passed separately as text. The table of this object contains only
- * the slots that every table begins with. */
+/* An object whose kind is passed separately as text. The object's table contains only the
+ * slots with which every table begins. */
 struct FerryObjectTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -535,7 +536,8 @@ struct FerryContextTable {
   /* Reports the progress of a long call: it has processed `done` of the input's `total`
    * bytes. */
   int32_t (*progress)(void *self, uint64_t done, uint64_t total, FerryErrorSink err);
-  /* Returns the purpose of the result, as bits of the SDK's `Purpose`. Ignore unknown bits. */
+  /* Returns the purpose for which the input is read, as bits of the SDK's `Purpose`.
+   * Ignore unknown bits. */
   int32_t (*purpose)(void *self, uint32_t *purpose, FerryErrorSink err);
   /* Returns the number of threads that a call may use. */
   int32_t (*threads)(void *self, uint32_t *threads, FerryErrorSink err);
@@ -563,7 +565,7 @@ struct FerrySourceTable {
   int32_t (*open)(void *self, FerryText name, uint32_t *file, FerryErrorSink err);
   /* Returns whether the input contains a file with this name. */
   int32_t (*exists)(void *self, FerryText name, uint8_t *exists, FerryErrorSink err);
-  /* Lists the names of all files that begin with `prefix`, in sorted order. Folders are not
+  /* Lists the files whose names begin with `prefix`, in sorted order. Folders are not
    * listed. */
   int32_t (*list)(void *self, FerryText prefix, FerryNameSink names, FerryErrorSink err);
   /* Lists the folders inside a folder, in sorted order. */
@@ -639,12 +641,12 @@ struct FerryCatalogSinkTable {
   FERRY_COMMON_SLOTS
   /* Adds a storage, which contains the bytes of tensors. */
   int32_t (*storage)(void *self, const FerryStorage *storage, uint32_t *id, FerryErrorSink err);
-  /* Declares a dtype, before the first tensor of that dtype. */
+  /* Declares a dtype. Call this function before you add the first tensor of that dtype. */
   int32_t (*dtype)(void *self, const FerryDtype *dtype, uint32_t *id, FerryErrorSink err);
   /* Adds a tensor. */
   int32_t (*tensor)(void *self, const FerryTensor *tensor, uint32_t *id, FerryErrorSink err);
-  /* Adds a node of a value, after adding its children with this function. The value must not
-   * contain tensors. */
+  /* Adds a node of a value. Add the node's children first. The value must not contain
+   * tensors. */
   int32_t (*value)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
   /* Adds a metadata entry: a key, and the number that `value` returned for its value. */
   int32_t (*metadata)(void *self, FerryText key, uint32_t value, FerryErrorSink err);
@@ -658,10 +660,10 @@ struct FerryCatalogSinkTable {
   int32_t (*root)(void *self, uint32_t node, FerryErrorSink err);
   /* Reports content of the input that the catalog does not contain. */
   int32_t (*loss)(void *self, const FerryLoss *loss, FerryErrorSink err);
-  /* Sets the original format of a converted input, if it is different from the format of
-   * this reader. */
+  /* Sets the original format of a converted input, if it differs from this reader's format. */
   int32_t (*origin)(void *self, FerryText format, FerryErrorSink err);
-  /* Adds a function or class that the input asks its reader to call. ferry does not call it. */
+  /* Reports a function or class that the input asks its reader to call. ferry does not call
+   * it. */
   int32_t (*global)(void *self, FerryText name, FerryErrorSink err);
   /* Adds a step in the syntax of `--step`. When the input is converted, the step is applied
    * before all other steps. */
@@ -717,7 +719,7 @@ struct FerryCatalogViewTable {
   int32_t (*attributes)(void *self, uint32_t tensor, FerryValueSink entries, FerryErrorSink err);
   /* Returns a node of the tree. */
   int32_t (*node)(void *self, uint32_t id, FerryNodeSink node, FerryErrorSink err);
-  /* Returns the name of the format that the tensors were read from. */
+  /* Returns the name of the format from which the tensors were read. */
   int32_t (*origin)(void *self, FerryNameSink name, FerryErrorSink err);
   /* Fills the whole buffer with bytes of a tensor in row-major, little-endian form, starting
    * at `offset`. */
@@ -755,17 +757,19 @@ struct FerryLayoutSinkTable {
   int32_t (*deferred)(void *self, uint32_t file, uint64_t len, uint32_t *id, FerryErrorSink err);
   /* Requests a digest that `seal` can use. */
   int32_t (*digest)(void *self, const FerryDigestRequest *digest, uint32_t *id, FerryErrorSink err);
-  /* Declares that the output stores `tensor` as `of`, a tensor that is tied to it. */
+  /* Declares that the output stores `tensor` only as `of`, a tensor to which it is tied. */
   int32_t (*alias)(void *self, uint32_t tensor, uint32_t of, FerryErrorSink err);
   /* Omits a tensor from the output, for the reason `why`. */
   int32_t (*omit)(void *self, uint32_t tensor, FerryText why, FerryErrorSink err);
   /* Reports content that the output will not contain. */
   int32_t (*loss)(void *self, const FerryLoss *loss, FerryErrorSink err);
-  /* Declares the name of a tensor in the output, if its name there is different. */
+  /* Declares a tensor's name in the output, if that name differs from the name in the
+   * catalog. */
   int32_t (*written_as)(void *self, uint32_t tensor, FerryText name, FerryErrorSink err);
   /* Declares that the writer's literal bytes contain a tensor. */
   int32_t (*held_in_bytes)(void *self, uint32_t tensor, FerryErrorSink err);
-  /* Declares a pattern for files of an earlier output that this output replaces. */
+  /* Declares a pattern for the names of files from an earlier output, which this output
+   * replaces. */
   int32_t (*supersedes)(void *self, FerryText pattern, uint32_t role, FerryErrorSink err);
 };
 
@@ -850,7 +854,7 @@ struct FerryTensorWriterTable {
       FerryErrorSink err);
 };
 
-/* The plan of an output of tensors. */
+/* The plan of a tensor output. */
 struct FerryTensorPlanTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -870,7 +874,7 @@ struct FerryTensorPlanTable {
 struct FerryRecordReaderTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* Opens an input. The record set keeps the source. */
+  /* Opens an input. The record set takes ownership of the source. */
   int32_t (*open)(void *self, FerrySource source, FerryLossSink losses, FerryContext context,
       FerryRecordSet *set, FerryErrorSink err);
   /* Writes an index of the input, and returns the numbers of records and bytes that the
@@ -910,7 +914,7 @@ struct FerryPredicateTable {
       uint32_t *comparator, FerryErrorSink err);
 };
 
-/* An opened input of rows. */
+/* An open row input. */
 struct FerryRecordSetTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -918,12 +922,12 @@ struct FerryRecordSetTable {
   int32_t (*schema)(void *self, struct ArrowSchema *schema, FerryErrorSink err);
   /* Lists the splits, in order. */
   int32_t (*splits)(void *self, FerrySplitSink splits, FerryErrorSink err);
-  /* Returns a stream of rows and the ticket of the stream. If the stream reports an error,
+  /* Returns a stream of rows and a ticket for the stream. If the stream reports an error,
    * `fault` returns the full error for the ticket. */
   int32_t (*scan)(void *self, const FerryScan *scan, FerryPredicate predicate,
       struct ArrowArrayStream *stream, uint64_t *ticket, FerryErrorSink err);
-  /* Fails with the error of the stream that has this ticket. The error is returned only
-   * once. */
+  /* Fails with the error of the stream to which this ticket belongs. The error is returned
+   * only once. */
   int32_t (*fault)(void *self, uint64_t ticket, FerryErrorSink err);
   /* Writes up to `most` records of a split as JSON lines. Sets `written` to `UINT64_MAX` if
    * the format does not define its own JSON form. */
@@ -956,7 +960,7 @@ struct FerryPiecesTable {
       FerryBytes *note, FerryErrorSink err);
 };
 
-/* The finished files of an output of rows, in order. */
+/* The finished files of a row output, in order. */
 struct FerryWrittenFilesTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -970,7 +974,7 @@ struct FerryWrittenFilesTable {
       uint64_t *rows, FerryBytes *note, FerryErrorSink err);
 };
 
-/* The plan of an output of rows. */
+/* The plan of a row output. */
 struct FerryRecordPlanTable {
   size_t size;
   FERRY_COMMON_SLOTS
@@ -984,7 +988,8 @@ struct FerryRecordPlanTable {
    * function when the number of files is known. */
   int32_t (*name)(void *self, uint32_t file, uint32_t count, FerryNameSink name,
       FerryErrorSink err);
-  /* Lists patterns for files of an earlier output that this output replaces. */
+  /* Lists patterns for the names of files from an earlier output, which this output
+   * replaces. */
   int32_t (*supersedes)(void *self, FerryNameSink patterns, FerryErrorSink err);
   /* Returns the number of rows and bytes that are encoded together. */
   int32_t (*group)(void *self, uint64_t *rows, uint64_t *bytes, FerryErrorSink err);

@@ -77,7 +77,10 @@ fn steps_stand_on_both_sides() {
         ferry.try_convert(&path, &never, &["--step", step[0], "--step", step[1]]).expect(2).says(&[word]);
     }
     let lines = ferry.at("never.jsonl");
-    ferry.try_convert(&tensors, &lines, &["--step", "interleave:2"]).expect(2).says(&["created from tensors"]);
+    ferry
+        .try_convert(&tensors, &lines, &["--step", "interleave:2"])
+        .expect(2)
+        .says(&["created from tensors"]);
     ferry
         .try_convert(&path, &lines, &["--step", "tensors:column"])
         .expect(2)
