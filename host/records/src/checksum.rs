@@ -113,7 +113,7 @@ fn verified_field(sent: &DataType, found: &DataType) -> Option<DataType> {
     }
 }
 
-/// Returns whether a column has a binary type, whose values may not be text.
+/// Returns whether a column has a binary type, so that its values are not necessarily text.
 pub(crate) fn is_of_bytes(data_type: &DataType) -> bool {
     is_bytes(leaf_type(data_type))
 }

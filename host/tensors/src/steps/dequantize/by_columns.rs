@@ -20,7 +20,8 @@ use tensorferry_sdk::{Dtype, Error, ReadStorage, Result};
 
 /// For each of the eight columns in an AWQ word, the position of the column's code.
 const AWQ_PLACES: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
-/// Maximum number of inputs in a layer whose inputs' group indices are kept in memory.
+/// Maximum number of inputs in a layer that stores the group of each input. The groups are kept in
+/// memory.
 const MAX_INPUTS: u64 = 1 << 20;
 
 /// The order of the codes in packed words.

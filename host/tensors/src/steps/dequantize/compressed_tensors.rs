@@ -339,7 +339,8 @@ fn column_groups(
     groups: u64,
     group: u64,
 ) -> Result<Option<Arc<Vec<u32>>>> {
-    /// Maximum number of columns in a weight whose columns' group indices are kept in memory.
+    /// Maximum number of columns in a weight that stores the group of each column. The groups are
+    /// kept in memory.
     const MAX_COLUMNS: u64 = 1 << 20;
     if indices.shape != [columns] || columns > MAX_COLUMNS {
         return Err(shaped(indices, format!("[{columns}], at most {MAX_COLUMNS}")));
