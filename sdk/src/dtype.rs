@@ -234,7 +234,7 @@ built_in! {
     C32 = 14, "C32", 1 in 4, swap 2;
     /// Complex number that consists of two F32.
     C64 = 15, "C64", 1 in 8, swap 4;
-    /// Complex number that consists of two F64.
+    /// Complex number that consists of two F64 values.
     C128 = 16, "C128", 1 in 16, swap 8;
     /// Complex number that consists of two BF16.
     BC32 = 17, "BC32", 1 in 4, swap 2;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const MAX_CONNECTIONS: usize = 32;
 /// Time limit for sending a response.
 const MAX_ANSWER_LENGTH: Duration = Duration::from_secs(60);
-/// Time after which a waiting connection checks whether the server has ended.
+/// Time after which a waiting connection checks whether the server has stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause between checks for new connections and for the end of the server.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -101,7 +101,8 @@ fn check_memory(
     rules.require(reported.is_none(), rule, || format!("{input}: {}", reported.unwrap_or_default()));
 }
 
-/// Checks that every omitted tensor has a loss. The layout's checks should already ensure this.
+/// Checks that a loss is reported for every omitted tensor. The layout's checks should already
+/// ensure this.
 fn check_omitted(rules: &Rules<'_>, input: &str, view: &MemoryView<'_>, output: &MemoryOutput) {
     for &TensorId(index) in output.layout.omitted() {
         let name = &view.catalog().tensors()[index as usize].name;

@@ -1,5 +1,5 @@
-//! A spool receives the bytes of one tensor in small parts, and several spools can receive bytes
-//! alternately. When a spool ends, its bytes are contiguous in an unnamed file.
+//! A spool receives the bytes of one tensor in small parts, and writes to several spools can be
+//! interleaved. When a spool ends, its bytes are contiguous in an unnamed file.
 //!
 //! A table may have any number of columns, but a program may open only a limited number of files.
 //! The first spools that outgrow their buffers each get a separate file. The other spools append

@@ -35,7 +35,7 @@ pub(crate) fn to_tensors(steps: Vec<AnyStep>) -> Result<CrossingSteps<TensorOf>>
     Ok(CrossingSteps { records, crossing, tensors: tensors.collect::<Result<_>>()? })
 }
 
-/// Divides the steps of a conversion of tensors to records.
+/// Divides the steps of a tensors-to-records conversion into steps on tensors and steps on records.
 pub(crate) fn to_records(steps: Vec<AnyStep>) -> Result<CrossingSteps<RecordOf>> {
     let (before, crossing, after) = divide(steps, |action| matches!(action, StepAction::Tensor(_)))?;
     let crossing = match crossing {

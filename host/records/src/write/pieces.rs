@@ -133,7 +133,7 @@ impl PieceCollector {
         match self.run {
             FileDistribution::Turns { files } => self.file = (self.file + 1) % files,
             FileDistribution::Rows { files, .. } if file_is_full => {
-                self.file = (self.file + 1).min(files - 1)
+                self.file = (self.file + 1).min(files - 1);
             }
             FileDistribution::Rows { .. } | FileDistribution::Rolled(_) => {}
         }

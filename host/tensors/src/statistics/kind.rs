@@ -34,8 +34,8 @@ const BRAIN: FloatFacts =
 const SINGLE: FloatFacts = FloatFacts { least_normal: f32::MIN_POSITIVE as f64, largest: f32::MAX as f64 };
 pub(super) const DOUBLE: FloatFacts = FloatFacts { least_normal: f64::MIN_POSITIVE, largest: f64::MAX };
 
-/// Reads the real or imaginary part of a complex number. `part` must have the length of the part's
-/// dtype.
+/// Reads the real or imaginary part of a complex number. `part` must be exactly as long as one
+/// value of its dtype.
 fn number<const N: usize>(part: &[u8], convert: fn([u8; N]) -> f64) -> f64 {
     part.try_into().map_or(f64::NAN, convert)
 }

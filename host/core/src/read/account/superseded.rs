@@ -120,7 +120,8 @@ impl ReadFiles {
     }
 }
 
-/// Returns whether a folder next to a model is a folder in which vendors publish their own layout.
+/// Returns whether a folder next to a model is one in which vendors publish the model in their own
+/// layout.
 pub fn is_vendor_folder(folder: &str) -> bool {
     folder.rsplit('/').next() == Some(VENDOR_FOLDER)
 }

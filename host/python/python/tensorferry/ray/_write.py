@@ -36,16 +36,14 @@ def write(ds, path, *, to=None, output_options=None, mode="error", sync=False, c
     No file gets its final name before all files are written. To choose the number of files, pass
     `ds.repartition(8)`.
 
-    Args:
-        ds: The dataset.
-        path: `"out/train.tfrecord"` becomes `out/train-00000-of-00008.tfrecord` and so on. With `to`, this may also be a
-            folder, in which the files are named `part-00000-of-00008` with the format's suffix.
-        to: The id of the output format, if `path` does not imply it.
-        output_options: Options of the output format.
-        mode: The action if such files exist: `"error"`, `"overwrite"`, or `"ignore"`, which writes nothing.
-        sync: If true, the files are flushed to disk, so that they survive a power failure.
-        concurrency: The maximum number of write tasks at the same time.
-        num_cpus: Processors and threads of each write task. By default 1.
+    Args: ds: The dataset. path: `"out/train.tfrecord"` becomes `out/train-00000-of-00008.tfrecord`
+    and so on. With `to`, this may also be a folder, in which the files are named
+    `part-00000-of-00008` with the format's suffix. to: The id of the output format, if `path` does
+    not imply it. output_options: Options of the output format. mode: The action if such files
+    exist: `"error"`, `"overwrite"`, or `"ignore"`, which writes nothing. sync: If true, the files
+    are flushed to disk, so that they survive a power failure. concurrency: The maximum number of
+    write tasks that run at the same time. num_cpus: Processors and threads of each write task. By
+    default 1.
 
     Returns:
         A `Report`.

@@ -93,7 +93,7 @@ impl Completion {
                     let fault = Fault::transient("another process is writing this object").of(&sending.url);
                     match &self.content {
                         UploadContent::Small(_) => {
-                            retry_limits.wait(fault).await.map_err(|fault| fault.error)?
+                            retry_limits.wait(fault).await.map_err(|fault| fault.error)?;
                         }
                         UploadContent::Parts(_) => return Err(fault.error),
                     }

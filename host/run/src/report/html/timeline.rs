@@ -112,7 +112,7 @@ fn axis(page: &mut String, total: f64) {
     page.push_str("</div>\n");
 }
 
-/// Returns the distance between tick marks, so that there are about six of them at round times.
+/// Returns a distance between tick marks that gives about six marks, all at round times.
 fn tick(total: f64) -> f64 {
     const ROUND: [f64; 14] =
         [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0];

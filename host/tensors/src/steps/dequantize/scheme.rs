@@ -154,7 +154,7 @@ impl QuantizationSettings<'_> {
     }
 }
 
-/// The packing of codes in the words of all layers, with overrides for some layers.
+/// How codes are packed into words: the default for all layers, and overrides for some layers.
 #[derive(Debug, Clone)]
 pub(super) struct Packings {
     pub(super) all: WordPacking,

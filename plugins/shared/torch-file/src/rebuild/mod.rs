@@ -114,7 +114,7 @@ pub(crate) fn data_of(graph: &Graph, mut id: ValueId) -> ValueId {
 }
 
 /// If the value is a parameter that torch 0.1 to 0.3 wrote, returns the tensor inside it. These
-/// versions pickled a parameter as a call of its class.
+/// versions pickled a parameter as a call to its class.
 #[must_use]
 pub(crate) fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (global, call) = graph.called(id)?;
