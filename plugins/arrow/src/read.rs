@@ -45,7 +45,7 @@ impl RecordReader for Reader {
                 let keys =
                     listed(contents.custom.iter().map(|key| format!("{key:?}")), contents.custom.len());
                 let why =
-                    format!("the metadata of the file or of its batches has no place in records: {keys}");
+                    format!("the metadata of the file or of its batches cannot be stored in records: {keys}");
                 losses.loss(Loss::new(LossKind::Metadata, &name, why))?;
             }
             files.push(OpenFile { contents: Arc::new(contents), dictionaries: Arc::default() });

@@ -90,10 +90,10 @@ impl<'a> Search<'a> {
                     self.pass_over(join(folder, &name), SkipReason::Unnameable);
                 }
                 EntryKind::Outside if is_meant(&name) => {
-                    self.pass_over(join(folder, &name), SkipReason::LeadsOut)
+                    self.pass_over(join(folder, &name), SkipReason::LeadsOut);
                 }
                 EntryKind::Other if is_meant(&name) => {
-                    self.pass_over(join(folder, &name), SkipReason::NoFile)
+                    self.pass_over(join(folder, &name), SkipReason::NoFile);
                 }
                 _ => {}
             }
