@@ -88,7 +88,7 @@ impl Input {
 }
 
 /// Rejects a shard, because the user may want either the whole model or only the shard. If the
-/// input is only displayed, reports a note instead. If there is no map, a file with the name of a
+/// input is only displayed, reports a note instead. Without a map, a file with the name of a
 /// Keras shard is accepted. It may contain the weights of a training epoch, which can have a
 /// similar name.
 fn refuse_shard(source: &dyn Source, name: &str, context: &dyn Context) -> Result<()> {

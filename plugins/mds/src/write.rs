@@ -94,7 +94,7 @@ impl RecordPlan for Plan {
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         match pieces {
-            // If there are no rows, write one shard without samples.
+            // Without rows, write one shard without samples.
             [] => self.encode(&[], output, &mut Vec::new()).map(drop),
             [_] => Ok(()),
             _ => Err(Error::plugin("a shard has two pieces")),

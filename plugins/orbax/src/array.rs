@@ -159,7 +159,7 @@ impl<'a> Arrays<'a> {
         }
         let encoding = span.bytes(source, limits).and_then(|bytes| parse(&bytes, limits)).map_err(at)?;
         let counts = counts(&encoding).map_err(at)?;
-        // If there is no fill value, the writer cannot have omitted any chunk.
+        // Without a fill value, the writer cannot have omitted any chunk.
         let stores_all = stores_all || encoding.fill.is_null();
         self.describe(store, key, name, &encoding, &counts, stores_all).map(Some).map_err(|error| {
             let error = error.tensor(name);

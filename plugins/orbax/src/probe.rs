@@ -16,7 +16,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     if is_tree_name(source.entry()) {
         return Ok(Score::LIKELY);
     }
-    // If there are no arrays next to the file, it is a Flax file instead of an Orbax checkpoint.
+    // Without arrays next to the file, it is a Flax file instead of an Orbax checkpoint.
     if matches!(source.entry(), Entry::File(name) if name == AGGREGATE) {
         let is_tree = aggregate::is_in(source, "")? && has_arrays(source)?;
         return Ok(if is_tree { Score::CERTAIN } else { Score::NO });

@@ -76,7 +76,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 /// Unit of the timestamps that are read from INT96 values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Int96Unit {
-    /// The unit in the Arrow schema. If there is no Arrow schema, the unit is nanoseconds if the
+    /// The unit in the Arrow schema. Without an Arrow schema, the unit is nanoseconds if the
     /// first values require that precision, and microseconds otherwise.
     Auto,
     Microseconds,

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_publish::stage::{Destination, DestinationKind, Stage};
 use tensorferry_sdk::{ErrorKind, LossSink};
 
-/// A plan with two files. The encoding of a piece consists of its numbers, each of which is
-/// repeated as often as its value determines. The writer returns the count of numbers as the
-/// piece's note.
+/// A plan with two files. The encoding of a piece consists of its numbers. Each number occurs as many
+/// times as its value. The writer returns the count of numbers as the note for the piece.
 struct Repeated([String; 2]);
 
 /// Returns the encoding of one number of a piece.

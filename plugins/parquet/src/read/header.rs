@@ -200,7 +200,7 @@ mod tests {
             // The first input has a data page header after the dictionary page header, and the
             // second input has one before it.
             (parts(&[&page, &[0x4c], &many, &[0, 0x0c, 10], &none, &[0, 0]]), "order"),
-            (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0x2c], &many, &[0, 0]]), "two types"),
+            (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0x2c], &many, &[0, 0]]), "two page types"),
             (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0]]), "a different page type"),
             // The header contains the field for the number of values twice. The first field has a
             // different type.

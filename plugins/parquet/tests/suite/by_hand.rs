@@ -235,7 +235,7 @@ fn a_page_has_one_header() {
     let twice = Thrift::default().int(1, 1 << 30).int(1, 0).int(2, 0);
     for (header, why) in [
         (lengths.clone().inner(7, &header).inner(5, &none), "order"),
-        (lengths.clone().inner(5, &none).inner(7, &header), "two types"),
+        (lengths.clone().inner(5, &none).inner(7, &header), "two page types"),
         (lengths.clone().inner(7, &header).inner(7, &none), "repeated"),
         (lengths.clone().inner(7, &twice), "repeated"),
         (lengths.clone().inner(5, &none), "a different page type"),

@@ -53,7 +53,8 @@ fn int96_is_never_a_different_time() {
     let error = read_with("int96_from_spark.parquet", &[("int96", "ns")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(
-        error.to_string().contains("range of nanoseconds") && error.to_string().contains("column \"a\""),
+        error.to_string().contains("range of nanosecond timestamps")
+            && error.to_string().contains("column \"a\""),
         "{error}"
     );
 

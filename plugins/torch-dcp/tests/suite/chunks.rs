@@ -82,7 +82,7 @@ fn a_chunk_is_what_the_table_says() {
     let mut sample = Sample::new();
     sample.places[0] = sample.places[2].clone();
     sample.describe(&CHUNKS);
-    assert!(sample.error().contains("holds no tensor"), "{}", sample.error());
+    assert!(sample.error().contains("does not contain a tensor"), "{}", sample.error());
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn nothing_is_executed() {
     sample.places[1] = At::new("payload.distcp", 0, bytes.len());
     sample.files.insert("payload.distcp".to_owned(), bytes);
     sample.describe(&CHUNKS);
-    assert!(sample.error().contains("holds no tensor"), "{}", sample.error());
+    assert!(sample.error().contains("does not contain a tensor"), "{}", sample.error());
     assert!(!folder.exists());
 }
 
