@@ -86,7 +86,7 @@ fn each_mutant_is_refused_with_the_fields_path() {
             "reordered",
             &[(
                 boundary,
-                "        open(name: Text) -> (file: u32);\n        /// Returns whether there is a file with this name.\n        exists(name: Text) -> (exists: Flag);\n",
+                "        open(name: Text) -> (file: u32);\n        /// Returns whether the input contains a file with this name.\n        exists(name: Text) -> (exists: Flag);\n",
                 "        exists(name: Text) -> (exists: Flag);\n        open(name: Text) -> (file: u32);\n",
             )],
             &["layout", "open"],
