@@ -275,8 +275,8 @@ def diff(  # type: ignore[no-untyped-def]
         Infinities and NaN are returned as strings such as `"inf"`.
 
     Example:
-        >>> bool(tensorferry.diff("model.safetensors", "model.safetensors"))
-        False
+        >>> tensorferry.diff("model.safetensors", "model.safetensors").equal
+        True
     """
     tolerance = None if atol is None and rtol is None else (float(atol or 0), float(rtol or 0))
     show, end = listener(progress)

@@ -22,7 +22,7 @@ class Scan:
     Example:
         >>> rows = tensorferry.scan("rows.jsonl")
         >>> rows.schema
-        {'id': 'int64', 'text': 'string'}
+        {'id': 'int64', 'text': 'utf8'}
     """
 
     def __init__(self, raw: _native.Scan, again: tuple[Callable[..., Scan], tuple[object, ...]]) -> None:
