@@ -92,7 +92,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look", &["inspect", "show", "cat", "view"]),
     ("Many files", &["run", "plan", "work"]),
     ("Reference", &["formats", "steps"]),
-    ("Maintenance", &["index", "plugin", "clean", "recover", "completions", "man"]),
+    ("Maintenance", &["index", "plugin", "doctor", "clean", "recover", "completions", "man"]),
 ];
 
 impl Arguments {
@@ -219,6 +219,19 @@ Examples:
     },
     /// List conversion steps, or explain one
     Steps(Steps),
+    /// Describe this installation for a bug report
+    ///
+    /// Lists the version, paths, plugins and why any were rejected, limits, and the sources of credentials. The output never
+    /// contains a credential.
+    #[command(after_help = "\
+Examples:
+  ferry doctor
+  ferry doctor --json > report.json")]
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Manage plugins
     #[command(subcommand)]
     Plugin(PluginCommand),

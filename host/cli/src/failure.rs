@@ -29,7 +29,8 @@ pub(super) fn is_json(command: &Command) -> bool {
         Command::Verify(command) => command.json,
         Command::Clean(command) => command.json,
         Command::Steps(command) => command.json,
-        Command::Formats { json, .. }
+        Command::Doctor { json }
+        | Command::Formats { json, .. }
         | Command::Plugin(PluginCommand::List { json } | PluginCommand::Check { json, .. }) => *json,
         Command::Plugin(PluginCommand::Test(command)) => command.json,
         Command::Cat(_)

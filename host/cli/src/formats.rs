@@ -61,11 +61,11 @@ fn table(formats: &[&RegisteredFormat]) -> String {
     text
 }
 
-fn named(limits: &Limits) -> impl Iterator<Item = (&'static str, u64)> {
+pub(super) fn named(limits: &Limits) -> impl Iterator<Item = (&'static str, u64)> {
     Limits::NAMES.iter().filter_map(|name| Some((*name, limits.get(name)?)))
 }
 
-fn bounds(limits: &Limits) -> String {
+pub(super) fn bounds(limits: &Limits) -> String {
     let mut text = "Limits (change one with --limit NAME=VALUE)\n".to_owned();
     for (name, value) in named(limits) {
         let _ = writeln!(text, "  {name}={value}");
@@ -84,7 +84,8 @@ fn text(registry: &Registry, format: &RegisteredFormat) -> String {
     ];
     let abilities = abilities.into_iter().filter(|(_, capability)| d.capabilities.has(*capability));
     let abilities: Vec<&str> = abilities.map(|(word, _)| word).collect();
-    let plugin = registry.plugin_of(format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
+    let plugin = registry.plugin_of(format).map(|i| format!("{} {}", i.name, i.version));
+    let plugin = plugin.unwrap_or_else(|| "this program".to_owned());
     let mut text = format!("{}: {}\n  {}\n", d.id, printable(&d.title), abilities.join(", "));
     if !d.suffixes.is_empty() {
         let _ = writeln!(text, "  {}", printable(&d.suffixes.join(" ")));

@@ -3,7 +3,6 @@
 
 #![deny(unsafe_code)]
 
-mod allocator;
 mod allow_list;
 mod args;
 mod cat;
@@ -12,6 +11,7 @@ mod clean;
 mod cluster;
 mod convert;
 mod diff;
+mod doctor;
 mod failure;
 mod formats;
 mod habits;
@@ -22,6 +22,7 @@ mod man;
 mod page;
 mod pipes;
 mod plan;
+mod platform;
 mod plugin;
 mod plugin_folders;
 mod process;
@@ -65,7 +66,7 @@ pub fn run_program() -> u8 {
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         arguments.memory(),
     );
-    allocator::keep_freed_memory(session.memory);
+    platform::keep_freed_memory(session.memory);
     session.limits = arguments.limits();
     session.links.follow = arguments.command.follows_links();
     terminal::choose_colors(arguments.color);
@@ -73,7 +74,11 @@ pub fn run_program() -> u8 {
         losses::show_all();
     }
     let remote = tensorferry::remote::connect(&arguments.store, &session);
-    let prepared = remote.map(|remote| session.remote = Some(remote)).and_then(|()| set_fault());
+    let prepared = match arguments.command {
+        // It reports invalid settings in its answer.
+        Command::Doctor { .. } => Ok(()),
+        _ => remote.map(|remote| session.remote = Some(remote)).and_then(|()| set_fault()),
+    };
     let session = Arc::new(session);
     let answered = prepared.and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
@@ -134,6 +139,7 @@ fn answer(arguments: &Arguments, session: &Arc<Session>) -> Result<u8> {
             formats::run(&load()?, &session.limits, id.as_deref(), *json).map(|()| 0)
         }
         Command::Steps(command) => steps::run(command).map(|()| 0),
+        Command::Doctor { json } => doctor::run(*json, arguments, session).map(|()| 0),
         Command::Plugin(command) => plugin::run(command, arguments),
         Command::Man => man::run().map(|()| 0),
         Command::Completions { shell } => {

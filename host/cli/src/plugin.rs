@@ -14,7 +14,7 @@ use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
-use tensorferry::{PluginLibrary, Refusal, Registry};
+use tensorferry::{PluginFolder, PluginLibrary, Refusal, Registry};
 use tensorferry_sdk::Result;
 
 /// Runs the command and returns the exit code.
@@ -40,13 +40,15 @@ fn list(arguments: &Arguments, as_json: bool) -> Result<()> {
         document["folders"] = json!(folders);
         return terminal::print_json(&document);
     }
-    let mut text = text(&registry);
-    let _ = writeln!(text, "searched folders");
-    for folder in folders {
+    terminal::print(&format!("{}searched folders\n{}", text(&registry), folders_text(&folders)))
+}
+
+pub(super) fn folders_text(folders: &[PluginFolder]) -> String {
+    let line = |folder: &PluginFolder| {
         let absent = if folder.path.is_dir() { "" } else { " (missing)" };
-        let _ = writeln!(text, "  {}{absent}", terminal::shown(&folder.path));
-    }
-    terminal::print(&text)
+        format!("  {}{absent}\n", terminal::shown(&folder.path))
+    };
+    folders.iter().map(line).collect()
 }
 
 /// Loads the libraries at `path`. Returns an error if one of them is rejected.
@@ -56,7 +58,7 @@ fn check(path: &Path, as_json: bool) -> Result<()> {
     found::all_usable(&registry, path)
 }
 
-fn document(registry: &Registry) -> Value {
+pub(super) fn document(registry: &Registry) -> Value {
     let record = |(index, found): (usize, &PluginLibrary)| match &found.outcome {
         Ok(identity) => json!({
             "library": found.path,
@@ -65,7 +67,7 @@ fn document(registry: &Registry) -> Value {
             "version": identity.version,
             "sdk_version": identity.sdk_version,
             "abi_revision": format!("{}.{}", identity.revision.0, identity.revision.1),
-            "formats": found::formats_of(registry, index),
+            "formats": found::formats_of(registry, Some(index)),
             "built_in": found.built_in,
             "sha256": found.sha256,
         }),
@@ -78,10 +80,10 @@ fn document(registry: &Registry) -> Value {
         }),
     };
     let list: Vec<Value> = registry.libraries().iter().enumerate().map(record).collect();
-    json!({ "plugins": list, "notes": registry.notes() })
+    json!({ "plugins": list, "bundled": found::formats_of(registry, None), "notes": registry.notes() })
 }
 
-fn text(registry: &Registry) -> String {
+pub(super) fn text(registry: &Registry) -> String {
     let mut text = String::new();
     for (index, found) in registry.libraries().iter().enumerate() {
         let path = terminal::shown(&found.path);
@@ -95,10 +97,14 @@ fn text(registry: &Registry) -> String {
                 identity.revision.0,
                 identity.revision.1,
                 printable(&identity.sdk_version),
-                found::formats_of(registry, index).join(", "),
+                found::formats_of(registry, Some(index)).join(", "),
             ),
             Err(why) => writeln!(text, "refused  {path}\n  {}", printable(&why.to_string())),
         };
+    }
+    let bundled = found::formats_of(registry, None);
+    if !bundled.is_empty() {
+        let _ = writeln!(text, "bundled with the program\n  formats {}", bundled.join(", "));
     }
     for note in registry.notes() {
         let _ = writeln!(text, "note: {}", printable(note));

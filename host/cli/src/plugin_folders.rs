@@ -15,6 +15,10 @@ pub(crate) const SCAN: &str = "scan-plugins";
 /// attempt to load it may have caused a delay.
 pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
     let mut search = prepared(PluginSearch::new(folders(&arguments.plugin_dir)));
+    #[cfg(feature = "bundled")]
+    {
+        search = search.linked(ferry_formats::formats);
+    }
     if let Some(list) = allow_list::read()? {
         search = search.allow_only(list.into_keys());
     }

@@ -1,6 +1,6 @@
 //! `ferry run`: runs the conversions in a manifest. With `--dry-run`, only plans them.
 
-mod cluster;
+pub(super) mod cluster;
 mod dry_run;
 mod progress;
 

@@ -21,6 +21,7 @@ pub mod earlier;
 pub mod inspect;
 pub mod models;
 pub mod observer;
+mod platform;
 pub mod publication;
 pub mod receipt;
 pub mod receipts;

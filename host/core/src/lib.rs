@@ -7,4 +7,5 @@
 
 pub mod context;
 pub mod formats;
+pub mod platform;
 pub mod read;

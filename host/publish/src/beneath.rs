@@ -3,7 +3,8 @@
 //! there, and every operation on a name uses the open folder that contains the name.
 
 use crate::disk::{At, failed, in_the_way};
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, open, openat, openat2, unlinkat};
+use crate::platform::{FOLDER, follow};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, unlinkat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -12,8 +13,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use tensorferry_core::read::identity::FileIdentity;
 use tensorferry_sdk::Result;
-
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// An open folder. Changes to its path after it was opened have no effect.
 #[derive(Debug)]
@@ -31,7 +30,7 @@ impl OpenFolder {
 
     /// Opens a folder by its relative path without following links.
     pub(crate) fn below(&self, way: &Path) -> io::Result<OwnedFd> {
-        Ok(follow(self.folder.try_clone()?, way)?)
+        Ok(open_below(self.folder.try_clone()?, way)?)
     }
 
     pub(crate) fn metadata(&self) -> io::Result<Metadata> {
@@ -53,7 +52,7 @@ impl Place {
     /// Finds `name` below `top`. The name must not contain `..`, and need not exist.
     pub fn find(top: &Path, name: &Path) -> Result<Self> {
         let way = name.parent().unwrap_or(Path::new(""));
-        let folder = match open(top, FOLDER, Mode::empty()).and_then(|top| follow(top, way)) {
+        let folder = match open(top, FOLDER, Mode::empty()).and_then(|top| open_below(top, way)) {
             Ok(folder) => Some(folder),
             Err(Errno::NOENT) => None,
             Err(Errno::LOOP) => return Err(in_the_way(&top.join(way), "below a symbolic link", "a folder")),
@@ -99,28 +98,16 @@ impl Place {
     }
 }
 
-/// Opens the folder at the relative path `way` below `top`.
-fn follow(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
-    if way.as_os_str().is_empty() {
-        return Ok(top);
-    }
-    match openat2(&top, way, FOLDER, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS) {
-        // If the kernel is too old for the call, or a sandbox does not allow the call, `walk`
-        // replaces it.
-        Err(Errno::NOSYS | Errno::PERM) => walk(top, way),
-        found => found,
-    }
-}
-
-/// Like [`follow`], but opens one path component at a time.
-fn walk(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
-    way.iter().try_fold(top, |folder, name| openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()))
+/// Opens the folder at the relative path `way` below `top` without following links.
+fn open_below(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
+    if way.as_os_str().is_empty() { Ok(top) } else { follow(top, way) }
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::platform::walk;
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -134,7 +121,7 @@ mod tests {
         symlink("../../elsewhere", home.join("top/a/out")).unwrap();
         symlink("b", home.join("top/a/in")).unwrap();
         symlink("top", home.join("typed")).unwrap();
-        for follow in [follow, walk] {
+        for follow in [open_below, walk] {
             let leads = |way: &str| {
                 let top = open(home.join("typed"), FOLDER, Mode::empty()).unwrap();
                 follow(top, Path::new(way)).map(|folder| File::from(folder).metadata().unwrap().is_dir())

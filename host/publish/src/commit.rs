@@ -22,7 +22,8 @@ mod set;
 pub use recover::{Recovered, recover, recover_by_hand};
 
 use crate::beneath::{OpenFolder, Place};
-use crate::disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_folders};
+use crate::disk::{adopt, exists, failed, in_the_way, stat, sync, sync_folders};
+use crate::platform::reports_late;
 use crate::stage::area::is_area;
 use crate::stage::{Destination, DestinationKind, Stage, StagedFile, check_relative};
 use folder::CarryResult;

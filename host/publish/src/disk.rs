@@ -1,15 +1,14 @@
 //! File system calls of a commit, with fallbacks for calls that a file system does not support.
 
+use crate::platform::{self, FOLDER};
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, RawDir, RenameFlags, Uid, chownat, linkat, open, openat, renameat,
-    renameat_with, unlinkat,
+    AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, linkat, open, openat, renameat, renameat_with,
+    unlinkat,
 };
 use rustix::io::Errno;
-use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tensorferry_core::read::identity::FileIdentity;
@@ -99,11 +98,7 @@ impl<'a> From<&'a Path> for At<'a> {
 impl At<'_> {
     /// Returns the metadata without following a link, or `None` if the name does not exist.
     pub(crate) fn stat(self) -> io::Result<Option<Metadata>> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(self.folder, self.name, flags, Mode::empty()) {
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            opened => Ok(Some(File::from(opened?).metadata()?)),
-        }
+        found(platform::stat(self.folder, self.name))
     }
 
     pub(crate) fn remove(self) -> io::Result<()> {
@@ -128,30 +123,15 @@ pub fn identity(path: &Path) -> io::Result<Option<FileIdentity>> {
 /// Returns the metadata of the entry at `path` without following symbolic links, or `None` if the
 /// entry does not exist.
 pub fn stat(path: &Path) -> io::Result<Option<Metadata>> {
-    match fs::symlink_metadata(path) {
-        Ok(meta) => Ok(Some(meta)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(error),
-    }
+    found(fs::symlink_metadata(path))
 }
 
-/// Calls `tell` with every name in a folder, in any order. Unlike `fs::read_dir`, this function
-/// does not allocate memory for each name, because the folder may contain a hundred thousand other
-/// files.
-pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Result<()> {
-    const BUFFER: usize = 32 << 10;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = open(folder, flags, Mode::empty())?;
-    let mut buffer = Vec::with_capacity(BUFFER);
-    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name != "." && name != ".." {
-            tell(name);
-        }
+/// Converts the error for a name that does not exist to `None`.
+fn found(stat: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
+    match stat {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        stat => stat.map(Some),
     }
-    Ok(())
 }
 
 /// Returns the content of a small file that ferry wrote, or `None` if the file does not exist.
@@ -183,7 +163,7 @@ pub fn adopt(folder: &OwnedFd, model: &Metadata) -> io::Result<()> {
     let own = metadata(folder)?;
     if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
         let (owner, group) = (Uid::from_raw(model.uid()), Gid::from_raw(model.gid()));
-        chownat(folder, "", Some(owner), Some(group), AtFlags::EMPTY_PATH)?;
+        platform::change_owner(folder, owner, group)?;
     }
     set_mode(folder, model.mode() & 0o7777)
 }
@@ -201,11 +181,7 @@ pub fn listed(folder: &OwnedFd) -> io::Result<File> {
 fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     let mode = Permissions::from_mode(mode);
     match listed(folder) {
-        // The folder is not readable. This path makes the kernel use the open folder, even if the
-        // folder's original path now leads to a different folder.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            fs::set_permissions(format!("/proc/self/fd/{}", folder.as_raw_fd()), mode)
-        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => platform::change_mode(folder, mode),
         folder => folder?.set_permissions(mode),
     }
 }
@@ -224,10 +200,7 @@ pub(crate) fn sync_folders(top: &Path) -> io::Result<()> {
 pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     match fs::remove_dir_all(top) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            folders(top, |folder| {
-                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                open_to_owner(&open(folder, flags, Mode::empty())?)
-            })?;
+            folders(top, |folder| open_to_owner(&open(folder, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))?;
             fs::remove_dir_all(top)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -260,19 +233,6 @@ pub(crate) fn open_to_owner(folder: &OwnedFd) -> io::Result<()> {
         return Ok(());
     }
     set_mode(folder, mode | 0o700)
-}
-
-/// Returns whether write errors may first appear when the file is flushed. Network file systems
-/// buffer writes, and report a full disk or an exceeded quota only on fsync or close. The result of
-/// a close cannot be checked.
-pub(crate) fn reports_late(folder: &Path) -> bool {
-    const NFS: u32 = 0x6969;
-    const CIFS: u32 = 0xff53_4d42;
-    const SMB2: u32 = 0xfe53_4d42;
-    const FUSE: u32 = 0x6573_5546;
-    let magic =
-        rustix::fs::statfs(folder).ok().and_then(|stat| u32::try_from(stat.f_type & 0xffff_ffff).ok());
-    magic.is_some_and(|magic| [NFS, CIFS, SMB2, FUSE].contains(&magic))
 }
 
 /// Converts an operating system error into an error that names the failed action and the path.

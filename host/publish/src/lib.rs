@@ -11,6 +11,7 @@ pub mod commit;
 pub mod disk;
 pub mod open_files;
 pub mod output_bytes;
+mod platform;
 pub mod remote;
 pub mod stage;
 pub mod staging;

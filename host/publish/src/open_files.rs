@@ -1,7 +1,8 @@
 //! A pool of open files. The pool is needed because an output may consist of more files than a
 //! process can have open.
 
-use crate::disk::{failed, reports_late};
+use crate::disk::failed;
+use crate::platform::reports_late;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -2,9 +2,10 @@
 
 use crate::beneath;
 use crate::commit::{self, CommitOptions, Committed, Recovered, recover};
-use crate::disk::{each_name, failed, stat};
+use crate::disk::{failed, stat};
 use crate::open_files::{MAX_OPEN, OpenFiles, PooledFile};
 use crate::output_bytes::{FileShape, OutputBytes};
+use crate::platform::each_name;
 use crate::remote::folder::RemoteFolder;
 use crate::remote::stage::RemoteStage;
 use crate::stage::{Destination, Stage, StagedFile};

@@ -13,11 +13,13 @@ use crate::file::CachedFile;
 use crate::opened_files::OpenedFiles;
 use crate::runtime::Engine;
 use crate::secret::shown_text;
+use crate::settings::Settings;
 use address::Address;
 use api::Api;
 use bytes::Bytes;
 use cached::Snapshot;
 use origin::HubOrigin;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensorferry_core::context::remote::{RemoteEntry, RemoteFile, RemotePlace};
 use tensorferry_sdk::{Error, Result};
@@ -38,6 +40,11 @@ pub(crate) struct HubPlace {
 pub(crate) fn address(url: &str) -> Result<(String, String)> {
     let address = Address::parse(url)?;
     Ok((address.url(""), address.path))
+}
+
+/// Returns the file with the token that `hf auth login` saved, if it exists.
+pub(crate) fn login(settings: &Settings) -> Option<PathBuf> {
+    login::token_file(settings).filter(|file| file.is_file())
 }
 
 impl HubPlace {

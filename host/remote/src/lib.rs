@@ -41,6 +41,7 @@ mod budget;
 mod cache;
 mod client;
 mod counted_body;
+mod credentials;
 mod fault;
 mod file;
 mod http;

@@ -154,6 +154,13 @@ impl Bucket {
     }
 }
 
+/// Returns the profile of the AWS tools and the file of the gcloud tools, if they exist.
+pub(crate) fn logins(settings: &Settings) -> impl Iterator<Item = String> {
+    let file = settings.home().map(|home| home.join(".config/gcloud/application_default_credentials.json"));
+    let file = file.filter(|file| file.is_file()).map(|file| format!("file {}", file.display()));
+    profile::Profile::described(settings).into_iter().chain(file)
+}
+
 impl ObjectPlace {
     /// Prepares access to the bucket without sending a request.
     pub(crate) fn new(engine: &Arc<Engine>, bucket: Bucket) -> Result<Self> {

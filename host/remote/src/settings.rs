@@ -219,17 +219,43 @@ impl Settings {
         self.variable("HOME").map(PathBuf::from)
     }
 
+    /// Returns the settings and environment variables that contain or locate credentials, by name.
+    pub(crate) fn credential_names(&self) -> Vec<String> {
+        let rows = || ROWS.iter().filter(|row| row.1 == Kind::Secret || row.0 == "service-account");
+        let settings = self.values.iter().filter(|((scope, key), value)| {
+            let row = rows().find(|row| row.0 == *key).filter(|_| !value.is_empty());
+            // A value from the environment is listed as a variable.
+            let is_variable = |row: &Row| row.3.iter().any(|name| self.variable(name) == Some(value));
+            row.is_some_and(|row| scope.is_some() || !is_variable(row))
+        });
+        let settings = settings.map(|((scope, key), _)| {
+            let scope = Scope::ALL.iter().find(|(_, known)| Some(*known) == *scope);
+            format!("setting {}{key}", scope.map(|(name, _)| format!("{name}.")).unwrap_or_default())
+        });
+        let of_rows = |name: &str| rows().any(|row| row.3.contains(&name));
+        let of_providers =
+            |name: &str| PREFIXES.iter().any(|start| name.starts_with(start)) && is_secret(name);
+        let variables = self.environment.keys().filter(|name| of_rows(name) || of_providers(name));
+        settings.chain(variables.map(|name| format!("environment variable {name}"))).collect()
+    }
+
     /// Returns all secret values, which must be removed from servers' messages.
     pub(crate) fn secrets(&self) -> Vec<Secret> {
         let is_secret = |key: &str| ROWS.iter().any(|row| row.0 == key && row.1 == Kind::Secret);
         let said = self.values.iter().filter(|((_, key), _)| is_secret(key)).map(|(_, value)| value);
         // The providers' own clients read additional variables. A fixed list of these variables
         // would become incomplete.
-        let named = self.environment.iter().filter(|(name, _)| {
-            ["KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.contains(word))
-        });
+        let named = self.environment.iter().filter(|(name, _)| is_secret(name));
         said.chain(named.map(|(_, value)| value)).map(Secret::new).collect()
     }
+}
+
+/// The starts of the names of environment variables that the providers' clients read.
+const PREFIXES: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
+
+/// Returns whether an environment variable may contain or locate a secret, judging by its name.
+fn is_secret(name: &str) -> bool {
+    ["KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.contains(word))
 }
 
 /// Returns the part of an invalid setting that is safe to show.

@@ -2,9 +2,8 @@
 //!
 //! Processes are counted in slots. A small job occupies one slot, and a big job occupies several.
 
+use crate::platform::available_memory;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::path::Path;
 
 /// Jobs with fewer input bytes than this are small. Small jobs use little CPU time and mostly wait
 /// for disk syncs.
@@ -111,70 +110,14 @@ impl Budget {
     /// machine's memory.
     pub(crate) fn limit(&self, places: usize) -> u64 {
         let most = (self.places() / places).max(1) as u64;
-        (available().unwrap_or(u64::MAX / 2) / 10 * 8 / most).max(MIN_LIMIT)
+        (available_memory().unwrap_or(u64::MAX / 2) / 10 * 8 / most).max(MIN_LIMIT)
     }
-}
-
-/// Returns the machine's free memory, or a smaller value if this process's control groups have a
-/// lower limit.
-fn available() -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let machine = line.split_whitespace().next()?.parse::<u64>().ok()? << 10;
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    Some(group_limit(&groups, Path::new("/sys/fs/cgroup")).map_or(machine, |group| group.min(machine)))
-}
-
-/// Returns the lowest memory limit of all control groups that contain a process. Schedulers nest
-/// these groups. `groups` is the content of `/proc/PID/cgroup`, with one line
-/// `NUMBER:CONTROLLERS:/PATH` per hierarchy. The line for version 2 starts with `0::`.
-fn group_limit(groups: &str, root: &Path) -> Option<u64> {
-    let path_of = |is_it: fn(&str) -> bool| {
-        groups.lines().find_map(|line| line.split_once(":/").filter(|(hierarchy, _)| is_it(hierarchy)))
-    };
-    let v2 = path_of(|hierarchy| hierarchy == "0:");
-    let v1 = path_of(|hierarchy| hierarchy.split([':', ',']).skip(1).any(|name| name == "memory"));
-    let least = |root: &Path, found: Option<(&str, &str)>, file: &str| {
-        let own = root.join(found.map_or("", |(_, path)| path));
-        let groups = own.ancestors().take_while(|group| group.starts_with(root));
-        groups.filter_map(|group| fs::read_to_string(group.join(file)).ok()?.trim().parse().ok()).min()
-    };
-    // Version 1 represents a missing limit as a number close to 2^63.
-    let limits: [Option<u64>; 2] =
-        [least(root, v2, "memory.max"), least(&root.join("memory"), v1, "memory.limit_in_bytes")];
-    limits.into_iter().flatten().filter(|&limit| limit < 1 << 62).min()
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-
-    #[test]
-    fn the_least_limit_of_nested_groups_holds() {
-        let root = tempfile::tempdir().unwrap();
-        let group = root.path().join("system.slice/job_7/step_0");
-        fs::create_dir_all(&group).unwrap();
-        let limit = |groups: &str| group_limit(groups, root.path());
-        let own = "1:name=systemd:/x\n0::/system.slice/job_7/step_0\n";
-        assert_eq!(limit(own), None);
-        fs::write(group.join("memory.max"), "max\n").unwrap();
-        fs::write(group.parent().unwrap().join("memory.max"), "4096\n").unwrap();
-        fs::write(root.path().join("memory.max"), "8192\n").unwrap();
-        assert_eq!(
-            (limit(own), limit("0::/\n"), limit("0::/elsewhere/a")),
-            (Some(4096), Some(8192), Some(8192))
-        );
-        // Control groups of version 1, with and without a mounted version 2.
-        let group = root.path().join("memory/slurm/job_7");
-        fs::create_dir_all(&group).unwrap();
-        fs::write(group.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
-        let old = "5:cpuset:/slurm\n4:cpu,memory:/slurm/job_7\n";
-        fs::remove_file(root.path().join("memory.max")).unwrap();
-        assert_eq!(limit(old), None);
-        fs::write(group.parent().unwrap().join("memory.limit_in_bytes"), "2048\n").unwrap();
-        assert_eq!((limit(old), limit(&format!("{old}{own}"))), (Some(2048), Some(2048)));
-    }
 
     #[test]
     fn a_worker_of_a_plan_does_what_there_is_memory_for() {

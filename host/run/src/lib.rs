@@ -37,6 +37,7 @@ mod job;
 mod journal;
 mod plan;
 mod plan_folder;
+mod platform;
 mod pool;
 mod run;
 mod work;
@@ -46,6 +47,7 @@ pub use budget::Budget;
 pub use events::{Event, EventListener, PieceFailure};
 pub use job::Job;
 pub use plan::{Plan, PlanHeader};
+pub use platform::available_memory;
 pub use run::{
     JobPlan, MadePlan, Only, PlanOptions, RunOptions, RunOutcome, RunPlan, Shard, dry_run, make_plan, run,
     run_plan,

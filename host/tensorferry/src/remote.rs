@@ -4,7 +4,6 @@
 //! [`connect`] adds further settings. Without the feature, a session opens only the URLs that its
 //! [`Session::remote`] supports.
 
-#[cfg(feature = "remote")]
 use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(feature = "remote")]
@@ -20,7 +19,6 @@ const VARIABLE: &str = "FERRY_STORE";
 
 /// Path of the user's settings file, relative to the configuration folder. The file contains one
 /// setting per line, and `#` starts a comment line.
-#[cfg(feature = "remote")]
 const FILE: &str = "ferry/stores";
 
 /// Creates the [`Remote`] that opens URLs for a session. The settings come from the user's settings
@@ -67,12 +65,39 @@ pub fn connect(settings: &[String], _: &Session) -> Result<Arc<dyn Remote>> {
     }
 }
 
+/// Returns where the credentials for URLs come from, for bug reports: the names of settings,
+/// environment variables and files. The list never contains a value.
+///
+/// # Errors
+/// Returns the error that [`connect`] would return for these settings.
 #[cfg(feature = "remote")]
-fn of_file() -> Result<Vec<String>> {
+pub fn credentials(settings: &[String]) -> Result<Vec<String>> {
+    let settings = [of_file()?, with_variable(settings)].concat();
+    Ok(tensorferry_remote::Settings::new(&settings)?.credentials())
+}
+
+/// Returns no credentials, because the program was built without remote access.
+///
+/// # Errors
+/// Never.
+#[cfg(not(feature = "remote"))]
+pub fn credentials(_: &[String]) -> Result<Vec<String>> {
+    Ok(Vec::new())
+}
+
+/// Returns the path of the user's settings file, whether or not it exists; `None` if the user has no
+/// home.
+#[must_use]
+pub fn settings_file() -> Option<PathBuf> {
     let folder =
         |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
-    let path = folder.map(|folder| folder.join(FILE));
+    Some(folder?.join(FILE))
+}
+
+#[cfg(feature = "remote")]
+fn of_file() -> Result<Vec<String>> {
+    let path = settings_file();
     // A service may not have permission to access its home folder. In that case, there are no
     // settings.
     let Some(path) = path.filter(|path| path.symlink_metadata().is_ok()) else { return Ok(Vec::new()) };

@@ -331,10 +331,10 @@ impl Comparison {
                         let part = |x: f64, y: f64| {
                             if x == y || (x.is_nan() && y.is_nan()) { 0.0 } else { x - y }
                         };
-                        let apart = part(x[0], y[0]).hypot(part(x[1], y[1]));
+                        let apart = libm::hypot(part(x[0], y[0]), part(x[1], y[1]));
                         let is_nan = (0..2).any(|part| x[part].is_nan() != y[part].is_nan());
                         let apart = if is_nan { f64::NAN } else { apart };
-                        let sizes = [x[0].hypot(x[1]), y[0].hypot(y[1])];
+                        let sizes = [libm::hypot(x[0], x[1]), libm::hypot(y[0], y[1])];
                         // The values 0 and 1 are placeholders. They are neither equal nor NaN, so
                         // that only `apart` affects the result.
                         tally.add(place, apart, sizes, [0.0, 1.0], self.tolerance);

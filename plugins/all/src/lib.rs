@@ -13,4 +13,10 @@
 
 mod formats;
 
+/// Returns all formats, for programs that link them.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn tensorferry_sdk::Format>> {
+    formats::formats()
+}
+
 tensorferry_sdk::export_plugin!(named "tensorferry", from formats::formats);

@@ -13,11 +13,12 @@ use tensorferry_tests::workspace::{self, root};
 
 /// Groups of crates, and the groups that each group may use. A group is a folder, and a crate
 /// belongs to the longest matching folder.
-const MAY_USE: [(&str, &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str]); 21] = [
     ("sdk/abi", &[]),
     ("sdk", &["sdk/abi"]),
     ("proto", &[]),
     ("plugins", &["sdk", "proto", "plugins", "plugins/shared"]),
+    ("plugins/all", &["sdk", "plugins"]),
     ("plugins/shared", &["sdk", "proto", "plugins/shared"]),
     // This crate is not a plugin. The crate contains a program that `ferry run` writes next to its
     // reports.
@@ -37,8 +38,11 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("host/run", &["sdk", "host/tensorferry", "host/core", "host/publish", "host/convert", "host/remote"]),
     // The page crate does not depend on models or formats.
     ("host/page", &[]),
-    ("host/cli", &["sdk", "host/tensorferry", "host/core", "host/run", "host/page", "plugins/check"]),
-    // The program in the wheel is part of the wheel's module.
+    // Only the feature `bundled` uses the formats.
+    (
+        "host/cli",
+        &["sdk", "host/tensorferry", "host/core", "host/run", "host/page", "plugins/all", "plugins/check"],
+    ),
     ("host/python", &["sdk", "host/tensorferry", "host/run", "host/cli", "plugins/check"]),
     ("host", &["sdk"]),
     ("tests/kit", &["sdk"]),

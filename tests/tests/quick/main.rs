@@ -13,6 +13,7 @@ mod cli {
     mod dequantize;
     mod described;
     mod diff;
+    mod doctor;
     mod folders;
     mod inputs;
     mod mixed_folders;

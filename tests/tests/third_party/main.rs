@@ -3,8 +3,10 @@
 //! contract.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod aarch64;
 mod boundary;
 mod bridge;
+mod bundled;
 mod c;
 mod copies;
 mod crashes;

@@ -168,7 +168,9 @@ fn values(
         Some(Elements::Integer(values)) => Some(values.iter().map(|value| *value as f64).collect()),
         Some(Elements::Float(values, _)) => Some(values),
         // The magnitude of a complex number. The statistics use the same value.
-        Some(Elements::Complex(values, _)) => Some(values.iter().map(|(re, im)| re.hypot(*im)).collect()),
+        Some(Elements::Complex(values, _)) => {
+            Some(values.iter().map(|(re, im)| libm::hypot(*re, *im)).collect())
+        }
         Some(Elements::Text(_)) | None => None,
     })
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 use tensorferry::Registry;
 use tensorferry_sdk::{Error, Result};
 
-/// Returns the IDs of the formats in a library.
-pub(super) fn formats_of(registry: &Registry, index: usize) -> Vec<&str> {
-    let formats = registry.formats().iter().filter(|format| format.library() == Some(index));
+/// Returns the IDs of the formats in a library, or of those that are linked into the program.
+pub(super) fn formats_of(registry: &Registry, library: Option<usize>) -> Vec<&str> {
+    let formats = registry.formats().iter().filter(|format| format.library() == library);
     formats.map(|format| format.description.id.as_str()).collect()
 }
 

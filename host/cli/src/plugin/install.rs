@@ -58,7 +58,7 @@ pub(super) fn install(library: &Path, force: bool) -> Result<()> {
         terminal::printable(&identity.name),
         terminal::printable(&identity.version),
         terminal::shown(&target),
-        found::formats_of(&registry, 0).join(", "),
+        found::formats_of(&registry, Some(0)).join(", "),
     ))
 }
 
@@ -74,7 +74,7 @@ pub(super) fn remove(name: &str) -> Result<()> {
             || stem == name
             || stem.strip_prefix("lib") == Some(name)
             || identity.is_some_and(|identity| identity.name == name)
-            || found::formats_of(&registry, index).contains(&name)
+            || found::formats_of(&registry, Some(index)).contains(&name)
     };
     let libraries = registry.libraries().iter().map(|library| library.path.as_path()).enumerate();
     // For a symbolic link in the plugin folder, the registry contains the path of the link's

@@ -22,13 +22,18 @@ const NO_RAY: i32 = 42;
 /// exit code.
 pub(super) fn run(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Result<u8> {
     refuse(command, arguments)?;
-    let python = std::env::var_os(PYTHON).filter(|python| !python.is_empty());
-    let python = python.unwrap_or_else(|| "python3".into());
+    let python = interpreter();
     check(&python)?;
     let mut process = std::process::Command::new(&python);
     process.args(["-m", "tensorferry.ray"]).args(words(cluster, command, arguments));
     // `exec` returns only if it fails.
     Err(cannot_start(&python, &process.exec()))
+}
+
+/// Returns the Python interpreter that `--on ray` starts.
+pub(crate) fn interpreter() -> OsString {
+    let python = std::env::var_os(PYTHON).filter(|python| !python.is_empty());
+    python.unwrap_or_else(|| "python3".into())
 }
 
 fn words(cluster: &Cluster, command: &Command, arguments: &Arguments) -> Vec<OsString> {
@@ -82,7 +87,7 @@ fn refuse(command: &Command, arguments: &Arguments) -> Result<()> {
 }
 
 /// Checks that the required packages are installed for the interpreter.
-fn check(python: &OsStr) -> Result<()> {
+pub(crate) fn check(python: &OsStr) -> Result<()> {
     let status = std::process::Command::new(python)
         .args(["-c", QUESTION])
         .status()

@@ -17,7 +17,7 @@ use crate::formats::cache::{Cache, Entry};
 use crate::formats::lazy::{LazyFormat, LazyLibrary};
 use crate::formats::plugin::{Inspection, OpenPlugin, PluginIdentity, PluginLibrary, inspect, open};
 use crate::formats::refusal::Refusal;
-use crate::formats::registry::Formats;
+use crate::formats::registry::{Formats, RegisteredFormat};
 use crate::formats::scan::{self, Scanner};
 use crate::formats::search::{PluginFolder, libraries};
 use crate::formats::trust::Trust;
@@ -29,7 +29,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tensorferry_sdk::hex;
+use tensorferry_sdk::{Format, hex};
 
 /// Two changes to a file within this time may leave the same timestamps. Most file systems have a
 /// time resolution of a few milliseconds; on some file systems, the resolution is up to several
@@ -55,6 +55,8 @@ pub struct PluginSearch {
     allowed: Option<BTreeSet<String>>,
     shadows: BTreeSet<String>,
     looks_again: bool,
+    /// Returns the formats that are linked into the program.
+    linked: Option<fn() -> Vec<Box<dyn Format>>>,
 }
 
 impl PluginSearch {
@@ -109,6 +111,13 @@ impl PluginSearch {
     pub fn allow_shadow(mut self, ids: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.shadows.extend(ids.into_iter().map(Into::into));
         self
+    }
+
+    /// Adds the formats that are linked into the program. A library in a folder of the program's own
+    /// formats replaces a linked format with the same ID.
+    #[must_use]
+    pub fn linked(self, formats: fn() -> Vec<Box<dyn Format>>) -> Self {
+        Self { linked: Some(formats), ..self }
     }
 
     /// Inspects every library again, regardless of the cache, and shows what the libraries print.
@@ -232,7 +241,10 @@ impl PluginSearch {
             let libraries = all.iter().filter(|(library, _)| library.built_in == built_in);
             libraries.flat_map(|(_, formats)| formats).map(|format| format.description.id.clone()).collect()
         };
-        let (own, foreign) = (ids(true), ids(false));
+        let (mut own, foreign) = (ids(true), ids(false));
+        let linked = self.linked.map(|formats| formats()).unwrap_or_default();
+        let linked: Vec<_> = linked.into_iter().map(RegisteredFormat::linked).collect();
+        own.extend(linked.iter().map(|format| format.description.id.clone()));
         for (library, mut formats) in all {
             formats.retain(|format| {
                 let id = &format.description.id;
@@ -256,6 +268,7 @@ impl PluginSearch {
             });
             registry.add_library(library, formats);
         }
+        linked.into_iter().for_each(|format| registry.add_linked(format));
     }
 }
 

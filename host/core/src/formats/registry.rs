@@ -240,6 +240,14 @@ impl Formats {
         formats.into_iter().fold(self, Self::with)
     }
 
+    /// Adds a format that is linked into the program, unless a library has a format with this ID.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn add_linked(&mut self, format: RegisteredFormat) {
+        if self.known(&format.description.id).is_none() {
+            self.push(format);
+        }
+    }
+
     /// Adds a library, and its formats whose IDs are not taken yet.
     #[cfg(feature = "dynamic")]
     pub(super) fn add_library(&mut self, library: PluginLibrary, formats: Vec<LazyFormat>) {

@@ -13,7 +13,8 @@
 use crate::context::fault;
 use crate::formats::plugin::{Inspection, inspect, open};
 use crate::formats::refusal::Refusal;
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use crate::platform::end_with_parent;
+use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::stdio::{dup2_stdout, stderr, stdout};
 use std::ffi::OsString;
 use std::fs::File;
@@ -187,7 +188,7 @@ pub fn scan_plugins(libraries: impl IntoIterator<Item = impl Into<PathBuf>>) -> 
     let failed = |e: std::io::Error| Error::from(e).context("cannot answer");
     // Crashes are expected here: write no core files, and end this process when its parent ends.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let _ = end_with_parent();
     // Libraries may print to standard output; keep their output separate from the answers.
     let answers = rustix::io::fcntl_dupfd_cloexec(stdout(), 3).map_err(|e| failed(e.into()))?;
     dup2_stdout(stderr()).map_err(|e| failed(e.into()))?;

@@ -12,6 +12,7 @@ use crate::context::session::{LinkRules, Session};
 use crate::context::stamp::Stamp;
 use crate::context::suggest::suggest;
 use crate::context::windows::size;
+use crate::platform::will_need;
 use crate::read::folder::{
     EntryKind, FolderEntry, InputFolder, LEADS_OUT, OpenedFile, is_companion, is_loop, leads_out, local_path,
     shown,
@@ -19,11 +20,10 @@ use crate::read::folder::{
 use crate::read::identity::FileIdentity;
 use crate::read::pattern::FilePattern;
 use crate::read::unfinished;
-use rustix::fs::{Access, Advice};
+use rustix::fs::Access;
 use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
-use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -750,10 +750,7 @@ impl Source for FileSource {
             }
             let Ok(file) = self.descriptor(of_file[0].file) else { continue };
             for range in of_file {
-                // The call is only a hint. File systems that do not support it read the bytes as
-                // usual.
-                let _ =
-                    rustix::fs::fadvise(&*file, range.offset, NonZeroU64::new(range.len), Advice::WillNeed);
+                will_need(&file, range.offset, range.len);
             }
         }
     }

@@ -4,7 +4,8 @@
 //!
 //! Each user has a separate area, because a run does not finish the stages of other users.
 
-use crate::disk::{each_name, stat};
+use crate::disk::stat;
+use crate::platform::each_name;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, Metadata, Permissions};
 use std::io::{self, ErrorKind};

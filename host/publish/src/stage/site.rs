@@ -2,11 +2,11 @@
 
 use super::{ATTEMPTS, Destination, DestinationKind};
 use crate::disk::{failed, in_the_way, stat};
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, StatxFlags, accessat, open, statx};
+use crate::platform::mount;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::Result;
 
@@ -87,24 +87,6 @@ fn can_be_renamed(folder: &Path, parent: &Path) -> bool {
     !stands_inside && writable && is_on_its_mount()
 }
 
-/// Returns the mount ID of a path, or `None` if the kernel does not report the ID. A bind mount of
-/// the same device has its own ID.
-fn mount(path: &Path) -> Option<u64> {
-    let number = match statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID) {
-        Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => Some(found.stx_mnt_id),
-        _ => mount_of_open(path),
-    };
-    // Sandboxes without mount IDs report 0 for every path.
-    number.filter(|&number| number != 0)
-}
-
-/// Like [`mount`], but for kernels whose `statx` does not report the mount ID (before Linux 5.8).
-fn mount_of_open(path: &Path) -> Option<u64> {
-    let open = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", open.as_raw_fd())).ok()?;
-    info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
-}
-
 /// Creates a folder and its missing parents, outermost first. Other runs that end without an output
 /// may at any moment remove folders that they created. In that case, the folders are created again.
 fn make_folders(folder: &Path) -> Result<CreatedFolders> {
@@ -172,9 +154,5 @@ mod tests {
         // `/proc` is a separate mount on every system that the tests run on.
         assert_eq!(site(Path::new("/proc"), DestinationKind::Folder), ("/proc".into(), None));
         assert_eq!(site(Path::new("/"), DestinationKind::Folder), ("/".into(), None));
-        for path in [&*home, Path::new("/proc"), Path::new("/")] {
-            assert!(mount(path).is_some());
-            assert_eq!(mount_of_open(path), mount(path));
-        }
     }
 }

@@ -10,17 +10,22 @@ pub(super) fn token(settings: &Settings) -> Option<Secret> {
     if let Some(token) = settings.secret("hf-token") {
         return Some(token);
     }
+    let path = token_file(settings)?;
+    let text = std::fs::read_to_string(path).ok()?;
+    let token = text.trim();
+    (!token.is_empty()).then(|| Secret::new(token))
+}
+
+/// Returns the path of the token that `hf auth login` saves, unless the user turned it off.
+pub(super) fn token_file(settings: &Settings) -> Option<PathBuf> {
     let is_off = settings.variable("HF_HUB_DISABLE_IMPLICIT_TOKEN");
     if is_off.is_some_and(|value| ["1", "ON", "YES", "TRUE"].contains(&value.to_ascii_uppercase().as_str())) {
         return None;
     }
-    let path = match settings.variable("HF_TOKEN_PATH") {
-        Some(path) => expanded(settings, path),
-        None => home(settings)?.join("token"),
-    };
-    let text = std::fs::read_to_string(path).ok()?;
-    let token = text.trim();
-    (!token.is_empty()).then(|| Secret::new(token))
+    match settings.variable("HF_TOKEN_PATH") {
+        Some(path) => Some(expanded(settings, path)),
+        None => Some(home(settings)?.join("token")),
+    }
 }
 
 /// Returns the path of the Hub's local cache.

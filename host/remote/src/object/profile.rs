@@ -1,7 +1,7 @@
 //! Reads the profiles of the AWS tools from `~/.aws/credentials` and `~/.aws/config`.
 
 use crate::runtime::Engine;
-use crate::settings::Settings;
+use crate::settings::{Scope, Settings};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use object_store::CredentialProvider;
@@ -52,6 +52,18 @@ impl Profile {
             }
         }
         Ok(is_there.then(|| Self { name: name.to_owned(), values }))
+    }
+
+    /// Describes the profile that the settings select, for bug reports; `None` if it does not exist.
+    pub(super) fn described(settings: &Settings) -> Option<String> {
+        let name = settings.scoped(Scope::S3, "profile").unwrap_or("default");
+        let usable = Self::read(settings, name).transpose()?.and_then(|profile| profile.has_credentials());
+        let fault = match usable {
+            Ok(true) => String::new(),
+            Ok(false) => " (no keys)".to_owned(),
+            Err(error) => format!(" ({error})"),
+        };
+        Some(format!("profile {name:?} of the AWS tools{fault}"))
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&str> {

@@ -3,6 +3,7 @@
 //!
 //! Once a run has acquired the lock, no process of an earlier run can commit.
 
+use crate::platform::is_alive;
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -69,10 +70,7 @@ fn holder(path: &Path) -> Option<u32> {
     let line = text.lines().rev().find(|line| line.starts_with("{\"event\":\"begin\""))?;
     let record: serde_json::Value = serde_json::from_str(line).ok()?;
     let process = u32::try_from(record["process"].as_u64()?).ok()?;
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The format is `PID (NAME) STATE ...`. Zombies do not count as alive.
-    let is_alive = !stat.rsplit(") ").next()?.starts_with(['Z', 'X']);
-    (is_alive && process != std::process::id()).then_some(process)
+    (is_alive(process) && process != std::process::id()).then_some(process)
 }
 
 fn shown(path: &Path) -> String {

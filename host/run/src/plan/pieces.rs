@@ -5,6 +5,7 @@ use crate::budget::Budget;
 use crate::job::{Job, PlannedWork};
 use crate::journal::StampedFile;
 use crate::plan_folder::PlanFolder;
+use crate::platform::sync_files;
 use crate::report::JobFailure;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -196,7 +197,7 @@ impl<'a> PieceWriter<'a> {
             fs::create_dir(own.join(name)).map_err(at(own))?;
         }
         // One sync covers all files of the plan.
-        File::open(own).and_then(|folder| Ok(rustix::fs::syncfs(&folder)?)).map_err(at(own))?;
+        sync_files(own).map_err(at(own))?;
         let permissions = fs::metadata(own.join(FOLDER)).map_err(at(own))?.permissions();
         fs::set_permissions(own, permissions).map_err(at(own))?;
         fs::rename(own, place).map_err(at(place))?;

@@ -13,6 +13,7 @@ use crate::job::{Job, PlannedWork};
 use crate::journal::{Journal, Record, this_host};
 use crate::plan::{Plan, PlannedJob};
 use crate::plan_folder::PlanFolder;
+use crate::platform::boot_id;
 use crate::pool::QueuedJob;
 use crate::report::{JobFailure, JobState, JobSummary, Totals};
 use crate::worker::{IdleWorkers, JobOutcome};
@@ -280,7 +281,6 @@ fn worker_name() -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
     let host: String = this_host().chars().take(40).map(plain).collect();
     let id = std::process::id();
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let seed = format!("{boot}{id}{:?}", std::time::SystemTime::now());
+    let seed = format!("{}{id}{:?}", boot_id(), std::time::SystemTime::now());
     format!("{host}-{id}-{}", &blake3::hash(seed.as_bytes()).to_hex()[..8])
 }

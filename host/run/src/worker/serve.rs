@@ -4,11 +4,11 @@
 use super::perform::perform;
 use super::pipe::RunnerPipe;
 use super::protocol::{WorkerEvent, WorkerTask};
+use crate::platform::{limit_memory, offer_to_kill};
 use crate::report::JobFailure;
-use rustix::process::{
-    Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
-};
+use rustix::process::getppid;
 use tensorferry::{Registry, Session};
+use tensorferry_core::platform::end_with_parent;
 use tensorferry_sdk::{Error, Result};
 
 /// Performs the jobs that arrive on the standard input until the input ends. `runner` is the
@@ -16,7 +16,7 @@ use tensorferry_sdk::{Error, Result};
 pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> {
     end_with(runner)?;
     // If the system runs out of memory, the kernel should kill a worker process and not the runner.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+    offer_to_kill();
     let pipe = RunnerPipe::take()?;
     // The threads are reused if the next job needs the same number.
     let mut threads = session.child(session.threads, session.memory, None).of_many_jobs();
@@ -48,7 +48,7 @@ fn within_limit(error: &Error, limit: u64) -> JobFailure {
 
 /// Makes this process end when its runner ends.
 pub(crate) fn end_with(runner: u32) -> Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
+    end_with_parent()?;
     let parent = getppid().map(|pid| pid.as_raw_pid());
     if parent.and_then(|pid| u32::try_from(pid).ok()) != Some(runner) {
         // The runner ended before this process requested the signal, so the signal will not be
@@ -56,21 +56,4 @@ pub(crate) fn end_with(runner: u32) -> Result<()> {
         return Err(Error::cancelled("the runner has ended"));
     }
     Ok(())
-}
-
-/// Limits how much memory the process may allocate in addition to its current memory. If the limit
-/// cannot be set, the job runs without a limit.
-fn limit_memory(bytes: u64) {
-    let limits = getrlimit(Resource::Data);
-    let current = Some(allocated().saturating_add(bytes));
-    let _ = setrlimit(Resource::Data, Rlimit { current, maximum: limits.maximum });
-}
-
-/// Returns the memory that counts against the limit: private writable memory, as reported in
-/// `/proc/self/status`.
-fn allocated() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|text| text.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
 }

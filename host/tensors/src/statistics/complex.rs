@@ -15,7 +15,7 @@ pub(super) fn magnitudes(
     bytes.chunks_exact(width).map(move |number| {
         let (real, imaginary) = number.split_at(width / 2);
         let (real, imaginary) = (read(real), read(imaginary));
-        if real.is_nan() || imaginary.is_nan() { f64::NAN } else { real.hypot(imaginary) }
+        if real.is_nan() || imaginary.is_nan() { f64::NAN } else { libm::hypot(real, imaginary) }
     })
 }
 

@@ -103,7 +103,10 @@ pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
         [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
     for block in numbers.as_chunks::<32>().0 {
         let largest = largest(block);
-        let exponent = if largest > 0.0 { byte(largest.log2().floor() - 2.0 + 127.0) } else { 0 };
+        // A rounded F64 gives the same bits on every system.
+        #[expect(clippy::cast_possible_truncation, reason = "the logarithm is F32")]
+        let logarithm = libm::log2(f64::from(largest)) as f32;
+        let exponent = if largest > 0.0 { byte(logarithm.floor() - 2.0 + 127.0) } else { 0 };
         let half_scale = f32::from_bits(match u32::from(exponent) {
             // These powers of two are subnormal.
             small @ 0..2 => 0x0020_0000 << small,

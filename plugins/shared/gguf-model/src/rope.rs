@@ -35,7 +35,9 @@ impl Llama3 {
         }
         let factor_of = |pair: u64| {
             let exponent = (2 * pair) as f32 / head as f32;
-            let frequency = 1.0 / (theta as f32).powf(exponent);
+            // A rounded F64 gives the same bits on every system.
+            let power = libm::pow(f64::from(theta as f32), f64::from(exponent));
+            let frequency = 1.0 / power as f32;
             let wave = f64::from(2.0 * PI / frequency);
             if wave < context / high {
                 1.0

@@ -5,7 +5,7 @@
 use super::report::{Format, Rule, Violation};
 use super::sample;
 use crate::args::TestPlugin;
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::stdio::{dup2_stdout, stderr, stdout};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use tensorferry::{RegisteredFormat, Registry, Session};
 use tensorferry_core::formats::probe::probe;
+use tensorferry_core::platform::end_with_parent;
 use tensorferry_sdk::conformance::{self, Examination, Observer, Sample};
 use tensorferry_sdk::{Entry, Error, MemorySource, Result, Side};
 
@@ -45,7 +46,7 @@ pub(crate) fn run(command: &TestPlugin, stop_at: Option<&str>) -> u8 {
     // A faulty library may crash this process. The crash must not write a core file, and the
     // process must not outlive its parent.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let _ = end_with_parent();
     // Text that a library prints must not be mixed with the messages to the parent process.
     let Ok(answers) = rustix::io::fcntl_dupfd_cloexec(stdout(), 3) else { return FAILED };
     if dup2_stdout(stderr()).is_err() {

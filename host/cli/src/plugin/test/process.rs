@@ -3,6 +3,7 @@
 use super::examine::ExamineMessage;
 use super::report::{Format, Rule};
 use crate::args::TestPlugin;
+use crate::platform::memory_of;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -111,19 +112,12 @@ impl Process {
                 Err(RecvTimeoutError::Timeout) if start.elapsed() > CALL_TIME => {
                     return Err(format!("did not return within {} s", CALL_TIME.as_secs()));
                 }
-                Err(RecvTimeoutError::Timeout) if self.memory() > MAX_MEMORY => {
+                Err(RecvTimeoutError::Timeout) if memory_of(self.child.id()) > MAX_MEMORY => {
                     return Err(format!("used more than {} GiB of memory", MAX_MEMORY >> 30));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
-    }
-
-    /// Returns the memory of the process in bytes, or 0 if the system does not report this value.
-    fn memory(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let resident = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
-        resident.and_then(|kibibytes| kibibytes.parse::<u64>().ok()).unwrap_or(0) << 10
     }
 
     fn end(&mut self) -> String {

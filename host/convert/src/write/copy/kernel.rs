@@ -5,7 +5,8 @@
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, StorageRead};
-use rustix::fs::{copy_file_range, fstat, fstatfs};
+use crate::platform::{block_size, copy_range};
+use rustix::fs::fstat;
 use std::fs::File;
 use tensorferry_core::context::session::Session;
 use tensorferry_core::context::windows::{WINDOW_BYTES, size, windows};
@@ -16,16 +17,6 @@ use tensorferry_tensors::stored::Stored;
 /// Minimum size in bytes. Shorter extents are copied in windows, because a separate call for each
 /// extent would cost more time than it saves.
 const MIN_BYTES: u64 = 256 << 10;
-
-/// Magic numbers (`statfs(2)`) of file systems that can share whole blocks: btrfs, xfs, bcachefs,
-/// ocfs2.
-const BLOCK_SHARING: [u64; 4] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f];
-
-/// Magic numbers of file systems whose server can copy any range of bytes: nfs, cifs, smb2.
-const SERVER_COPY: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
-
-/// The alignment that shared blocks need in the source and in the output, in bytes.
-const BLOCK: u64 = 4096;
 
 /// Bytes of a storage that are copied to a file unchanged.
 pub(super) struct Extent {
@@ -106,15 +97,6 @@ fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
     *placements = kept;
 }
 
-/// Returns the alignment that extents need on this file's file system, or `None` if copying in the
-/// kernel has no advantage there.
-fn block_size(file: &File) -> Option<u64> {
-    // The magic numbers have 32 bits and are sign-extended on some platforms.
-    let magic = fstatfs(file).ok()?.f_type.cast_unsigned() & 0xffff_ffff;
-    let sharing = BLOCK_SHARING.contains(&magic).then_some(BLOCK);
-    sharing.or(SERVER_COPY.contains(&magic).then_some(1))
-}
-
 fn same_device(a: &File, b: &File) -> bool {
     matches!((fstat(a), fstat(b)), (Ok(a), Ok(b)) if a.st_dev == b.st_dev)
 }
@@ -150,15 +132,14 @@ impl Extent {
         {
             while done < self.len {
                 session.check_cancelled()?;
-                let (mut from, mut to) = (start + self.from + done, self.to + done);
+                let (from, to) = (start + self.from + done, self.to + done);
                 let len = size(self.len - done).min(64 << 20);
-                match copy_file_range(&*source, Some(&mut from), &*output, Some(&mut to), len) {
-                    Ok(copied) if copied > 0 => {
-                        done += copied as u64;
-                        session.count(copied as u64);
-                    }
-                    _ => break,
+                let copied = copy_range(&source, from, &output, to, len) as u64;
+                if copied == 0 {
+                    break;
                 }
+                done += copied;
+                session.count(copied);
             }
         }
         buffer.resize(WINDOW_BYTES, 0);
@@ -177,6 +158,8 @@ impl Extent {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+
+    const BLOCK: u64 = 4096;
 
     fn read(to: u64, len: u64, from: u64) -> Placement<'static> {
         let read = StorageRead { storage: StorageId(0), from, swap_unit: 1, tally: None };

@@ -8,9 +8,8 @@
 //! user named is always followed.
 
 use crate::context::session::LinkRules;
-use rustix::fs::{Mode, OFlags};
+use crate::platform::{real_path, real_path_of};
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 use tensorferry_sdk::Error;
@@ -93,7 +92,7 @@ impl Links {
     /// Returns whether an opened file may be read. Checks the open file itself, so replacing the
     /// file at the path after it was opened has no effect.
     pub(super) fn admit_file(&self, path: &Path, file: &File) -> bool {
-        self.admits_any(path) || real_of(file, path).is_none_or(|real| self.admit_real(path, &real))
+        self.admits_any(path) || real_path_of(file, path).is_none_or(|real| self.admit_real(path, &real))
     }
 
     fn admits_any(&self, path: &Path) -> bool {
@@ -159,18 +158,4 @@ fn blobs_of(file: &Path) -> Option<&Path> {
 pub fn is_repository(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))
-}
-
-/// Resolves all links in a path. Returns `None` if nothing exists there.
-fn real_path(path: &Path) -> Option<PathBuf> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    real_of(&opened, path)
-}
-
-/// Returns the real path of an open file that was opened at `path`.
-fn real_of(opened: &impl AsFd, path: &Path) -> Option<PathBuf> {
-    let link = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
-    let real = std::fs::read_link(link).ok().filter(|real| real.is_absolute());
-    real.or_else(|| std::fs::canonicalize(path).ok())
 }
