@@ -243,7 +243,7 @@ impl Formats {
     /// Adds a format that is linked into the program, unless a library has a format with this ID.
     #[cfg(feature = "dynamic")]
     pub(super) fn add_linked(&mut self, format: RegisteredFormat) {
-        if self.known(&format.description.id).is_none() {
+        if self.find(&format.description.id).is_none() {
             self.push(format);
         }
     }
