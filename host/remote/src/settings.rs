@@ -225,7 +225,8 @@ impl Settings {
         let settings = self.values.iter().filter(|((scope, key), value)| {
             let row = rows().find(|row| row.0 == *key).filter(|_| !value.is_empty());
             // A value from the environment is listed as a variable.
-            let is_variable = |row: &Row| row.3.iter().any(|name| self.variable(name) == Some(value));
+            let is_variable =
+                |row: &Row| row.3.iter().any(|name| self.variable(name) == Some(value.as_str()));
             row.is_some_and(|row| scope.is_some() || !is_variable(row))
         });
         let settings = settings.map(|((scope, key), _)| {

@@ -67,7 +67,7 @@ impl Budget {
     /// specifies for a worker.
     #[must_use]
     pub fn of_worker(jobs: Option<usize>, threads: usize, memory: Option<u64>, planned: u64) -> Self {
-        let memory = memory.unwrap_or_else(|| available().unwrap_or(planned) / 4);
+        let memory = memory.unwrap_or_else(|| available_memory().unwrap_or(planned) / 4);
         let within = memory / Self::planned_share(u64::MAX, planned).max(1);
         let jobs = jobs.unwrap_or(threads).min(usize::try_from(within).unwrap_or(usize::MAX));
         Self { jobs: jobs.max(1), packs: true, threads: threads.max(1), memory, rate: None }
