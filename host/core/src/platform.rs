@@ -1,6 +1,7 @@
 //! Calls that differ between Linux and macOS. Both variants have the same functions.
 
-pub use system::{end_with_parent, real_path, real_path_of, will_need};
+pub use system::end_with_parent;
+pub(crate) use system::{real_path, real_path_of, will_need};
 
 #[cfg(target_os = "linux")]
 mod system {
@@ -17,14 +18,14 @@ mod system {
     }
 
     /// Resolves all links in a path. Returns `None` if nothing exists there.
-    pub fn real_path(path: &Path) -> Option<PathBuf> {
+    pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let opened = rustix::fs::open(path, flags, Mode::empty()).ok()?;
         real_path_of(&opened, path)
     }
 
     /// Returns the real path of an open file that was opened at `path`.
-    pub fn real_path_of(opened: &impl AsFd, path: &Path) -> Option<PathBuf> {
+    pub(crate) fn real_path_of(opened: &impl AsFd, path: &Path) -> Option<PathBuf> {
         let link = format!("/proc/self/fd/{}", opened.as_fd().as_raw_fd());
         let real = std::fs::read_link(link).ok().filter(|real| real.is_absolute());
         real.or_else(|| std::fs::canonicalize(path).ok())
@@ -32,7 +33,7 @@ mod system {
 
     /// Asks the system to read bytes ahead of time. The call is only a hint. File systems that do
     /// not support it read the bytes as usual.
-    pub fn will_need(file: &File, offset: u64, len: u64) {
+    pub(crate) fn will_need(file: &File, offset: u64, len: u64) {
         let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(len), Advice::WillNeed);
     }
 }
@@ -63,19 +64,19 @@ mod system {
     }
 
     /// Resolves all links in a path. Returns `None` if nothing exists there.
-    pub fn real_path(path: &Path) -> Option<PathBuf> {
+    pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
         std::fs::canonicalize(path).ok()
     }
 
     /// Returns the real path of an open file that was opened at `path`.
-    pub fn real_path_of(opened: &impl AsFd, path: &Path) -> Option<PathBuf> {
+    pub(crate) fn real_path_of(opened: &impl AsFd, path: &Path) -> Option<PathBuf> {
         let real = rustix::fs::getpath(opened).ok();
         let real = real.map(|real| PathBuf::from(OsString::from_vec(real.into_bytes())));
         real.or_else(|| real_path(path))
     }
 
     /// Asks the system to read bytes ahead of time. The call is only a hint.
-    pub fn will_need(file: &File, offset: u64, len: u64) {
+    pub(crate) fn will_need(file: &File, offset: u64, len: u64) {
         let _ = rustix::fs::fcntl_rdadvise(file, offset, len);
     }
 }

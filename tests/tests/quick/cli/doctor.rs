@@ -19,6 +19,7 @@ fn doctor(ferry: &Ferry, arguments: &[&str]) -> Outcome {
     for name in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "AWS_PROFILE", "HF_HOME", "HF_TOKEN", "HF_TOKEN_PATH"] {
         command.env_remove(name);
     }
+    command.env("HF_TOKEN_PATH", ferry.at(".cache/huggingface/token"));
     command.env("AZURE_STORAGE_ACCOUNT_KEY", SECRET).env("FERRY_STORE", format!("s3.secret-key={SECRET}"));
     let outcome = run(&mut command).expect(0);
     assert!(!outcome.said().contains(SECRET), "{outcome}");
