@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 /// listed with its chapter.
 const BUILT: [(&str, &str); 3] = [
     ("first-conversion.md", "cargo build --release"),
-    ("python.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl"),
-    ("ray.md", "pip install target/wheels/tensorferry-*-linux_x86_64.whl 'ray[data]>=2.52'"),
+    ("python.md", "pip install ./host/python"),
+    ("ray.md", "pip install './host/python[ray]'"),
 ];
 
 /// The chapters that need the Python package. Separate tests run these chapters and the chapters

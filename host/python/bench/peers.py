@@ -6,8 +6,8 @@ script prints ratios of processor time (user and system) and of elapsed time.
 
     host/python/bench/peers.py [--gib 1] [--rounds 5] [--folder /dev/shm] [--only WORD]
 
-The script needs torch, safetensors, pyarrow, tensorflow, tfrecord, and the package; install the wheel of
-`build-wheel` for useful numbers. Files are in the page cache. Each run has its own process. In a
+The script needs torch, safetensors, pyarrow, tensorflow, tfrecord, and the package; install
+`./host/python` for useful numbers. Files are in the page cache. Each run has its own process. In a
 loop, the allocator would reuse memory and hide the cost of fresh memory. Opening the first file
 loads the formats, which takes 2 to 3 ms. Loading the formats takes most of the time in measurements
 that only map a file.
