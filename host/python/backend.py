@@ -34,7 +34,7 @@ ROOT = HERE.parent.parent
 PROJECT = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
 NAME, VERSION = PROJECT["name"], tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 LICENSES = ["LICENSE-APACHE", "LICENSE-MIT"]
-# What the build reads. Cargo needs the manifests and programs of all members, and also of those that it does not build.
+# The files that the build reads. Cargo needs the manifests and programs of all members, even if it does not build them.
 SOURCES = [".cargo/config.toml", "Cargo.lock", "Cargo.toml", "README.md", *LICENSES]
 SOURCES += ["host", "plugins", "proto", "sdk", "tests/Cargo.toml", "tests/bench", "tests/kit", "tests/src"]
 ZIG = ["ziglang==0.17.1", "cargo-zigbuild==0.24.0"]
@@ -133,7 +133,7 @@ def target_of(config_settings):
 
 
 def tag(target):
-    """Returns the tag of the wheel, for this machine if there is no target."""
+    """Returns the tag of the wheel. Without a target, the wheel is for this machine."""
     if not target and sysconfig.get_config_var("Py_GIL_DISABLED"):
         sys.exit("error: the package does not support free-threaded Python yet\nhint: use another build of Python")
     here = sysconfig.get_platform().replace("-", "_").replace(".", "_")
