@@ -37,7 +37,7 @@ LICENSES = ["LICENSE-APACHE", "LICENSE-MIT"]
 # The files that the build reads. Cargo needs the manifests and programs of all members, even if it does not build them.
 SOURCES = [".cargo/config.toml", "Cargo.lock", "Cargo.toml", "README.md", *LICENSES]
 SOURCES += ["host", "plugins", "proto", "sdk", "tests/Cargo.toml", "tests/bench", "tests/kit", "tests/src"]
-ZIG = ["ziglang==0.17.1", "cargo-zigbuild==0.24.0"]
+ZIG = ["ziglang==0.17.1", "cargo-zigbuild==0.24.1"]
 # Rust's targets that zig links for an older glibc, so that the wheel runs on systems that have it.
 TARGETS = {"x86_64-unknown-linux-gnu": "x86_64", "aarch64-unknown-linux-gnu": "aarch64"}
 GLIBC = (2, 17)

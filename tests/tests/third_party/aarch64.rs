@@ -1,5 +1,8 @@
-//! ferry for aarch64, run by QEMU, writes the same bytes as ferry for this machine.
+//! ferry for aarch64, run by QEMU, writes the same bytes as ferry for this machine. Golden libraries
+//! for aarch64 convert and keep every rule of the plugin boundary.
 
+use super::golden;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -73,7 +76,7 @@ fn folder() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let target = &workspace().target;
-        let mut cargo = Command::new(root().join("tests/zig"));
+        let mut cargo = Command::new(root().join("host/dist/zig"));
         forget_package(&mut cargo);
         cargo.current_dir(root()).env("CARGO_TARGET_DIR", target);
         cargo.args(["zigbuild", "--quiet", "--target", TARGET, "--config", "profile.dev.debug=false"]);
@@ -119,4 +122,19 @@ fn outputs_have_the_same_bytes_on_another_processor() {
         files += here.len() - 1;
     }
     assert!(CONVERSIONS.len() >= 40 && files >= 60, "{} conversions, {files} files", CONVERSIONS.len());
+}
+
+#[test]
+#[ignore = "builds ferry for another processor"]
+fn golden_libraries_for_another_processor_write_what_they_always_wrote() {
+    // The emulator cannot start processes of the other processor, so the suite runs in the process
+    // that `ferry plugin test` would start.
+    let suite = |ferry: &Ferry, library: &Path, sample: &Path| {
+        let outcome = run(emulated(ferry).args(args!["examine-plugin", library, sample])).expect(0);
+        let found: Value = serde_json::from_str(outcome.stdout.lines().last().unwrap()).unwrap();
+        let rules = found["Found"][0]["rules"].as_array().unwrap_or_else(|| panic!("{outcome}"));
+        let broken: Vec<&Value> = rules.iter().filter(|rule| rule["held"] != true).collect();
+        assert!(broken.is_empty() && rules.len() > 20, "{broken:?} of {} rules", rules.len());
+    };
+    golden::check("aarch64", emulated, suite);
 }

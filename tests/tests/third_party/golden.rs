@@ -43,7 +43,7 @@ fn libraries(arch: &str) -> Vec<PathBuf> {
 
 /// Converts with the golden libraries for a processor, and compares the outputs. `command` returns
 /// the program, and `suite` checks a library and a sample against the rules.
-fn check(arch: &str, command: impl Fn(&Ferry) -> Command, suite: impl Fn(&Ferry, &Path, &Path)) {
+pub(super) fn check(arch: &str, command: impl Fn(&Ferry) -> Command, suite: impl Fn(&Ferry, &Path, &Path)) {
     let libraries = libraries(arch);
     let ferry = Ferry::with_plugins(&libraries);
     let values: Vec<u8> = (0..96).collect();
