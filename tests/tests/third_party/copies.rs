@@ -153,6 +153,13 @@ impl Copy {
             ("trial/Cargo.toml", "path = \"../../../sdk\"", "path = \"../sdk\"".to_owned()),
             ("trial/Cargo.toml", "publish = false\n", "publish = false\n\n[workspace]\n".to_owned()),
             ("host/cli/Cargo.toml", "name = \"ferry\"", format!("name = \"ferry_{}\"", self.name)),
+            // A copy contains no formats.
+            (
+                "host/cli/Cargo.toml",
+                "tensorferry-formats = { workspace = true, optional = true }\n",
+                String::new(),
+            ),
+            ("host/cli/Cargo.toml", "\"dep:tensorferry-formats\"", String::new()),
         ];
         let fixed = fixed.map(|(file, before, after)| (file.to_owned(), before.to_owned(), after));
         for (_, before, after) in fixed.iter().chain(&self.patches).filter(|(file, ..)| file == name) {
