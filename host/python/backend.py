@@ -77,7 +77,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         wrong = [fault for name, data in built.items() for fault in elf.faults(name, data, GLIBC)]
         size = wheel.stat().st_size
         if size > MAX_BYTES:
-            wrong.append(f"the wheel has {size / 1e6:.1f} MB, more than the maximum of {MAX_BYTES / 1e6:.0f} MB")
+            wrong.append(f"the wheel is {size / 1e6:.1f} MB, and the maximum is {MAX_BYTES / 1e6:.0f} MB")
         if wrong:
             wheel.unlink()
             sys.exit("error: " + "\n       ".join(wrong))

@@ -52,11 +52,10 @@ pub fn workspace() -> &'static Workspace {
 
 fn whole() -> Workspace {
     let (target, profile) = target_and_profile();
-    let files = files_of(root(), &target, "build", &["--workspace", "--profile", &profile]);
-    // The library of the formats is also built as a Rust library. The other kind comes last, so the
-    // map contains it.
+    let mut files = files_of(root(), &target, "build", &["--workspace", "--profile", &profile]);
+    // The formats are built as a Rust library, too. The map keeps the last file of a name, which is
+    // the library that ferry loads.
     let is_loaded = |file: &Path| file.extension().is_some_and(|suffix| suffix == DLL_EXTENSION);
-    let mut files = files;
     files.sort_by_key(|(_, file)| is_loaded(file));
     let files: HashMap<_, _> = files.into_iter().collect();
     let file = |name: &str| files.get(name).unwrap_or_else(|| panic!("the workspace has no {name}")).clone();

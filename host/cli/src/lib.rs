@@ -75,7 +75,7 @@ pub fn run_program() -> u8 {
     }
     let remote = tensorferry::remote::connect(&arguments.store, &session);
     let prepared = match arguments.command {
-        // It reports invalid settings in its answer.
+        // `ferry doctor` reports invalid settings in its output.
         Command::Doctor { .. } => Ok(()),
         _ => remote.map(|remote| session.remote = Some(remote)).and_then(|()| set_fault()),
     };
