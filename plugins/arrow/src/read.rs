@@ -2,16 +2,24 @@
 //! it divides the batches into runs. Each run becomes a split.
 
 mod claims;
+mod column;
 mod contents;
 mod decode;
+mod decoders;
 mod dictionaries;
 mod experimental;
 mod message;
+mod runs;
+mod slices;
+mod stored;
 mod stream;
 mod unify;
+mod views;
 
 use contents::Contents;
+use decoders::DecoderCache;
 use dictionaries::DictionaryCache;
+use std::num::NonZero;
 use std::ops::Range;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
@@ -67,7 +75,9 @@ impl RecordReader for Reader {
         }
         let bytes = files.iter().map(|file| file.contents.file.len()).sum();
         let expansion = Arc::new(ExpansionLimit::new(bytes, limits, splits.len()));
-        Ok(Box::new(ArrowSet { schema, files, runs, splits, limits: limits.clone(), expansion }))
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let decoders = Arc::new(DecoderCache::new(limits, splits.len().min(threads)));
+        Ok(Box::new(ArrowSet { schema, files, runs, splits, limits: limits.clone(), expansion, decoders }))
     }
 }
 
@@ -86,6 +96,7 @@ struct ArrowSet {
     splits: Vec<Split>,
     limits: Limits,
     expansion: Arc<ExpansionLimit>,
+    decoders: Arc<DecoderCache>,
 }
 
 impl RecordSet for ArrowSet {
@@ -100,10 +111,11 @@ impl RecordSet for ArrowSet {
     /// Skips batches before the first requested row, and decodes only the requested columns.
     fn scan(&self, split: usize, scan: &ScanRequest) -> Result<BatchStream> {
         let run = self.runs.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
-        let (file, batches) = (self.files[run.0].clone(), run.1.clone());
+        let (file, batches) = (self.files[run.0].clone(), (split, run.1.clone()));
         let expansion = self.expansion.clone();
         let count = Box::new(move |decoded| expansion.count(split, decoded));
-        let rows = stream::open(file, batches, &self.schema, scan, &self.limits, count)?;
+        let (limits, decoders) = (&self.limits, self.decoders.clone());
+        let rows = stream::open(file, batches, &self.schema, scan, limits, decoders, count)?;
         narrowed(rows, &self.schema, &ScanRequest { first_row: 0, limit: None, ..scan.clone() })
     }
 }

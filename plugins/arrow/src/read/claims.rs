@@ -4,7 +4,7 @@ use super::message::MessageExtent;
 use arrow_buffer::Buffer;
 use arrow_ipc::{CompressionType, RecordBatch};
 use std::ops::Range;
-use tensorferry_sdk::{Error, Limits, Result};
+use tensorferry_sdk::{Error, Result};
 
 /// Maximum number of values per byte of a message. The limit is high because nulls and runs of
 /// equal values take almost no space.
@@ -64,37 +64,36 @@ pub(super) fn check_disjoint(mut ranges: Vec<Range<u64>>, what: &str) -> Result<
 
 /// Returns the total size of a batch's buffers after decompression. The caller must have checked
 /// the positions of the buffers.
-pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer, limits: &Limits) -> Result<u64> {
+pub(super) fn decompressed(batch: RecordBatch<'_>, body: &Buffer) -> Result<u64> {
     let Some(compression) = batch.compression() else { return Ok(body.len() as u64) };
-    let ratio = if compression.codec() == CompressionType::LZ4_FRAME { LZ4_RATIO } else { ZSTD_RATIO };
     let mut all = 0_u64;
     for buffer in batch.buffers().into_iter().flatten() {
         let place = |value: i64| usize::try_from(value).unwrap_or(usize::MAX);
         let start = place(buffer.offset());
         let bytes = body.get(start..start.saturating_add(place(buffer.length()))).unwrap_or_default();
-        if bytes.is_empty() {
-            continue;
+        if !bytes.is_empty() {
+            all = all.saturating_add(claimed(compression.codec(), bytes, bytes.len() as u64)?.0);
         }
-        let short = || Error::malformed("a compressed buffer is shorter than 8 bytes").found(bytes.len());
-        let (claim, frame) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
-        let (claim, len) = (i64::from_le_bytes(*claim), frame.len() as u64);
-        // -1 marks an uncompressed buffer.
-        let (held, max) = match claim {
-            -1 => (len, len),
-            _ => (u64::try_from(claim).unwrap_or(u64::MAX), len.saturating_mul(ratio).saturating_add(FEW)),
-        };
-        if held > max {
-            return Err(Error::malformed("a compressed buffer claims more bytes than it can contain")
-                .expected(format!("at most {max} bytes from {len}"))
-                .found(claim));
-        }
-        all = all.saturating_add(held);
-    }
-    if all > limits.header_bytes {
-        return Err(Error::limit("a decompressed message is too long to hold in memory")
-            .hint("pass --limit header_bytes=N to allow more")
-            .expected(format!("at most {} bytes", limits.header_bytes))
-            .found(all));
     }
     Ok(all)
+}
+
+/// Returns the size of a buffer after decompression, and whether the buffer is compressed. `head`
+/// contains the beginning of the buffer, which takes up `stored` bytes.
+pub(super) fn claimed(codec: CompressionType, head: &[u8], stored: u64) -> Result<(u64, bool)> {
+    let ratio = if codec == CompressionType::LZ4_FRAME { LZ4_RATIO } else { ZSTD_RATIO };
+    let short = || Error::malformed("a compressed buffer is shorter than 8 bytes").found(stored);
+    let claim = i64::from_le_bytes(*head.first_chunk::<8>().ok_or_else(short)?);
+    let len = stored.saturating_sub(8);
+    // -1 marks an uncompressed buffer.
+    let (held, max) = match claim {
+        -1 => (len, len),
+        _ => (u64::try_from(claim).unwrap_or(u64::MAX), len.saturating_mul(ratio).saturating_add(FEW)),
+    };
+    if held > max {
+        return Err(Error::malformed("a compressed buffer claims more bytes than it can contain")
+            .expected(format!("at most {max} bytes from {len}"))
+            .found(claim));
+    }
+    Ok((held, claim != -1))
 }

@@ -28,7 +28,13 @@ pub(super) fn dictionary(
         // Repeat the check, because the file may have changed.
         claims::check(data, &dictionary.place)?;
         let body = contents.file.body(&dictionary.place, limits)?;
-        claims::decompressed(data, &body, limits)?;
+        let held = claims::decompressed(data, &body)?;
+        if held > limits.header_bytes {
+            return Err(Error::limit("a decompressed dictionary is too long to hold in memory")
+                .hint("pass --limit header_bytes=N to allow more")
+                .expected(format!("at most {} bytes", limits.header_bytes))
+                .found(held));
+        }
         decoded(|| read_dictionary(&body, batch, &contents.schema, values, &message.version()))?;
         let held: usize = values.values().map(|values| values.get_array_memory_size()).sum();
         if held as u64 > limits.header_bytes {
@@ -45,15 +51,19 @@ pub(super) fn dictionary(
 }
 
 /// Reads the columns of a record batch whose indices are in `columns`. Also returns the
-/// decompressed size of these columns.
+/// decompressed size of the batch. Returns `None` if that size is larger than `max`.
 pub(super) fn batch(
     contents: &Contents,
     batch: &Batch,
     columns: &[usize],
     values: &Values,
+    max: u64,
     limits: &Limits,
-) -> Result<(RecordBatch, u64)> {
+) -> Result<Option<(RecordBatch, u64)>> {
     let place = &batch.place;
+    if place.body_len > max {
+        return Ok(None);
+    }
     let read = || {
         let bytes = contents.file.message(place, limits)?;
         let message = parse(&bytes)?;
@@ -61,14 +71,17 @@ pub(super) fn batch(
             message.header_as_record_batch().ok_or_else(|| Error::transient("the file has changed"))?;
         claims::check(data, place)?;
         let body = contents.file.body(place, limits)?;
-        let held = claims::decompressed(data, &body, limits)?;
+        let held = claims::decompressed(data, &body)?;
+        if held > max {
+            return Ok(None);
+        }
         let version = message.version();
         let rows = decoded(|| {
             let decoder =
                 RecordBatchDecoder::try_new(&body, data, contents.schema.clone(), values, &version)?;
             decoder.with_projection(Some(columns)).read_record_batch()
         })?;
-        Ok((rows, held))
+        Ok(Some((rows, held)))
     };
     read().map_err(|error: Error| error.file(contents.name()).offset(place.offset))
 }

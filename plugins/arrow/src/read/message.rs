@@ -8,7 +8,7 @@ use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::{Footer, Message, MessageHeader, root_as_footer_with_opts, root_as_message_with_opts};
 use flatbuffers::{InvalidFlatbuffer, VerifierOptions};
 use std::sync::Arc;
-use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
+use tensorferry_sdk::{Error, FileId, FileRange, Limits, Result, Source, check_range};
 
 /// Maximum number of bytes that the verifier may visit in a flatbuffer, as a multiple of the
 /// flatbuffer's length. In normal flatbuffers, only vtables are shared, so the ratio is less than
@@ -45,6 +45,26 @@ impl SourceFile {
         let mut bytes = [0; N];
         self.source.read_at(self.id, offset, &mut bytes)?;
         Ok(bytes)
+    }
+
+    pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.source.read_at(self.id, offset, buffer)
+    }
+
+    /// Returns the bytes of short ranges, each of which is an offset and a length.
+    pub(super) fn read_ranges(&self, ranges: &[(u64, u64)]) -> Result<Vec<Vec<u8>>> {
+        let ranges: Vec<FileRange> =
+            ranges.iter().map(|&(offset, len)| FileRange { file: self.id, offset, len }).collect();
+        let len = |range: &FileRange| usize::try_from(range.len).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; ranges.iter().map(len).sum()];
+        self.source.read_ranges(&ranges, &mut bytes)?;
+        let mut rest = bytes.as_slice();
+        let part = |range| {
+            let (part, others) = rest.split_at(len(range));
+            rest = others;
+            part.to_vec()
+        };
+        Ok(ranges.iter().map(part).collect())
     }
 
     /// Reads the flatbuffer of a message. Converts a message from Arrow 0.17.0 to the form that

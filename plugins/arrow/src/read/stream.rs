@@ -1,23 +1,30 @@
 //! Streams the rows of consecutive batches.
 
+use super::decoders::DecoderCache;
+use super::slices::{SLICE, Slices};
 use super::{OpenFile, decode, unify};
 use std::ops::Range;
+use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
 use tensorferry_sdk::records::{self, BatchStream, ExpandedBytes, ScanRequest, nulls_in_keys};
 use tensorferry_sdk::{Error, Limits, Result};
 
+/// Batches with at most this many bytes are read as a whole, and larger batches in slices.
+const WHOLE: u64 = 16 << 20;
+
 /// A callback that receives the total number of expanded bytes. If it returns an error, the stream
 /// ends.
 pub(super) type CountBytes = Box<dyn Fn(ExpandedBytes) -> Result<()> + Send>;
 
-/// Streams the requested rows and columns. Only whole columns can be requested.
+/// Streams the requested rows and columns of a split. Only whole columns can be requested.
 pub(super) fn open(
     file: OpenFile,
-    batches: Range<usize>,
+    (split, batches): (usize, Range<usize>),
     schema: &SchemaRef,
     scan: &ScanRequest,
     limits: &Limits,
+    decoders: Arc<DecoderCache>,
     count_bytes: CountBytes,
 ) -> Result<BatchStream> {
     let all = || (0..schema.fields().len()).collect();
@@ -27,7 +34,10 @@ pub(super) fn open(
     let schema: SchemaRef = schema.into();
     let mut stream = Stream {
         file,
+        split,
         batches,
+        large: None,
+        decoders,
         columns,
         schema: schema.clone(),
         has_dictionaries,
@@ -49,8 +59,12 @@ fn has_dictionary(data_type: &DataType) -> bool {
 
 struct Stream {
     file: OpenFile,
+    split: usize,
     /// Batches that have not been read.
     batches: Range<usize>,
+    /// Index and slices of the batch that is being read in slices.
+    large: Option<(usize, Slices)>,
+    decoders: Arc<DecoderCache>,
     columns: Vec<usize>,
     schema: SchemaRef,
     has_dictionaries: bool,
@@ -81,37 +95,76 @@ impl Stream {
                 self.left -= rows as u64;
                 return Ok(Some(batch.slice(0, rows)));
             }
+            if let Some((index, mut slices)) = self.large.take() {
+                if let Some(slice) = self.slice(index, &mut slices)? {
+                    (self.rest, self.large) = (Some(slice), Some((index, slices)));
+                }
+                continue;
+            }
             let Some(index) = self.batches.next() else { return Ok(None) };
             let known = self.file.contents.batches[index];
             if self.skip >= known.rows {
                 self.skip -= known.rows;
                 continue;
             }
-            let batch = self.read(index)?;
-            let skip =
-                usize::try_from(std::mem::take(&mut self.skip)).unwrap_or(usize::MAX).min(batch.0.num_rows());
-            self.rest = Some((batch.0.slice(skip, batch.0.num_rows() - skip), batch.1));
+            let skip = std::mem::take(&mut self.skip);
+            self.read(index, skip).map_err(|error| self.placed(index, error))?;
         }
         Ok(None)
     }
 
-    fn read(&mut self, index: usize) -> Result<(RecordBatch, usize)> {
+    fn placed(&self, index: usize, error: Error) -> Error {
+        let contents = &self.file.contents;
+        let offset = contents.batches[index].place.offset;
+        error.context(format!("record batch {index}")).file(contents.name()).offset(offset)
+    }
+
+    /// Reads a batch after `skip` rows, or prepares to read it in slices.
+    fn read(&mut self, index: usize, skip: u64) -> Result<()> {
         let contents = &self.file.contents;
         let known = contents.batches[index];
-        let placed = |error: Error| {
-            error.context(format!("record batch {index}")).file(contents.name()).offset(known.place.offset)
-        };
         // If no column has a dictionary, skip the dictionaries.
         let count = if self.has_dictionaries { known.dictionaries } else { 0 };
         let values = self.file.dictionaries.after(contents, count, &self.limits)?;
-        let (batch, held) =
-            decode::batch(contents, &known, &self.columns, &values, &self.limits).map_err(placed)?;
+        let whole = WHOLE.min(self.limits.header_bytes);
+        if let Some((batch, held)) =
+            decode::batch(contents, &known, &self.columns, &values, whole, &self.limits)?
+        {
+            let (batch, max) = self.finished(&batch, held)?;
+            let skip = usize::try_from(skip).unwrap_or(usize::MAX).min(batch.num_rows());
+            self.rest = Some((batch.slice(skip, batch.num_rows() - skip), max));
+            return Ok(());
+        }
+        let decoders = (&self.decoders, self.split);
+        let mut slices = Slices::open(contents, &known, &self.columns, values, decoders, &self.limits)?;
+        slices.skip(skip);
+        self.large = Some((index, slices));
+        Ok(())
+    }
+
+    /// Reads the next slice of a large batch.
+    fn slice(&mut self, index: usize, slices: &mut Slices) -> Result<Option<(RecordBatch, usize)>> {
+        // A slice consists of complete batches.
+        let max = slices.rows_in(self.bytes).clamp(1, self.rows as u64);
+        let rows = max * (slices.rows_in(SLICE) / max).max(1);
+        let read = slices.next(rows.min(self.left)).and_then(|batch| {
+            let Some(batch) = batch else { return Ok(None) };
+            let (batch, within) = self.finished(&batch, 0)?;
+            Ok(Some((batch, within.min(usize::try_from(max).unwrap_or(usize::MAX)))))
+        });
+        read.map_err(|error| self.placed(index, error))
+    }
+
+    /// Counts the bytes that rows expand to, and converts the rows to the schema of all files. Also
+    /// returns the maximum number of rows per returned batch. The rows take up at least `held`
+    /// bytes.
+    fn finished(&mut self, batch: &RecordBatch, held: u64) -> Result<(RecordBatch, usize)> {
         let columns = batch.columns().iter().map(|column| ExpandedBytes::of(column));
         let expanded = columns.fold(ExpandedBytes::default(), ExpandedBytes::and);
         self.counted = self.counted.and(expanded);
-        (self.count_bytes)(self.counted).map_err(placed)?;
+        (self.count_bytes)(self.counted)?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let malformed = |e: ArrowError| placed(Error::malformed(crate::fault::one_line(&e.to_string())));
+        let malformed = |e: ArrowError| Error::malformed(crate::fault::one_line(&e.to_string()));
         let fields = self.schema.fields().iter();
         let columns = batch
             .columns()
