@@ -159,6 +159,30 @@ fn the_process_takes_its_budget_and_a_little() {
     }
 }
 
+/// Tests that a record batch that is larger than the budget is read in slices.
+#[test]
+#[ignore = "writes batches of 400 MiB"]
+fn a_batch_is_larger_than_the_budget() {
+    const BUDGET: u64 = 128;
+    const BESIDE: u64 = if cfg!(debug_assertions) { 32 + 32 } else { 32 };
+    let ferry = Ferry::new();
+    let records = file_of(&ferry, "in.tfrecord", 160);
+    let [input, again, parquet, lines] = ferry.paths(["in.arrow", "a.arrow", "b.parquet", "c.jsonl"]);
+    for codec in ["none", "lz4", "zstd"] {
+        // A batch is at most a sixteenth of the memory.
+        let options =
+            ["-o", "batch_size=1GiB", "-o", "batch_rows=1000000000", "--memory", "16GiB", "--force"];
+        ferry.convert(&records, &input, &[&options[..], &["-o", &format!("compression={codec}")]].concat());
+        for to in [&again, &parquet, &lines] {
+            let memory = format!("{BUDGET}MiB");
+            let peak = peak(&ferry.command(args!["convert", &input, to, "--memory", &memory, "--force"]));
+            let told = format!("{} MiB from {codec} to {}", peak / MEBIBYTE, to.display());
+            println!("{told}");
+            assert!(peak / MEBIBYTE <= BUDGET + BESIDE, "{told}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "reads pickles of 32 MB"]
 fn values_of_a_pickle_fit_into_the_memory_that_is_given() {

@@ -20,3 +20,19 @@ fn pyarrow_reads_what_is_written_and_the_other_way() {
         assert_eq!(python::script("arrow_same.py", [input, &output]).json(), 1000);
     }
 }
+
+/// Tests batches that are read in slices, as polars and pyarrow write them.
+#[test]
+#[ignore = "installs torch and tensorflow from PyPI"]
+fn large_batches_have_the_same_rows() {
+    let ferry = Ferry::new();
+    let folder = ferry.at("in");
+    let names: Vec<String> =
+        serde_json::from_value(python::script("arrow_large_make.py", [&folder]).json()).unwrap();
+    assert_eq!(names.len(), 6);
+    for name in names {
+        let (input, output) = (folder.join(&name), ferry.at(&name));
+        ferry.convert(&input, &output, &["--strict", "--memory", "64MiB"]);
+        assert_eq!(python::script("arrow_large_same.py", [&input, &output]).json(), 300_000, "{name}");
+    }
+}

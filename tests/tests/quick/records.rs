@@ -608,3 +608,36 @@ fn a_nul_in_the_name_of_a_column_is_refused_by_that_name() {
         }
     }
 }
+
+/// Tests that a batch that is read in slices has the same rows, also in the middle of the batch.
+#[test]
+fn the_slices_of_a_large_batch_have_its_rows() {
+    const MANY: usize = 5000;
+    let ferry = Ferry::new();
+    let line = |id: usize| {
+        let words: Vec<String> =
+            (0..id % 5).map(|word| format!("word {word} {}", "x".repeat(id % 4000))).collect();
+        let maybe = (id % 3 > 0).then(|| "y".repeat(id % 3000));
+        format!(
+            "{}\n",
+            json!({"id": id, "words": words, "maybe": maybe, "deep": {"n": id, "list": [[id], []]}})
+        )
+    };
+    let input = ferry.write("rows.jsonl", (0..MANY).map(line).collect::<String>());
+    let direct = ferry.at("direct.jsonl");
+    ferry.convert(&input, &direct, &[]);
+    let expected = std::fs::read_to_string(&direct).unwrap();
+    assert!(expected.len() > 20 << 20, "{}", expected.len());
+    for codec in ["none", "lz4", "zstd"] {
+        let [batch, back] = [".arrow", ".jsonl"].map(|suffix| ferry.at(format!("{codec}{suffix}")));
+        // A batch is at most a sixteenth of the memory.
+        let one = ["-o", "batch_size=64MiB", "-o", "batch_rows=1000000", "--memory", "1GiB"];
+        ferry.convert(&input, &batch, &[&one[..], &["-o", &format!("compression={codec}")]].concat());
+        ferry.convert(&batch, &back, &["--memory", "16MiB"]);
+        assert!(std::fs::read_to_string(&back).unwrap() == expected, "{codec}");
+        let some = ferry.at(format!("{codec}.some.jsonl"));
+        ferry.convert(&batch, &some, &["--step", "skip:2001", "--step", "take:11"]);
+        let lines: Vec<&str> = expected.lines().skip(2001).take(11).collect();
+        assert_eq!(std::fs::read_to_string(&some).unwrap().lines().collect::<Vec<_>>(), lines, "{codec}");
+    }
+}
