@@ -10,7 +10,7 @@
 //!
 //! All numbers are little-endian. A file's footer lists its dictionaries and batches. A stream has
 //! no such list, so the reader scans all messages. Each split is a run of consecutive batches. A
-//! batch of more than 16 MiB is read in slices of rows, so its size is not limited by memory. In a
+//! large batch is read in slices of rows, so its size is not limited by memory. In a
 //! stream, a later message may extend or replace a dictionary. In a file, a dictionary can only be
 //! extended, so all pieces of a file must share their dictionaries.
 //!

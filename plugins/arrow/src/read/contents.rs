@@ -45,6 +45,7 @@ pub(super) struct DictionaryMessage {
 pub(super) struct Batch {
     pub(super) place: MessageExtent,
     pub(super) rows: u64,
+    pub(super) is_compressed: bool,
     /// Number of dictionary messages before the batch.
     pub(super) dictionaries: usize,
 }
@@ -194,7 +195,8 @@ impl Contents {
         self.keep_keys(message.custom_metadata());
         if let Some(batch) = message.header_as_record_batch() {
             let rows = claims::check(batch, &place).map_err(at)?;
-            self.batches.push(Batch { place, rows, dictionaries: self.dictionaries.len() });
+            let (is_compressed, dictionaries) = (batch.compression().is_some(), self.dictionaries.len());
+            self.batches.push(Batch { place, rows, is_compressed, dictionaries });
         } else if let Some(dictionary) = message.header_as_dictionary_batch() {
             let none = || at(Error::malformed("a dictionary has no values"));
             claims::check(dictionary.data().ok_or_else(none)?, &place).map_err(at)?;

@@ -10,7 +10,8 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, SchemaRef};
 use tensorferry_sdk::records::{self, BatchStream, ExpandedBytes, ScanRequest, nulls_in_keys};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Batches with at most this many bytes are read as a whole, and larger batches in slices.
+/// Compressed batches with at most this many bytes are read as a whole, and larger batches in
+/// slices. Decoders cost more time in short buffers. Other batches are at most as large as a slice.
 const WHOLE: u64 = 16 << 20;
 
 /// A callback that receives the total number of expanded bytes. If it returns an error, the stream
@@ -126,7 +127,7 @@ impl Stream {
         // If no column has a dictionary, skip the dictionaries.
         let count = if self.has_dictionaries { known.dictionaries } else { 0 };
         let values = self.file.dictionaries.after(contents, count, &self.limits)?;
-        let whole = WHOLE.min(self.limits.header_bytes);
+        let whole = if known.is_compressed { WHOLE } else { SLICE }.min(self.limits.header_bytes);
         if let Some((batch, held)) =
             decode::batch(contents, &known, &self.columns, &values, whole, &self.limits)?
         {
