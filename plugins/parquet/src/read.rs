@@ -12,6 +12,7 @@ mod header;
 mod int96;
 mod interval;
 mod leaves;
+mod memory;
 mod old_writer;
 mod pages;
 pub(crate) mod partitions;
@@ -20,12 +21,14 @@ mod statistics;
 mod stream;
 mod text;
 mod thrift;
+mod windows;
 
 use crate::fault::catch_panic;
 use crate::options::Int96Unit;
 use crate::{SUFFIXES, logical};
 use file::SourceFile;
 use int96::Int96Units;
+use memory::ReadMemory;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::SchemaDescPtr;
 use partitions::{DataFile, Partitions};
@@ -97,8 +100,9 @@ impl RecordReader for Reader {
         let limits = context.limits();
         let bytes = files.iter().map(|file| file.file.len()).sum();
         let expansion = Arc::new(ExpansionLimit::new(bytes, limits, splits.len()));
+        let memory = Arc::new(ReadMemory::new(context, splits.len()));
         let limits = limits.clone();
-        Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, limits, expansion }))
+        Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, limits, expansion, memory }))
     }
 }
 
@@ -129,6 +133,7 @@ struct ParquetSet {
     limits: Limits,
     /// Limit on the total number of decoded bytes in all rows.
     expansion: Arc<ExpansionLimit>,
+    memory: Arc<ReadMemory>,
 }
 
 impl RecordSet for ParquetSet {
@@ -156,7 +161,7 @@ impl RecordSet for ParquetSet {
                 let count = move |decoded| expansion.count(split, decoded);
                 // Maximum decoded size of a page or row, in bytes.
                 let max = self.limits.header_bytes;
-                stream::open(group, &self.own, &own, max, Box::new(count))
+                stream::open(group, &self.own, &own, max, self.memory.clone(), Box::new(count))
             }
             None => stream::empty(&self.own, &own),
         };

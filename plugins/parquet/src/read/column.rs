@@ -3,6 +3,7 @@
 
 use super::file::SourceFile;
 use super::header::{self, PageHeader, PageKind};
+use super::memory::{DecoderMemory, HeldDecoder};
 use super::old_writer::OldWriter;
 use super::thrift;
 use crate::fault::FirstError;
@@ -12,7 +13,8 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
 /// Number of bytes to read at a time when parsing a header. Most headers are shorter.
@@ -34,8 +36,29 @@ pub(super) struct ColumnChunk {
     rows: Option<u64>,
     /// Maximum size of a decompressed page, in bytes.
     max: u64,
+    state: Arc<Mutex<ChunkState>>,
+    /// Set if the memory that the stream may hold does not suffice for a page.
+    is_out_of_memory: Arc<AtomicBool>,
+}
+
+/// What a chunk remembers between the calls of the `parquet` crate.
+#[derive(Debug, Default)]
+struct ChunkState {
     /// The last parsed header, and the offset of the page body after it.
-    header: Arc<Mutex<Option<(u64, PageHeader)>>>,
+    header: Option<(u64, PageHeader)>,
+    /// The same of a dictionary that was skipped, which the `parquet` crate may read later.
+    dictionary: Option<(u64, PageHeader)>,
+    /// The memory of the column's decoder, if it is counted.
+    held: Option<HeldDecoder>,
+}
+
+impl ChunkState {
+    /// Removes and returns the header of the page body at an offset.
+    fn take_header(&mut self, body: u64) -> Option<PageHeader> {
+        let is_of_body = |header: &mut (u64, PageHeader)| header.0 == body;
+        let header = self.header.take_if(is_of_body).or_else(|| self.dictionary.take_if(is_of_body));
+        header.map(|(_, header)| header)
+    }
 }
 
 impl ColumnChunk {
@@ -47,6 +70,7 @@ impl ColumnChunk {
         max: u64,
         writer: OldWriter,
         first_error: &FirstError,
+        is_out_of_memory: &Arc<AtomicBool>,
     ) -> Self {
         let column = group.column(index);
         let (start, len) = column.byte_range();
@@ -63,7 +87,8 @@ impl ColumnChunk {
             physical: column.column_type(),
             rows: u64::try_from(group.num_rows()).ok().filter(|_| is_flat),
             max,
-            header: Arc::default(),
+            state: Arc::default(),
+            is_out_of_memory: is_out_of_memory.clone(),
         }
     }
 
@@ -77,11 +102,73 @@ impl ColumnChunk {
         self.first_error.keep(self.named(error))
     }
 
+    fn state(&self) -> MutexGuard<'_, ChunkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns an error for a page that does not fit in the memory that the stream may hold. The
+    /// stream then decodes the columns in groups.
+    pub(super) fn out_of_memory(&self) -> ParquetError {
+        self.is_out_of_memory.store(true, Ordering::Relaxed);
+        ParquetError::General("the pages of all columns do not fit in memory".to_owned())
+    }
+
+    /// Counts the memory of the column's decoder.
+    pub(super) fn count(&self, held: HeldDecoder) {
+        self.state().held = Some(held);
+    }
+
+    /// Returns the memory of a decoder without pages.
+    pub(super) fn decoder_memory(&self) -> DecoderMemory {
+        DecoderMemory::new(self.compression, self.physical)
+    }
+
+    /// Ends the loading of a page, which is now decompressed.
+    pub(super) fn loaded(&self) {
+        if let Some(held) = &mut self.state().held {
+            held.loaded();
+        }
+    }
+
+    /// Forgets the header of a page that was skipped, unless it is a dictionary.
+    pub(super) fn skipped(&self) {
+        let mut state = self.state();
+        let dictionary = state.header.take().filter(|(_, header)| header.kind == PageKind::Dictionary);
+        state.dictionary = dictionary.or(state.dictionary.take());
+    }
+
+    /// Returns the maximum number of bytes that the column's decoder needs. Reads the headers of
+    /// all pages.
+    pub(super) fn max_memory(&self) -> Result<u64> {
+        let mut decoder = self.decoder_memory();
+        let (mut at, mut max) = (self.start, decoder.bytes());
+        let (mut dictionary, mut page) = (0, 0);
+        while at < self.end {
+            let mut bytes = ChunkBytes { chunk: self.clone(), at, buffer: Bytes::new() };
+            let header = header::page_header(&mut bytes).map_err(|error| error.offset(at))?;
+            self.check_header(at, header)?;
+            let loading = decoder.load(&header);
+            max = max.max(loading);
+            match header.kind {
+                PageKind::Dictionary => dictionary = loading,
+                PageKind::Data => page = page.max(header.uncompressed),
+                PageKind::Other => {}
+            }
+            at = bytes.at.saturating_add(header.compressed);
+        }
+        // A dictionary that was skipped is read after the first page that needs it.
+        Ok(if dictionary > 0 { max.max(dictionary.saturating_add(page)) } else { max })
+    }
+
+    /// Returns the number of bytes that are needed to load only the first page.
+    pub(super) fn memory_of_first_page(&self) -> u64 {
+        let header = self.state().header;
+        header.map_or(0, |(_, header)| self.decoder_memory().load(&header))
+    }
+
     /// Decompresses a page to measure its length, if the `parquet` crate would decompress more
     /// bytes than the header claims.
-    fn check_length(&self, at: u64, bytes: &Bytes) -> Result<()> {
-        let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((_, header)) = header.filter(|&(start, _)| start == at) else { return Ok(()) };
+    fn check_length(&self, at: u64, header: PageHeader, bytes: &Bytes) -> Result<()> {
         if !ignores_claimed_length(self.compression, header.compressed, self.max) {
             return Ok(());
         }
@@ -186,7 +273,7 @@ impl ChunkReader for ColumnChunk {
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut reader = ChunkBytes { chunk: self.clone(), at: start, buffer: Bytes::new() };
         let is_behind = |&(page, _): &(u64, PageHeader)| page == start;
-        if self.header.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(is_behind) {
+        if self.state().header.as_ref().is_some_and(is_behind) {
             return Ok(reader);
         }
         let result = reader.fill().and_then(|()| {
@@ -194,7 +281,7 @@ impl ChunkReader for ColumnChunk {
             let header = header::page_header(&mut behind).map_err(|error| error.offset(start))?;
             self.check_header(start, header)?;
             let kept = (header.kind != PageKind::Other).then_some((behind.at, header));
-            *self.header.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+            self.state().header = kept;
             Ok(header.uncompressed_flag.filter(|_| self.is_always_compressed))
         });
         let flag = result.map_err(|error| self.fail(error))?;
@@ -207,8 +294,16 @@ impl ChunkReader for ColumnChunk {
         let inside =
             start >= self.start && start.checked_add(length as u64).is_some_and(|end| end <= self.end);
         let read = if inside {
+            let mut state = self.state();
+            let header = state.take_header(start);
+            if let (Some(header), Some(held)) = (header, &mut state.held)
+                && !held.load(&header)
+            {
+                return Err(self.out_of_memory());
+            }
+            drop(state);
             self.file.read(start, length as u64).and_then(|bytes| {
-                self.check_length(start, &bytes)?;
+                header.map_or(Ok(()), |header| self.check_length(start, header, &bytes))?;
                 Ok(bytes)
             })
         } else {

@@ -5,7 +5,8 @@
 //! PageHeader, a Thrift struct in compact protocol (parquet.thrift):
 //!   1: i32 type    2: i32 uncompressed_page_size    3: i32 compressed_page_size    4: i32 crc
 //!   5: DataPageHeader    7: DictionaryPageHeader    8: DataPageHeaderV2
-//! each of these begins with 1: i32 num_values; DataPageHeaderV2 has the lengths of the levels, which are
+//! each of these begins with 1: i32 num_values; 2: (DataPageHeader) and 4: (DataPageHeaderV2) i32 encoding
+//! DataPageHeaderV2 has the lengths of the levels, which are
 //! not compressed: 5: i32 definition_levels_byte_length    6: i32 repetition_levels_byte_length
 //! ```
 //!
@@ -28,6 +29,8 @@ pub(super) struct PageHeader {
     pub(super) values: u64,
     /// Size of the levels before the compressed bytes, in bytes.
     pub(super) levels: u64,
+    /// Whether the values are delta-encoded.
+    pub(super) is_delta: bool,
     /// Offset of the flag that marks a version 2 page as not compressed, relative to the header.
     pub(super) uncompressed_flag: Option<u64>,
 }
@@ -56,11 +59,13 @@ const DATA: i64 = 5;
 const INDEX: i64 = 6;
 const DICTIONARY: i64 = 7;
 const DATA_V2: i64 = 8;
+/// DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY.
+const DELTA: [i64; 3] = [5, 6, 7];
 
 /// Reads the required fields of a page header.
 pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
     let (mut kind, mut uncompressed, mut compressed, mut values) = (None, None, None, None);
-    let (mut levels, mut own, mut uncompressed_flag) = (0, None, None);
+    let (mut levels, mut own, mut uncompressed_flag, mut is_delta) = (0, None, None, false);
     let read = Cell::new(0);
     let mut bytes = CountedBytes { bytes, read: &read };
     let walked = thrift::walk(&mut bytes, PAGE_HEADER, &mut |path, seen| {
@@ -70,6 +75,7 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
             ([2], Event::Number(number)) => uncompressed = Some(number),
             ([3], Event::Number(number)) => compressed = Some(number),
             ([_, 1], Event::Number(number)) => values = Some(number),
+            ([DATA, 2] | [DATA_V2, 4], Event::Number(number)) => is_delta = DELTA.contains(&number),
             ([DATA_V2, 5 | 6], Event::Number(number)) => {
                 levels +=
                     u64::try_from(number).map_err(|_| Error::malformed("levels have a negative length"))?;
@@ -105,6 +111,7 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
             _ => positive(values, "the number of values in a page is missing or negative")?,
         },
         levels,
+        is_delta,
         uncompressed_flag,
     })
 }
@@ -150,6 +157,7 @@ mod tests {
             compressed: 20,
             values: 9,
             levels: 0,
+            is_delta: false,
             uncompressed_flag: None,
         };
         assert_eq!(parse(&header).unwrap(), expected);
@@ -172,6 +180,7 @@ mod tests {
             compressed: 20,
             values: 9,
             levels: 5,
+            is_delta: false,
             uncompressed_flag: None,
         };
         assert_eq!(parse(&header).unwrap(), expected);

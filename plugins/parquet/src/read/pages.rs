@@ -3,6 +3,7 @@
 
 use super::column::ColumnChunk;
 use super::int96::Int96Units;
+use super::memory::{HeldDecoder, ReadMemory};
 use super::old_writer::OldWriter;
 use super::{OpenFile, delta, file::SourceFile};
 use crate::fault::FirstError;
@@ -15,7 +16,7 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescPtr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tensorferry_sdk::{Error, Result};
 
 /// A row group that the `parquet` crate decodes, and the limits for decoding it.
@@ -31,11 +32,15 @@ pub(super) struct RowGroupPages {
     /// Number of decoded bytes of the list pages for the current batch.
     pub(super) listed: Arc<AtomicU64>,
     pub(super) first_error: FirstError,
+    pub(super) memory: Arc<ReadMemory>,
+    /// Whether each decoder reserves the memory of its pages before it reads them.
+    is_counted: bool,
+    is_out_of_memory: Arc<AtomicBool>,
 }
 
 impl RowGroupPages {
     /// Opens a row group. Each of its pages may have at most `max` decoded bytes.
-    pub(super) fn new(file: &OpenFile, index: usize, max: u64) -> Self {
+    pub(super) fn new(file: &OpenFile, index: usize, max: u64, memory: Arc<ReadMemory>) -> Self {
         Self {
             file: file.file.clone(),
             metadata: file.metadata.clone(),
@@ -44,19 +49,46 @@ impl RowGroupPages {
             max,
             listed: Arc::default(),
             first_error: FirstError::default(),
+            memory,
+            is_counted: false,
+            is_out_of_memory: Arc::default(),
         }
+    }
+
+    /// Returns the same row group. The decoders of its columns reserve the memory of their pages.
+    pub(super) fn counted(&self) -> Self {
+        Self { is_counted: true, ..self.clone() }
+    }
+
+    /// Returns whether a page did not fit in the memory since the last call.
+    pub(super) fn take_out_of_memory(&self) -> bool {
+        self.is_out_of_memory.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn group(&self) -> &RowGroupMetaData {
         self.metadata.row_group(self.index)
     }
 
+    fn writer(&self) -> OldWriter {
+        OldWriter::named(self.metadata.file_metadata().created_by())
+    }
+
+    /// Opens the bytes of a column.
+    pub(super) fn chunk(&self, column: usize) -> ColumnChunk {
+        let (writer, full) = (self.writer(), &self.is_out_of_memory);
+        ColumnChunk::new(&self.file, self.group(), column, self.max, writer, &self.first_error, full)
+    }
+
     /// Opens the pages of a column.
     pub(super) fn pages(&self, column: usize) -> Result<CheckedPages, ParquetError> {
         let group = self.group();
         let rows = usize::try_from(group.num_rows())?;
-        let writer = OldWriter::named(self.metadata.file_metadata().created_by());
-        let chunk = ColumnChunk::new(&self.file, group, column, self.max, writer, &self.first_error);
+        let writer = self.writer();
+        let chunk = self.chunk(column);
+        if self.is_counted {
+            let held = HeldDecoder::new(&self.memory, chunk.decoder_memory());
+            chunk.count(held.ok_or_else(|| chunk.out_of_memory())?);
+        }
         let metadata = group.column(column);
         let (start, len) = metadata.byte_range();
         let longer = i64::try_from(writer.chunk_len(start, len, self.file.len()))?;
@@ -120,6 +152,22 @@ pub(super) struct CheckedPages {
 }
 
 impl CheckedPages {
+    /// Returns the number of bytes that are needed to load only the first page.
+    pub(super) fn memory_of_first_page(&mut self) -> Result<u64, ParquetError> {
+        self.pages.peek_next_page()?;
+        Ok(self.chunk.memory_of_first_page())
+    }
+
+    /// Checks a page that was decompressed.
+    fn checked(&mut self, page: Option<Page>) -> Result<Option<Page>, ParquetError> {
+        self.chunk.loaded();
+        if let Some(page) = &page {
+            let checked = self.check(page);
+            checked.map_err(|error| self.chunk.fail(error))?;
+        }
+        Ok(page)
+    }
+
     fn check(&mut self, page: &Page) -> Result<()> {
         if self.descriptor.physical_type() == Type::INT96 {
             self.int96.check(self.column, &self.plain_values(page))?;
@@ -214,11 +262,7 @@ fn from(bytes: &Bytes, start: u64) -> Option<Bytes> {
 impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
         let page = self.pages.get_next_page()?;
-        if let Some(page) = &page {
-            let checked = self.check(page);
-            checked.map_err(|error| self.chunk.fail(error))?;
-        }
-        Ok(page)
+        self.checked(page)
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
@@ -226,7 +270,9 @@ impl PageReader for CheckedPages {
     }
 
     fn skip_next_page(&mut self) -> Result<(), ParquetError> {
-        self.pages.skip_next_page()
+        self.pages.skip_next_page()?;
+        self.chunk.skipped();
+        Ok(())
     }
 
     fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
@@ -234,13 +280,12 @@ impl PageReader for CheckedPages {
     }
 
     fn supports_deferred_dictionary(&self) -> bool {
-        // If a dictionary were read later, it would bypass the checks. This reader never skips
-        // pages.
-        false
+        self.pages.supports_deferred_dictionary()
     }
 
     fn take_deferred_dictionary(&mut self) -> Result<Option<Page>, ParquetError> {
-        Ok(None)
+        let page = self.pages.take_deferred_dictionary()?;
+        self.checked(page)
     }
 }
 

@@ -1,17 +1,20 @@
 //! Streams the rows of one row group in batches.
 
 use super::dictionary::{self, Lengths};
+use super::memory::ReadMemory;
 use super::pages::RowGroupPages;
+use super::windows::{self, ColumnGroup, Windows};
 use super::{OpenFile, interval, leaves, text};
 use crate::fault::{catch_panic, one_line, panic_error, read_error};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
-use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::Type;
 use parquet::schema::types::SchemaDescPtr;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use tensorferry_sdk::arrow_array::{Array, RecordBatch, RecordBatchOptions};
+use std::sync::atomic::Ordering;
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
 use tensorferry_sdk::records::{BatchStream, ExpandedBytes, FieldPath, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, ErrorKind, Result};
@@ -50,6 +53,7 @@ pub(super) fn open(
     schema: &SchemaRef,
     scan: &ScanRequest,
     max: u64,
+    memory: Arc<ReadMemory>,
     count_bytes: CountBytes,
 ) -> Result<BatchStream> {
     let columns = paths(schema, scan);
@@ -57,36 +61,78 @@ pub(super) fn open(
     let rows = u64::try_from(group.file.metadata.row_group(group.index).num_rows()).unwrap_or(0);
     let first_row = scan.first_row.min(rows);
     let left = scan.limit.unwrap_or(rows).min(rows - first_row);
-    let pages = RowGroupPages::new(&group.file, group.index, max);
+    let pages = RowGroupPages::new(&group.file, group.index, max, memory);
     let mut stream = Stream {
         name: group.file.file.name().to_owned(),
         fields: group.file.fields.clone(),
         descriptor: group.file.schema.clone(),
         schema,
         columns,
-        left,
+        rows: RowBatches { first_row, left, batch_rows: 1 },
+        batch_bytes: 0,
         decoded: ExpandedBytes::default(),
         count_bytes,
-        batch_rows: 1,
-        listed: pages.listed.clone(),
         pages,
-        reader: None,
+        decoder: Decoder::Nothing,
     };
-    let batch_rows = stream.rows_of_a_batch(scan);
-    stream.batch_rows = batch_rows.map_err(|error| stream.with_location(error))?;
+    stream.size_batches(scan).map_err(|error| stream.with_location(error))?;
     if !stream.columns.is_empty() && left > 0 {
-        let is_whole = left == rows;
-        let selection = (!is_whole).then(|| selection(first_row, left));
-        let reader = stream.reader(&stream.columns, selection);
-        stream.reader = Some(reader.map_err(|error| stream.with_location(error))?);
+        let decoder = stream.decoder();
+        stream.decoder = decoder.map_err(|error| stream.with_location(error))?;
     }
     Ok(batches(stream.schema.clone(), move || stream.batch()))
 }
 
-/// Selects a range of rows. Counts that exceed `usize` are clamped.
-fn selection(first_row: u64, rows: u64) -> RowSelection {
-    let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
-    vec![RowSelector::skip(count(first_row)), RowSelector::select(count(rows))].into()
+/// Rows of a row group, and the number of rows in a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowBatches {
+    pub(super) first_row: u64,
+    /// Number of rows.
+    pub(super) left: u64,
+    pub(super) batch_rows: usize,
+}
+
+impl RowBatches {
+    /// Opens a decoder of these rows.
+    pub(super) fn reader(
+        self,
+        levels: &FieldLevels,
+        pages: &RowGroupPages,
+    ) -> Result<ParquetRecordBatchReader> {
+        let is_whole = i64::try_from(self.left) == Ok(pages.group().num_rows());
+        // Counts that exceed `usize` are clamped.
+        let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+        let selection = (!is_whole).then(|| {
+            RowSelection::from(vec![
+                RowSelector::skip(count(self.first_row)),
+                RowSelector::select(count(self.left)),
+            ])
+        });
+        let open =
+            || ParquetRecordBatchReader::try_new_with_row_groups(levels, pages, self.batch_rows, selection);
+        catch_panic(open).map_err(|error| pages.first_error.take().unwrap_or(error))
+    }
+}
+
+/// Decodes the columns of the next batch. Returns `None` if the decoder has no more rows.
+pub(super) fn decode(
+    reader: &mut ParquetRecordBatchReader,
+    pages: &RowGroupPages,
+) -> Result<Option<Vec<ArrayRef>>> {
+    pages.listed.store(0, Ordering::Relaxed);
+    let next = catch_unwind(AssertUnwindSafe(|| reader.next()));
+    match next.map_err(|payload| panic_error(payload.as_ref()))? {
+        Some(Ok(batch)) => Ok(Some(batch.columns().to_vec())),
+        Some(Err(error)) => Err(read_error(&error.to_string())),
+        None => Ok(None),
+    }
+}
+
+enum Decoder {
+    Nothing,
+    /// Decodes all columns at once.
+    Whole(ParquetRecordBatchReader),
+    Windows(Windows),
 }
 
 struct Stream {
@@ -96,15 +142,14 @@ struct Stream {
     descriptor: SchemaDescPtr,
     schema: SchemaRef,
     columns: Vec<FieldPath>,
-    /// Number of remaining rows.
-    left: u64,
+    /// The remaining rows.
+    rows: RowBatches,
+    /// Estimated size of a batch in bytes.
+    batch_bytes: u64,
     decoded: ExpandedBytes,
     count_bytes: CountBytes,
-    batch_rows: usize,
-    listed: Arc<AtomicU64>,
     pages: RowGroupPages,
-    /// The decoder, or `None` if there is nothing to decode.
-    reader: Option<ParquetRecordBatchReader>,
+    decoder: Decoder,
 }
 
 impl Stream {
@@ -112,24 +157,69 @@ impl Stream {
         error.context(format!("row group {}", self.pages.index)).file(&self.name)
     }
 
-    fn reader(
-        &self,
-        columns: &[FieldPath],
-        selection: Option<RowSelection>,
-    ) -> Result<ParquetRecordBatchReader> {
-        let descriptor = &self.descriptor;
-        let wanted = self.leaves(columns)?;
-        let built = catch_panic(|| {
-            let mask = ProjectionMask::leaves(descriptor, wanted);
-            let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(&self.fields))?;
-            ParquetRecordBatchReader::try_new_with_row_groups(
-                &levels,
-                &self.pages,
-                self.batch_rows,
-                selection,
-            )
+    /// Opens a decoder of the remaining rows.
+    fn decoder(&self) -> Result<Decoder> {
+        let levels = self.levels(&self.columns)?;
+        let whole = self.rows.reader(&levels, &self.pages.counted());
+        if whole.is_err() && self.pages.take_out_of_memory() {
+            self.windows()
+        } else {
+            whole.map(Decoder::Whole)
+        }
+    }
+
+    /// Opens a decoder of the remaining rows that decodes one group of columns after another.
+    fn windows(&self) -> Result<Decoder> {
+        let groups = self.groups()?.into_iter();
+        let groups = groups.map(|group| {
+            let levels = self.levels(&self.columns[group.paths.clone()])?;
+            Ok((group, levels))
         });
-        built.map_err(|error| self.pages.first_error.take().unwrap_or(error))
+        let groups = groups.collect::<Result<Vec<_>>>()?;
+        Ok(Decoder::Windows(Windows::new(groups, self.rows, self.batch_bytes, &self.pages)))
+    }
+
+    /// Distributes the columns over groups whose pages fit in memory.
+    fn groups(&self) -> Result<Vec<ColumnGroup>> {
+        let mut columns: Vec<(Range<usize>, u64)> = Vec::new();
+        for (index, path) in self.columns.iter().enumerate() {
+            let mut memory: u64 = 0;
+            for leaf in self.leaves(std::slice::from_ref(path))? {
+                let chunk = self.pages.chunk(leaf);
+                let of_leaf = chunk.max_memory().map_err(|error| chunk.named(error))?;
+                memory = memory.saturating_add(of_leaf);
+            }
+            match columns.last_mut() {
+                // Fields of the same struct are decoded together.
+                Some((paths, sum)) if self.columns[paths.start].first() == path.first() => {
+                    paths.end = index + 1;
+                    *sum = sum.saturating_add(memory);
+                }
+                _ => columns.push((index..index + 1, memory)),
+            }
+        }
+        for (paths, memory) in &columns {
+            let checked = self.pages.memory.check(*memory);
+            checked.map_err(|error| match self.name(paths.start) {
+                Some(name) => error.column(name),
+                None => error,
+            })?;
+        }
+        Ok(windows::groups(columns, self.pages.memory.group()))
+    }
+
+    /// Returns the name of the column with this path.
+    fn name(&self, path: usize) -> Option<String> {
+        let column = self.columns[path].first().and_then(|&column| self.fields.get(column));
+        column.map(|column| column.name().clone())
+    }
+
+    fn levels(&self, columns: &[FieldPath]) -> Result<FieldLevels> {
+        let wanted = self.leaves(columns)?;
+        catch_panic(|| {
+            let mask = ProjectionMask::leaves(&self.descriptor, wanted);
+            parquet_to_arrow_field_levels(&self.descriptor, mask, Some(&self.fields))
+        })
     }
 
     fn leaves(&self, columns: &[FieldPath]) -> Result<Vec<usize>> {
@@ -138,9 +228,10 @@ impl Stream {
         Ok(ranges.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Returns the number of rows per batch. The number depends on the lengths of the chunks. It is
-    /// small enough that a batch never exceeds `max` bytes, even if the longest value is repeated.
-    fn rows_of_a_batch(&self, request: &ScanRequest) -> Result<usize> {
+    /// Determines the number of rows per batch. The number depends on the lengths of the chunks. It
+    /// is small enough that a batch never exceeds `max` bytes, even if the longest value is
+    /// repeated.
+    fn size_batches(&mut self, request: &ScanRequest) -> Result<()> {
         let group = self.pages.group();
         let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
         let wanted = self.leaves(&self.columns)?;
@@ -160,9 +251,7 @@ impl Stream {
                     Lengths { mean: width, longest: width }
                 }
                 Type::BYTE_ARRAY if column.dictionary_page_offset().is_some() => {
-                    let read = catch_panic(|| dictionary::lengths(&mut self.pages.pages(index)?));
-                    let read = read.map_err(|error| self.pages.first_error.take().unwrap_or(error))?;
-                    read.unwrap_or_default()
+                    self.dictionary_lengths(index)?
                 }
                 Type::BYTE_ARRAY => Lengths::default(),
             };
@@ -181,13 +270,29 @@ impl Stream {
         }
         let by_bytes = u128::from(request.bytes) * u128::from(rows) / u128::from(bytes.max(1));
         let within = u64::try_from(by_bytes).unwrap_or(u64::MAX).min(self.pages.max / widest).min(rows);
-        Ok(usize::try_from(within).unwrap_or(usize::MAX).clamp(1, request.rows.max(1)))
+        self.rows.batch_rows = usize::try_from(within).unwrap_or(usize::MAX).clamp(1, request.rows.max(1));
+        let batch = u128::from(bytes) * self.rows.batch_rows as u128 / u128::from(rows);
+        self.batch_bytes = u64::try_from(batch).unwrap_or(u64::MAX);
+        Ok(())
+    }
+
+    /// Measures the values in the dictionary of a leaf column.
+    fn dictionary_lengths(&self, leaf: usize) -> Result<Lengths> {
+        let failed = |error| self.pages.first_error.take().unwrap_or(error);
+        let opened = catch_panic(|| {
+            let mut pages = self.pages.pages(leaf)?;
+            Ok((pages.memory_of_first_page()?, pages))
+        });
+        let (memory, mut pages) = opened.map_err(failed)?;
+        let decoding = self.pages.memory.decode(memory);
+        let _decoding = decoding.map_err(|error| self.pages.chunk(leaf).named(error))?;
+        Ok(catch_panic(|| dictionary::lengths(&mut pages)).map_err(failed)?.unwrap_or_default())
     }
 
     /// Returns the next batch, or an error that names the column.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         self.next_batch().map_err(|error| {
-            self.reader = None;
+            self.decoder = Decoder::Nothing;
             let error = match self.pages.first_error.take() {
                 Some(kept) => kept,
                 None if error.kind() == ErrorKind::Limit => error,
@@ -201,24 +306,24 @@ impl Stream {
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        if self.left == 0 {
+        if self.rows.left == 0 {
             return Ok(None);
         }
-        self.listed.store(0, Ordering::Relaxed);
-        let columns = match &mut self.reader {
-            None => Vec::new(),
-            Some(reader) => {
-                let next = catch_unwind(AssertUnwindSafe(|| reader.next()))
-                    .map_err(|payload| panic_error(payload.as_ref()))?;
-                match next {
-                    Some(Ok(batch)) => batch.columns().to_vec(),
-                    Some(Err(error)) => return Err(read_error(&error.to_string())),
-                    None => {
-                        return Err(Error::malformed("fewer rows than the footer claims")
-                            .found(format!("{} less", self.left)));
-                    }
+        let columns = match &mut self.decoder {
+            Decoder::Nothing => Vec::new(),
+            Decoder::Whole(reader) => match decode(reader, &self.pages) {
+                Err(_) if self.pages.take_out_of_memory() => {
+                    // The memory of the current decoder is released first.
+                    self.decoder = Decoder::Nothing;
+                    self.decoder = self.windows()?;
+                    return self.next_batch();
                 }
-            }
+                decoded => decoded?.ok_or_else(|| {
+                    Error::malformed("fewer rows than the footer claims")
+                        .found(format!("{} less", self.rows.left))
+                })?,
+            },
+            Decoder::Windows(windows) => windows.next(&self.pages)?,
         };
         for (column, field) in columns.iter().zip(self.schema.fields()) {
             text::check(column).map_err(|error| error.column(field.name()))?;
@@ -228,8 +333,8 @@ impl Stream {
         // share memory.
         self.decoded.bytes += expanded.map(|expanded| expanded.bytes).sum::<u64>();
         (self.count_bytes)(self.decoded)?;
-        let rows = columns.first().map_or(self.batch_rows, |column| column.len());
-        let rows = rows.min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let rows = columns.first().map_or(self.rows.batch_rows, |column| column.len());
+        let rows = rows.min(usize::try_from(self.rows.left).unwrap_or(usize::MAX));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let as_read = columns.iter().zip(self.schema.fields());
         let columns = as_read.map(|(column, field)| interval::decode(column, field.data_type()));
@@ -237,15 +342,25 @@ impl Stream {
         let columns = columns.map_err(|error| Error::malformed(one_line(&error.to_string())))?;
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
         let batch = batch.map_err(|error| Error::malformed(one_line(&error.to_string())))?;
-        self.left -= rows as u64;
+        self.rows.first_row += rows as u64;
+        self.rows.left -= rows as u64;
         Ok(Some(batch))
     }
 
     /// Finds the first unreadable column, because the `parquet` crate does not report which column
-    /// it is. Each step of this bisection reads half of the remaining columns, so the search takes
-    /// about as long as reading all columns once.
+    /// it is. The search first reads the groups of columns that fit in memory. Each step of the
+    /// bisection then reads half of the group's remaining columns, so the search takes about as long
+    /// as reading all columns once.
     fn find_bad_column(&self) -> Option<String> {
-        let (mut from, mut to) = (0, self.columns.len());
+        let groups = self.groups().ok()?;
+        let (last, others) = groups.split_last()?;
+        let is_bad = |group: &&ColumnGroup| {
+            let decoding = self.pages.memory.decode(group.memory);
+            decoding.is_ok() && !self.is_readable(&self.columns[group.paths.clone()])
+        };
+        let group = others.iter().find(is_bad).unwrap_or(last);
+        let _decoding = self.pages.memory.decode(group.memory).ok()?;
+        let Range { start: mut from, end: mut to } = group.paths;
         while to - from > 1 {
             let middle = from.midpoint(to);
             if self.is_readable(&self.columns[from..middle]) { from = middle } else { to = middle }
@@ -256,18 +371,20 @@ impl Stream {
         let is_bad = !self.is_readable(&self.columns[from..to]);
         // Errors from the repeated reads are discarded.
         drop(self.pages.first_error.take());
-        let column = self.columns[from].first().and_then(|&column| self.fields.get(column));
-        column.filter(|_| is_bad).map(|column| column.name().clone())
+        self.name(from).filter(|_| is_bad)
     }
 
     /// Returns whether these columns are readable and contain all rows of the group.
     fn is_readable(&self, columns: &[FieldPath]) -> bool {
-        let Ok(reader) = self.reader(columns, None) else { return false };
+        let rows = u64::try_from(self.pages.group().num_rows()).unwrap_or(0);
+        let rows = RowBatches { first_row: 0, left: rows, ..self.rows };
+        let reader = self.levels(columns).and_then(|levels| rows.reader(&levels, &self.pages));
+        let Ok(reader) = reader else { return false };
         let drained = catch_unwind(AssertUnwindSafe(|| {
             let mut rows = 0;
             for batch in reader {
                 rows += batch?.num_rows();
-                self.listed.store(0, Ordering::Relaxed);
+                self.pages.listed.store(0, Ordering::Relaxed);
             }
             Ok::<_, ArrowError>(rows)
         }));
