@@ -34,6 +34,8 @@ pub(super) struct ColumnChunk {
     physical: Type,
     /// Maximum number of values in a page if the column does not contain lists.
     rows: Option<u64>,
+    /// Number of values that the footer claims.
+    values: u64,
     /// Maximum size of a decompressed page, in bytes.
     max: u64,
     state: Arc<Mutex<ChunkState>>,
@@ -86,6 +88,7 @@ impl ColumnChunk {
             is_always_compressed: writer == OldWriter::Cpp,
             physical: column.column_type(),
             rows: u64::try_from(group.num_rows()).ok().filter(|_| is_flat),
+            values: u64::try_from(column.num_values()).unwrap_or(0),
             max,
             state: Arc::default(),
             is_out_of_memory: is_out_of_memory.clone(),
@@ -142,16 +145,23 @@ impl ColumnChunk {
     pub(super) fn max_memory(&self) -> Result<u64> {
         let mut decoder = self.decoder_memory();
         let (mut at, mut max) = (self.start, decoder.bytes());
-        let (mut dictionary, mut page) = (0, 0);
+        let (mut dictionary, mut page, mut values) = (0, 0, 0_u64);
         while at < self.end {
             let mut bytes = ChunkBytes { chunk: self.clone(), at, buffer: Bytes::new() };
-            let header = header::page_header(&mut bytes).map_err(|error| error.offset(at))?;
-            self.check_header(at, header)?;
+            let header = header::page_header(&mut bytes).map_err(|error| error.offset(at));
+            let header = match header.and_then(|header| self.check_header(at, header).map(|()| header)) {
+                // Some writers leave other bytes behind the last page.
+                Err(_) if values >= self.values => break,
+                header => header?,
+            };
             let loading = decoder.load(&header);
             max = max.max(loading);
             match header.kind {
                 PageKind::Dictionary => dictionary = loading,
-                PageKind::Data => page = page.max(header.uncompressed),
+                PageKind::Data => {
+                    page = page.max(header.uncompressed);
+                    values = values.saturating_add(header.values);
+                }
                 PageKind::Other => {}
             }
             at = bytes.at.saturating_add(header.compressed);

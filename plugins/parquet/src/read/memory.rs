@@ -14,7 +14,7 @@
 //!
 //! A stream first decodes all columns at once, and counts each page before it is read. If the pages
 //! of all columns do not fit, the stream decodes one group of columns after another, for a
-//! [window](super::windows) of rows. The pages of a column that do not fit even then are an error.
+//! window of rows. The pages of a column that do not fit even then are an error.
 //!
 //! Streams that hold memory while the host consumes their batches never wait for each other. A
 //! stream waits only for groups of columns that are being decoded now, which always finish.

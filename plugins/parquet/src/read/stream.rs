@@ -3,10 +3,10 @@
 use super::dictionary::{self, Lengths};
 use super::memory::ReadMemory;
 use super::pages::RowGroupPages;
-use super::windows::{self, ColumnGroup, Windows};
+use super::windows::{self, ColumnGroup, RowBatches, Windows};
 use super::{OpenFile, interval, leaves, text};
-use crate::fault::{catch_panic, one_line, panic_error, read_error};
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
+use crate::fault::{catch_panic, one_line};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::Type;
 use parquet::schema::types::SchemaDescPtr;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use tensorferry_sdk::arrow_array::{Array, RecordBatch, RecordBatchOptions};
 use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
 use tensorferry_sdk::records::{BatchStream, ExpandedBytes, FieldPath, Projection, ScanRequest, batches};
 use tensorferry_sdk::{Error, ErrorKind, Result};
@@ -81,51 +81,6 @@ pub(super) fn open(
         stream.decoder = decoder.map_err(|error| stream.with_location(error))?;
     }
     Ok(batches(stream.schema.clone(), move || stream.batch()))
-}
-
-/// Rows of a row group, and the number of rows in a batch.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RowBatches {
-    pub(super) first_row: u64,
-    /// Number of rows.
-    pub(super) left: u64,
-    pub(super) batch_rows: usize,
-}
-
-impl RowBatches {
-    /// Opens a decoder of these rows.
-    pub(super) fn reader(
-        self,
-        levels: &FieldLevels,
-        pages: &RowGroupPages,
-    ) -> Result<ParquetRecordBatchReader> {
-        let is_whole = i64::try_from(self.left) == Ok(pages.group().num_rows());
-        // Counts that exceed `usize` are clamped.
-        let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
-        let selection = (!is_whole).then(|| {
-            RowSelection::from(vec![
-                RowSelector::skip(count(self.first_row)),
-                RowSelector::select(count(self.left)),
-            ])
-        });
-        let open =
-            || ParquetRecordBatchReader::try_new_with_row_groups(levels, pages, self.batch_rows, selection);
-        catch_panic(open).map_err(|error| pages.first_error.take().unwrap_or(error))
-    }
-}
-
-/// Decodes the columns of the next batch. Returns `None` if the decoder has no more rows.
-pub(super) fn decode(
-    reader: &mut ParquetRecordBatchReader,
-    pages: &RowGroupPages,
-) -> Result<Option<Vec<ArrayRef>>> {
-    pages.listed.store(0, Ordering::Relaxed);
-    let next = catch_unwind(AssertUnwindSafe(|| reader.next()));
-    match next.map_err(|payload| panic_error(payload.as_ref()))? {
-        Some(Ok(batch)) => Ok(Some(batch.columns().to_vec())),
-        Some(Err(error)) => Err(read_error(&error.to_string())),
-        None => Ok(None),
-    }
 }
 
 enum Decoder {
@@ -311,7 +266,7 @@ impl Stream {
         }
         let columns = match &mut self.decoder {
             Decoder::Nothing => Vec::new(),
-            Decoder::Whole(reader) => match decode(reader, &self.pages) {
+            Decoder::Whole(reader) => match windows::decode(reader, &self.pages) {
                 Err(_) if self.pages.take_out_of_memory() => {
                     // The memory of the current decoder is released first.
                     self.decoder = Decoder::Nothing;

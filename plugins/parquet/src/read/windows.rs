@@ -4,13 +4,60 @@
 
 use super::memory::ReservedMemory;
 use super::pages::RowGroupPages;
-use super::stream::{self, RowBatches};
+use crate::fault::{catch_panic, panic_error, read_error};
 use parquet::arrow::FieldLevels;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::{Error, Result};
+
+/// Rows of a row group, and the number of rows in a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowBatches {
+    pub(super) first_row: u64,
+    /// Number of rows.
+    pub(super) left: u64,
+    pub(super) batch_rows: usize,
+}
+
+impl RowBatches {
+    /// Opens a decoder of these rows.
+    pub(super) fn reader(
+        self,
+        levels: &FieldLevels,
+        pages: &RowGroupPages,
+    ) -> Result<ParquetRecordBatchReader> {
+        let is_whole = i64::try_from(self.left) == Ok(pages.group().num_rows());
+        // Counts that exceed `usize` are clamped.
+        let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+        let selection = (!is_whole).then(|| {
+            RowSelection::from(vec![
+                RowSelector::skip(count(self.first_row)),
+                RowSelector::select(count(self.left)),
+            ])
+        });
+        let open =
+            || ParquetRecordBatchReader::try_new_with_row_groups(levels, pages, self.batch_rows, selection);
+        catch_panic(open).map_err(|error| pages.first_error.take().unwrap_or(error))
+    }
+}
+
+/// Decodes the columns of the next batch. Returns `None` if the decoder has no more rows.
+pub(super) fn decode(
+    reader: &mut ParquetRecordBatchReader,
+    pages: &RowGroupPages,
+) -> Result<Option<Vec<ArrayRef>>> {
+    pages.listed.store(0, Ordering::Relaxed);
+    let next = catch_unwind(AssertUnwindSafe(|| reader.next()));
+    match next.map_err(|payload| panic_error(payload.as_ref()))? {
+        Some(Ok(batch)) => Ok(Some(batch.columns().to_vec())),
+        Some(Err(error)) => Err(read_error(&error.to_string())),
+        None => Ok(None),
+    }
+}
 
 /// Columns that are decoded at the same time.
 pub(super) struct ColumnGroup {
@@ -59,8 +106,8 @@ impl Windows {
         let usual = pages.memory.window(largest);
         // If other streams hold the memory, the window is smaller. The smallest window is one batch.
         let sizes = std::iter::successors(Some(usual), |size| Some(size / 2));
-        let sizes = sizes.take_while(|&size| size > batch_bytes);
-        let held = sizes.into_iter().find_map(|size| Some((pages.memory.hold(size)?, size)));
+        let mut sizes = sizes.take_while(|&size| size > batch_bytes);
+        let held = sizes.find_map(|size| Some((pages.memory.hold(size)?, size)));
         let max_bytes = held.as_ref().map_or(0, |(_, size)| *size);
         let batches = usize::try_from(max_bytes / batch_bytes.max(1)).unwrap_or(usize::MAX).max(1);
         let held = held.map(|(held, _)| held);
@@ -114,7 +161,7 @@ fn decode_batch(
     pages: &RowGroupPages,
     rows: u64,
 ) -> Result<Vec<ArrayRef>> {
-    let columns = stream::decode(reader, pages)?.unwrap_or_default();
+    let columns = decode(reader, pages)?.unwrap_or_default();
     let found = columns.first().map_or(0, |column| column.len() as u64);
     if found != rows {
         let missing = rows.saturating_sub(found);
