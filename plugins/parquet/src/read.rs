@@ -100,7 +100,7 @@ impl RecordReader for Reader {
         let limits = context.limits();
         let bytes = files.iter().map(|file| file.file.len()).sum();
         let expansion = Arc::new(ExpansionLimit::new(bytes, limits, splits.len()));
-        let memory = Arc::new(ReadMemory::new(context, splits.len()));
+        let memory = Arc::new(ReadMemory::new(limits, context.threads(), splits.len()));
         let limits = limits.clone();
         Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, limits, expansion, memory }))
     }

@@ -22,7 +22,7 @@
 use super::header::{PageHeader, PageKind};
 use parquet::basic::{Compression, Type};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use tensorferry_sdk::{Context, Error, Result};
+use tensorferry_sdk::{Error, Limits, Result};
 
 /// Size of a Zstandard decompression context, in bytes.
 const ZSTD_STATE: u64 = 160 << 10;
@@ -57,9 +57,10 @@ pub(super) struct ReservedMemory {
 }
 
 impl ReadMemory {
-    pub(super) fn new(context: &dyn Context, splits: usize) -> Self {
-        let streams = context.threads().min(splits).max(1) as u64;
-        let total = u64::try_from(u128::from(context.limits().memory_bytes) * 7 / 16).unwrap_or(u64::MAX);
+    /// Distributes the memory over the streams that `threads` threads read from `splits` splits.
+    pub(super) fn new(limits: &Limits, threads: usize, splits: usize) -> Self {
+        let streams = threads.min(splits).max(1) as u64;
+        let total = u64::try_from(u128::from(limits.memory_bytes) * 7 / 16).unwrap_or(u64::MAX);
         Self { total, streams, used: Mutex::default(), released: Condvar::new() }
     }
 

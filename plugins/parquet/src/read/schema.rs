@@ -1,6 +1,7 @@
 //! Determines a common schema for several files, which is the schema of the first file.
 
 use super::int96::{self, Int96Units};
+use super::memory::ReadMemory;
 use super::pages::RowGroupPages;
 use super::{OpenFile, arrow_hint};
 use crate::fault::catch_panic;
@@ -238,7 +239,9 @@ fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Resul
     let Some(index) = file.metadata.row_groups().iter().position(|group| group.num_rows() > 0) else {
         return Ok(false);
     };
-    let group = RowGroupPages::new(file, index, limits.header_bytes);
+    let memory = Arc::new(ReadMemory::new(limits, 1, 1));
+    let group = RowGroupPages::new(file, index, limits.header_bytes, memory);
+    group.memory.check(group.chunk(leaf).max_memory()?)?;
     let looked = catch_panic(|| {
         let mut pages = group.pages(leaf)?;
         while let Some(page) = pages.get_next_page()? {
