@@ -6,7 +6,6 @@ mod common;
 mod conformance;
 mod dense;
 mod hostile;
-mod memory;
 mod other_writers;
 mod pruning;
 mod round_trip;
