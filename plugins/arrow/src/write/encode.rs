@@ -8,7 +8,7 @@ use arrow_ipc::reader::read_dictionary;
 use arrow_ipc::root_as_message;
 use arrow_ipc::writer::{
     DictionaryTracker, EncodedData, FileWriter, IpcDataGenerator, IpcWriteContext, IpcWriteOptions,
-    StreamWriter, write_message,
+    StreamEncoder, StreamWriter, write_message,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
@@ -24,6 +24,8 @@ pub(super) struct Encoder {
     options: IpcWriteOptions,
     /// The bytes at the start of each file.
     head: Vec<u8>,
+    /// Length of the message that contains the schema.
+    schema_bytes: usize,
     has_dictionaries: bool,
     /// The dictionaries of all pieces. They are written at the end of each file.
     dictionaries: Mutex<HashMap<DictionaryKey, Arc<EncodedDictionary>>>,
@@ -62,17 +64,22 @@ impl Encoder {
                 .column(twice.name())
                 .hint("rename one of them"));
         }
+        let stream = StreamWriter::try_new_with_options(Vec::new(), schema, options.clone());
+        let stream = stream.map_err(write_error)?.get_ref().clone();
+        let schema_bytes = stream.len();
         let head = match form {
             Form::File => FileWriter::try_new_with_options(Vec::new(), schema, options.clone())
-                .map(|writer| writer.get_ref().clone()),
-            Form::Stream => StreamWriter::try_new_with_options(Vec::new(), schema, options.clone())
-                .map(|writer| writer.get_ref().clone()),
+                .map_err(write_error)?
+                .get_ref()
+                .clone(),
+            Form::Stream => stream,
         };
         Ok(Self {
             schema: schema.clone(),
             form,
             options: options.clone(),
-            head: head.map_err(write_error)?,
+            head,
+            schema_bytes,
             has_dictionaries: has_dictionaries(schema),
             dictionaries: Mutex::default(),
             max,
@@ -93,33 +100,57 @@ impl Encoder {
 
     /// Encodes the rows as a single record batch, and returns the note.
     pub(super) fn encode(&self, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Vec<u8>> {
+        let mut note = Note::default();
+        if batches.is_empty() {
+            return Ok(note.to_bytes());
+        }
+        let joined = joined(&self.schema, batches)?;
+        if !self.has_dictionaries {
+            note.batches.push(self.write_plain(&joined, output)?);
+            return Ok(note.to_bytes());
+        }
         let mut tracker = DictionaryTracker::new(false);
         let generator = IpcDataGenerator::default();
-        if self.has_dictionaries {
-            // This call assigns the dictionary IDs.
-            drop(generator.schema_to_bytes_with_dictionary_tracker(
-                &self.schema,
-                &mut tracker,
-                &self.options,
-            ));
-        }
-        let joined = [joined(&self.schema, batches)?];
-        let batches = if batches.is_empty() { &[][..] } else { &joined };
-        let (mut note, mut context) = (Note::default(), IpcWriteContext::default());
-        for batch in batches {
-            let (dictionaries, encoded) =
-                generator.encode(batch, &mut tracker, &self.options, &mut context).map_err(write_error)?;
-            for dictionary in dictionaries {
-                match self.form {
-                    Form::Stream => drop(self.write(dictionary, output)?),
-                    Form::File => note.dictionaries.push(self.keep(dictionary)?),
-                }
+        // This call assigns the dictionary IDs.
+        drop(generator.schema_to_bytes_with_dictionary_tracker(&self.schema, &mut tracker, &self.options));
+        let (dictionaries, encoded) = generator
+            .encode(&joined, &mut tracker, &self.options, &mut IpcWriteContext::default())
+            .map_err(write_error)?;
+        for dictionary in dictionaries {
+            match self.form {
+                Form::Stream => drop(self.write(dictionary, output)?),
+                Form::File => note.dictionaries.push(self.keep(dictionary)?),
             }
-            note.batches.push(self.write(encoded, output)?);
         }
+        note.batches.push(self.write(encoded, output)?);
         note.dictionaries.sort_unstable();
         note.dictionaries.dedup();
         Ok(note.to_bytes())
+    }
+
+    /// Writes the message of a batch without dictionaries, and returns the lengths of its metadata and
+    /// body. Does not copy the batch's buffers to a message first.
+    fn write_plain(&self, batch: &RecordBatch, output: &mut dyn ByteSink) -> Result<(u64, u64)> {
+        let encoder = StreamEncoder::try_new_with_options(&self.schema, self.options.clone());
+        let buffers = encoder.and_then(|mut encoder| encoder.encode(batch)).map_err(write_error)?;
+        // The encoder first returns the message of the schema, which each file has only once.
+        let mut schema = self.schema_bytes;
+        let (mut metadata, mut all) = (None, 0);
+        for buffer in &buffers {
+            let skipped = schema.min(buffer.len());
+            let bytes = &buffer[skipped..];
+            schema -= skipped;
+            // A message starts with a marker and the length of the metadata.
+            if metadata.is_none() && !bytes.is_empty() {
+                let len = bytes.get(4..8).and_then(|len| len.first_chunk()).copied().map(u32::from_le_bytes);
+                metadata = Some(8 + u64::from(len.unwrap_or_default()));
+            }
+            output.write(bytes)?;
+            all += bytes.len() as u64;
+        }
+        let metadata = metadata.filter(|metadata| *metadata <= all);
+        let metadata = metadata.ok_or_else(|| Error::plugin("the Arrow library wrote no message"))?;
+        Ok((metadata, all - metadata))
     }
 
     fn write(&self, message: EncodedData, output: &mut dyn ByteSink) -> Result<(u64, u64)> {
