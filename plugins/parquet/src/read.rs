@@ -3,6 +3,7 @@
 
 mod arrow_hint;
 mod claims;
+mod codec;
 mod column;
 mod delta;
 mod dictionary;

@@ -33,6 +33,13 @@ impl SourceFile {
         self.source.read_at(self.file, offset, &mut bytes)?;
         Ok(bytes.into())
     }
+
+    /// Fills a buffer with the bytes at `offset`, or returns an error if the file does not contain
+    /// them.
+    pub(super) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        check_range(self.name(), self.len(), offset, bytes.len() as u64)?;
+        self.source.read_at(self.file, offset, bytes)
+    }
 }
 
 impl fmt::Debug for SourceFile {

@@ -1,20 +1,22 @@
-//! Parses a page header before the `parquet` crate reads it. The header's claims determine the
-//! amount of memory that the library allocates for decompression.
+//! Parses page headers.
 //!
 //! ```text
 //! PageHeader, a Thrift struct in compact protocol (parquet.thrift):
 //!   1: i32 type    2: i32 uncompressed_page_size    3: i32 compressed_page_size    4: i32 crc
 //!   5: DataPageHeader    7: DictionaryPageHeader    8: DataPageHeaderV2
-//! each of these begins with 1: i32 num_values; 2: (DataPageHeader) and 4: (DataPageHeaderV2) i32 encoding
-//! DataPageHeaderV2 has the lengths of the levels, which are
-//! not compressed: 5: i32 definition_levels_byte_length    6: i32 repetition_levels_byte_length
+//! DataPageHeader:       1: i32 num_values    2: i32 encoding    3, 4: i32 encodings of the definition and
+//!                       repetition levels
+//! DictionaryPageHeader: 1: i32 num_values    2: i32 encoding
+//! DataPageHeaderV2:     1: i32 num_values    2: i32 num_nulls    3: i32 num_rows    4: i32 encoding
+//!                       5, 6: i32 lengths of the definition and repetition levels, which are not compressed
+//!                       7: bool is_compressed (true if missing)
 //! ```
 //!
 //! A header must contain exactly one of the structs 5, 7 and 8, which must match the page type.
-//! Otherwise, the `parquet` crate would combine claims from different structs.
+//! Otherwise, readers would find different claims in it.
 
 use super::thrift::{self, Bytes, Event, Fields, Shape};
-use std::cell::Cell;
+use parquet::basic::Encoding;
 use tensorferry_sdk::{Error, Result};
 
 /// Claims of a page header.
@@ -25,23 +27,47 @@ pub(super) struct PageHeader {
     pub(super) uncompressed: u64,
     /// Number of bytes in the file.
     pub(super) compressed: u64,
+    /// CRC-32 of the bytes in the file.
+    pub(super) crc: Option<u32>,
     /// Number of values, including nulls.
-    pub(super) values: u64,
-    /// Size of the levels before the compressed bytes, in bytes.
-    pub(super) levels: u64,
-    /// Whether the values are delta-encoded.
-    pub(super) is_delta: bool,
-    /// Offset of the flag that marks a version 2 page as not compressed, relative to the header.
-    pub(super) uncompressed_flag: Option<u64>,
+    pub(super) values: u32,
+    pub(super) encoding: Encoding,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PageKind {
-    /// A page of values, or of indices into the dictionary.
-    Data,
+    /// A page of values, or of indices into the dictionary. The levels have these encodings.
+    Data {
+        definition: Encoding,
+        repetition: Encoding,
+    },
+    /// The same in version 2, with the lengths of the levels in bytes.
+    DataV2 {
+        nulls: u32,
+        rows: u32,
+        definition: u32,
+        repetition: u32,
+        is_compressed: bool,
+    },
     Dictionary,
     /// A page that readers skip.
     Other,
+}
+
+impl PageHeader {
+    /// Returns the length of the levels before the compressed bytes.
+    pub(super) fn levels(&self) -> u64 {
+        match self.kind {
+            PageKind::DataV2 { definition, repetition, .. } => u64::from(definition) + u64::from(repetition),
+            _ => 0,
+        }
+    }
+
+    /// Returns whether the values are delta-encoded.
+    pub(super) fn is_delta(&self) -> bool {
+        use Encoding::{DELTA_BINARY_PACKED, DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY};
+        matches!(self.encoding, DELTA_BINARY_PACKED | DELTA_LENGTH_BYTE_ARRAY | DELTA_BYTE_ARRAY)
+    }
 }
 
 const I32: Shape = Shape::Integer(32);
@@ -59,26 +85,25 @@ const DATA: i64 = 5;
 const INDEX: i64 = 6;
 const DICTIONARY: i64 = 7;
 const DATA_V2: i64 = 8;
-/// DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY.
-const DELTA: [i64; 3] = [5, 6, 7];
+
+/// The fields of the struct for the page type, by field ID.
+type OwnFields = [Option<i64>; 7];
 
 /// Reads the required fields of a page header.
 pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
-    let (mut kind, mut uncompressed, mut compressed, mut values) = (None, None, None, None);
-    let (mut levels, mut own, mut uncompressed_flag, mut is_delta) = (0, None, None, false);
-    let read = Cell::new(0);
-    let mut bytes = CountedBytes { bytes, read: &read };
-    let walked = thrift::walk(&mut bytes, PAGE_HEADER, &mut |path, seen| {
+    let (mut kind, mut uncompressed, mut compressed, mut crc) = (None, None, None, None);
+    let (mut own, mut fields, mut is_compressed) = (None, OwnFields::default(), true);
+    let walked = thrift::walk(bytes, PAGE_HEADER, &mut |path, seen| {
         match (path, seen) {
-            ([DATA_V2, 7], Event::Flag(false)) => uncompressed_flag = Some(read.get() - 1),
+            ([DATA_V2, 7], Event::Flag(flag)) => is_compressed = flag,
             ([1], Event::Number(number)) => kind = Some(number),
             ([2], Event::Number(number)) => uncompressed = Some(number),
             ([3], Event::Number(number)) => compressed = Some(number),
-            ([_, 1], Event::Number(number)) => values = Some(number),
-            ([DATA, 2] | [DATA_V2, 4], Event::Number(number)) => is_delta = DELTA.contains(&number),
-            ([DATA_V2, 5 | 6], Event::Number(number)) => {
-                levels +=
-                    u64::try_from(number).map_err(|_| Error::malformed("levels have a negative length"))?;
+            // The checksum is an unsigned number in a signed field.
+            ([4], Event::Number(number)) => crc = i32::try_from(number).ok().map(i32::cast_unsigned),
+            ([_, field], Event::Number(number)) => {
+                let field = usize::try_from(*field).ok().and_then(|field| fields.get_mut(field));
+                *field.ok_or_else(|| Error::malformed("a page has an unknown field"))? = Some(number);
             }
             ([id], Event::End) if own.replace(*id).is_some() => {
                 return Err(Error::malformed("a page has headers of two page types"));
@@ -88,11 +113,11 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
         Ok(())
     });
     walked.map_err(|error| error.context("a page's header"))?;
-    let (page_kind, header) = match kind {
-        Some(0) => (PageKind::Data, DATA),
-        Some(1) => (PageKind::Other, INDEX),
-        Some(2) => (PageKind::Dictionary, DICTIONARY),
-        Some(3) => (PageKind::Data, DATA_V2),
+    let header = match kind {
+        Some(0) => DATA,
+        Some(1) => INDEX,
+        Some(2) => DICTIONARY,
+        Some(3) => DATA_V2,
         Some(other) => return Err(Error::malformed("a page has an unknown type").found(other)),
         None => return Err(Error::malformed("a page has no type")),
     };
@@ -102,36 +127,47 @@ pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
     let positive = |value: Option<i64>, what: &str| {
         value.and_then(|value| u64::try_from(value).ok()).ok_or_else(|| Error::malformed(what))
     };
-    Ok(PageHeader {
-        kind: page_kind,
-        uncompressed: positive(uncompressed, "the length of a page is missing or negative")?,
-        compressed: positive(compressed, "the compressed length of a page is missing or negative")?,
-        values: match page_kind {
-            PageKind::Other => 0,
-            _ => positive(values, "the number of values in a page is missing or negative")?,
-        },
-        levels,
-        is_delta,
-        uncompressed_flag,
+    let uncompressed = positive(uncompressed, "the length of a page is missing or negative")?;
+    let compressed = positive(compressed, "the compressed length of a page is missing or negative")?;
+    let count = |field: usize, what: &str| {
+        let value = fields[field].and_then(|value| u32::try_from(value).ok());
+        value.ok_or_else(|| Error::malformed(format!("{what} in a page is missing or negative")))
+    };
+    let (kind, values, encoding) = match header {
+        DATA => {
+            let (definition, repetition) = (encoding(fields[3])?, encoding(fields[4])?);
+            (PageKind::Data { definition, repetition }, count(1, VALUES)?, encoding(fields[2])?)
+        }
+        DATA_V2 => {
+            let (nulls, rows) = (count(2, "the number of nulls")?, count(3, "the number of rows")?);
+            let (definition, repetition) = (count(5, LEVELS)?, count(6, LEVELS)?);
+            let kind = PageKind::DataV2 { nulls, rows, definition, repetition, is_compressed };
+            (kind, count(1, VALUES)?, encoding(fields[4])?)
+        }
+        DICTIONARY => (PageKind::Dictionary, count(1, VALUES)?, encoding(fields[2])?),
+        _ => (PageKind::Other, 0, Encoding::PLAIN),
+    };
+    Ok(PageHeader { kind, uncompressed, compressed, crc, values, encoding })
+}
+
+const VALUES: &str = "the number of values";
+const LEVELS: &str = "the length of the levels";
+
+fn encoding(number: Option<i64>) -> Result<Encoding> {
+    let number = number.ok_or_else(|| Error::malformed("an encoding in a page is missing"))?;
+    Ok(match number {
+        0 => Encoding::PLAIN,
+        2 => Encoding::PLAIN_DICTIONARY,
+        3 => Encoding::RLE,
+        #[expect(deprecated, reason = "old files use it for levels")]
+        4 => Encoding::BIT_PACKED,
+        5 => Encoding::DELTA_BINARY_PACKED,
+        6 => Encoding::DELTA_LENGTH_BYTE_ARRAY,
+        7 => Encoding::DELTA_BYTE_ARRAY,
+        8 => Encoding::RLE_DICTIONARY,
+        9 => Encoding::BYTE_STREAM_SPLIT,
+        other => return Err(Error::malformed("a page has an unknown encoding").found(other)),
     })
-}
-
-/// A byte source that counts the bytes read.
-struct CountedBytes<'a, B> {
-    bytes: &'a mut B,
-    read: &'a Cell<u64>,
-}
-
-impl<B: Bytes> Bytes for CountedBytes<'_, B> {
-    fn byte(&mut self) -> Result<u8> {
-        self.read.set(self.read.get() + 1);
-        self.bytes.byte()
-    }
-
-    fn skip(&mut self, count: u64) -> Result<()> {
-        self.read.set(self.read.get().saturating_add(count));
-        self.bytes.skip(count)
-    }
 }
 
 #[cfg(test)]
@@ -149,16 +185,16 @@ mod tests {
         // The header contains type 0, 300 bytes compressed to 20, a CRC, and a data page header
         // with 9 values, an encoding and statistics.
         let header = [
-            0x15, 0, 0x15, 0xd8, 4, 0x15, 40, 0x15, 3, 0x1c, 0x15, 18, 0x15, 0, 0x3c, 0x18, 2, 7, 7, 0, 0, 0,
+            0x15, 0, 0x15, 0xd8, 4, 0x15, 40, 0x15, 3, 0x1c, 0x15, 18, 0x15, 0, 0x15, 6, 0x15, 6, 0x1c, 0x18,
+            2, 7, 7, 0, 0, 0,
         ];
         let expected = PageHeader {
-            kind: PageKind::Data,
+            kind: PageKind::Data { definition: Encoding::RLE, repetition: Encoding::RLE },
             uncompressed: 300,
             compressed: 20,
+            crc: Some(u32::MAX - 1),
             values: 9,
-            levels: 0,
-            is_delta: false,
-            uncompressed_flag: None,
+            encoding: Encoding::PLAIN,
         };
         assert_eq!(parse(&header).unwrap(), expected);
         for len in 0..header.len() {
@@ -174,16 +210,17 @@ mod tests {
             0x15, 6, 0x15, 0xd8, 4, 0x15, 40, 0x5c, 0x15, 18, 0x15, 0, 0x15, 18, 0x15, 0, 0x15, 4, 0x15, 6,
             0, 0,
         ];
+        let kind = PageKind::DataV2 { nulls: 0, rows: 9, definition: 2, repetition: 3, is_compressed: true };
         let expected = PageHeader {
-            kind: PageKind::Data,
+            kind,
             uncompressed: 300,
             compressed: 20,
+            crc: None,
             values: 9,
-            levels: 5,
-            is_delta: false,
-            uncompressed_flag: None,
+            encoding: Encoding::PLAIN,
         };
         assert_eq!(parse(&header).unwrap(), expected);
+        assert_eq!(expected.levels(), 5);
     }
 
     #[test]

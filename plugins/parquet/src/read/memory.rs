@@ -4,7 +4,7 @@
 //! the writer, and this module distributes the rest. The decoder of a leaf column needs:
 //!
 //! ```text
-//! always              the codec's state (160 KiB for Zstandard), and about 8 KiB of decoder state
+//! always              about 8 KiB of decoder state
 //! from the dictionary decoded values: the size of the page, and 16 bytes more per byte array; the `parquet`
 //!                     crate keeps them until the end of the chunk, even if no later page uses them
 //! from a data page    its decompressed bytes, until the next page is ready; lengths in delta encoding
@@ -24,8 +24,6 @@ use parquet::basic::{Compression, Type};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Size of a Zstandard decompression context, in bytes.
-const ZSTD_STATE: u64 = 160 << 10;
 /// Estimated size of the decoder of a leaf column without its pages, in bytes.
 const DECODER_STATE: u64 = 8 << 10;
 
@@ -36,6 +34,8 @@ pub(super) struct ReadMemory {
     total: u64,
     /// Maximum number of streams that the host reads at the same time.
     streams: u64,
+    /// Number of groups of columns that a stream decodes at the same time.
+    pub(super) threads: usize,
     used: Mutex<UsedMemory>,
     released: Condvar,
 }
@@ -61,7 +61,8 @@ impl ReadMemory {
     pub(super) fn new(limits: &Limits, threads: usize, splits: usize) -> Self {
         let streams = threads.min(splits).max(1) as u64;
         let total = u64::try_from(u128::from(limits.memory_bytes) * 7 / 16).unwrap_or(u64::MAX);
-        Self { total, streams, used: Mutex::default(), released: Condvar::new() }
+        let threads = threads / threads.min(splits).max(1);
+        Self { total, streams, threads: threads.max(1), used: Mutex::default(), released: Condvar::new() }
     }
 
     /// Reserves memory that a stream keeps between batches. Returns `None` if there is not enough.
@@ -92,7 +93,9 @@ impl ReadMemory {
         self.check(bytes)?;
         let max = self.max_decoding();
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        while used.decoding > 0 && used.decoding + bytes > max {
+        // A single stream divides its memory between its window and the groups as it needs.
+        let held = |used: &UsedMemory| if self.streams == 1 { used.held } else { 0 };
+        while used.decoding > 0 && used.decoding + bytes + held(&used) > max {
             used = self.released.wait(used).unwrap_or_else(PoisonError::into_inner);
         }
         used.decoding += bytes;
@@ -102,13 +105,15 @@ impl ReadMemory {
     /// Returns the usual size of a window in bytes, if the largest group of columns needs `group`
     /// bytes.
     pub(super) fn window(&self, group: u64) -> u64 {
-        let rest = self.total.saturating_sub(group);
+        let others = self.group() * (self.threads as u64 - 1);
+        let rest = self.total.saturating_sub(group.saturating_add(others));
         if self.streams == 1 { rest } else { self.total / 2 / self.streams }
     }
 
-    /// Returns the size of a group of columns in bytes. A group of one column may be larger.
+    /// Returns the size of a group of columns in bytes. A group of one column may be larger. Small
+    /// groups leave memory for large windows.
     pub(super) fn group(&self) -> u64 {
-        self.total / 2 / self.streams
+        self.total / 16 / self.streams
     }
 
     fn max_held(&self) -> u64 {
@@ -148,7 +153,6 @@ impl Drop for ReservedMemory {
 pub(super) struct DecoderMemory {
     compression: Compression,
     physical: Type,
-    state: u64,
     /// Decoded values of the dictionary.
     dictionary: u64,
     /// The current data page.
@@ -157,18 +161,18 @@ pub(super) struct DecoderMemory {
 
 impl DecoderMemory {
     pub(super) fn new(compression: Compression, physical: Type) -> Self {
-        let codec = if matches!(compression, Compression::ZSTD(_)) { ZSTD_STATE } else { 0 };
-        Self { compression, physical, state: DECODER_STATE + codec, dictionary: 0, page: 0 }
+        Self { compression, physical, dictionary: 0, page: 0 }
     }
 
     /// Returns the number of bytes between pages.
     pub(super) fn bytes(&self) -> u64 {
-        self.state.saturating_add(self.dictionary).saturating_add(self.page)
+        DECODER_STATE.saturating_add(self.dictionary).saturating_add(self.page)
     }
 
     /// Replaces the current page. Returns the maximum number of bytes until the page is decoded.
     pub(super) fn load(&mut self, header: &PageHeader) -> u64 {
-        let PageHeader { kind, uncompressed, compressed, values, is_delta, .. } = *header;
+        let PageHeader { kind, uncompressed, compressed, .. } = *header;
+        let values = u64::from(header.values);
         let compressed = if self.compression == Compression::UNCOMPRESSED { 0 } else { compressed };
         let before = self.bytes();
         let (decoded, transient) = match kind {
@@ -182,8 +186,8 @@ impl DecoderMemory {
                 };
                 (self.dictionary, uncompressed)
             }
-            PageKind::Data => {
-                let lengths = if is_delta { values.saturating_mul(8) } else { 0 };
+            PageKind::Data { .. } | PageKind::DataV2 { .. } => {
+                let lengths = if header.is_delta() { values.saturating_mul(8) } else { 0 };
                 self.page = uncompressed.saturating_add(lengths);
                 (self.page, 0)
             }

@@ -1,7 +1,7 @@
-//! Checks the pages of one column in one row group after the `parquet` crate has decompressed the
-//! pages and before it decodes them.
+//! Reads and checks the pages of one column in one row group before the `parquet` crate decodes them.
 
-use super::column::ColumnChunk;
+use super::column::{ColumnChunk, LocatedPage};
+use super::header::{PageHeader, PageKind};
 use super::int96::Int96Units;
 use super::memory::{HeldDecoder, ReadMemory};
 use super::old_writer::OldWriter;
@@ -13,7 +13,6 @@ use parquet::basic::{Encoding, Type};
 use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
-use parquet::file::reader::SerializedPageReader;
 use parquet::schema::types::ColumnDescPtr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,6 +59,11 @@ impl RowGroupPages {
         Self { is_counted: true, ..self.clone() }
     }
 
+    /// Returns the same row group for a different thread.
+    pub(super) fn separate(&self) -> Self {
+        Self { listed: Arc::default(), ..self.clone() }
+    }
+
     /// Returns whether a page did not fit in the memory since the last call.
     pub(super) fn take_out_of_memory(&self) -> bool {
         self.is_out_of_memory.swap(false, Ordering::Relaxed)
@@ -69,40 +73,39 @@ impl RowGroupPages {
         self.metadata.row_group(self.index)
     }
 
-    fn writer(&self) -> OldWriter {
-        OldWriter::named(self.metadata.file_metadata().created_by())
-    }
-
     /// Opens the bytes of a column.
     pub(super) fn chunk(&self, column: usize) -> ColumnChunk {
-        let (writer, full) = (self.writer(), &self.is_out_of_memory);
-        ColumnChunk::new(&self.file, self.group(), column, self.max, writer, &self.first_error, full)
+        let writer = OldWriter::named(self.metadata.file_metadata().created_by());
+        ColumnChunk::new(&self.file, self.group(), column, self.max, writer)
     }
 
     /// Opens the pages of a column.
     pub(super) fn pages(&self, column: usize) -> Result<CheckedPages, ParquetError> {
-        let group = self.group();
-        let rows = usize::try_from(group.num_rows())?;
-        let writer = self.writer();
         let chunk = self.chunk(column);
-        if self.is_counted {
-            let held = HeldDecoder::new(&self.memory, chunk.decoder_memory());
-            chunk.count(held.ok_or_else(|| chunk.out_of_memory())?);
-        }
-        let metadata = group.column(column);
-        let (start, len) = metadata.byte_range();
-        let longer = i64::try_from(writer.chunk_len(start, len, self.file.len()))?;
-        let metadata = metadata.clone().into_builder().set_total_compressed_size(longer).build()?;
-        let pages = SerializedPageReader::new(Arc::new(chunk.clone()), &metadata, rows, None)?;
-        let descriptor = metadata.column_descr_ptr();
+        let metadata = self.group().column(column);
         // The footer may claim few values for a large chunk, so the larger of the two limits
         // applies.
         let by_bytes =
             metadata.byte_range().1.saturating_mul(super::MAX_VALUES_PER_BYTE).saturating_add(1 << 20);
-        let values = u64::try_from(metadata.num_values()).unwrap_or(0).max(by_bytes);
-        let listed = self.listed.clone();
-        let int96 = self.int96.clone();
-        Ok(CheckedPages { pages, chunk, descriptor, column, int96, max: self.max, values, listed })
+        let mut pages = CheckedPages {
+            descriptor: metadata.column_descr_ptr(),
+            column,
+            int96: self.int96.clone(),
+            max: self.max,
+            values: u64::try_from(metadata.num_values()).unwrap_or(0).max(by_bytes),
+            listed: self.listed.clone(),
+            first_error: self.first_error.clone(),
+            is_out_of_memory: self.is_out_of_memory.clone(),
+            held: None,
+            next: None,
+            deferred: None,
+            chunk,
+        };
+        if self.is_counted {
+            let held = HeldDecoder::new(&self.memory, pages.chunk.decoder_memory());
+            pages.held = Some(held.ok_or_else(|| pages.out_of_memory())?);
+        }
+        Ok(pages)
     }
 }
 
@@ -139,7 +142,6 @@ impl PageIterator for ColumnPages {}
 
 /// A page reader that checks each page.
 pub(super) struct CheckedPages {
-    pages: SerializedPageReader<ColumnChunk>,
     chunk: ColumnChunk,
     descriptor: ColumnDescPtr,
     /// Index of the leaf column.
@@ -149,23 +151,60 @@ pub(super) struct CheckedPages {
     /// Number of values that the remaining pages of a list column may contain.
     values: u64,
     listed: Arc<AtomicU64>,
+    first_error: FirstError,
+    /// Set if the memory that the stream may hold does not suffice for a page.
+    is_out_of_memory: Arc<AtomicBool>,
+    /// The memory of the column's decoder, if it is counted.
+    held: Option<HeldDecoder>,
+    /// The next page, if its header has been parsed.
+    next: Option<LocatedPage>,
+    /// A dictionary that was skipped, which the `parquet` crate may read later.
+    deferred: Option<LocatedPage>,
 }
 
 impl CheckedPages {
     /// Returns the number of bytes that are needed to load only the first page.
     pub(super) fn memory_of_first_page(&mut self) -> Result<u64, ParquetError> {
-        self.pages.peek_next_page()?;
-        Ok(self.chunk.memory_of_first_page())
+        let next = self.peek()?;
+        Ok(next.map_or(0, |page| self.chunk.decoder_memory().load(&page.header)))
     }
 
-    /// Checks a page that was decompressed.
-    fn checked(&mut self, page: Option<Page>) -> Result<Option<Page>, ParquetError> {
-        self.chunk.loaded();
-        if let Some(page) = &page {
-            let checked = self.check(page);
-            checked.map_err(|error| self.chunk.fail(error))?;
+    /// Keeps an error that names the column, and returns it as a `parquet` crate error.
+    fn fail(&self, error: Error) -> ParquetError {
+        self.first_error.keep(self.chunk.named(error))
+    }
+
+    /// Returns an error for a page that does not fit in the memory that the stream may hold. The
+    /// stream then decodes the columns in groups.
+    fn out_of_memory(&self) -> ParquetError {
+        self.is_out_of_memory.store(true, Ordering::Relaxed);
+        ParquetError::General("the pages of all columns do not fit in memory".to_owned())
+    }
+
+    /// Parses the header of the next page.
+    fn peek(&mut self) -> Result<Option<LocatedPage>, ParquetError> {
+        if self.next.is_none() {
+            self.next = self.chunk.next_page().map_err(|error| self.fail(error))?;
         }
-        Ok(page)
+        Ok(self.next)
+    }
+
+    /// Reads, decompresses and checks a page.
+    fn load(&mut self, located: &LocatedPage) -> Result<Page, ParquetError> {
+        if let Some(held) = &mut self.held
+            && !held.load(&located.header)
+        {
+            return Err(self.out_of_memory());
+        }
+        let read = self.chunk.read(located).and_then(|bytes| {
+            if let Some(held) = &mut self.held {
+                held.loaded();
+            }
+            let page = page(located, bytes);
+            self.check(&page)?;
+            Ok(page)
+        });
+        read.map_err(|error| self.fail(error))
     }
 
     fn check(&mut self, page: &Page) -> Result<()> {
@@ -258,34 +297,87 @@ fn from(bytes: &Bytes, start: u64) -> Option<Bytes> {
     Some(bytes.slice(start..))
 }
 
+/// Returns a page with these decompressed bytes.
+fn page(located: &LocatedPage, buf: Bytes) -> Page {
+    let PageHeader { kind, values: num_values, encoding, .. } = located.header;
+    match kind {
+        PageKind::DataV2 { nulls, rows, definition, repetition, is_compressed } => Page::DataPageV2 {
+            buf,
+            num_values,
+            encoding,
+            num_nulls: nulls,
+            num_rows: rows,
+            def_levels_byte_len: definition,
+            rep_levels_byte_len: repetition,
+            is_compressed,
+            statistics: None,
+        },
+        PageKind::Data { definition, repetition } => Page::DataPage {
+            buf,
+            num_values,
+            encoding,
+            def_level_encoding: definition,
+            rep_level_encoding: repetition,
+            statistics: None,
+        },
+        PageKind::Dictionary | PageKind::Other => {
+            Page::DictionaryPage { buf, num_values, encoding, is_sorted: false }
+        }
+    }
+}
+
 #[deny(clippy::missing_trait_methods)]
 impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
-        let page = self.pages.get_next_page()?;
-        self.checked(page)
+        let Some(next) = self.peek()? else { return Ok(None) };
+        let page = self.load(&next)?;
+        self.next = None;
+        self.chunk.move_behind(&next);
+        Ok(Some(page))
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
-        self.pages.peek_next_page()
+        let next = self.peek()?;
+        Ok(next.map(|page| {
+            let values = page.header.values as usize;
+            match page.header.kind {
+                PageKind::DataV2 { rows, .. } => {
+                    PageMetadata { num_rows: Some(rows as usize), num_levels: Some(values), is_dict: false }
+                }
+                PageKind::Data { .. } => {
+                    PageMetadata { num_rows: None, num_levels: Some(values), is_dict: false }
+                }
+                PageKind::Dictionary | PageKind::Other => {
+                    PageMetadata { num_rows: None, num_levels: None, is_dict: true }
+                }
+            }
+        }))
     }
 
     fn skip_next_page(&mut self) -> Result<(), ParquetError> {
-        self.pages.skip_next_page()?;
-        self.chunk.skipped();
+        if let Some(next) = self.peek()? {
+            self.next = None;
+            self.chunk.move_behind(&next);
+            if next.header.kind == PageKind::Dictionary {
+                self.deferred = Some(next);
+            }
+        }
         Ok(())
     }
 
     fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
-        self.pages.at_record_boundary()
+        let next = self.peek()?;
+        // Pages of version 2 start with a row.
+        Ok(next.is_none_or(|page| matches!(page.header.kind, PageKind::DataV2 { .. })))
     }
 
     fn supports_deferred_dictionary(&self) -> bool {
-        self.pages.supports_deferred_dictionary()
+        true
     }
 
     fn take_deferred_dictionary(&mut self) -> Result<Option<Page>, ParquetError> {
-        let page = self.pages.take_deferred_dictionary()?;
-        self.checked(page)
+        let deferred = self.deferred.take();
+        deferred.map(|page| self.load(&page)).transpose()
     }
 }
 

@@ -21,6 +21,8 @@ use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Estimated size of a null in a batch, in bytes.
 const NULL: u64 = 16;
+/// Number of columns from which rows are decoded in groups of columns if they fit in one window.
+const MANY_COLUMNS: usize = 64;
 
 #[derive(Debug, Clone)]
 pub(super) struct RowGroup {
@@ -114,24 +116,31 @@ impl Stream {
 
     /// Opens a decoder of the remaining rows.
     fn decoder(&self) -> Result<Decoder> {
+        if self.columns.len() >= MANY_COLUMNS {
+            // Decoders of all columns would need more memory and time than one decoder at a time.
+            let windows = self.windows()?;
+            if windows.is_single() {
+                return Ok(Decoder::Windows(windows));
+            }
+        }
         let levels = self.levels(&self.columns)?;
         let whole = self.rows.reader(&levels, &self.pages.counted());
         if whole.is_err() && self.pages.take_out_of_memory() {
-            self.windows()
+            self.windows().map(Decoder::Windows)
         } else {
             whole.map(Decoder::Whole)
         }
     }
 
     /// Opens a decoder of the remaining rows that decodes one group of columns after another.
-    fn windows(&self) -> Result<Decoder> {
+    fn windows(&self) -> Result<Windows> {
         let groups = self.groups()?.into_iter();
         let groups = groups.map(|group| {
             let levels = self.levels(&self.columns[group.paths.clone()])?;
             Ok((group, levels))
         });
         let groups = groups.collect::<Result<Vec<_>>>()?;
-        Ok(Decoder::Windows(Windows::new(groups, self.rows, self.batch_bytes, &self.pages)))
+        Ok(Windows::new(groups, self.rows, self.batch_bytes, &self.pages))
     }
 
     /// Distributes the columns over groups whose pages fit in memory.
@@ -270,7 +279,7 @@ impl Stream {
                 Err(_) if self.pages.take_out_of_memory() => {
                     // The memory of the current decoder is released first.
                     self.decoder = Decoder::Nothing;
-                    self.decoder = self.windows()?;
+                    self.decoder = Decoder::Windows(self.windows()?);
                     return self.next_batch();
                 }
                 decoded => decoded?.ok_or_else(|| {

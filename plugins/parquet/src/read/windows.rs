@@ -1,6 +1,7 @@
-//! Decodes the columns of a row group in groups, for a window of rows at a time. Each group skips
-//! to the first row of the window, so its first page is decompressed again for every window. A
-//! window consists of whole batches, which are the same as if all columns were decoded at once.
+//! Decodes the columns of a row group in groups, for a window of rows at a time. Several threads
+//! decode groups. Each group skips to the first row of the window, so its first page is
+//! decompressed again for every window. A window consists of whole batches, which are the same as
+//! if all columns were decoded at once.
 
 use super::memory::ReservedMemory;
 use super::pages::RowGroupPages;
@@ -10,7 +11,8 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSe
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::arrow_array::{Array, ArrayRef};
 use tensorferry_sdk::{Error, Result};
 
@@ -114,6 +116,11 @@ impl Windows {
         Self { groups, rows, max_bytes, batches, _held: held, decoded: VecDeque::new() }
     }
 
+    /// Returns whether one window probably contains all rows.
+    pub(super) fn is_single(&self) -> bool {
+        self.rows.left.div_ceil(self.rows.batch_rows as u64) <= self.batches as u64
+    }
+
     /// Returns the columns of the next batch.
     pub(super) fn next(&mut self, pages: &RowGroupPages) -> Result<Vec<ArrayRef>> {
         if self.decoded.is_empty() {
@@ -126,32 +133,89 @@ impl Windows {
     fn decode(&mut self, pages: &RowGroupPages) -> Result<()> {
         let batch_rows = self.rows.batch_rows as u64;
         let count = self.rows.left.div_ceil(batch_rows).min(self.batches as u64);
-        let mut window = vec![Vec::new(); usize::try_from(count).unwrap_or(usize::MAX)];
-        let mut bytes = vec![0; window.len()];
-        for (group, levels) in &self.groups {
-            let _decoding = pages.memory.decode(group.memory)?;
-            let rows = self.rows.left.min(batch_rows * window.len() as u64);
-            let mut reader = RowBatches { left: rows, ..self.rows }.reader(levels, pages)?;
-            let mut left = rows;
-            for batch in 0..window.len() {
-                let columns = decode_batch(&mut reader, pages, left.min(batch_rows))?;
-                left -= left.min(batch_rows);
-                bytes[batch] +=
-                    columns.iter().map(|column| column.get_array_memory_size() as u64).sum::<u64>();
-                window[batch].extend(columns);
-                // The rows of this window are longer than usual.
-                if batch > 0 && bytes.iter().sum::<u64>() > self.max_bytes {
-                    window.truncate(batch);
-                    bytes.truncate(batch);
-                    break;
-                }
+        let window = Window {
+            rows: RowBatches { left: self.rows.left.min(batch_rows * count), ..self.rows },
+            max_bytes: self.max_bytes,
+            bytes: Mutex::new(vec![0; usize::try_from(count).unwrap_or(usize::MAX)]),
+        };
+        let next = AtomicUsize::new(0);
+        let decode_all = || {
+            // The lists of a batch are counted separately on each thread.
+            let pages = pages.separate();
+            let mut decoded = Vec::new();
+            while let Some((index, group)) =
+                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, self.groups.get(at)?)))
+            {
+                decoded.push((index, window.decode(group, &pages)?));
             }
+            Ok::<_, Error>(decoded)
+        };
+        let decoded = std::thread::scope(|scope| {
+            let others = pages.memory.threads.min(self.groups.len()).saturating_sub(1);
+            let others: Vec<_> = (0..others).map(|_| scope.spawn(decode_all)).collect();
+            let mut decoded = vec![decode_all()];
+            let joined = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|payload| Err(panic_error(payload.as_ref()))));
+            decoded.extend(joined);
+            decoded.into_iter().collect::<Result<Vec<_>>>()
+        });
+        let mut decoded: Vec<_> = decoded?.into_iter().flatten().collect();
+        decoded.sort_unstable_by_key(|(index, _)| *index);
+        let len = window.bytes.into_inner().unwrap_or_else(PoisonError::into_inner).len();
+        let mut batches = vec![Vec::new(); len];
+        for (_, group) in decoded {
+            batches.iter_mut().zip(group).for_each(|(batch, columns)| batch.extend(columns));
         }
-        let rows = self.rows.left.min(batch_rows * window.len() as u64);
+        let rows = self.rows.left.min(batch_rows * len as u64);
         self.rows =
             RowBatches { first_row: self.rows.first_row + rows, left: self.rows.left - rows, ..self.rows };
-        self.decoded = window.into();
+        self.decoded = batches.into();
         Ok(())
+    }
+}
+
+/// A window that is being decoded.
+struct Window {
+    rows: RowBatches,
+    max_bytes: u64,
+    /// Number of decoded bytes in each batch. The window ends after these batches.
+    bytes: Mutex<Vec<u64>>,
+}
+
+impl Window {
+    /// Decodes a group of columns. Returns the columns of each batch.
+    fn decode(
+        &self,
+        (group, levels): &(ColumnGroup, FieldLevels),
+        pages: &RowGroupPages,
+    ) -> Result<Vec<Vec<ArrayRef>>> {
+        let _decoding = pages.memory.decode(group.memory)?;
+        let mut reader = self.rows.reader(levels, pages)?;
+        let (mut batches, mut left) = (Vec::new(), self.rows.left);
+        while left > 0 && batches.len() < self.bytes().len() {
+            let rows = left.min(self.rows.batch_rows as u64);
+            let columns = decode_batch(&mut reader, pages, rows)?;
+            left -= rows;
+            self.add(batches.len(), columns.iter().map(|column| column.get_array_memory_size() as u64).sum());
+            batches.push(columns);
+        }
+        Ok(batches)
+    }
+
+    fn bytes(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds decoded bytes to a batch. Shortens the window if its rows are longer than usual.
+    fn add(&self, batch: usize, decoded: u64) {
+        let mut bytes = self.bytes();
+        if let Some(sum) = bytes.get_mut(batch) {
+            *sum += decoded;
+            if batch > 0 && bytes.iter().sum::<u64>() > self.max_bytes {
+                bytes.truncate(batch);
+            }
+        }
     }
 }
 
