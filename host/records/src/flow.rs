@@ -5,7 +5,7 @@
 use super::progress::{self, SplitProgress};
 use super::rows::Rows;
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
@@ -18,6 +18,10 @@ use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 /// memory budget.
 pub(crate) const BATCH_ROWS: usize = 8192;
 pub(crate) const BATCH_BYTES: u64 = 2 << 20;
+/// Size of a column in the batches of a wide table. If batches had fewer rows, the work for each
+/// column would take longer than the work for its values.
+const COLUMN_BYTES: u64 = 8 << 10;
+const MAX_BATCH_BYTES: u64 = 8 << 20;
 
 /// Batches with one schema, in order. After an error or after the end, no more batches follow.
 pub trait Flow: Send {
@@ -117,6 +121,12 @@ pub fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, take: Option<u64>
     })
 }
 
+/// Returns the size in bytes that batches of a table should have.
+fn batch_bytes(schema: &Schema) -> u64 {
+    let columns = schema.flattened_fields().len() as u64;
+    (columns * COLUMN_BYTES).clamp(BATCH_BYTES, MAX_BATCH_BYTES)
+}
+
 type Batches = Receiver<Result<RecordBatch>>;
 
 /// Returns the rows of the specified splits of an input, in this order. Reading starts when the
@@ -132,13 +142,14 @@ pub fn read<'a>(
     // If a field path is invalid, the readers' streams report the error.
     let projected = wanted.columns.as_ref().and_then(|paths| Projection::new(&schema, paths).ok());
     let schema = projected.map_or(schema, |projection| projection.schema());
+    let batch_bytes = batch_bytes(&schema);
     let mut waiting = Some((splits, wanted));
     // `reading` yields one channel for each split that is being read, in order. `current` is the
     // channel of the current split.
     let (mut reading, mut current): (Option<Receiver<Batches>>, Option<Batches>) = (None, None);
     from_fn(schema, move || {
         if let Some((splits, wanted)) = waiting.take() {
-            reading = Some(start(threads, rows, splits, wanted, session));
+            reading = Some(start(threads, rows, splits, wanted, batch_bytes, session));
         }
         while let Some(splits) = &reading {
             match current.as_ref().map(Receiver::recv) {
@@ -167,6 +178,7 @@ fn start<'a>(
     rows: &'a Rows<'a>,
     splits: Vec<SplitRows>,
     wanted: ReadSelection,
+    batch_bytes: u64,
     session: &'a Session,
 ) -> Receiver<Batches> {
     progress::begin(rows, splits.iter().map(|range| range.split), session);
@@ -179,12 +191,12 @@ fn start<'a>(
             loop {
                 let mut task = tasks.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(split) = task.0.next() else { return };
-                let (send, receive) = sync_channel(ahead(session));
+                let (send, receive) = sync_channel(ahead(batch_bytes, session));
                 if task.1.send(receive).is_err() {
                     return;
                 }
                 drop(task);
-                pull(rows, split, &wanted, session, &send);
+                pull(rows, split, &wanted, batch_bytes, session, &send);
             }
         }));
     }
@@ -193,8 +205,8 @@ fn start<'a>(
 
 /// Returns the number of batches that a reader may be ahead of the consumer. All readers together
 /// use at most a sixteenth of the memory budget.
-fn ahead(session: &Session) -> usize {
-    let batches = session.memory / 16 / BATCH_BYTES / session.threads as u64;
+fn ahead(batch_bytes: u64, session: &Session) -> usize {
+    let batches = session.memory / 16 / batch_bytes / session.threads as u64;
     usize::try_from(batches).unwrap_or(usize::MAX).clamp(1, 8)
 }
 
@@ -202,6 +214,7 @@ fn pull(
     rows: &Rows<'_>,
     range: SplitRows,
     wanted: &ReadSelection,
+    batch_bytes: u64,
     session: &Session,
     send: &SyncSender<Result<RecordBatch>>,
 ) {
@@ -214,7 +227,7 @@ fn pull(
     });
     let is_whole = first_row == 0 && limit.is_none_or(|limit| known == Some(limit));
     let limit = limit.filter(|_| !is_whole);
-    let scan = ScanRequest { columns, first_row, limit, predicate, rows: BATCH_ROWS, bytes: BATCH_BYTES };
+    let scan = ScanRequest { columns, first_row, limit, predicate, rows: BATCH_ROWS, bytes: batch_bytes };
     let stream = match rows.set.scan(split, &scan) {
         Ok(stream) => stream,
         Err(error) => {
