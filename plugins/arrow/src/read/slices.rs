@@ -279,7 +279,7 @@ mod tests {
             nested.append(row % 8 != 2);
             map.append(row % 10 != 1).unwrap();
         }
-        let triples = (0..ROWS).map(|row| (row % 4 > 0).then(|| [Some(0.5), None, Some(1.5)]));
+        let triples = (0..ROWS).map(|row| (row % 4 > 0).then_some([Some(0.5), None, Some(1.5)]));
         let triples = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(triples, 3);
         let offsets: ScalarBuffer<i32> = (0..rows).map(|row| row * 37 % 900).collect();
         let sizes: ScalarBuffer<i32> = (0..rows).map(|row| row % 5).collect();

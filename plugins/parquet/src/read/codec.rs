@@ -1,17 +1,24 @@
 //! Decompresses pages. Each thread reuses its decoders and its buffer for compressed bytes: a decoder
 //! of Zstandard takes 160 KiB, and a table may have thousands of columns.
 
+use super::snappy::SnappyStream;
 use crate::fault::one_line;
 use parquet::basic::Compression;
 use std::cell::RefCell;
 use std::fmt::Display;
-use std::io::{Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use tensorferry_sdk::{Error, Result};
 
 /// Maximum size of the buffer that a thread keeps, in bytes.
 const MAX_KEPT: usize = 1 << 20;
 /// Size of a buffer of the Brotli decoder, in bytes.
 const BROTLI_READ: usize = 4 << 10;
+
+/// Number of compressed bytes that a stream reads at a time.
+const STREAM_READ: usize = 128 << 10;
+/// Base-2 logarithm of the maximum window of a Zstandard frame that is read as a stream. Encoders use
+/// larger windows only if they are told to.
+const MAX_WINDOW_LOG: u32 = 23;
 
 thread_local! {
     static COMPRESSED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -108,6 +115,43 @@ fn expand(compression: Compression, compressed: &[u8], len: usize, page: &mut Ve
             Ok(())
         }
     }
+}
+
+/// Returns whether pages can be decompressed as streams.
+pub(super) fn is_streamable(compression: Compression) -> bool {
+    !matches!(compression, Compression::LZ4 | Compression::LZ4_RAW | Compression::LZO)
+}
+
+/// Returns the maximum memory of a stream in bytes.
+pub(super) fn stream_memory(compression: Compression) -> u64 {
+    STREAM_READ as u64 + if matches!(compression, Compression::ZSTD(_)) { 1 << MAX_WINDOW_LOG } else { 0 }
+}
+
+/// Decompresses a page as a stream.
+pub(super) fn stream(
+    compression: Compression,
+    compressed: impl Read + Send + 'static,
+) -> Result<Box<dyn Read + Send>> {
+    let compressed = BufReader::with_capacity(STREAM_READ, compressed);
+    Ok(match compression {
+        Compression::UNCOMPRESSED => Box::new(compressed),
+        Compression::SNAPPY => Box::new(SnappyStream::new(compressed)),
+        Compression::GZIP(_) => Box::new(flate2::bufread::MultiGzDecoder::new(compressed)),
+        Compression::BROTLI(_) => Box::new(brotli::Decompressor::new(compressed, BROTLI_READ)),
+        Compression::ZSTD(_) => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(compressed).map_err(failed)?;
+            decoder.window_log_max(MAX_WINDOW_LOG).map_err(failed)?;
+            Box::new(decoder)
+        }
+        Compression::LZ4 | Compression::LZ4_RAW | Compression::LZO => {
+            return Err(Error::plugin("this codec has no streams"));
+        }
+    })
+}
+
+/// Returns the error of a stream.
+pub(super) fn failed(error: io::Error) -> Error {
+    error.downcast::<Error>().unwrap_or_else(damaged)
 }
 
 fn damaged(error: impl Display) -> Error {

@@ -6,10 +6,13 @@ use super::file::SourceFile;
 use super::header::{self, PageHeader, PageKind};
 use super::memory::DecoderMemory;
 use super::old_writer::OldWriter;
+use super::parts::{self, PageParts};
 use super::thrift;
 use bytes::Bytes;
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::RowGroupMetaData;
+use parquet::schema::types::ColumnDescPtr;
+use std::io::{self, Read};
 use tensorferry_sdk::{Error, Result};
 
 /// Number of bytes to read at a time when parsing a header. Most headers are shorter.
@@ -29,7 +32,7 @@ pub(super) struct ColumnChunk {
     compression: Compression,
     /// Whether version 2 pages are compressed regardless of their headers.
     is_always_compressed: bool,
-    physical: Type,
+    descriptor: ColumnDescPtr,
     /// Maximum number of values in a page if the column does not contain lists.
     rows: Option<u64>,
     /// Number of values that the footer claims.
@@ -67,7 +70,7 @@ impl ColumnChunk {
             buffer: Bytes::new(),
             compression: column.compression(),
             is_always_compressed: writer == OldWriter::Cpp,
-            physical: column.column_type(),
+            descriptor: column.column_descr_ptr(),
             rows: u64::try_from(group.num_rows()).ok().filter(|_| is_flat),
             values: u64::try_from(column.num_values()).unwrap_or(0),
             max,
@@ -81,7 +84,7 @@ impl ColumnChunk {
 
     /// Returns the memory of a decoder without pages.
     pub(super) fn decoder_memory(&self) -> DecoderMemory {
-        DecoderMemory::new(self.compression, self.physical)
+        DecoderMemory::new(self.compression, self.descriptor.physical_type())
     }
 
     /// Parses the next header, and moves behind its page. Skips pages without values. Returns
@@ -149,6 +152,26 @@ impl ColumnChunk {
         stored.map(Bytes::from).map_err(|error| error.offset(body))
     }
 
+    /// Returns the bytes of a page.
+    pub(super) fn range(&self, page: &LocatedPage) -> ChunkRange {
+        ChunkRange { file: self.file.clone(), at: page.body, end: page.body + page.header.compressed }
+    }
+
+    /// Returns whether a page is read in parts.
+    pub(super) fn is_divided(&self, page: &LocatedPage) -> bool {
+        parts::is_divided(&page.header, self.compression, &self.descriptor)
+    }
+
+    /// Opens the parts of a page.
+    pub(super) fn parts(&self, page: &LocatedPage) -> Result<PageParts> {
+        PageParts::open(page, self.range(page), self.compression, &self.descriptor)
+    }
+
+    /// Returns the header for estimating the memory of a page.
+    pub(super) fn estimated(&self, page: &LocatedPage) -> PageHeader {
+        if self.is_divided(page) { parts::in_parts(page.header, self.compression) } else { page.header }
+    }
+
     /// Returns the maximum number of bytes that the column's decoder needs. Reads the headers of
     /// all pages.
     pub(super) fn max_memory(&self) -> Result<u64> {
@@ -163,12 +186,13 @@ impl ColumnChunk {
                 page => page?,
             };
             let Some(page) = page else { break };
-            let loading = decoder.load(&page.header);
+            let header = self.estimated(&page);
+            let loading = decoder.load(&header);
             max = max.max(loading);
             if page.header.kind == PageKind::Dictionary {
                 dictionary = loading;
             } else {
-                longest = longest.max(page.header.uncompressed);
+                longest = longest.max(header.uncompressed);
                 values = values.saturating_add(page.header.values.into());
             }
             chunk.move_behind(&page);
@@ -203,7 +227,7 @@ impl ColumnChunk {
         }
         match kind {
             PageKind::Dictionary => {
-                let width = match self.physical {
+                let width = match self.descriptor.physical_type() {
                     Type::INT64 | Type::DOUBLE => 8,
                     Type::INT96 => 12,
                     Type::FIXED_LEN_BYTE_ARRAY | Type::BOOLEAN => 1,
@@ -259,6 +283,28 @@ impl thrift::Bytes for ColumnChunk {
             }
         }
         Ok(())
+    }
+}
+
+/// A range of a file.
+pub(super) struct ChunkRange {
+    file: SourceFile,
+    at: u64,
+    end: u64,
+}
+
+impl ChunkRange {
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at == self.end
+    }
+}
+
+impl Read for ChunkRange {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
+        self.file.read_at(self.at, &mut buffer[..len]).map_err(io::Error::other)?;
+        self.at += len as u64;
+        Ok(len)
     }
 }
 

@@ -5,6 +5,7 @@ use super::header::{PageHeader, PageKind};
 use super::int96::Int96Units;
 use super::memory::{HeldDecoder, ReadMemory};
 use super::old_writer::OldWriter;
+use super::parts::PageParts;
 use super::{OpenFile, delta, file::SourceFile};
 use crate::fault::FirstError;
 use bytes::Bytes;
@@ -98,7 +99,9 @@ impl RowGroupPages {
             is_out_of_memory: self.is_out_of_memory.clone(),
             held: None,
             next: None,
+            parts: None,
             deferred: None,
+            memory: self.memory.clone(),
             chunk,
         };
         if self.is_counted {
@@ -154,10 +157,13 @@ pub(super) struct CheckedPages {
     first_error: FirstError,
     /// Set if the memory that the stream may hold does not suffice for a page.
     is_out_of_memory: Arc<AtomicBool>,
+    memory: Arc<ReadMemory>,
     /// The memory of the column's decoder, if it is counted.
     held: Option<HeldDecoder>,
     /// The next page, if its header has been parsed.
     next: Option<LocatedPage>,
+    /// The parts of the next page that have not been read, if it is read in parts.
+    parts: Option<PageParts>,
     /// A dictionary that was skipped, which the `parquet` crate may read later.
     deferred: Option<LocatedPage>,
 }
@@ -166,7 +172,7 @@ impl CheckedPages {
     /// Returns the number of bytes that are needed to load only the first page.
     pub(super) fn memory_of_first_page(&mut self) -> Result<u64, ParquetError> {
         let next = self.peek()?;
-        Ok(next.map_or(0, |page| self.chunk.decoder_memory().load(&page.header)))
+        Ok(next.map_or(0, |page| self.chunk.decoder_memory().load(&self.chunk.estimated(&page))))
     }
 
     /// Keeps an error that names the column, and returns it as a `parquet` crate error.
@@ -189,13 +195,22 @@ impl CheckedPages {
         Ok(self.next)
     }
 
+    /// Moves behind the next page.
+    fn pass(&mut self, next: &LocatedPage) {
+        (self.next, self.parts) = (None, None);
+        self.chunk.move_behind(next);
+    }
+
+    /// Reserves the memory for a page.
+    fn reserve(&mut self, located: &LocatedPage) -> Result<(), ParquetError> {
+        let header = self.chunk.estimated(located);
+        let fits = self.held.as_mut().is_none_or(|held| held.load(&header));
+        if fits { Ok(()) } else { Err(self.out_of_memory()) }
+    }
+
     /// Reads, decompresses and checks a page.
     fn load(&mut self, located: &LocatedPage) -> Result<Page, ParquetError> {
-        if let Some(held) = &mut self.held
-            && !held.load(&located.header)
-        {
-            return Err(self.out_of_memory());
-        }
+        self.reserve(located)?;
         let read = self.chunk.read(located).and_then(|bytes| {
             if let Some(held) = &mut self.held {
                 held.loaded();
@@ -205,6 +220,23 @@ impl CheckedPages {
             Ok(page)
         });
         read.map_err(|error| self.fail(error))
+    }
+
+    /// Returns the next part of a page that is read in parts, or `None` at its end.
+    fn load_part(&mut self, located: &LocatedPage) -> Result<Option<Page>, ParquetError> {
+        let mut parts = match self.parts.take() {
+            Some(parts) => parts,
+            None => {
+                self.reserve(located)?;
+                self.chunk.parts(located).map_err(|error| self.fail(error))?
+            }
+        };
+        let part = parts.next(|bytes| self.memory.check(bytes)).and_then(|part| {
+            part.as_ref().map_or(Ok(()), |part| self.check(part))?;
+            Ok(part)
+        });
+        self.parts = Some(parts);
+        part.map_err(|error| self.fail(error))
     }
 
     fn check(&mut self, page: &Page) -> Result<()> {
@@ -329,11 +361,19 @@ fn page(located: &LocatedPage, buf: Bytes) -> Page {
 #[deny(clippy::missing_trait_methods)]
 impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
-        let Some(next) = self.peek()? else { return Ok(None) };
-        let page = self.load(&next)?;
-        self.next = None;
-        self.chunk.move_behind(&next);
-        Ok(Some(page))
+        while let Some(next) = self.peek()? {
+            if self.chunk.is_divided(&next) {
+                if let Some(part) = self.load_part(&next)? {
+                    return Ok(Some(part));
+                }
+                self.pass(&next);
+            } else {
+                let page = self.load(&next)?;
+                self.pass(&next);
+                return Ok(Some(page));
+            }
+        }
+        Ok(None)
     }
 
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
@@ -341,6 +381,10 @@ impl PageReader for CheckedPages {
         Ok(next.map(|page| {
             let values = page.header.values as usize;
             match page.header.kind {
+                // The number of values in the next part is not known.
+                _ if self.parts.is_some() => {
+                    PageMetadata { num_rows: None, num_levels: None, is_dict: false }
+                }
                 PageKind::DataV2 { rows, .. } => {
                     PageMetadata { num_rows: Some(rows as usize), num_levels: Some(values), is_dict: false }
                 }
@@ -356,8 +400,7 @@ impl PageReader for CheckedPages {
 
     fn skip_next_page(&mut self) -> Result<(), ParquetError> {
         if let Some(next) = self.peek()? {
-            self.next = None;
-            self.chunk.move_behind(&next);
+            self.pass(&next);
             if next.header.kind == PageKind::Dictionary {
                 self.deferred = Some(next);
             }

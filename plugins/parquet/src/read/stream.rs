@@ -116,7 +116,9 @@ impl Stream {
 
     /// Opens a decoder of the remaining rows.
     fn decoder(&self) -> Result<Decoder> {
-        if self.columns.len() >= MANY_COLUMNS {
+        let batches = self.rows.left.div_ceil(self.rows.batch_rows as u64);
+        let bytes = self.batch_bytes.saturating_mul(batches);
+        if self.columns.len() >= MANY_COLUMNS && bytes <= self.pages.memory.window(0) {
             // Decoders of all columns would need more memory and time than one decoder at a time.
             let windows = self.windows()?;
             if windows.is_single() {

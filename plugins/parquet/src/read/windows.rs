@@ -139,16 +139,20 @@ impl Windows {
             bytes: Mutex::new(vec![0; usize::try_from(count).unwrap_or(usize::MAX)]),
         };
         let next = AtomicUsize::new(0);
-        let decode_all = || {
+        let decode_all = || -> Result<Vec<_>> {
             // The lists of a batch are counted separately on each thread.
             let pages = pages.separate();
             let mut decoded = Vec::new();
-            while let Some((index, group)) =
-                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, self.groups.get(at)?)))
-            {
-                decoded.push((index, window.decode(group, &pages)?));
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(group) = self.groups.get(index) else { return Ok(decoded) };
+                let group = window.decode(group, &pages);
+                if group.is_err() {
+                    // The other threads need not decode the remaining groups.
+                    next.store(self.groups.len(), Ordering::Relaxed);
+                }
+                decoded.push((index, group?));
             }
-            Ok::<_, Error>(decoded)
         };
         let decoded = std::thread::scope(|scope| {
             let others = pages.memory.threads.min(self.groups.len()).saturating_sub(1);
