@@ -13,6 +13,7 @@ mod header;
 mod int96;
 mod interval;
 mod leaves;
+mod levels;
 mod memory;
 mod old_writer;
 mod pages;

@@ -6,10 +6,10 @@ use super::file::SourceFile;
 use super::header::{self, PageHeader, PageKind};
 use super::memory::DecoderMemory;
 use super::old_writer::OldWriter;
-use super::parts::{self, PageParts};
 use super::thrift;
 use bytes::Bytes;
 use parquet::basic::{Compression, Type};
+use parquet::column::page::Page;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::schema::types::ColumnDescPtr;
 use std::io::{self, Read};
@@ -29,14 +29,14 @@ pub(super) struct ColumnChunk {
     end: u64,
     /// The bytes from `at` onward that have been read.
     buffer: Bytes,
-    compression: Compression,
+    pub(super) compression: Compression,
     /// Whether version 2 pages are compressed regardless of their headers.
     is_always_compressed: bool,
-    descriptor: ColumnDescPtr,
+    pub(super) descriptor: ColumnDescPtr,
     /// Maximum number of values in a page if the column does not contain lists.
     rows: Option<u64>,
     /// Number of values that the footer claims.
-    values: u64,
+    pub(super) values: u64,
     /// Maximum size of a decompressed page, in bytes.
     max: u64,
 }
@@ -47,6 +47,37 @@ pub(super) struct LocatedPage {
     pub(super) header: PageHeader,
     /// File position of the bytes after the header.
     body: u64,
+}
+
+impl LocatedPage {
+    /// Returns a page with these decompressed bytes.
+    pub(super) fn page(&self, buf: Bytes) -> Page {
+        let PageHeader { kind, values: num_values, encoding, .. } = self.header;
+        match kind {
+            PageKind::DataV2 { nulls, rows, definition, repetition, is_compressed } => Page::DataPageV2 {
+                buf,
+                num_values,
+                encoding,
+                num_nulls: nulls,
+                num_rows: rows,
+                def_levels_byte_len: definition,
+                rep_levels_byte_len: repetition,
+                is_compressed,
+                statistics: None,
+            },
+            PageKind::Data { definition, repetition } => Page::DataPage {
+                buf,
+                num_values,
+                encoding,
+                def_level_encoding: definition,
+                rep_level_encoding: repetition,
+                statistics: None,
+            },
+            PageKind::Dictionary | PageKind::Other => {
+                Page::DictionaryPage { buf, num_values, encoding, is_sorted: false }
+            }
+        }
+    }
 }
 
 impl ColumnChunk {
@@ -155,50 +186,6 @@ impl ColumnChunk {
     /// Returns the bytes of a page.
     pub(super) fn range(&self, page: &LocatedPage) -> ChunkRange {
         ChunkRange { file: self.file.clone(), at: page.body, end: page.body + page.header.compressed }
-    }
-
-    /// Returns whether a page is read in parts.
-    pub(super) fn is_divided(&self, page: &LocatedPage) -> bool {
-        parts::is_divided(&page.header, self.compression, &self.descriptor)
-    }
-
-    /// Opens the parts of a page.
-    pub(super) fn parts(&self, page: &LocatedPage) -> Result<PageParts> {
-        PageParts::open(page, self.range(page), self.compression, &self.descriptor)
-    }
-
-    /// Returns the header for estimating the memory of a page.
-    pub(super) fn estimated(&self, page: &LocatedPage) -> PageHeader {
-        if self.is_divided(page) { parts::in_parts(page.header, self.compression) } else { page.header }
-    }
-
-    /// Returns the maximum number of bytes that the column's decoder needs. Reads the headers of
-    /// all pages.
-    pub(super) fn max_memory(&self) -> Result<u64> {
-        let mut chunk = self.clone();
-        let mut decoder = self.decoder_memory();
-        let mut max = decoder.bytes();
-        let (mut dictionary, mut longest, mut values) = (0, 0, 0_u64);
-        loop {
-            let page = match chunk.next_page() {
-                // Some writers leave other bytes behind the last page.
-                Err(_) if values >= self.values => break,
-                page => page?,
-            };
-            let Some(page) = page else { break };
-            let header = self.estimated(&page);
-            let loading = decoder.load(&header);
-            max = max.max(loading);
-            if page.header.kind == PageKind::Dictionary {
-                dictionary = loading;
-            } else {
-                longest = longest.max(header.uncompressed);
-                values = values.saturating_add(page.header.values.into());
-            }
-            chunk.move_behind(&page);
-        }
-        // A dictionary that was skipped is read after the first page that needs it.
-        Ok(if dictionary > 0 { max.max(dictionary.saturating_add(longest)) } else { max })
     }
 
     fn check_header(&self, at: u64, header: PageHeader) -> Result<()> {

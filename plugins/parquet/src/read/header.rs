@@ -63,6 +63,12 @@ impl PageHeader {
         }
     }
 
+    /// Returns whether a data page consists of indices into the dictionary.
+    pub(super) fn is_indexed(&self) -> bool {
+        matches!(self.encoding, Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY)
+            && self.kind != PageKind::Dictionary
+    }
+
     /// Returns whether the values are delta-encoded.
     pub(super) fn is_delta(&self) -> bool {
         use Encoding::{DELTA_BINARY_PACKED, DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY};

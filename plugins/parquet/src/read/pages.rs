@@ -1,11 +1,12 @@
 //! Reads and checks the pages of one column in one row group before the `parquet` crate decodes them.
 
 use super::column::{ColumnChunk, LocatedPage};
-use super::header::{PageHeader, PageKind};
+use super::header::PageKind;
 use super::int96::Int96Units;
+use super::levels::split_levels;
 use super::memory::{HeldDecoder, ReadMemory};
 use super::old_writer::OldWriter;
-use super::parts::PageParts;
+use super::parts::{self, PageParts, ValueStream};
 use super::{OpenFile, delta, file::SourceFile};
 use crate::fault::FirstError;
 use bytes::Bytes;
@@ -100,6 +101,7 @@ impl RowGroupPages {
             held: None,
             next: None,
             parts: None,
+            sequence: None,
             deferred: None,
             memory: self.memory.clone(),
             chunk,
@@ -164,6 +166,8 @@ pub(super) struct CheckedPages {
     next: Option<LocatedPage>,
     /// The parts of the next page that have not been read, if it is read in parts.
     parts: Option<PageParts>,
+    /// The rest of a dictionary whose values are in the order of the rows.
+    sequence: Option<ValueStream>,
     /// A dictionary that was skipped, which the `parquet` crate may read later.
     deferred: Option<LocatedPage>,
 }
@@ -172,7 +176,7 @@ impl CheckedPages {
     /// Returns the number of bytes that are needed to load only the first page.
     pub(super) fn memory_of_first_page(&mut self) -> Result<u64, ParquetError> {
         let next = self.peek()?;
-        Ok(next.map_or(0, |page| self.chunk.decoder_memory().load(&self.chunk.estimated(&page))))
+        Ok(next.map_or(0, |page| self.chunk.decoder_memory().load(&parts::estimated(&self.chunk, &page))))
     }
 
     /// Keeps an error that names the column, and returns it as a `parquet` crate error.
@@ -189,10 +193,25 @@ impl CheckedPages {
 
     /// Parses the header of the next page.
     fn peek(&mut self) -> Result<Option<LocatedPage>, ParquetError> {
-        if self.next.is_none() {
-            self.next = self.chunk.next_page().map_err(|error| self.fail(error))?;
+        while self.next.is_none() {
+            let next = self.chunk.next_page().map_err(|error| self.fail(error))?;
+            let Some(page) = next else { break };
+            if parts::is_sequence(&self.chunk, &page) {
+                self.reserve(&page)?;
+                let values = ValueStream::dictionary(&self.chunk, &page);
+                self.sequence = Some(values.map_err(|error| self.fail(error))?);
+                self.chunk.move_behind(&page);
+            } else {
+                self.next = next;
+            }
         }
         Ok(self.next)
+    }
+
+    /// Returns whether a page is read in parts.
+    fn is_divided(&self, page: &LocatedPage) -> bool {
+        parts::is_divided(&page.header, self.chunk.compression, &self.descriptor)
+            || self.sequence.is_some() && page.header.is_indexed()
     }
 
     /// Moves behind the next page.
@@ -203,7 +222,7 @@ impl CheckedPages {
 
     /// Reserves the memory for a page.
     fn reserve(&mut self, located: &LocatedPage) -> Result<(), ParquetError> {
-        let header = self.chunk.estimated(located);
+        let header = parts::estimated(&self.chunk, located);
         let fits = self.held.as_mut().is_none_or(|held| held.load(&header));
         if fits { Ok(()) } else { Err(self.out_of_memory()) }
     }
@@ -215,23 +234,30 @@ impl CheckedPages {
             if let Some(held) = &mut self.held {
                 held.loaded();
             }
-            let page = page(located, bytes);
+            let page = located.page(bytes);
             self.check(&page)?;
             Ok(page)
         });
         read.map_err(|error| self.fail(error))
     }
 
+    fn open_parts(&mut self, located: &LocatedPage) -> Result<PageParts, ParquetError> {
+        if parts::is_divided(&located.header, self.chunk.compression, &self.descriptor) {
+            self.reserve(located)?;
+            return PageParts::open(&self.chunk, located).map_err(|error| self.fail(error));
+        }
+        let page = self.load(located)?;
+        let levels = split_levels(&page, &self.descriptor).map_err(|error| self.fail(error))?.0;
+        Ok(PageParts::indexed(&page, &levels, self.descriptor.max_def_level()))
+    }
+
     /// Returns the next part of a page that is read in parts, or `None` at its end.
     fn load_part(&mut self, located: &LocatedPage) -> Result<Option<Page>, ParquetError> {
         let mut parts = match self.parts.take() {
             Some(parts) => parts,
-            None => {
-                self.reserve(located)?;
-                self.chunk.parts(located).map_err(|error| self.fail(error))?
-            }
+            None => self.open_parts(located)?,
         };
-        let part = parts.next(|bytes| self.memory.check(bytes)).and_then(|part| {
+        let part = parts.next(self.sequence.as_mut(), |bytes| self.memory.check(bytes)).and_then(|part| {
             part.as_ref().map_or(Ok(()), |part| self.check(part))?;
             Ok(part)
         });
@@ -291,70 +317,7 @@ impl CheckedPages {
 
     /// Returns the bytes after the levels of a data page.
     fn values(&self, page: &Page) -> Result<Bytes> {
-        let cut = || Error::malformed("a page ends inside its levels");
-        match page {
-            Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
-                let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
-                from(buf, levels).ok_or_else(cut)
-            }
-            Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
-                let mut rest = buf.clone();
-                for (max, encoding) in [
-                    (self.descriptor.max_rep_level(), rep_level_encoding),
-                    (self.descriptor.max_def_level(), def_level_encoding),
-                ] {
-                    if max == 0 {
-                        continue;
-                    }
-                    let len = if *encoding == Encoding::RLE {
-                        let len = rest.first_chunk().ok_or_else(cut)?;
-                        4 + u64::from(u32::from_le_bytes(*len))
-                    } else {
-                        // BIT_PACKED is an encoding that the first writers used. It contains the
-                        // bits of levels without padding.
-                        let width = u64::from(16 - max.leading_zeros());
-                        (u64::from(*num_values) * width).div_ceil(8)
-                    };
-                    rest = from(&rest, len).ok_or_else(cut)?;
-                }
-                Ok(rest)
-            }
-            Page::DictionaryPage { buf, .. } => Ok(buf.clone()),
-        }
-    }
-}
-
-fn from(bytes: &Bytes, start: u64) -> Option<Bytes> {
-    let start = usize::try_from(start).ok().filter(|&start| start <= bytes.len())?;
-    Some(bytes.slice(start..))
-}
-
-/// Returns a page with these decompressed bytes.
-fn page(located: &LocatedPage, buf: Bytes) -> Page {
-    let PageHeader { kind, values: num_values, encoding, .. } = located.header;
-    match kind {
-        PageKind::DataV2 { nulls, rows, definition, repetition, is_compressed } => Page::DataPageV2 {
-            buf,
-            num_values,
-            encoding,
-            num_nulls: nulls,
-            num_rows: rows,
-            def_levels_byte_len: definition,
-            rep_levels_byte_len: repetition,
-            is_compressed,
-            statistics: None,
-        },
-        PageKind::Data { definition, repetition } => Page::DataPage {
-            buf,
-            num_values,
-            encoding,
-            def_level_encoding: definition,
-            rep_level_encoding: repetition,
-            statistics: None,
-        },
-        PageKind::Dictionary | PageKind::Other => {
-            Page::DictionaryPage { buf, num_values, encoding, is_sorted: false }
-        }
+        Ok(split_levels(page, &self.descriptor)?.1)
     }
 }
 
@@ -362,7 +325,7 @@ fn page(located: &LocatedPage, buf: Bytes) -> Page {
 impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
         while let Some(next) = self.peek()? {
-            if self.chunk.is_divided(&next) {
+            if self.is_divided(&next) {
                 if let Some(part) = self.load_part(&next)? {
                     return Ok(Some(part));
                 }
@@ -382,7 +345,7 @@ impl PageReader for CheckedPages {
             let values = page.header.values as usize;
             match page.header.kind {
                 // The number of values in the next part is not known.
-                _ if self.parts.is_some() => {
+                _ if self.parts.is_some() || self.sequence.is_some() => {
                     PageMetadata { num_rows: None, num_levels: None, is_dict: false }
                 }
                 PageKind::DataV2 { rows, .. } => {

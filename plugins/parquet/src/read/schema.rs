@@ -3,7 +3,7 @@
 use super::int96::{self, Int96Units};
 use super::memory::ReadMemory;
 use super::pages::RowGroupPages;
-use super::{OpenFile, arrow_hint};
+use super::{OpenFile, arrow_hint, parts};
 use crate::fault::catch_panic;
 use crate::logical;
 use crate::nested::{parts, with_parts};
@@ -241,7 +241,7 @@ fn first_has_nanoseconds(file: &OpenFile, leaf: usize, limits: &Limits) -> Resul
     };
     let memory = Arc::new(ReadMemory::new(limits, 1, 1));
     let group = RowGroupPages::new(file, index, limits.header_bytes, memory);
-    group.memory.check(group.chunk(leaf).max_memory()?)?;
+    group.memory.check(parts::max_memory(&group.chunk(leaf))?)?;
     let looked = catch_panic(|| {
         let mut pages = group.pages(leaf)?;
         while let Some(page) = pages.get_next_page()? {

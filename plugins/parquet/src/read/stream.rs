@@ -4,7 +4,7 @@ use super::dictionary::{self, Lengths};
 use super::memory::ReadMemory;
 use super::pages::RowGroupPages;
 use super::windows::{self, ColumnGroup, RowBatches, Windows};
-use super::{OpenFile, interval, leaves, text};
+use super::{OpenFile, interval, leaves, parts, text};
 use crate::fault::{catch_panic, one_line};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
@@ -152,7 +152,7 @@ impl Stream {
             let mut memory: u64 = 0;
             for leaf in self.leaves(std::slice::from_ref(path))? {
                 let chunk = self.pages.chunk(leaf);
-                let of_leaf = chunk.max_memory().map_err(|error| chunk.named(error))?;
+                let of_leaf = parts::max_memory(&chunk).map_err(|error| chunk.named(error))?;
                 memory = memory.saturating_add(of_leaf);
             }
             match columns.last_mut() {
