@@ -12,21 +12,17 @@
 //! Records may have at most 60 nesting levels, because Arrow's own libraries read schemas with at
 //! most 64 nested tables.
 
-use super::value_text::TemporalTexts;
+use super::value_text::{TemporalTexts, any_byte};
 use crate::{Error, Result};
 use arrow_array::cast::AsArray;
-use arrow_array::temporal_conversions::as_datetime;
-use arrow_array::types::{
-    ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
-};
+use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, UnionArray};
 use arrow_json::writer::{NullableEncoder, make_encoder};
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
-use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, FieldRef};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use std::io::Write as _;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -103,29 +99,27 @@ impl JsonEncoders {
         })
     }
 
-    /// Encodes a timestamp as ISO 8601, in UTC if the type has a time zone. `arrow-json` does not
-    /// support time zones by name. `arrow-json` would also write an error message for a timestamp
-    /// that it cannot convert to a date.
-    fn time<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array, is_utc: bool) -> Box<dyn Encoder + 'a> {
-        let (values, has_no_text) = (array.as_primitive::<T>(), self.has_no_text.clone());
-        Box::new(FnEncoder(move |row, out: &mut Vec<u8>| match as_datetime::<T>(values.value(row)) {
-            // Writing to memory cannot fail.
-            Some(time) => drop(write!(out, "\"{time:?}{}\"", if is_utc { "Z" } else { "" })),
-            None => has_no_text.store(true, Ordering::Relaxed),
-        }))
-    }
-
-    fn text<'a>(&self, texts: TemporalTexts<'a>) -> Box<dyn Encoder + 'a> {
+    /// Encodes dates and times as ISO 8601. `arrow-json` does not support time zones by name, and
+    /// would write an error message for a timestamp that it cannot convert to a date.
+    fn times<'a>(&self, texts: TemporalTexts<'a>) -> Box<dyn Encoder + 'a> {
         let has_no_text = self.has_no_text.clone();
         Box::new(FnEncoder(move |row, out: &mut Vec<u8>| {
-            let mut text = String::with_capacity(32);
-            if texts.write(row, &mut text).is_err() {
+            out.push(b'"');
+            if texts.write(row, &mut Utf8(out)).is_err() {
                 has_no_text.store(true, Ordering::Relaxed);
             }
             out.push(b'"');
-            out.extend_from_slice(text.as_bytes());
-            out.push(b'"');
         }))
+    }
+}
+
+/// Appends text to bytes.
+struct Utf8<'a>(&'a mut Vec<u8>);
+
+impl fmt::Write for Utf8<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
     }
 }
 
@@ -179,23 +173,22 @@ impl EncoderFactory for JsonEncoders {
                 let values = array.as_primitive::<Float64Type>();
                 float(move |row| values.value(row), words)
             }
-            DataType::Timestamp(unit, zone) => {
-                let is_utc = zone.is_some();
-                match unit {
-                    TimeUnit::Second => self.time::<TimestampSecondType>(array, is_utc),
-                    TimeUnit::Millisecond => self.time::<TimestampMillisecondType>(array, is_utc),
-                    TimeUnit::Microsecond => self.time::<TimestampMicrosecondType>(array, is_utc),
-                    TimeUnit::Nanosecond => self.time::<TimestampNanosecondType>(array, is_utc),
-                }
-            }
-            DataType::Date32
-            | DataType::Date64
-            | DataType::Time32(_)
-            | DataType::Time64(_)
-            | DataType::Duration(_) => match TemporalTexts::new(array) {
-                Some(texts) => self.text(texts),
+            data_type if data_type.is_temporal() => match TemporalTexts::new(array) {
+                Some(texts) => self.times(texts),
                 None => return Ok(None),
             },
+            DataType::Utf8 => {
+                let values = array.as_string::<i32>();
+                string(move |row| values.value(row))
+            }
+            DataType::LargeUtf8 => {
+                let values = array.as_string::<i64>();
+                string(move |row| values.value(row))
+            }
+            DataType::Utf8View => {
+                let values = array.as_string_view();
+                string(move |row| values.value(row))
+            }
             DataType::Union(fields, _) => {
                 let union = array.as_union();
                 let of = |(id, field): (i8, &'a FieldRef)| {
@@ -246,16 +239,32 @@ fn bytes<'a>(value: impl Fn(usize) -> &'a [u8] + 'a) -> Box<dyn Encoder + 'a> {
     }))
 }
 
+fn string<'a>(value: impl Fn(usize) -> &'a str + 'a) -> Box<dyn Encoder + 'a> {
+    Box::new(FnEncoder(move |row, out: &mut Vec<u8>| {
+        let text = value(row);
+        if any_byte(text.as_bytes(), |byte| (byte < b' ') | (byte == b'"') | (byte == b'\\')) {
+            // Writing to memory cannot fail.
+            let _ = serde_json::to_writer(out, text);
+        } else {
+            out.push(b'"');
+            out.extend_from_slice(text.as_bytes());
+            out.push(b'"');
+        }
+    }))
+}
+
 /// Encodes a floating-point number as the shortest string that parses to the same number.
 fn float<'a, T>(value: impl Fn(usize) -> T + 'a, words: NonFinite) -> Box<dyn Encoder + 'a>
 where
-    T: Into<f64> + Copy + FloatText,
+    T: Into<f64> + Copy + zmij::Float,
 {
     Box::new(FnEncoder(move |row, out: &mut Vec<u8>| {
         let value = value(row);
         let wide: f64 = value.into();
         let word = match wide {
-            wide if wide.is_finite() => return value.write(out),
+            wide if wide.is_finite() => {
+                return out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
+            }
             wide if wide.is_nan() => "NaN",
             wide if wide > 0.0 => "Infinity",
             _ => "-Infinity",
@@ -266,23 +275,6 @@ where
         }
     }))
 }
-
-trait FloatText {
-    fn write(self, out: &mut Vec<u8>);
-}
-
-macro_rules! float_text {
-    ($($float:ty),*) => {
-        $(impl FloatText for $float {
-            fn write(self, out: &mut Vec<u8>) {
-                // Writing a number to memory cannot fail.
-                let _ = serde_json::to_writer(out, &self);
-            }
-        })*
-    };
-}
-
-float_text!(f32, f64);
 
 #[cfg(test)]
 mod tests {
